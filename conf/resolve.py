@@ -1,0 +1,137 @@
+"""Turns one composed config into a trial: `auto` becomes a value, and what means nothing is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conf import rules
+from conf.schema import Config
+from store.records import DeviceKind, TrialSpec
+
+
+class TrialRefusedError(Exception):
+    """This cell of the grid means nothing, or cannot run here. The text says why, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much `auto` measures."""
+
+    min_warm_up_steps: int
+    num_steps: int
+
+
+EFFORT = {
+    DeviceKind.GPU: Effort(min_warm_up_steps=10, num_steps=100),  # tf_cnn_benchmarks' defaults
+    DeviceKind.CPU_STAND_IN: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
+}
+
+
+def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialSpec:
+    """The trial this config means on a machine with `num_devices` devices of this kind.
+
+    Raises TrialRefusedError, naming axis, value and remedy.
+    """
+    update = _auto(config.variable_update.name, "replicated")
+    if reason := rules.not_built("variable_update", update):
+        raise TrialRefusedError(reason)
+    rule = rules.VARIABLE_UPDATES[update]
+    runnable = [name for name in rule.all_reduces if device_kind is DeviceKind.GPU or name not in rules.GPU_ONLY]
+    stand_in = device_kind is DeviceKind.CPU_STAND_IN
+    model = config.model
+    try:
+        batch_size = _number("batch_size", config.batch_size, model.stand_in_batch_size if stand_in else model.batch_size)
+        spec = TrialSpec(
+            model=model.name,
+            num_gpus=config.num_gpus,
+            hosts=config.hosts,
+            device_kind=device_kind,
+            variable_update=update,
+            local_parameter_device=_auto(config.local_parameter_device.name, rule.local_parameter_devices[0]),
+            all_reduce=_auto(config.all_reduce.name, runnable[0]),
+            staged_vars=config.staged_vars,
+            gradient_repacking=config.gradient_repacking,
+            compact_gradients=config.compact_gradients,
+            precision=config.precision.name,
+            loss_scale=config.loss_scale.name,
+            xla=config.xla.name,
+            optimizer=config.optimizer.name,
+            learning_rate=_real("learning_rate", config.learning_rate, model.learning_rate),
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            data=config.data.name,
+            data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
+            distortions=_flag("distortions", config.distortions, config.data.reads_folder),
+            data_format=config.data_format.name,
+            image_px=_number("image_px", config.image_px, model.stand_in_image_px if stand_in else model.image_px),
+            num_classes=model.num_classes,
+            batch_size=_per_replica(batch_size, config),
+            scaling=config.scaling.name,
+            steps_per_execution=config.steps_per_execution,
+            gpu_thread_mode=config.gpu_thread_mode.name,
+            gpu_thread_count=config.gpu_thread_count,
+            visibility=config.visibility.name,
+            min_warm_up_steps=_number("min_warm_up_steps", config.min_warm_up_steps, EFFORT[device_kind].min_warm_up_steps),
+            num_steps=_number("num_steps", config.num_steps, EFFORT[device_kind].num_steps),
+            seed=config.seed,
+        )
+    except ValueError as error:
+        raise TrialRefusedError(str(error)) from None
+    for problem in (*rules.problems(spec), *_problems_of_config(spec, config)):
+        raise TrialRefusedError(problem)
+    if spec.num_gpus > num_devices:
+        kind = "CPU stand-ins (hardware.num_stand_ins raises that)" if stand_in else "GPUs usable here"
+        raise TrialRefusedError(f"num_gpus={spec.num_gpus}: there are {num_devices} {kind}")
+    return spec
+
+
+def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
+    """What only the model's and the data source's own files can tell."""
+    problems = []
+    if spec.image_px < config.model.min_image_px:
+        problems.append(f"image_px={spec.image_px}: {spec.model} needs at least {config.model.min_image_px}")
+    if not config.data.reads_folder and spec.data_dir:
+        problems.append(f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
+    if not config.data.reads_folder and spec.distortions:
+        problems.append(f"distortions=true: data={spec.data} has no images to distort; leave it out or choose data=photos")
+    return problems
+
+
+def _per_replica(batch_size: int, config: Config) -> int:
+    """Weak scaling keeps the batch of one replica, strong scaling the batch of all together."""
+    if config.scaling.name == "weak" or config.num_gpus < 1:
+        return batch_size
+    if batch_size % config.num_gpus:
+        raise ValueError(
+            f"batch_size={batch_size}: scaling=strong splits it over num_gpus={config.num_gpus}, which does not divide it"
+        )
+    return batch_size // config.num_gpus
+
+
+def _auto(value: str, meaning: str) -> str:
+    return meaning if value == "auto" else value
+
+
+def _number(axis: str, value: int | str, meaning: int) -> int:
+    if value == "auto":
+        return meaning
+    if isinstance(value, str):
+        raise TrialRefusedError(f"{axis}={value}: wanted a whole number or auto")
+    return value
+
+
+def _real(axis: str, value: float | str, meaning: float) -> float:
+    if value == "auto":
+        return meaning
+    if isinstance(value, str):
+        raise TrialRefusedError(f"{axis}={value}: wanted a number or auto")
+    return float(value)
+
+
+def _flag(axis: str, value: bool | str, meaning: bool) -> bool:
+    if value == "auto":
+        return meaning
+    if isinstance(value, str):
+        raise TrialRefusedError(f"{axis}={value}: wanted true, false or auto")
+    return value

@@ -1,0 +1,157 @@
+"""The typed shape of the config: every axis, its choices and its default. Hydra checks the command line against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+
+def _choices(name: str, *values: str) -> Any:
+    """An Enum whose members are named like their values: OmegaConf takes Enums, not Literals."""
+    return Enum(name, {value: value for value in values}, module=__name__)
+
+
+VariableUpdate = _choices(
+    "VariableUpdate",
+    "auto",
+    "parameter_server",
+    "replicated",
+    "independent",
+    "mirrored",
+    "distributed_parameter_server",
+    "distributed_replicated",
+    "distributed_all_reduce",
+)
+LocalParameterDevice = _choices("LocalParameterDevice", "auto", "cpu", "gpu")
+AllReduce = _choices("AllReduce", "auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring")
+Precision = _choices("Precision", "fp32", "tf32", "fp16", "bf16")
+LossScale = _choices("LossScale", "none", "static", "dynamic")
+Xla = _choices("Xla", "off", "on", "auto")
+Optimizer = _choices("Optimizer", "sgd", "momentum", "rmsprop", "adam")
+DataFormat = _choices("DataFormat", "NHWC", "NCHW")
+Scaling = _choices("Scaling", "weak", "strong")
+GpuThreadMode = _choices("GpuThreadMode", "global", "gpu_private", "gpu_shared")
+Visibility = _choices("Visibility", "masked", "all")
+Invalid = _choices("Invalid", "skip", "error")
+
+IntOrAuto = int | str  # the one string allowed is "auto"
+FloatOrAuto = float | str
+BoolOrAuto = bool | str
+
+
+@dataclass
+class ModelConfig:
+    """A file in conf/model/: what `auto` means for this model."""
+
+    name: str = MISSING  # a file in trainer/models/
+    num_classes: int = MISSING
+    image_px: int = MISSING  # on GPUs
+    batch_size: int = MISSING  # per GPU
+    stand_in_image_px: int = MISSING  # on CPU stand-ins
+    stand_in_batch_size: int = MISSING  # per CPU stand-in
+    min_image_px: int = 1
+    learning_rate: float = MISSING
+
+
+@dataclass
+class DataConfig:
+    """A file in conf/data/."""
+
+    name: str = MISSING  # a file in trainer/data/
+    reads_folder: bool = MISSING  # reads shards from a folder; only then can images be distorted
+    dir: str | None = None  # folder of the shards; null = a cache of our own where the data source has one
+
+
+@dataclass
+class LauncherConfig:
+    """A file in conf/launcher/."""
+
+    name: str = MISSING
+    timeout_s: float = 3600.0  # an attempt that takes longer is ended
+    grace_s: float = 5.0  # between asking a process to end and killing it
+
+
+@dataclass
+class HardwareConfig:
+    """A file in conf/hardware/: what replicas run on."""
+
+    device_kind: str = MISSING  # auto, gpu or cpu_stand_in
+    num_stand_ins: int = 16  # how many CPU stand-ins there are
+
+
+@dataclass
+class SweepConfig:
+    """The grid as a whole."""
+
+    name: str | None = None  # null = the time it started
+    reason: str = ""  # why it was run, for the record
+    invalid: Invalid = Invalid.skip  # meaningless cells of a grid: leave out and list, or refuse the sweep
+    repeats: int = 1  # fresh processes per trial
+    rerun: bool = False  # run finished trials again
+    dry_run: bool = False  # print the plan and stop
+
+
+@dataclass
+class StoreConfig:
+    """Where results go."""
+
+    url: str = "${oc.env:SCALEMARK_DB,results.db}"  # path or sqlite:/// URL
+    runs_dir: str = "runs"  # run folders
+    figures_dir: str = "figures"  # pictures
+
+
+@dataclass
+class Config:
+    """All axes of a trial, and the settings of the sweep around them."""
+
+    model: ModelConfig = MISSING
+    data: DataConfig = MISSING
+    launcher: LauncherConfig = MISSING
+    hardware: HardwareConfig = MISSING
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+
+    num_gpus: int = 1
+    hosts: int = 1
+    variable_update: VariableUpdate = VariableUpdate.auto
+    local_parameter_device: LocalParameterDevice = LocalParameterDevice.auto
+    all_reduce: AllReduce = AllReduce.auto
+    staged_vars: bool = False
+    gradient_repacking: int = 0
+    compact_gradients: bool = False
+    precision: Precision = Precision.fp32
+    loss_scale: LossScale = LossScale.none
+    xla: Xla = Xla.off
+    optimizer: Optimizer = Optimizer.momentum
+    learning_rate: FloatOrAuto = "auto"
+    momentum: float = 0.9
+    weight_decay: float = 4e-5
+    distortions: BoolOrAuto = "auto"
+    data_format: DataFormat = DataFormat.NHWC
+    image_px: IntOrAuto = "auto"
+    batch_size: IntOrAuto = "auto"
+    scaling: Scaling = Scaling.weak
+    steps_per_execution: int = 1
+    gpu_thread_mode: GpuThreadMode = getattr(GpuThreadMode, "global")  # noqa: B009  (a keyword)
+    gpu_thread_count: int = 0
+    visibility: Visibility = Visibility.masked
+    min_warm_up_steps: IntOrAuto = "auto"
+    num_steps: IntOrAuto = "auto"
+    seed: int = 1
+
+
+def register() -> None:
+    """Make the schema known to Hydra; `conf/config.yaml` and the group files name it in their defaults."""
+    store = ConfigStore.instance()
+    store.store(name="schema", node=Config)
+
+
+def typed(composed: DictConfig) -> Config:
+    """The composed config as a `Config`, interpolations resolved. Raises omegaconf errors for missing values."""
+    config = OmegaConf.to_object(composed)
+    assert isinstance(config, Config)
+    return config

@@ -1,0 +1,221 @@
+"""The vocabulary: what a trial, a measurement and an outcome are. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """How one attempt ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    HUNG = "hung"
+    INTERRUPTED = "interrupted"
+    UNSUPPORTED = "unsupported"
+    INVALID = "invalid"
+
+
+class Phase(StrEnum):
+    """Which part of an attempt a step belongs to; only `measure` steps make the numbers."""
+
+    WARM_UP = "warm_up"
+    MEASURE = "measure"
+
+
+class DeviceKind(StrEnum):
+    """What a replica runs on: a physical GPU, or a logical CPU device standing in for one."""
+
+    GPU = "gpu"
+    CPU_STAND_IN = "cpu_stand_in"
+
+
+TRAINER_EXIT_CODES = {
+    0: Outcome.COMPLETED,
+    1: Outcome.FAILED,
+    3: Outcome.UNSUPPORTED,
+    4: Outcome.OUT_OF_MEMORY,
+    5: Outcome.INVALID,
+    130: Outcome.INTERRUPTED,
+}
+"""Exit status of `python -m trainer`; every other status is `failed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSpec:
+    """One fully resolved cell of the grid: what is trained, and how. No `auto` is left in it."""
+
+    model: str  # a file in trainer/models/
+    num_gpus: int  # replicas in step
+    hosts: int  # processes groups of the distributed modes; 1 = this process
+    device_kind: str  # a DeviceKind
+    variable_update: str  # a file in trainer/variable_updates/
+    local_parameter_device: str  # cpu or gpu: where shared variables live
+    all_reduce: str  # a file in trainer/all_reduces/
+    staged_vars: bool  # use the weights of the previous step
+    gradient_repacking: int  # number of packs; 0 = one message per tensor
+    compact_gradients: bool  # send packs as half precision
+    precision: str  # a file in trainer/precisions/
+    loss_scale: str  # none, static, dynamic
+    xla: str  # off, on, auto
+    optimizer: str  # a file in trainer/optimizers/
+    learning_rate: float
+    momentum: float
+    weight_decay: float  # factor of the L2 loss over all trainable variables
+    data: str  # a file in trainer/data/
+    data_dir: str  # folder of the shards; empty = the product's own cache
+    distortions: bool  # random crop, flip and brightness
+    data_format: str  # NHWC or NCHW
+    image_px: int  # height and width of the model's input
+    num_classes: int
+    batch_size: int  # images per replica and step
+    scaling: str  # weak: batch_size is fixed; strong: batch_size was the global batch / num_gpus
+    steps_per_execution: int  # steps inside one call of the training function
+    gpu_thread_mode: str  # global, gpu_private, gpu_shared
+    gpu_thread_count: int  # threads per GPU in the two private modes
+    visibility: str  # masked (CUDA_VISIBLE_DEVICES) or all (hidden inside TensorFlow only)
+    min_warm_up_steps: int  # steps before the steady state may be declared
+    num_steps: int  # measured steps
+    seed: int  # of weights and data
+
+    def __post_init__(self) -> None:
+        for name in ("num_gpus", "hosts", "image_px", "num_classes", "batch_size", "steps_per_execution", "num_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: wanted 1 or more")
+        for name in ("min_warm_up_steps", "gradient_repacking", "gpu_thread_count", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}={getattr(self, name)}: wanted 0 or more")
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}={getattr(self, name)}: wanted a finite number, 0 or more")
+
+    @property
+    def trial_id(self) -> str:
+        """Identity of the trial: the first 16 hex digits of the SHA-256 of its canonical JSON."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces. Equal specs give equal text."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> TrialSpec:
+        """Inverse of `to_json`. Raises ValueError, naming the keys, when keys are missing or unknown."""
+        values = json.loads(text)
+        wanted = {field.name for field in fields(cls)}
+        if set(values) != wanted:
+            raise ValueError(f"not a trial spec: missing {sorted(wanted - set(values))}, unknown {sorted(set(values) - wanted)}")
+        return cls(**values)
+
+
+STRATEGY_COLUMNS = {
+    ("parameter_server", "cpu", "none"): "ps_cpu",
+    ("parameter_server", "gpu", "none"): "ps_gpu",
+    ("replicated", "gpu", "nccl"): "replicated_nccl",
+    ("replicated", "gpu", "none"): "replicated_none",
+    ("replicated", "gpu", "pscpu"): "replicated_pscpu",
+}
+"""The five columns of the cloud article (source 004): variable_update, local_parameter_device, all_reduce -> name."""
+
+
+def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:
+    """The article's name of a combination where it has one, else a name made of its parts."""
+    named = STRATEGY_COLUMNS.get((variable_update, local_parameter_device, all_reduce))
+    return named or (variable_update if all_reduce == "none" else f"{variable_update}_{all_reduce}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSample:
+    """One training step, as written to `steps.jsonl`."""
+
+    step: int  # counted from 0 over warm-up and measurement
+    phase: str  # a Phase
+    start_s: float  # since the first step began, monotonic clock
+    duration_s: float  # batch wait and step together
+    data_wait_s: float  # part of duration_s spent waiting for the batch
+    loss: float  # mean cross entropy over all replicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What follows from the measured steps of one attempt."""
+
+    images_per_second: float  # images of all replicas / time of the whole measured window
+    median_step_s: float
+    jitter_s: float  # 1.4826 x median absolute deviation of the step time
+    num_steps: int  # measured
+    num_warm_up_steps: int
+    steady: bool  # the steady state was seen before measuring began
+    trace_s: float  # building the step's graph
+    first_step_s: float  # first call, compilation included
+    data_wait_share: float  # of the measured window, 0..1
+    cpu_s: float  # CPU seconds of the process in the measured window
+    peak_host_memory_bytes: int  # largest resident size of the process
+    peak_device_memory_bytes: int | None  # largest of the GPUs; none on stand-ins
+    first_loss: float  # of the first step ever
+    last_loss: float  # median of the last five steps
+    num_parameters: int  # trainable, of one replica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What an attempt left in `result.json`."""
+
+    outcome: str  # an Outcome
+    message: str  # why it did not complete; empty when it did
+    measurement: Measurement | None
+    op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        values: dict[str, Any] = json.loads(text)
+        if values["measurement"] is not None:
+            values["measurement"] = Measurement(**values["measurement"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one attempt. The trainer writes them; the orchestrator reads them."""
+
+    path: Path
+
+    @property
+    def trial(self) -> Path:
+        return self.path / "trial.json"
+
+    @property
+    def environment(self) -> Path:
+        return self.path / "environment.json"
+
+    @property
+    def steps(self) -> Path:
+        return self.path / "steps.jsonl"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.txt"
+
+    def read_steps(self) -> list[StepSample]:
+        """All complete lines; a last line cut off by a crash is left out."""
+        if not self.steps.exists():
+            return []
+        lines = self.steps.read_text().splitlines(keepends=True)
+        return [StepSample(**json.loads(line)) for line in lines if line.endswith("\n")]
+
+    def read_result(self) -> Result | None:
+        return Result.from_json(self.result.read_text()) if self.result.exists() else None

@@ -1,0 +1,1 @@
+"""Trains one trial and measures it. Read `trainer/run.py` first."""

@@ -1,0 +1,77 @@
+"""`python -m trainer SPEC.json RUN_DIR`: what launchers start. Ends with the exit code of its outcome."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+from store.records import TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
+
+
+def main(spec_path: str, run_dir: str) -> int:
+    _die_with_parent()
+    spec = TrialSpec.from_json(Path(spec_path).read_text())
+    folder = RunFolder(Path(run_dir))
+    result = _run(spec, folder)
+    draft = folder.result.with_suffix(".draft")
+    draft.write_text(result.to_json())
+    os.replace(draft, folder.result)
+    return _EXIT_CODES[Outcome(result.outcome)]
+
+
+def _run(spec: TrialSpec, folder: RunFolder) -> Result:
+    # Imported here: TensorFlow takes seconds, and whatever goes wrong with it is an outcome of the trial.
+    try:
+        import tensorflow as tf
+
+        from trainer.errors import InvalidTrialError, UnsupportedTrialError
+        from trainer.run import run
+    except ImportError as error:
+        traceback.print_exc()
+        return _ended(Outcome.UNSUPPORTED, f"TensorFlow cannot be imported: {error}")
+    try:
+        return run(spec, folder)
+    except UnsupportedTrialError as error:
+        return _ended(Outcome.UNSUPPORTED, str(error))
+    except InvalidTrialError as error:
+        return _ended(Outcome.INVALID, str(error))
+    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+        traceback.print_exc()
+        return _ended(Outcome.OUT_OF_MEMORY, _first_line(error))
+    except KeyboardInterrupt:
+        return _ended(Outcome.INTERRUPTED, "interrupted")
+    except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
+        traceback.print_exc()
+        return _ended(Outcome.FAILED, f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _ended(outcome: Outcome, message: str) -> Result:
+    print(f"{outcome}: {message}", file=sys.stderr)
+    return Result(outcome=outcome, message=message, measurement=None, op_placement={})
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this process when the orchestrator dies, so that a killed sweep leaves no orphan."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m trainer SPEC.json RUN_DIR")
+    sys.exit(main(sys.argv[1], sys.argv[2]))

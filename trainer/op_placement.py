@@ -1,0 +1,94 @@
+"""Reads back from TensorFlow which devices convolutions, reductions and updates really ran on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tensorflow.core.framework.graph_pb2 import GraphDef
+from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.python.eager import context
+
+from trainer.devices import Devices
+from trainer.errors import InvalidTrialError
+from trainer.towers import VariableUpdate
+
+_CONVOLUTIONS = ("Conv2D", "_FusedConv2D", "_MklFusedConv2D", "_MklConv2D", "_MklNativeConv2D", "_MklNativeFusedConv2D")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_REDUCE_SCOPE = re.compile(r"reduce(_\d+)?/")
+_REDUCTIONS = ("AddN", "NcclAllReduce", "_NcclReduceRecv")
+_UPDATES = ("ResourceApplyMomentum",)
+
+
+@dataclass(slots=True)
+class OpPlacement:
+    """How many nodes of each role the partition graphs hold: role -> (op type, device) -> count."""
+
+    counts: dict[str, Counter[tuple[str, str]]] = field(
+        default_factory=lambda: {"convolution": Counter(), "reduction": Counter(), "update": Counter()}
+    )
+
+    def devices(self, role: str) -> set[str]:
+        return {device for _, device in self.counts[role]}
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """For `result.json`: role -> "AddN @ CPU:1" -> count."""
+        return {
+            role: {f"{op} @ {_short(device)}": count for (op, device), count in sorted(counter.items())}
+            for role, counter in self.counts.items()
+        }
+
+    def check(self, update: VariableUpdate, devices: Devices) -> None:
+        """Raises InvalidTrialError where the ops are not where the variable update says they are."""
+        self._expect("convolution", set(devices.replicas), optional=True)
+        self._expect("update", set(update.update_devices))
+        self._expect("reduction", set(update.reduction_devices) if len(devices.replicas) > 1 else set(), partial=True)
+
+    def _expect(self, role: str, wanted: set[str], *, optional: bool = False, partial: bool = False) -> None:
+        """`optional`: the model may have no such op. `partial`: few tensors need not reach every device."""
+        found = self.devices(role)
+        if optional and not found:
+            return
+        if found - wanted or (wanted and not found) or (not partial and wanted - found):
+            names = [", ".join(sorted(map(_short, devices))) or "nowhere" for devices in (found, wanted)]
+            raise InvalidTrialError(f"{role} ops ran on {names[0]}, the variable update says {names[1]}")
+
+
+@contextmanager
+def recorded() -> Iterator[OpPlacement]:
+    """Record the functions first called inside the block; the placement is filled in at its end."""
+    placement = OpPlacement()
+    context.context().enable_run_metadata()
+    try:
+        yield placement
+        metadata = context.context().export_run_metadata()
+    finally:
+        context.context().disable_run_metadata()
+    for function in metadata.function_graphs:
+        for graph in function.partition_graphs:
+            _count(graph, placement)
+
+
+def _count(graph: GraphDef, placement: OpPlacement) -> None:
+    bodies = {function.signature.name: function.node_def for function in graph.library.function}
+
+    def visit(nodes: Iterable[NodeDef], caller_device: str) -> None:
+        for node in nodes:
+            device = node.device or caller_device  # a called function's ops run where its call is placed
+            if node.op in _CALLS:
+                visit(bodies[node.attr["f"].func.name], device)
+            elif node.op in _CONVOLUTIONS:
+                placement.counts["convolution"][node.op, device] += 1
+            elif node.op in _REDUCTIONS and _REDUCE_SCOPE.match(node.name):
+                placement.counts["reduction"][node.op, device] += 1
+            elif node.op in _UPDATES:
+                placement.counts["update"][node.op, device] += 1
+
+    visit(graph.node, "")
+
+
+def _short(device: str) -> str:
+    return device.rsplit("device:", 1)[-1]

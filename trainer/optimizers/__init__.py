@@ -1,0 +1,1 @@
+"""Optimizers, one file each: slots beside a variable, and a fused update op."""

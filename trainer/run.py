@@ -1,0 +1,119 @@
+"""Runs one trial from its spec to its result. The file to read first.
+
+```
+  devices ─► model (template) ─► variable update + all-reduce + optimizer ─► towers
+                                                                               │
+  result.json ◄─ measurement ◄─ warm-up and measured steps ◄─ first call ◄─ trace
+```
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from store.records import DeviceKind, Measurement, Outcome, Result, RunFolder, StepSample, TrialSpec
+from trainer import devices, environment, op_placement, registry, timing, towers
+from trainer.errors import InvalidTrialError
+
+
+def run(spec: TrialSpec, folder: RunFolder) -> Result:
+    """Train and measure one trial, leaving environment.json and steps.jsonl in the folder.
+
+    Raises UnsupportedTrialError, InvalidTrialError, or what TensorFlow raises.
+    """
+    keras.utils.set_random_seed(spec.seed)
+    training = build(spec)
+    folder.environment.write_text(json.dumps(environment.describe(), indent=1, sort_keys=True, default=str))
+    data = registry.load("data", spec.data).open_input(spec, training.devices)
+
+    batches = data.next()
+    start = time.perf_counter()
+    training.towers.step.get_concrete_function(batches)
+    traced = time.perf_counter()
+    with op_placement.recorded() as placement:
+        first_loss = float(training.towers.step(batches))
+    compiled = time.perf_counter()
+    placement.check(training.update, training.devices)
+
+    with folder.steps.open("w") as steps_file:
+        timed = timing.run_steps(
+            next_batch=data.next,
+            step=lambda batch: float(training.towers.step(batch)),
+            synchronize=tf.test.experimental.sync_devices,
+            min_warm_up_steps=spec.min_warm_up_steps,
+            num_steps=spec.num_steps,
+            on_step=lambda sample: _append(steps_file, sample),
+        )
+    measured = timed.measured()
+    durations_s = [sample.duration_s for sample in measured]
+    measurement = Measurement(
+        images_per_second=spec.num_gpus * spec.batch_size * spec.num_steps / timed.window_s,
+        median_step_s=statistics.median(durations_s),
+        jitter_s=timing.jitter_s(durations_s),
+        num_steps=len(measured),
+        num_warm_up_steps=len(timed.samples) - len(measured),
+        steady=timed.steady,
+        trace_s=traced - start,
+        first_step_s=compiled - traced,
+        data_wait_share=sum(sample.data_wait_s for sample in measured) / timed.window_s,
+        cpu_s=timed.cpu_s,
+        peak_host_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
+        first_loss=first_loss,
+        last_loss=statistics.median(sample.loss for sample in measured[-5:]),
+        num_parameters=sum(weights.size for weights in training.update.weights(0)),
+    )
+    if not all(math.isfinite(sample.loss) for sample in timed.samples):
+        raise InvalidTrialError(f"the loss is not finite (last {measurement.last_loss}); try a smaller learning_rate")
+    return Result(outcome=Outcome.COMPLETED, message="", measurement=measurement, op_placement=placement.summary())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """Everything that takes a training step."""
+
+    devices: devices.Devices
+    update: towers.VariableUpdate
+    towers: towers.Towers
+
+
+def build(spec: TrialSpec, model: keras.Model | None = None) -> Training:
+    """Claim the devices and build the towers; `model` replaces the one the spec names (for tests)."""
+    trial_devices = devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus)
+    keras.mixed_precision.set_global_policy(registry.load("precisions", spec.precision).prepare())
+    with tf.device(trial_devices.host):
+        model = model or registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
+        initial = [np.asarray(variable) for variable in model.trainable_variables]
+    update = registry.load("variable_updates", spec.variable_update).create(
+        initial,
+        trial_devices,
+        registry.load("all_reduces", spec.all_reduce),
+        registry.load("optimizers", spec.optimizer).create(spec),
+        spec.local_parameter_device,
+    )
+    return Training(devices=trial_devices, update=update, towers=towers.Towers(model, update, trial_devices))
+
+
+def _append(steps_file: TextIO, sample: StepSample) -> None:
+    steps_file.write(json.dumps(asdict(sample)) + "\n")
+    steps_file.flush()
+
+
+def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:
+    if trial_devices.kind is not DeviceKind.GPU:
+        return None
+    return max(tf.config.experimental.get_memory_info(_short(name))["peak"] for name in trial_devices.replicas)
+
+
+def _short(device: str) -> str:
+    return device.rsplit("device:", 1)[-1]
