@@ -184,6 +184,36 @@ class Result:
         return cls(**values)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One physical GPU, as NVML knows it."""
+
+    uuid: str  # what CUDA_VISIBLE_DEVICES takes
+    name: str
+    memory_bytes: int
+    pci_bus_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What numbers are made on. A number never travels without it."""
+
+    host: str
+    cpu: str
+    num_cores: int
+    memory_bytes: int
+    gpus: tuple[Gpu, ...]  # all physical GPUs, in PCI order
+    driver: str  # of the GPUs; empty without
+
+    @property
+    def key(self) -> str:
+        """Digest of all of it: another driver or another GPU makes another machine."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, sort_keys=True)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of one attempt. The trainer writes them; the orchestrator reads them."""
@@ -193,6 +223,10 @@ class RunFolder:
     @property
     def trial(self) -> Path:
         return self.path / "trial.json"
+
+    @property
+    def machine(self) -> Path:
+        return self.path / "machine.json"
 
     @property
     def environment(self) -> Path:

@@ -28,7 +28,7 @@ class ScalemarkSweeper(Sweeper):
 
         cells = expand(arguments, self._params)
         composer = Composer(self._hydra_context.config_loader, self._config)
-        return self._task_function(sweep.run(self._config, cells, composer))
+        return self._task_function(sweep.run(cells, composer))
 
 
 @dataclass

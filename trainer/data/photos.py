@@ -6,8 +6,6 @@ square is the photograph and the quarter of it that it was cut from: 1 to 8.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterator
 from importlib.resources import files
@@ -16,6 +14,7 @@ from pathlib import Path
 import filelock
 import tensorflow as tf
 
+from store import shards
 from store.records import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
@@ -46,7 +45,7 @@ def prepare_folder(folder: Path) -> Path:
     """Build the set in `folder` unless it is there; safe when several processes do it at once."""
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / ".lock"):
-        if not (folder / "index.json").exists():
+        if shards.damage(folder):
             _build(folder)
     return folder
 
@@ -54,11 +53,11 @@ def prepare_folder(folder: Path) -> Path:
 class Photos:
     """One tf.data pipeline that feeds all replicas in turn."""
 
-    def __init__(self, spec: TrialSpec, devices: Devices, shards: list[str]) -> None:
+    def __init__(self, spec: TrialSpec, devices: Devices, paths: list[str]) -> None:
         def decode(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return _decode(record, spec.image_px, distort=spec.distortions)
 
-        dataset = tf.data.Dataset.from_tensor_slices(shards).interleave(tf.data.TFRecordDataset, cycle_length=NUM_SHARDS)
+        dataset = tf.data.Dataset.from_tensor_slices(paths).interleave(tf.data.TFRecordDataset, cycle_length=NUM_SHARDS)
         dataset = dataset.cache().shuffle(SHUFFLE_BUFFER, seed=spec.seed).repeat()
         dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         dataset = dataset.batch(spec.batch_size, drop_remainder=True).prefetch(2 * len(devices.replicas))
@@ -97,18 +96,13 @@ def _decode(record: tf.Tensor, image_px: int, *, distort: bool) -> tuple[tf.Tens
 
 
 def _build(folder: Path) -> None:
-    """Write the shards, then `index.json` with their sizes and digests: its presence says the set is whole."""
     examples = list(_examples())
-    index = {}
-    for shard in range(NUM_SHARDS):
-        path = folder / f"train-{shard:05d}-of-{NUM_SHARDS:05d}"
+    paths = [folder / f"train-{shard:05d}-of-{NUM_SHARDS:05d}" for shard in range(NUM_SHARDS)]
+    for shard, path in enumerate(paths):
         with tf.io.TFRecordWriter(str(path)) as writer:
             for example in examples[shard::NUM_SHARDS]:
                 writer.write(example.SerializeToString())
-        index[path.name] = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    draft = folder / "index.json.draft"
-    draft.write_text(json.dumps(index, indent=1, sort_keys=True))
-    os.replace(draft, folder / "index.json")
+    shards.write_index(folder, paths)
 
 
 def _examples() -> Iterator[tf.train.Example]:

@@ -1,0 +1,118 @@
+"""Speed-up tables: per model, strategies against GPU counts, out of whole trials only."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from store.records import DeviceKind, Outcome, TrialSpec
+
+STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")  # a row of a table
+_ALWAYS_NAMED = ("batch_size", "image_px", "precision", "data", "scaling")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCell:
+    """One trial on one machine."""
+
+    trial_id: str
+    images_per_second: float | None  # median over repeats; None when no attempt completed
+    speed_up: float | None  # against the same strategy on 1 GPU; None when that is missing
+    num_repeats: int  # completed attempts behind the number
+    outcome: str  # completed, or that of the newest attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingTable:
+    """One model under one setting of all other axes, on one machine."""
+
+    model: str
+    setting: Mapping[str, object]  # the axes that name this table among its neighbors
+    machine: str  # one line
+    host: str
+    versions: str
+    device_kind: DeviceKind
+    num_gpus: tuple[int, ...]  # columns
+    cells: Mapping[str, Mapping[int, TableCell]]  # strategy -> GPU count -> trial
+
+    @property
+    def devices(self) -> str:
+        """What the columns count."""
+        return "GPUs" if self.device_kind is DeviceKind.GPU else "CPU stand-ins"
+
+
+def scaling_tables(attempts: Sequence[Mapping[str, Any]]) -> list[ScalingTable]:
+    """Tables of all attempts in `store.queries.measured` form, one per model, other axes and machine.
+
+    Nothing is averaged over an axis: trials that differ in anything but strategy and GPU count get tables of their own.
+    """
+    groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for attempt in attempts:
+        groups[(attempt["machine"], *_setting(attempt).values())].append(attempt)
+    told_apart = _differing_axes(groups.values())
+    return [_table(group, told_apart[group[0]["model"]]) for group in groups.values()]
+
+
+def _setting(attempt: Mapping[str, Any]) -> dict[str, object]:
+    """All axes but strategy and GPU count. Strong scaling is told by its global batch, which does not change with GPUs."""
+    axes = [field.name for field in fields(TrialSpec) if field.name not in (*STRATEGY_AXES, "num_gpus")]
+    setting = {axis: attempt[axis] for axis in axes}
+    if setting["scaling"] == "strong":
+        setting["batch_size"] = f"{attempt['batch_size'] * attempt['num_gpus']} in all"
+    return setting
+
+
+def _differing_axes(groups: Any) -> dict[str, list[str]]:
+    """Model -> the axes in which its groups differ, beside those always named."""
+    settings: dict[str, list[dict[str, object]]] = defaultdict(list)
+    for group in groups:
+        settings[group[0]["model"]].append(_setting(group[0]))
+    return {
+        model: [axis for axis in ofs[0] if axis in _ALWAYS_NAMED or len({of[axis] for of in ofs}) > 1]
+        for model, ofs in settings.items()
+    }
+
+
+def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> ScalingTable:
+    by_trial: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
+    for attempt in group:
+        by_trial[attempt["strategy"], attempt["num_gpus"]].append(attempt)
+    medians = {key: _median(of_trial) for key, of_trial in by_trial.items()}
+    cells: dict[str, dict[int, TableCell]] = defaultdict(dict)
+    for (strategy, num_gpus), of_trial in by_trial.items():
+        completed = [attempt for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED]
+        median, baseline = medians[strategy, num_gpus], medians.get((strategy, 1))
+        cells[strategy][num_gpus] = TableCell(
+            trial_id=of_trial[0]["id"],
+            images_per_second=median,
+            speed_up=median / baseline if median and baseline else None,
+            num_repeats=len(completed),
+            outcome=Outcome.COMPLETED if completed else of_trial[-1]["outcome"],
+        )
+    first, newest = group[0], group[-1]
+    setting = _setting(first)
+    return ScalingTable(
+        model=first["model"],
+        setting={axis: setting[axis] for axis in named_axes},
+        machine=_machine(first),
+        host=first["host"],
+        versions=f"TensorFlow {newest['tensorflow']}, scalemark {newest['scalemark']}",
+        device_kind=DeviceKind(first["device_kind"]),
+        num_gpus=tuple(sorted({num_gpus for _, num_gpus in by_trial})),
+        cells={strategy: dict(sorted(cells[strategy].items())) for strategy in sorted(cells)},
+    )
+
+
+def _median(attempts: Sequence[Mapping[str, Any]]) -> float | None:
+    completed = [attempt["images_per_second"] for attempt in attempts if attempt["outcome"] == Outcome.COMPLETED]
+    return statistics.median(completed) if completed else None
+
+
+def _machine(attempt: Mapping[str, Any]) -> str:
+    cores = f"{attempt['host']}: {attempt['num_cores']} cores {attempt['cpu']}"
+    if attempt["device_kind"] == DeviceKind.GPU:
+        return f"{cores}, {attempt['machine_num_gpus']} x {attempt['gpu']}"
+    return f"{cores}, CPU stand-ins"

@@ -1,0 +1,1 @@
+"""Tables and charts out of the database; reads through `store` and `analysis` only."""

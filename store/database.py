@@ -1,0 +1,161 @@
+"""Opens a results database: creates or upgrades it for the one writer, read-only for everyone else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DatabaseError
+
+from store.errors import StoreError
+
+BUSY_TIMEOUT_S = 30
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def default_url() -> str:
+    """SCALEMARK_DB, else results.db in the current folder."""
+    return os.environ.get("SCALEMARK_DB") or "results.db"
+
+
+def path_of(url: str) -> Path:
+    """The file behind a path or a sqlite:/// URL. Raises StoreError for other databases."""
+    if "://" not in url:
+        return Path(url).expanduser()
+    prefix = "sqlite:///"
+    if not url.startswith(prefix) or len(url) == len(prefix):
+        raise StoreError(f"{url.split('://')[0]}://...: this version stores in SQLite; give a file, or sqlite:///FILE")
+    return Path(url.removeprefix(prefix))
+
+
+def open_for_writing(url: str) -> sa.Engine:
+    """The database at `url`, created or upgraded to this version's schema.
+
+    Raises StoreError when the file is read-only, not a database, another program's, or newer than this version.
+    """
+    path = path_of(url)
+    _check_writable(path)
+    with _explained(path):
+        found = _revision(path)
+        engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S})
+        event.listen(engine, "connect", _prepare_writer)
+        event.listen(engine, "begin", _begin_immediate)
+        if found != head_revision():
+            _upgrade(engine)
+        with engine.begin() as connection:  # a file that cannot be written shows it now, not after hours of trials
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+    return engine
+
+
+def open_for_reading(url: str) -> sa.Engine:
+    """The database at `url`, which nothing done through this engine can change. Raises StoreError as for writing."""
+    path = path_of(url)
+    if not path.is_file():
+        raise StoreError(f"{path}: no such database; run a sweep first, or name another with --db or SCALEMARK_DB")
+    with _explained(path):
+        found = _revision(path)
+        if found != head_revision():
+            raise StoreError(
+                f"{path}: its schema is {found or 'empty'}, this version reads {head_revision()}; run a sweep into it first"
+            )
+    engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.NullPool)
+    return engine
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction; StoreError, with the file's name, when the disk is full or the database locked."""
+    with _explained(Path(engine.url.database or "")), engine.begin() as connection:
+        yield connection
+
+
+def head_revision() -> str:
+    """The newest migration: file names begin with their number, so this needs no Alembic."""
+    return max(path.stem.split("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+def _upgrade(engine: sa.Engine) -> None:
+    from alembic import command  # here, because it is slow to import and seldom needed
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _revision(path: Path) -> str | None:
+    """The schema revision of a file; None when it is new or empty. Raises StoreError when it is not ours."""
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    with closing(_connect_read_only(path)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return None
+        if "alembic_version" not in tables or "attempts" not in tables:
+            raise StoreError(f"{path}: a database of another program (it has {', '.join(sorted(tables)[:3])}); name another file")
+        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if revision > head_revision():
+        raise StoreError(
+            f"{path}: written by a newer scalemark (schema {revision}, this one knows {head_revision()}); upgrade scalemark"
+        )
+    return str(revision)
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _check_writable(path: Path) -> None:
+    if path.is_dir():
+        raise StoreError(f"{path}: a folder; store.url wants a file")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE")
+    if not path.parent.is_dir():
+        raise StoreError(f"{path}: there is no folder {path.parent}; make it, or choose another file with store.url=FILE")
+    if not os.access(path.parent, os.W_OK):
+        raise StoreError(f"{path}: its folder is read-only; choose another file with store.url=FILE")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (DatabaseError, sqlite3.DatabaseError) as error:
+        cause = error.orig if isinstance(error, DatabaseError) else error
+        raise StoreError(f"{path}: {cause}; {_remedy(str(cause))}") from error
+
+
+def _remedy(cause: str) -> str:
+    for sign, remedy in _REMEDIES.items():
+        if sign in cause:
+            return remedy
+    return "choose another file with store.url=FILE"
+
+
+_REMEDIES = {
+    "not a database": "another file, or a damaged one: choose another with store.url=FILE",
+    "full": "free some space and repeat the command; finished trials are kept",
+    "readonly": "make it writable, or choose another file with store.url=FILE",
+    "locked": "another sweep is writing to it; wait for it to end",
+}
+
+
+def _prepare_writer(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # SQLAlchemy's own BEGIN would be deferred, and lose the race to upgrade its lock
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_immediate(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,130 @@
+"""What readers ask of a database, as plain rows. Every query keeps trials whole: none averages over an axis."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from store.errors import StoreError
+
+Row = dict[str, Any]
+
+_ATTEMPTS = """
+SELECT attempts.id AS attempt, trials.id AS trial, trials.model, trials.strategy, trials.num_gpus, trials.precision, trials.data,
+       trials.device_kind, attempts.repeat, attempts.outcome, measurements.images_per_second, measurements.jitter_s,
+       attempts.duration_s, sweeps.name AS sweep, attempts.started_at
+FROM attempts
+JOIN trials ON trials.id = attempts.trial_id
+JOIN sweeps ON sweeps.id = attempts.sweep_id
+LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+"""
+
+_MEASURED = """
+SELECT trials.*, attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
+       measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.num_parameters,
+       machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu, machines.num_gpus AS machine_num_gpus,
+       environments.tensorflow, environments.scalemark
+FROM attempts
+JOIN trials ON trials.id = attempts.trial_id
+JOIN machines ON machines.id = attempts.machine_id
+LEFT JOIN environments ON environments.id = attempts.environment_id
+LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+"""
+
+_OF_SWEEP = "attempts.trial_id IN (SELECT trial_id FROM sweep_trials JOIN sweeps ON sweeps.id = sweep_id WHERE sweeps.name = :sweep)"
+
+
+def list_attempts(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
+    """All attempts, oldest first; or those of one sweep. Raises StoreError when there is no such sweep."""
+    if sweep is None:
+        return rows(engine, f"{_ATTEMPTS} ORDER BY attempts.id")
+    _check_sweep(engine, sweep)
+    return rows(engine, f"{_ATTEMPTS} WHERE sweeps.name = :sweep ORDER BY attempts.id", sweep=sweep)
+
+
+def measured(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
+    """All attempts with all axes, measurement and machine; or those of the trials that one sweep asked for.
+
+    Trials which that sweep found finished already are among them. Raises StoreError when there is no such sweep.
+    """
+    if sweep is None:
+        return rows(engine, f"{_MEASURED} ORDER BY attempts.id")
+    _check_sweep(engine, sweep)
+    return rows(engine, f"{_MEASURED} WHERE {_OF_SWEEP} ORDER BY attempts.id", sweep=sweep)
+
+
+def num_completed(engine: sa.Engine, machine_key: str) -> dict[str, int]:
+    """How many completed attempts each trial has on this machine: trial id -> count."""
+    statement = """
+    SELECT attempts.trial_id, count(*) AS num
+    FROM attempts JOIN machines ON machines.id = attempts.machine_id
+    WHERE attempts.outcome = 'completed' AND machines.key = :key
+    GROUP BY attempts.trial_id
+    """
+    return {row["trial_id"]: row["num"] for row in rows(engine, statement, key=machine_key)}
+
+
+def show(engine: sa.Engine, which: str) -> Row:
+    """Everything about one attempt (its number) or one trial (the beginning of its id). Raises StoreError when there is none."""
+    trial = _one_trial(engine, which)
+    attempts = rows(engine, f"{_MEASURED.replace('SELECT trials.*, ', 'SELECT ')} WHERE trials.id = :id ORDER BY attempts.id", id=trial["id"])
+    if which.isdecimal() and (chosen := [row for row in attempts if row["attempt_id"] == int(which)]):
+        attempts = chosen
+    for attempt in attempts:
+        attempt.update(_details(engine, attempt["attempt_id"]))
+    return {"trial": trial, "attempts": attempts}
+
+
+def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
+    """Column names and rows of any statement that reads. Raises StoreError when it is wrong or writes."""
+    try:
+        with engine.connect() as connection:
+            result = connection.exec_driver_sql(sql)
+            if not result.returns_rows:
+                raise StoreError("the statement returns no rows; query only reads")
+            return list(result.keys()), [tuple(row) for row in result.all()]
+    except (sa.exc.DBAPIError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", error)
+        raise StoreError(f"{cause}; tables and views: {', '.join(_names(engine))}") from error
+
+
+def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:
+    """Rows of one of our own statements."""
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(sa.text(sql), parameters).mappings()]
+
+
+def _details(engine: sa.Engine, attempt_id: int) -> Row:
+    statement = """
+    SELECT attempts.message, attempts.exit_code, attempts.visible_devices, attempts.run_dir, attempts.duration_s,
+           measurements.*, environments.description AS environment
+    FROM attempts
+    LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+    LEFT JOIN environments ON environments.id = attempts.environment_id
+    WHERE attempts.id = :id
+    """
+    (details,) = rows(engine, statement, id=attempt_id)
+    return details | {"attempt_id": attempt_id}
+
+
+def _one_trial(engine: sa.Engine, which: str) -> Row:
+    by_attempt = "SELECT trials.* FROM trials JOIN attempts ON attempts.trial_id = trials.id WHERE attempts.id = :id"
+    found = rows(engine, by_attempt, id=int(which)) if which.isdecimal() and len(which) < 10 else []
+    found = found or rows(engine, "SELECT * FROM trials WHERE substr(id, 1, length(:id)) = :id", id=which)
+    if len(found) != 1:
+        hint = "see `python -m store list`" if not found else f"it could be {', '.join(row['id'] for row in found[:3])}"
+        raise StoreError(f"{which}: {'no' if not found else 'not just one'} attempt or trial; {hint}")
+    return found[0]
+
+
+def _check_sweep(engine: sa.Engine, sweep: str) -> None:
+    names = [row["name"] for row in rows(engine, "SELECT name FROM sweeps ORDER BY id DESC")]
+    if sweep not in names:
+        raise StoreError(f"{sweep}: no such sweep; the newest are {', '.join(names[:5]) or 'none'}")
+
+
+def _names(engine: sa.Engine) -> list[str]:
+    return [row["name"] for row in rows(engine, "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")]

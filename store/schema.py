@@ -1,0 +1,208 @@
+"""The tables. Base tables hold what was measured; what follows from them is a view or a pure function of a frame."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, TypeDecorator, UniqueConstraint, types
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from store.records import Outcome, Phase
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A point in time, stored in UTC; refuses naive datetimes."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        offset = value.utcoffset()
+        if offset is None:
+            raise ValueError(f"{value}: a time without zone")
+        return (value - offset).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+class Base(DeclarativeBase):
+    type_annotation_map = {datetime: UtcDateTime, dict[str, Any]: JSON, list[Any]: JSON, str: types.Text}
+
+
+def _one_of(column: str, choices: type[Outcome] | type[Phase]) -> str:
+    return f"{column} IN ({', '.join(repr(choice.value) for choice in choices)})"
+
+
+class MachineRow(Base):
+    """A machine that numbers were made on."""
+
+    __tablename__ = "machines"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)  # digest of the columns below
+    host: Mapped[str]
+    cpu: Mapped[str]
+    num_cores: Mapped[int]
+    memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
+    num_gpus: Mapped[int]
+    gpu: Mapped[str]  # name of the GPUs, empty without
+    driver: Mapped[str]  # of the GPUs
+    gpus: Mapped[list[Any]]  # uuid, name, memory_bytes, pci_bus_id of each
+
+
+class EnvironmentRow(Base):
+    """The software and result-changing variables of an attempt, as its trainer saw them."""
+
+    __tablename__ = "environments"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)  # digest of the description
+    python: Mapped[str]
+    tensorflow: Mapped[str]
+    keras: Mapped[str]
+    scalemark: Mapped[str]
+    revision: Mapped[str]  # git commit of scalemark, +dirty when changed
+    description: Mapped[dict[str, Any]]  # the whole environment.json
+
+
+class SweepRow(Base):
+    """One invocation."""
+
+    __tablename__ = "sweeps"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    reason: Mapped[str]
+    command: Mapped[str]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]  # null while running, and after a crash
+
+
+class TrialRow(Base):
+    """One cell of a grid: the fields of `store.records.TrialSpec`, and its identity."""
+
+    __tablename__ = "trials"
+
+    id: Mapped[str] = mapped_column(primary_key=True)  # TrialSpec.trial_id
+    strategy: Mapped[str]  # store.records.strategy_name
+    model: Mapped[str]
+    num_gpus: Mapped[int]
+    hosts: Mapped[int]
+    device_kind: Mapped[str]
+    variable_update: Mapped[str]
+    local_parameter_device: Mapped[str]
+    all_reduce: Mapped[str]
+    staged_vars: Mapped[bool]
+    gradient_repacking: Mapped[int]
+    compact_gradients: Mapped[bool]
+    precision: Mapped[str]
+    loss_scale: Mapped[str]
+    xla: Mapped[str]
+    optimizer: Mapped[str]
+    learning_rate: Mapped[float]
+    momentum: Mapped[float]
+    weight_decay: Mapped[float]
+    data: Mapped[str]
+    data_dir: Mapped[str]
+    distortions: Mapped[bool]
+    data_format: Mapped[str]
+    image_px: Mapped[int]
+    num_classes: Mapped[int]
+    batch_size: Mapped[int]
+    scaling: Mapped[str]
+    steps_per_execution: Mapped[int]
+    gpu_thread_mode: Mapped[str]
+    gpu_thread_count: Mapped[int]
+    visibility: Mapped[str]
+    min_warm_up_steps: Mapped[int]
+    num_steps: Mapped[int]
+    seed: Mapped[int]
+    spec: Mapped[str]  # canonical JSON
+
+
+class SweepTrialRow(Base):
+    """Which trials a sweep asked for, in its order; also those it found finished already."""
+
+    __tablename__ = "sweep_trials"
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    position: Mapped[int]
+
+
+class LeftOutRow(Base):
+    """A cell of a grid that means nothing or cannot run on the machine."""
+
+    __tablename__ = "left_out"
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    overrides: Mapped[str] = mapped_column(primary_key=True)  # as on the command line
+    reason: Mapped[str]
+
+
+class AttemptRow(Base):
+    """One try to run one repeat of a trial."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (
+        CheckConstraint(_one_of("outcome", Outcome), name="attempts_outcome"),
+        UniqueConstraint("sweep_id", "trial_id", "repeat", "attempt", name="attempts_once"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), index=True)
+    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"), index=True)
+    machine_id: Mapped[int] = mapped_column(ForeignKey("machines.id"))
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))  # null: ended before it was known
+    repeat: Mapped[int]  # counted from 1 within the sweep
+    attempt: Mapped[int]  # counted from 1 within the repeat
+    outcome: Mapped[str]
+    message: Mapped[str]  # why it did not complete
+    exit_code: Mapped[int]  # of the process; -N = ended by signal N
+    visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU stand-ins
+    run_dir: Mapped[str]
+    started_at: Mapped[datetime]
+    duration_s: Mapped[float]
+
+
+class MeasurementRow(Base):
+    """What follows from the measured steps: the fields of `store.records.Measurement`."""
+
+    __tablename__ = "measurements"
+
+    attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
+    images_per_second: Mapped[float]
+    median_step_s: Mapped[float]
+    jitter_s: Mapped[float]
+    num_steps: Mapped[int]
+    num_warm_up_steps: Mapped[int]
+    steady: Mapped[bool]
+    trace_s: Mapped[float]
+    first_step_s: Mapped[float]
+    data_wait_share: Mapped[float]
+    cpu_s: Mapped[float]
+    peak_host_memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
+    peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    first_loss: Mapped[float]
+    last_loss: Mapped[float]
+    num_parameters: Mapped[int] = mapped_column(types.BigInteger)
+    op_placement: Mapped[dict[str, Any]]  # role -> "op @ device" -> how many nodes
+
+
+class StepSampleRow(Base):
+    """One step: the fields of `store.records.StepSample`."""
+
+    __tablename__ = "step_samples"
+    __table_args__ = (CheckConstraint(_one_of("phase", Phase), name="step_samples_phase"), {"sqlite_with_rowid": False})
+
+    attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True)
+    phase: Mapped[str]
+    start_s: Mapped[float]
+    duration_s: Mapped[float]
+    data_wait_s: Mapped[float]
+    loss: Mapped[float]

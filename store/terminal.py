@@ -1,0 +1,30 @@
+"""Prints columns: fitted to a terminal, never cut where a file or a pipe reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 100_000  # characters; a pipe has no width
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
+
+
+def print_columns(
+    console: Console, columns: Sequence[str], rows: Iterable[Iterable[str]], right: frozenset[str] = frozenset()
+) -> None:
+    """A table without borders; `right` names the columns to align right. Text is taken as it is, without markup."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table, soft_wrap=False)

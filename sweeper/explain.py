@@ -1,0 +1,75 @@
+"""Turns what Hydra and OmegaConf raise into one line: what was found, what was wanted, the nearest name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException, ValidationError
+
+from conf.schema import Config
+
+ConfigError = HydraException | OmegaConfBaseException
+
+
+def explain(error: ConfigError, override: str = "") -> str:
+    """One line for a failed composition; `override` is what was being applied, where the error does not know it."""
+    if isinstance(error, MissingConfigException):
+        return _no_such_choice(error)
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE"
+    override = override or _override_in(str(error))
+    cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
+    if isinstance(cause, ConfigKeyError | AttributeError):
+        return _no_such_axis(str(getattr(cause, "full_key", None) or getattr(cause, "key", "") or override.split("=")[0]))
+    if isinstance(cause, ValidationError):
+        return _wrong_value(override, str(cause))
+    if found := re.search(r"Could not override '([^']+)'", str(error)):
+        return _no_such_axis(found.group(1))
+    return f"{override}: {_first_line(str(error))}" if override else _first_line(str(error))
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """'did you mean NAME? ' or nothing."""
+    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
+    return f"did you mean {close[0]}? " if close else ""
+
+
+def _no_such_choice(error: MissingConfigException) -> str:
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    choices = list(error.options or [])
+    return f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: {', '.join(choices)}"
+
+
+def _no_such_axis(name: str) -> str:
+    axes = list(Config.__dataclass_fields__) + ["strategy", "experiment"]
+    if "." in name:
+        head, _, tail = name.rpartition(".")
+        return f"{name}: {head} has no setting {tail}; see python sweep.py --help"
+    return f"{name}: no such axis; {nearest(name, axes)}All axes: python sweep.py --help"
+
+
+def _wrong_value(override: str, cause: str) -> str:
+    axis, _, value = override.partition("=")
+    if found := re.search(r"expected one of \[(.*)\]", cause):
+        choices = found.group(1).split(", ")
+        return f"{override}: no such {axis}; {nearest(value, choices)}Choices: {', '.join(choices)}"
+    if found := re.search(r"could not be converted to (\w+)", cause):
+        return f"{override}: wanted {_KINDS.get(found.group(1), found.group(1))}"
+    if found := re.search(r"incompatible with type hint '(?:Union|Optional)?\[?(.*?)\]?'", cause):
+        return f"{override}: wanted {found.group(1).replace('int, str', 'a whole number or auto').replace('float, str', 'a number or auto')}"
+    return f"{override}: {_first_line(cause)}"
+
+
+_KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+
+
+def _override_in(text: str) -> str:
+    found = re.search(r"Error merging override (.*)", text)
+    return found.group(1).strip() if found else ""
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)

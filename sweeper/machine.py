@@ -1,0 +1,113 @@
+"""Describes this machine, and finds the devices a trial may use: GPUs by NVML, or CPU stand-ins."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pynvml
+
+from conf.schema import HardwareConfig
+from store.records import DeviceKind, Gpu, Machine
+from sweeper.errors import SweepRefusedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The devices of one kind that trials may use."""
+
+    kind: DeviceKind
+    gpus: tuple[Gpu, ...]  # usable ones, in PCI order; empty for stand-ins
+    num_devices: int
+
+    def visible_devices(self, num_gpus: int) -> str:
+        """CUDA_VISIBLE_DEVICES for a trial: UUIDs of the first GPUs; empty, which hides all GPUs, for stand-ins."""
+        return ",".join(gpu.uuid for gpu in self.gpus[:num_gpus])
+
+
+def describe_machine() -> Machine:
+    """What NVML, /proc and psutil say of this machine, whatever is visible to this process."""
+    gpus, driver = _nvml_gpus()
+    return Machine(
+        host=platform.node(),
+        cpu=_cpu_model(),
+        num_cores=psutil.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        gpus=gpus,
+        driver=driver,
+    )
+
+
+def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mapping[str, str] = os.environ) -> Inventory:
+    """The devices trials may use. An inherited CUDA_VISIBLE_DEVICES is never widened.
+
+    Raises SweepRefusedError when GPUs are asked for and there are none.
+    """
+    usable = visible_gpus(machine.gpus, variables.get("CUDA_VISIBLE_DEVICES"))
+    if hardware.num_stand_ins < 1:
+        raise SweepRefusedError(f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more")
+    wanted = hardware.device_kind
+    if wanted not in ("auto", "gpu", "cpu_stand_in"):
+        raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_stand_in")
+    if wanted == "gpu" and not usable:
+        found = f"NVML finds {len(machine.gpus)}, CUDA_VISIBLE_DEVICES leaves none" if machine.gpus else "NVML finds none"
+        raise SweepRefusedError(f"hardware=gpu: no usable GPU ({found}); choose hardware=cpu for CPU stand-ins")
+    if usable and wanted != "cpu_stand_in":
+        return Inventory(kind=DeviceKind.GPU, gpus=usable, num_devices=len(usable))
+    return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=hardware.num_stand_ins)
+
+
+def visible_gpus(gpus: tuple[Gpu, ...], mask: str | None) -> tuple[Gpu, ...]:
+    """Those a CUDA program would see under this CUDA_VISIBLE_DEVICES, in the mask's order.
+
+    As CUDA reads it: indices in PCI order, or UUIDs or their beginnings; the first entry that names no GPU ends the list.
+    """
+    if mask is None:
+        return gpus
+    visible: list[Gpu] = []
+    for entry in (part.strip() for part in mask.split(",")):
+        if entry.isdecimal():
+            named = gpus[int(entry) : int(entry) + 1]
+        else:
+            named = tuple(gpu for gpu in gpus if entry and gpu.uuid.startswith(entry))
+        if len(named) != 1 or named[0] in visible:
+            break
+        visible.extend(named)
+    return tuple(visible)
+
+
+def _nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
+    """All physical GPUs in PCI order, and the driver's version; nothing where there is no NVIDIA driver."""
+    try:
+        pynvml.nvmlInit()
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):  # type: ignore[attr-defined]  # made at run time
+        return (), ""
+    try:
+        gpus = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            gpus.append(
+                Gpu(
+                    uuid=pynvml.nvmlDeviceGetUUID(handle),
+                    name=pynvml.nvmlDeviceGetName(handle),
+                    memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+                    pci_bus_id=pynvml.nvmlDeviceGetPciInfo(handle).busId,
+                )
+            )
+        return tuple(sorted(gpus, key=lambda gpu: gpu.pci_bus_id)), pynvml.nvmlSystemGetDriverVersion()
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _cpu_model() -> str:
+    """As /proc/cpuinfo names it; elsewhere what Python knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,99 @@
+"""Decides what a sweep will run: every cell resolved, doubles dropped, finished trials skipped, refusals listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conf.resolve import TrialRefusedError, resolve
+from conf.schema import Config, SweepConfig
+from store import shards
+from store.records import TrialSpec, strategy_name
+from sweeper.errors import SweepRefusedError
+from sweeper.expand import Cell
+from sweeper.machine import Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTrial:
+    """A trial, and how many repeats of it are still to run."""
+
+    spec: TrialSpec
+    num_repeats: int  # to run now; 0 = finished earlier
+
+    @property
+    def strategy(self) -> str:
+        return strategy_name(self.spec.variable_update, self.spec.local_parameter_device, self.spec.all_reduce)
+
+    @property
+    def label(self) -> str:
+        """Model, strategy and GPU count, for people and folder names."""
+        return f"{self.spec.model}-{self.strategy}-x{self.spec.num_gpus}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a sweep will do."""
+
+    trials: tuple[PlannedTrial, ...]
+    left_out: tuple[tuple[str, str], ...]  # overrides of a refused cell, and why
+
+    @property
+    def num_attempts(self) -> int:
+        return sum(trial.num_repeats for trial in self.trials)
+
+
+def resolve_grid(
+    cells: Sequence[Cell], compose: Callable[[Cell], Config], inventory: Inventory, sweep: SweepConfig
+) -> tuple[list[TrialSpec], list[tuple[str, str]]]:
+    """The distinct trials of a grid in its order, and the cells left out, with the reason.
+
+    Raises SweepRefusedError for a value no axis has, for a grid of which nothing is left, and for any refused cell with
+    sweep.invalid=error.
+    """
+    specs: dict[str, TrialSpec] = {}
+    left_out: list[tuple[str, str]] = []
+    problems: dict[str, str | None] = {}
+    for cell in cells:
+        try:
+            spec = resolve(compose(cell), inventory.kind, inventory.num_devices)
+        except TrialRefusedError as error:
+            left_out.append((" ".join(cell), str(error)))
+            continue
+        if spec.data_dir not in problems:
+            problems[spec.data_dir] = data_folder_problem(Path(spec.data_dir)) if spec.data_dir else None
+        if problem := problems[spec.data_dir]:
+            raise SweepRefusedError(f"data.dir={spec.data_dir}: {problem}")
+        specs.setdefault(spec.trial_id, spec)
+    if left_out and (sweep.invalid.name == "error" or not specs):
+        raise SweepRefusedError(_refusal(left_out))
+    return list(specs.values()), left_out
+
+
+def make_plan(
+    specs: Sequence[TrialSpec], left_out: Sequence[tuple[str, str]], sweep: SweepConfig, num_completed: Mapping[str, int]
+) -> Plan:
+    """Which repeats are still to run; num_completed counts those finished on this machine, by trial id."""
+
+    def still_to_run(spec: TrialSpec) -> int:
+        return sweep.repeats if sweep.rerun else max(0, sweep.repeats - num_completed.get(spec.trial_id, 0))
+
+    trials = tuple(PlannedTrial(spec=spec, num_repeats=still_to_run(spec)) for spec in specs)
+    return Plan(trials=trials, left_out=tuple(left_out))
+
+
+def data_folder_problem(folder: Path) -> str | None:
+    """Why a data folder cannot be used; None when it holds a sound set, or nothing yet."""
+    if not folder.is_dir():
+        return "no such folder; make it (an empty one is filled), or leave data.dir out"
+    if not any(path.name != ".lock" for path in folder.iterdir()):
+        return None
+    damage = shards.damage(folder)
+    return f"{damage}; empty the folder to have the set made again" if damage else None
+
+
+def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
+    reasons = list(dict.fromkeys(reason for _, reason in left_out))
+    more = f" (and {len(reasons) - 1} more reasons for {len(left_out)} refused cells)" if len(reasons) > 1 else ""
+    return reasons[0] + more

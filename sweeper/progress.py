@@ -1,0 +1,115 @@
+"""Shows how a sweep goes, on stderr: the plan, a live view on a terminal, one line per finished attempt everywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from store.records import DeviceKind, Machine, Outcome, Result, RunFolder
+from store.terminal import make_console, print_columns
+from sweeper.machine import Inventory
+from sweeper.plan import Plan, PlannedTrial
+
+STAND_INS_NOTE = "CPU stand-ins share these cores: speed-up stays near 1, and images/s say nothing about GPUs"
+_SHOWN = ("model", "strategy", "GPUs", "batch", "px", "precision", "data", "steps")
+
+
+class Progress:
+    """One sweep's progress. `clock` counts seconds."""
+
+    def __init__(self, inventory: Inventory, plan: Plan, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or make_console(stderr=True)
+        self._inventory, self._plan, self._clock = inventory, plan, clock
+        self._total = plan.num_attempts
+        self._done = 0
+        self._durations_s: list[float] = []
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def print_plan(self, machine: Machine) -> None:
+        """Machine, resolved trials, what is left out and why."""
+        self._console.print(machine_line(machine, self._inventory), markup=False)
+        rows = [
+            [*_shown(trial), f"{trial.num_repeats} to run" if trial.num_repeats else "finished earlier"] for trial in self._plan.trials
+        ]
+        print_columns(self._console, [*_SHOWN, "repeats"], rows)
+        for overrides, reason in self._plan.left_out:
+            self._console.print(f"left out: {overrides}\n          {reason}", markup=False)
+
+    def attempt_started(self, trial: PlannedTrial, folder: RunFolder) -> Callable[[], None]:
+        """Returns what to call now and then while the attempt runs."""
+        started = self._clock()
+
+        def look() -> None:
+            if self._live:
+                self._live.update(self._view(trial, folder, self._clock() - started), refresh=True)
+
+        look()
+        return look
+
+    def attempt_ended(self, trial: PlannedTrial, result: Result, duration_s: float) -> None:
+        self._done += 1
+        self._durations_s.append(duration_s)
+        self._console.print(self._line(trial, result, duration_s))
+
+    def _line(self, trial: PlannedTrial, result: Result, duration_s: float) -> Text:
+        width = len(str(self._total))
+        line = Text(f"[{self._done:>{width}}/{self._total}] {trial.label:<36} ")
+        if result.measurement:
+            measured = result.measurement
+            line.append(f"{measured.images_per_second:9.2f} images/s  step {measured.median_step_s * 1e3:8.1f} ms ± {measured.jitter_s * 1e3:.1f}")
+        else:
+            line.append(f"{result.outcome}: {result.message}", style="red")
+        line.append(f"  took {duration_s:.1f} s")
+        if result.outcome == Outcome.COMPLETED and self._done < self._total:
+            line.append(f"  ETA {_clock_text(self._eta_s())}")
+        return line
+
+    def _view(self, trial: PlannedTrial, folder: RunFolder, elapsed_s: float) -> Group:
+        spec = trial.spec
+        taken = len(folder.read_steps())
+        doing = f"step {taken} of about {spec.min_warm_up_steps + spec.num_steps}" if taken else "building"
+        eta = f"ETA {_clock_text(max(0.0, self._eta_s() - elapsed_s))}" if self._durations_s else "ETA after the first attempt"
+        slots = Text("".join("■" if slot < spec.num_gpus else "□" for slot in range(self._inventory.num_devices)))
+        kind = "stand-ins" if self._inventory.kind is DeviceKind.CPU_STAND_IN else "GPUs"
+        return Group(
+            Text(f"{kind} ") + slots + Text(f"  {trial.label}: {doing}, {elapsed_s:.0f} s"),
+            Text(f"{self._done}/{self._total} done, {eta}"),
+        )
+
+    def _eta_s(self) -> float:
+        return (self._total - self._done) * sum(self._durations_s) / max(1, len(self._durations_s))
+
+
+def _shown(trial: PlannedTrial) -> tuple[str, ...]:
+    spec = trial.spec
+    values = (spec.model, trial.strategy, spec.num_gpus, spec.batch_size, spec.image_px, spec.precision, spec.data, spec.num_steps)
+    return tuple(map(str, values))
+
+
+def machine_line(machine: Machine, inventory: Inventory) -> str:
+    """One line for people: what the numbers will be made on."""
+    where = f"{machine.host}: {machine.num_cores} cores {machine.cpu}, {machine.memory_bytes / 2**30:.0f} GiB"
+    if inventory.kind is DeviceKind.CPU_STAND_IN:
+        return f"{where}; {inventory.num_devices} {STAND_INS_NOTE}"
+    return f"{where}; {len(inventory.gpus)} usable GPUs: {', '.join(_unique(gpu.name for gpu in inventory.gpus))}, driver {machine.driver}"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
