@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from store.records import DeviceKind, Outcome, TrialSpec
+from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec
 
-STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")  # a row of a table
 _ALWAYS_NAMED = ("batch_size", "image_px", "precision", "data", "scaling")
 
 

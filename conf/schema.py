@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-
-def _choices(name: str, *values: str) -> Any:
-    """An Enum whose members are named like their values: OmegaConf takes Enums, not Literals."""
-    return Enum(name, {value: value for value in values}, module=__name__)
-
-
-VariableUpdate = _choices(
+# Enums, because OmegaConf takes no Literal; only their names matter.
+VariableUpdate = Enum(
     "VariableUpdate",
-    "auto",
-    "parameter_server",
-    "replicated",
-    "independent",
-    "mirrored",
-    "distributed_parameter_server",
-    "distributed_replicated",
-    "distributed_all_reduce",
+    [
+        "auto",
+        "parameter_server",
+        "replicated",
+        "independent",
+        "mirrored",
+        "distributed_parameter_server",
+        "distributed_replicated",
+        "distributed_all_reduce",
+    ],
 )
-LocalParameterDevice = _choices("LocalParameterDevice", "auto", "cpu", "gpu")
-AllReduce = _choices("AllReduce", "auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring")
-Precision = _choices("Precision", "fp32", "tf32", "fp16", "bf16")
-LossScale = _choices("LossScale", "none", "static", "dynamic")
-Xla = _choices("Xla", "off", "on", "auto")
-Optimizer = _choices("Optimizer", "sgd", "momentum", "rmsprop", "adam")
-DataFormat = _choices("DataFormat", "NHWC", "NCHW")
-Scaling = _choices("Scaling", "weak", "strong")
-GpuThreadMode = _choices("GpuThreadMode", "global", "gpu_private", "gpu_shared")
-Visibility = _choices("Visibility", "masked", "all")
-Invalid = _choices("Invalid", "skip", "error")
+LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
+AllReduce = Enum("AllReduce", ["auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring"])
+Precision = Enum("Precision", ["fp32", "tf32", "fp16", "bf16"])
+LossScale = Enum("LossScale", ["none", "static", "dynamic"])
+Xla = Enum("Xla", ["off", "on", "auto"])
+Optimizer = Enum("Optimizer", ["sgd", "momentum", "rmsprop", "adam"])
+DataFormat = Enum("DataFormat", ["NHWC", "NCHW"])
+Scaling = Enum("Scaling", ["weak", "strong"])
+GpuThreadMode = Enum("GpuThreadMode", ["global", "gpu_private", "gpu_shared"])
+Visibility = Enum("Visibility", ["masked", "all"])
+Invalid = Enum("Invalid", ["skip", "error"])
 
 IntOrAuto = int | str  # the one string allowed is "auto"
 FloatOrAuto = float | str
@@ -136,7 +132,7 @@ class Config:
     batch_size: IntOrAuto = "auto"
     scaling: Scaling = Scaling.weak
     steps_per_execution: int = 1
-    gpu_thread_mode: GpuThreadMode = getattr(GpuThreadMode, "global")  # noqa: B009  (a keyword)
+    gpu_thread_mode: GpuThreadMode = GpuThreadMode["global"]
     gpu_thread_count: int = 0
     visibility: Visibility = Visibility.masked
     min_warm_up_steps: IntOrAuto = "auto"

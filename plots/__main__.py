@@ -29,7 +29,12 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-Db = Annotated[str, typer.Option("--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url)]
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url
+    ),
+]
 Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep asked for.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 

@@ -11,14 +11,14 @@ import matplotlib
 
 matplotlib.use("Agg")  # before pyplot: no screen is needed
 
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.ticker import ScalarFormatter  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.ticker import ScalarFormatter
 
-from analysis.scaling import ScalingTable  # noqa: E402
-from plots.tables import STAND_INS_NOTE, title  # noqa: E402
-from store.errors import StoreError  # noqa: E402
-from store.records import DeviceKind  # noqa: E402
+from analysis.scaling import ScalingTable
+from plots.tables import STAND_INS_NOTE, title
+from store.errors import StoreError
+from store.records import DeviceKind
 
 # Okabe and Ito's colors: told apart by the color-blind; markers tell them apart in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -27,7 +27,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 def draw_all(tables: Sequence[ScalingTable], folder: Path) -> list[Path]:
     """One PNG per table that has a number in it; returns their paths. Raises StoreError when the folder cannot be written."""
-    drawable = [table for table in tables if any(cell.images_per_second for cells in table.cells.values() for cell in cells.values())]
+    drawable = [
+        table for table in tables if any(cell.images_per_second for cells in table.cells.values() for cell in cells.values())
+    ]
     num_of_model = Counter(table.model for table in drawable)
     paths = []
     try:
@@ -37,7 +39,9 @@ def draw_all(tables: Sequence[ScalingTable], folder: Path) -> list[Path]:
             _draw(table, path)
             paths.append(path)
     except OSError as error:
-        raise StoreError(f"{error.filename or folder}: {error.strerror}; choose another folder with --out or store.figures_dir=") from error
+        raise StoreError(
+            f"{error.filename or folder}: {error.strerror}; choose another folder with --out or store.figures_dir="
+        ) from error
     return paths
 
 

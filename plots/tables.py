@@ -56,7 +56,12 @@ def print_terminal(tables: Sequence[ScalingTable]) -> None:
 def to_markdown(tables: Sequence[ScalingTable]) -> str:
     blocks = []
     for table in tables:
-        lines = [f"### {title(table)}", "", _markdown_row(_columns(table)), _markdown_row(["---"] + ["---:"] * len(table.num_gpus))]
+        lines = [
+            f"### {title(table)}",
+            "",
+            _markdown_row(_columns(table)),
+            _markdown_row(["---"] + ["---:"] * len(table.num_gpus)),
+        ]
         lines += [_markdown_row(row) for row in rows(table)]
         blocks.append("\n".join([*lines, "", *notes(table)]))
     return "\n\n".join(blocks) + "\n"

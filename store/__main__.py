@@ -16,7 +16,12 @@ from store.terminal import make_console, print_columns
 
 app = typer.Typer(help="Read the results database.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-Db = Annotated[str, typer.Option("--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url)]
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 Sweep = Annotated[str | None, typer.Option(help="Only this sweep.")]
 
@@ -27,12 +32,28 @@ def list_(db: Db, sweep: Sweep = None, as_json: Json = False) -> None:
     found = queries.list_attempts(open_for_reading(db), sweep=sweep)
     if as_json:
         return _print_json(found)
-    columns = ("attempt", "model", "strategy", "num_gpus", "precision", "data", "device_kind", "repeat", "outcome", "images_per_second", "sweep")
+    columns = (
+        "attempt",
+        "model",
+        "strategy",
+        "num_gpus",
+        "precision",
+        "data",
+        "device_kind",
+        "repeat",
+        "outcome",
+        "images_per_second",
+        "sweep",
+    )
     _print_rows(columns, ([row[column] for column in columns] for row in found))
 
 
 @app.command()
-def show(which: Annotated[str, typer.Argument(help="Number of an attempt, or the beginning of a trial's id.")], db: Db, as_json: Json = False) -> None:
+def show(
+    which: Annotated[str, typer.Argument(help="Number of an attempt, or the beginning of a trial's id.")],
+    db: Db,
+    as_json: Json = False,
+) -> None:
     """Everything about one attempt, or about one trial with all its attempts."""
     found = queries.show(open_for_reading(db), which)
     if as_json:
@@ -43,7 +64,9 @@ def show(which: Annotated[str, typer.Argument(help="Number of an attempt, or the
 
 
 @app.command()
-def query(sql: Annotated[str, typer.Argument(help="A SELECT statement; nothing can be changed.")], db: Db, as_json: Json = False) -> None:
+def query(
+    sql: Annotated[str, typer.Argument(help="A SELECT statement; nothing can be changed.")], db: Db, as_json: Json = False
+) -> None:
     """Any SELECT on a read-only connection; the view `throughput` is a good beginning."""
     columns, found = queries.query(open_for_reading(db), sql)
     if as_json:

@@ -64,8 +64,7 @@ def open_for_reading(url: str) -> sa.Engine:
             raise StoreError(
                 f"{path}: its schema is {found or 'empty'}, this version reads {head_revision()}; run a sweep into it first"
             )
-    engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.NullPool)
-    return engine
+    return sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.NullPool)
 
 
 @contextmanager
@@ -110,7 +109,11 @@ def _revision(path: Path) -> str | None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+    wal = path.with_name(f"{path.name}-wal")
+    # Beside a database in WAL mode SQLite wants to write two files; where it cannot, nobody else can either.
+    frozen = not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
+    mode = "immutable=1" if frozen else "mode=ro"
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=BUSY_TIMEOUT_S)
     connection.execute("PRAGMA query_only = ON")
     return connection
 

@@ -25,7 +25,8 @@ LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 _MEASURED = """
 SELECT trials.*, attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
        measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.num_parameters,
-       machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu, machines.num_gpus AS machine_num_gpus,
+       machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu,
+       machines.num_gpus AS machine_num_gpus,
        environments.tensorflow, environments.scalemark
 FROM attempts
 JOIN trials ON trials.id = attempts.trial_id
@@ -34,7 +35,9 @@ LEFT JOIN environments ON environments.id = attempts.environment_id
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 """
 
-_OF_SWEEP = "attempts.trial_id IN (SELECT trial_id FROM sweep_trials JOIN sweeps ON sweeps.id = sweep_id WHERE sweeps.name = :sweep)"
+_OF_SWEEP = (
+    "attempts.trial_id IN (SELECT trial_id FROM sweep_trials JOIN sweeps ON sweeps.id = sweep_id WHERE sweeps.name = :sweep)"
+)
 
 
 def list_attempts(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
@@ -70,7 +73,9 @@ def num_completed(engine: sa.Engine, machine_key: str) -> dict[str, int]:
 def show(engine: sa.Engine, which: str) -> Row:
     """Everything about one attempt (its number) or one trial (the beginning of its id). Raises StoreError when there is none."""
     trial = _one_trial(engine, which)
-    attempts = rows(engine, f"{_MEASURED.replace('SELECT trials.*, ', 'SELECT ')} WHERE trials.id = :id ORDER BY attempts.id", id=trial["id"])
+    attempts = rows(
+        engine, f"{_MEASURED.replace('SELECT trials.*, ', 'SELECT ')} WHERE trials.id = :id ORDER BY attempts.id", id=trial["id"]
+    )
     if which.isdecimal() and (chosen := [row for row in attempts if row["attempt_id"] == int(which)]):
         attempts = chosen
     for attempt in attempts:

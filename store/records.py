@@ -115,6 +115,9 @@ class TrialSpec:
         return cls(**values)
 
 
+STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")
+"""The axes that together are one strategy: a row of the article's tables."""
+
 STRATEGY_COLUMNS = {
     ("parameter_server", "cpu", "none"): "ps_cpu",
     ("parameter_server", "gpu", "none"): "ps_gpu",

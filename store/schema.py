@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, TypeDecorator, UniqueConstraint, types
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -30,7 +30,12 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Base(DeclarativeBase):
-    type_annotation_map = {datetime: UtcDateTime, dict[str, Any]: JSON, list[Any]: JSON, str: types.Text}
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: UtcDateTime,
+        dict[str, Any]: JSON,
+        list[Any]: JSON,
+        str: types.Text,
+    }
 
 
 def _one_of(column: str, choices: type[Outcome] | type[Phase]) -> str:

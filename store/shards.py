@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ def write_index(folder: Path, shards: Iterable[Path]) -> None:
     """Write `index.json`, file name -> SHA-256, at once and whole: its presence says that the set is complete."""
     draft = folder / f"{INDEX}.draft"
     draft.write_text(json.dumps({path.name: _digest(path) for path in shards}, indent=1, sort_keys=True))
-    os.replace(draft, folder / INDEX)
+    draft.replace(folder / INDEX)
 
 
 def damage(folder: Path) -> str | None:

@@ -67,7 +67,9 @@ class Writer:
         """Record what a sweep is going to do; left_out holds (overrides, reason). Raises StoreError when the name is taken."""
         with writing(self.engine) as connection:
             if connection.scalar(sa.select(schema.SweepRow.id).where(schema.SweepRow.name == name)):
-                raise StoreError(f"sweep.name={name}: there is a sweep of this name already; choose another, or leave the name out")
+                raise StoreError(
+                    f"sweep.name={name}: there is a sweep of this name already; choose another, or leave the name out"
+                )
             values = {"name": name, "reason": reason, "command": command, "started_at": started_at}
             sweep_id = _inserted_id(connection, schema.SweepRow, values)
             for position, spec in enumerate(trials):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,10 +134,8 @@ def _end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
 
 
 def _signal_group(group: int, which: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError):  # nothing is left of it, which is what was wanted
         os.killpg(group, which)
-    except ProcessLookupError:
-        pass  # nothing is left of it, which is what was wanted
 
 
 def _oom_kills() -> int:

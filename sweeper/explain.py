@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
-from omegaconf.errors import ConfigKeyError, OmegaConfBaseException, ValidationError
+from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException, ValidationError
 
 from conf.schema import Config
 
@@ -23,11 +23,13 @@ def explain(error: ConfigError, override: str = "") -> str:
     override = override or _override_in(str(error))
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
-        return _no_such_axis(str(getattr(cause, "full_key", None) or getattr(cause, "key", "") or override.split("=")[0]))
+        return no_such_axis(str(getattr(cause, "full_key", None) or getattr(cause, "key", "") or override.split("=")[0]))
+    if isinstance(cause, MissingMandatoryValue):
+        return f"{cause.full_key or cause.key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
         return _wrong_value(override, str(cause))
     if found := re.search(r"Could not override '([^']+)'", str(error)):
-        return _no_such_axis(found.group(1))
+        return no_such_axis(found.group(1))
     return f"{override}: {_first_line(str(error))}" if override else _first_line(str(error))
 
 
@@ -37,33 +39,40 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {close[0]}? " if close else ""
 
 
-def _no_such_choice(error: MissingConfigException) -> str:
-    group, _, name = (error.missing_cfg_file or "").rpartition("/")
-    choices = list(error.options or [])
-    return f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: {', '.join(choices)}"
-
-
-def _no_such_axis(name: str) -> str:
-    axes = list(Config.__dataclass_fields__) + ["strategy", "experiment"]
+def no_such_axis(name: str) -> str:
+    """One line for a name that is neither an axis nor a setting."""
+    axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
     if "." in name:
         head, _, tail = name.rpartition(".")
         return f"{name}: {head} has no setting {tail}; see python sweep.py --help"
     return f"{name}: no such axis; {nearest(name, axes)}All axes: python sweep.py --help"
 
 
+def _no_such_choice(error: MissingConfigException) -> str:
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    choices = list(error.options or [])
+    return f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: {', '.join(choices)}"
+
+
 def _wrong_value(override: str, cause: str) -> str:
-    axis, _, value = override.partition("=")
+    value = override.partition("=")[2]
     if found := re.search(r"expected one of \[(.*)\]", cause):
         choices = found.group(1).split(", ")
-        return f"{override}: no such {axis}; {nearest(value, choices)}Choices: {', '.join(choices)}"
-    if found := re.search(r"could not be converted to (\w+)", cause):
+        return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
+    found = re.search(r"could not be converted to (\w+)", cause) or re.search(r"type hint '(?:Union)?\[?(.*?)\]?'", cause)
+    if found:
         return f"{override}: wanted {_KINDS.get(found.group(1), found.group(1))}"
-    if found := re.search(r"incompatible with type hint '(?:Union|Optional)?\[?(.*?)\]?'", cause):
-        return f"{override}: wanted {found.group(1).replace('int, str', 'a whole number or auto').replace('float, str', 'a number or auto')}"
     return f"{override}: {_first_line(cause)}"
 
 
-_KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+_KINDS = {
+    "Integer": "a whole number",
+    "Float": "a number",
+    "Boolean": "true or false",
+    "int, str": "a whole number or auto",
+    "float, str": "a number or auto",
+    "bool, str": "true, false or auto",
+}
 
 
 def _override_in(text: str) -> str:

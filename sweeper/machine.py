@@ -84,7 +84,7 @@ def _nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
     """All physical GPUs in PCI order, and the driver's version; nothing where there is no NVIDIA driver."""
     try:
         pynvml.nvmlInit()
-    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):  # type: ignore[attr-defined]  # made at run time
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return (), ""
     try:
         gpus = []

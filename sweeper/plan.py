@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from conf.resolve import TrialRefusedError, resolve
 from conf.schema import Config, SweepConfig
 from store import shards
-from store.records import TrialSpec, strategy_name
+from store.records import STRATEGY_AXES, TrialSpec, strategy_name
 from sweeper.errors import SweepRefusedError
 from sweeper.expand import Cell
 from sweeper.machine import Inventory
@@ -42,6 +42,11 @@ class Plan:
     @property
     def num_attempts(self) -> int:
         return sum(trial.num_repeats for trial in self.trials)
+
+    def varying_axes(self) -> set[str]:
+        """The axes in which the trials differ, apart from those that make a strategy."""
+        axes = {field.name for field in fields(TrialSpec)} - set(STRATEGY_AXES)
+        return {axis for axis in axes if len({getattr(trial.spec, axis) for trial in self.trials}) > 1}
 
 
 def resolve_grid(

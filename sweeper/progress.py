@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -14,13 +15,25 @@ from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
 
 STAND_INS_NOTE = "CPU stand-ins share these cores: speed-up stays near 1, and images/s say nothing about GPUs"
-_SHOWN = ("model", "strategy", "GPUs", "batch", "px", "precision", "data", "steps")
+_SHOWN = {
+    "model": "model",
+    "strategy": "strategy",
+    "num_gpus": "GPUs",
+    "batch_size": "batch",
+    "image_px": "px",
+    "precision": "precision",
+    "data": "data",
+    "num_steps": "steps",
+}
+"""Axes that every plan shows, with their headings; others are shown when they vary."""
 
 
 class Progress:
     """One sweep's progress. `clock` counts seconds."""
 
-    def __init__(self, inventory: Inventory, plan: Plan, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, inventory: Inventory, plan: Plan, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._console = console or make_console(stderr=True)
         self._inventory, self._plan, self._clock = inventory, plan, clock
         self._total = plan.num_attempts
@@ -40,10 +53,13 @@ class Progress:
     def print_plan(self, machine: Machine) -> None:
         """Machine, resolved trials, what is left out and why."""
         self._console.print(machine_line(machine, self._inventory), markup=False)
+        varying = self._plan.varying_axes() - _SHOWN.keys()
+        axes = [*_SHOWN, *sorted(varying)]
         rows = [
-            [*_shown(trial), f"{trial.num_repeats} to run" if trial.num_repeats else "finished earlier"] for trial in self._plan.trials
+            [*(_shown(trial, axis) for axis in axes), f"{trial.num_repeats} to run" if trial.num_repeats else "finished earlier"]
+            for trial in self._plan.trials
         ]
-        print_columns(self._console, [*_SHOWN, "repeats"], rows)
+        print_columns(self._console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
         for overrides, reason in self._plan.left_out:
             self._console.print(f"left out: {overrides}\n          {reason}", markup=False)
 
@@ -68,7 +84,9 @@ class Progress:
         line = Text(f"[{self._done:>{width}}/{self._total}] {trial.label:<36} ")
         if result.measurement:
             measured = result.measurement
-            line.append(f"{measured.images_per_second:9.2f} images/s  step {measured.median_step_s * 1e3:8.1f} ms ± {measured.jitter_s * 1e3:.1f}")
+            line.append(
+                f"{measured.images_per_second:9.2f} images/s  step {measured.median_step_s * 1e3:8.1f} ms ± {measured.jitter_s * 1e3:.1f}"
+            )
         else:
             line.append(f"{result.outcome}: {result.message}", style="red")
         line.append(f"  took {duration_s:.1f} s")
@@ -92,10 +110,8 @@ class Progress:
         return (self._total - self._done) * sum(self._durations_s) / max(1, len(self._durations_s))
 
 
-def _shown(trial: PlannedTrial) -> tuple[str, ...]:
-    spec = trial.spec
-    values = (spec.model, trial.strategy, spec.num_gpus, spec.batch_size, spec.image_px, spec.precision, spec.data, spec.num_steps)
-    return tuple(map(str, values))
+def _shown(trial: PlannedTrial, axis: str) -> str:
+    return str(trial.strategy if axis == "strategy" else getattr(trial.spec, axis))
 
 
 def machine_line(machine: Machine, inventory: Inventory) -> str:
@@ -103,11 +119,8 @@ def machine_line(machine: Machine, inventory: Inventory) -> str:
     where = f"{machine.host}: {machine.num_cores} cores {machine.cpu}, {machine.memory_bytes / 2**30:.0f} GiB"
     if inventory.kind is DeviceKind.CPU_STAND_IN:
         return f"{where}; {inventory.num_devices} {STAND_INS_NOTE}"
-    return f"{where}; {len(inventory.gpus)} usable GPUs: {', '.join(_unique(gpu.name for gpu in inventory.gpus))}, driver {machine.driver}"
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+    names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
+    return f"{where}; {len(inventory.gpus)} usable GPUs: {names}, driver {machine.driver}"
 
 
 def _clock_text(seconds: float) -> str:

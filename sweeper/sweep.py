@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import shutil
@@ -155,7 +156,9 @@ class _Attempts:
             folder.trial.write_text(trial.spec.to_json())
             folder.machine.write_text(self.machine.to_json())
         except OSError as error:
-            raise SweepRefusedError(f"{folder.path}: {error.strerror}; make room or choose another folder with store.runs_dir=") from error
+            raise SweepRefusedError(
+                f"{folder.path}: {error.strerror}; make room or choose another folder with store.runs_dir="
+            ) from error
         return folder
 
 
@@ -171,16 +174,22 @@ def _check(config: Config) -> str:
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     elif not _NAME.fullmatch(name):
         raise SweepRefusedError(f"sweep.name={name}: wanted letters, digits, '.', '_' and '-', 100 at most")
-    runs_dir = Path(config.store.runs_dir).expanduser().resolve()
-    existing = next(folder for folder in (runs_dir, *runs_dir.parents) if folder.exists())
+    for setting in ("runs_dir", "figures_dir"):
+        _check_folder(setting, Path(getattr(config.store, setting)).expanduser().resolve())
+    return name
+
+
+def _check_folder(setting: str, folder: Path) -> None:
+    """Raises SweepRefusedError when there will be no writing into it: better now than after hours of trials."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not existing.is_dir():
-        raise SweepRefusedError(f"store.runs_dir={runs_dir}: {existing} is not a folder")
+        raise SweepRefusedError(f"store.{setting}={folder}: {existing} is not a folder")
+    if not os.access(existing, os.W_OK):
+        raise SweepRefusedError(f"store.{setting}={folder}: {existing} is read-only; choose another folder")
     free_bytes = shutil.disk_usage(existing).free
     if free_bytes < LEAST_FREE_BYTES:
-        raise SweepRefusedError(
-            f"store.runs_dir={runs_dir}: only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}; make room"
-        )
-    return name
+        found = f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}"
+        raise SweepRefusedError(f"store.{setting}={folder}: {found}; make room or choose another folder")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ def main(spec_path: str, run_dir: str) -> int:
     result = _run(spec, folder)
     draft = folder.result.with_suffix(".draft")
     draft.write_text(result.to_json())
-    os.replace(draft, folder.result)
+    draft.replace(folder.result)
     return _EXIT_CODES[Outcome(result.outcome)]
 
 

@@ -42,7 +42,8 @@ def _gpus(num_replicas: int) -> Devices:
     num_visible = len(tf.config.list_physical_devices("GPU"))
     if num_visible < num_replicas:
         raise UnsupportedTrialError(
-            f"TensorFlow sees {num_visible} GPUs where the trial wants {num_replicas}; are the driver and the extra 'cuda' installed?"
+            f"TensorFlow sees {num_visible} GPUs where the trial wants {num_replicas}; "
+            "are the driver and scalemark's extra 'cuda' installed?"
         )
     return Devices(
         kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import keras
 import tensorflow as tf
 
-Tensor = keras.KerasTensor
+Tensor: TypeAlias = keras.KerasTensor
 Padding = str  # "same" or "valid"
 
 
@@ -59,7 +61,9 @@ class FusedBatchNormalization(keras.layers.Layer):
         shape = (input_shape[-1],)
 
         def weight(name: str, initializer: str, trainable: bool) -> keras.Variable:
-            return self.add_weight(shape=shape, initializer=initializer, trainable=trainable, name=name, dtype="float32", autocast=False)
+            return self.add_weight(
+                shape=shape, initializer=initializer, trainable=trainable, name=name, dtype="float32", autocast=False
+            )
 
         self.gamma = weight("gamma", "ones", True) if self.scale else None
         self.beta = weight("beta", "zeros", True)

@@ -7,8 +7,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from store.records import Phase, StepSample
+
+Batches = TypeVar("Batches")
 
 STEADY_STEPS = 3  # so many consecutive steps must agree
 STEADY_TOLERANCE = 0.2  # within this share of their median
@@ -31,8 +34,8 @@ class Timed:
 
 def run_steps(
     *,
-    next_batch: Callable[[], object],
-    step: Callable[[object], float],
+    next_batch: Callable[[], Batches],
+    step: Callable[[Batches], float],
     synchronize: Callable[[], None],
     min_warm_up_steps: int,
     num_steps: int,

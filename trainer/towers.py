@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -82,6 +82,15 @@ class Placed:
             optimizer.apply(self.variable, self.slots, gradient)
 
 
+class StepFunction(Protocol):
+    """A tf.function: one training step of all replicas. Batches in, mean loss out, float32 scalar."""
+
+    def __call__(self, batches: list[Batch], /) -> tf.Tensor: ...
+
+    def get_concrete_function(self, batches: list[Batch], /) -> object:
+        """Trace it without running it."""
+
+
 class Towers:
     """The training step of a model over the devices of a trial."""
 
@@ -92,7 +101,7 @@ class Towers:
         # On GPUs it would hand over all gradients at once and forbid reducing them during the backward pass.
         inline = {} if devices.kind is DeviceKind.GPU else {"experimental_attributes": {"_noinline": True}}
         self._tower = tf.function(self._tower_body, **inline)
-        self.step: Callable[[list[Batch]], tf.Tensor] = tf.function(self._step_body)
+        self.step: StepFunction = tf.function(self._step_body)
 
     def state(self, replica: int) -> list[np.ndarray]:
         """Non-trainable values of a replica: batch statistics and dropout seeds."""

@@ -115,7 +115,9 @@ def _examples() -> Iterator[tf.train.Example]:
                     quarter = 2 * (top + SQUARE_PX // 2 >= height // 2) + (left + SQUARE_PX // 2 >= width // 2)
                     square = photograph[top : top + SQUARE_PX, left : left + SQUARE_PX]
                     encoded = tf.io.encode_jpeg(square, quality=90).numpy()
-                    yield _example(encoded, f"{name}:{top}:{left}", label=1 + 4 * number + quarter, text=f"{name} quarter {quarter}")
+                    yield _example(
+                        encoded, f"{name}:{top}:{left}", label=1 + 4 * number + quarter, text=f"{name} quarter {quarter}"
+                    )
 
 
 def _example(encoded: bytes, filename: str, *, label: int, text: str) -> tf.train.Example:
