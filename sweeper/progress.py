@@ -84,9 +84,8 @@ class Progress:
         line = Text(f"[{self._done:>{width}}/{self._total}] {trial.label:<36} ")
         if result.measurement:
             measured = result.measurement
-            line.append(
-                f"{measured.images_per_second:9.2f} images/s  step {measured.median_step_s * 1e3:8.1f} ms ± {measured.jitter_s * 1e3:.1f}"
-            )
+            line.append(f"{measured.images_per_second:9.2f} images/s")
+            line.append(f"  step {measured.median_step_s * 1e3:8.1f} ± {measured.jitter_s * 1e3:.1f} ms")
         else:
             line.append(f"{result.outcome}: {result.message}", style="red")
         line.append(f"  took {duration_s:.1f} s")

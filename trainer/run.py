@@ -31,8 +31,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
 
     Raises UnsupportedTrialError, InvalidTrialError, or what TensorFlow raises.
     """
-    keras.utils.set_random_seed(spec.seed)
-    training = build(spec)
+    training = build(spec, devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus))
     folder.environment.write_text(json.dumps(environment.describe(), indent=1, sort_keys=True, default=str))
     data = registry.load("data", spec.data).open_input(spec, training.devices)
 
@@ -87,9 +86,9 @@ class Training:
     towers: towers.Towers
 
 
-def build(spec: TrialSpec, model: keras.Model | None = None) -> Training:
-    """Claim the devices and build the towers; `model` replaces the one the spec names (for tests)."""
-    trial_devices = devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus)
+def build(spec: TrialSpec, trial_devices: devices.Devices, model: keras.Model | None = None) -> Training:
+    """Build the towers on devices already claimed; `model` replaces the one the spec names."""
+    keras.utils.set_random_seed(spec.seed)
     keras.mixed_precision.set_global_policy(registry.load("precisions", spec.precision).prepare())
     with tf.device(trial_devices.host):
         model = model or registry.load("models", spec.model).build(spec.image_px, spec.num_classes)

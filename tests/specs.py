@@ -1,0 +1,44 @@
+"""A small valid trial, and variations of it."""
+
+from dataclasses import replace
+
+from store.records import DeviceKind, TrialSpec
+
+SMALL = TrialSpec(
+    model="trivial",
+    num_gpus=1,
+    hosts=1,
+    device_kind=DeviceKind.CPU_STAND_IN,
+    variable_update="replicated",
+    local_parameter_device="gpu",
+    all_reduce="none",
+    staged_vars=False,
+    gradient_repacking=0,
+    compact_gradients=False,
+    precision="fp32",
+    loss_scale="none",
+    xla="off",
+    optimizer="momentum",
+    learning_rate=0.01,
+    momentum=0.9,
+    weight_decay=4e-5,
+    data="synthetic",
+    data_dir="",
+    distortions=False,
+    data_format="NHWC",
+    image_px=32,
+    num_classes=10,
+    batch_size=2,
+    scaling="weak",
+    steps_per_execution=1,
+    gpu_thread_mode="global",
+    gpu_thread_count=0,
+    visibility="masked",
+    min_warm_up_steps=2,
+    num_steps=4,
+    seed=1,
+)
+
+
+def small(**changes: object) -> TrialSpec:
+    return replace(SMALL, **changes)  # type: ignore[arg-type]  # a test names real fields

@@ -1,0 +1,27 @@
+"""One process runs all in-process trainer tests: its logical CPU devices can be made only once."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+
+from store.records import DeviceKind
+from trainer import devices
+
+MOST_REPLICAS = 4
+
+
+@pytest.fixture(scope="session")
+def all_devices() -> devices.Devices:
+    return devices.prepare(DeviceKind.CPU_STAND_IN, MOST_REPLICAS)
+
+
+@pytest.fixture
+def make_devices(all_devices: devices.Devices):
+    """make_devices(2): the host and the first two stand-ins."""
+
+    def make(num_replicas: int) -> devices.Devices:
+        return devices.Devices(kind=all_devices.kind, host=all_devices.host, replicas=all_devices.replicas[:num_replicas])
+
+    return make
