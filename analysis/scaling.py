@@ -91,14 +91,14 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
             num_repeats=len(completed),
             outcome=Outcome.COMPLETED if completed else of_trial[-1]["outcome"],
         )
-    first, newest = group[0], group[-1]
+    first = group[0]
     setting = _setting(first)
     return ScalingTable(
         model=first["model"],
         setting={axis: setting[axis] for axis in named_axes},
         machine=_machine(first),
         host=first["host"],
-        versions=f"TensorFlow {newest['tensorflow']}, scalemark {newest['scalemark']}",
+        versions=_versions(group),
         device_kind=DeviceKind(first["device_kind"]),
         num_gpus=tuple(sorted({num_gpus for _, num_gpus in by_trial})),
         cells={strategy: dict(sorted(cells[strategy].items())) for strategy in sorted(cells)},
@@ -108,6 +108,14 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
 def _median(attempts: Sequence[Mapping[str, Any]]) -> float | None:
     completed = [attempt["images_per_second"] for attempt in attempts if attempt["outcome"] == Outcome.COMPLETED]
     return statistics.median(completed) if completed else None
+
+
+def _versions(attempts: Sequence[Mapping[str, Any]]) -> str:
+    """What the numbers were made with; all of it when they were not all made with the same."""
+    found = {
+        f"TensorFlow {attempt['tensorflow']}, scalemark {attempt['scalemark']}" for attempt in attempts if attempt["tensorflow"]
+    }
+    return " and ".join(sorted(found)) or "versions unknown"
 
 
 def _machine(attempt: Mapping[str, Any]) -> str:

@@ -143,7 +143,7 @@ class StepSample:
     start_s: float  # since the first step began, monotonic clock
     duration_s: float  # batch wait and step together
     data_wait_s: float  # part of duration_s spent waiting for the batch
-    loss: float  # mean cross entropy over all replicas
+    loss: float | None  # mean cross entropy over all replicas; none when it is not a finite number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,4 +210,4 @@ class StepSampleRow(Base):
     start_s: Mapped[float]
     duration_s: Mapped[float]
     data_wait_s: Mapped[float]
-    loss: Mapped[float]
+    loss: Mapped[float | None]

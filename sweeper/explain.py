@@ -59,7 +59,9 @@ def _wrong_value(override: str, cause: str) -> str:
     if found := re.search(r"expected one of \[(.*)\]", cause):
         choices = found.group(1).split(", ")
         return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
-    found = re.search(r"could not be converted to (\w+)", cause) or re.search(r"type hint '(?:Union)?\[?(.*?)\]?'", cause)
+    found = re.search(r"(?:could not be converted to|is not a valid) (\w+)", cause) or re.search(
+        r"type hint '(?:Union)?\[?(.*?)\]?'", cause
+    )
     if found:
         return f"{override}: wanted {_KINDS.get(found.group(1), found.group(1))}"
     return f"{override}: {_first_line(cause)}"
@@ -68,7 +70,7 @@ def _wrong_value(override: str, cause: str) -> str:
 _KINDS = {
     "Integer": "a whole number",
     "Float": "a number",
-    "Boolean": "true or false",
+    "bool": "true or false",
     "int, str": "a whole number or auto",
     "float, str": "a number or auto",
     "bool, str": "true, false or auto",

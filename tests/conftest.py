@@ -1,8 +1,11 @@
 """What all tests share: nothing of the user's own folders is touched."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"  # before any test imports TensorFlow
 
 PROJECT = Path(__file__).resolve().parent.parent
 

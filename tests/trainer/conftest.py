@@ -1,9 +1,5 @@
 """One process runs all in-process trainer tests: its logical CPU devices can be made only once."""
 
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import pytest
 
 from store.records import DeviceKind

@@ -213,7 +213,9 @@ def test_bfloat16_computes_in_bfloat16_and_keeps_variables_in_float32(make_devic
     finally:
         keras.mixed_precision.set_global_policy("float32")
     images, labels = next(batches(2, 1, 2))
-    loss = training.towers.step([(tf.constant(images[:2]), tf.constant(labels[:2])), (tf.constant(images[2:]), tf.constant(labels[2:]))])
+    loss = training.towers.step(
+        [(tf.constant(images[:2]), tf.constant(labels[:2])), (tf.constant(images[2:]), tf.constant(labels[2:]))]
+    )
     assert {weights.dtype for weights in training.update.weights(0)} == {np.dtype("float32")}
     assert np.isfinite(float(loss))
     graph = training.towers._tower._list_all_concrete_functions()[0].graph

@@ -1,0 +1,146 @@
+"""`auto` becomes a sensible value, and what means nothing is refused with the way out."""
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+import conf
+from conf import schema
+from conf.resolve import TrialRefusedError, resolve
+from store.records import STRATEGY_COLUMNS, DeviceKind, TrialSpec, strategy_name
+
+FOLDER = Path(conf.__file__).parent
+GPU, STAND_IN = DeviceKind.GPU, DeviceKind.CPU_STAND_IN
+
+
+def config(*overrides: str) -> schema.Config:
+    schema.register()
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        return schema.typed(compose("config", overrides=list(overrides)))
+
+
+def trial(*overrides: str, kind: DeviceKind = STAND_IN, num_devices: int = 8) -> TrialSpec:
+    return resolve(config(*overrides), kind, num_devices)
+
+
+def test_the_default_strategy_is_replicated_with_nccl_where_every_replica_has_its_own_gpu():
+    spec = trial("num_gpus=4", kind=GPU)
+    assert (spec.variable_update, spec.all_reduce, spec.local_parameter_device) == ("replicated", "nccl", "gpu")
+
+
+def test_the_default_strategy_on_stand_ins_is_replicated_without_nccl():
+    assert trial("num_gpus=4").all_reduce == "none"
+
+
+def test_the_plain_command_is_small_on_a_laptop_and_full_size_on_gpus():
+    small, full = trial(), trial(kind=GPU)
+    assert (small.image_px, small.batch_size, small.num_steps) == (64, 4, 10)
+    assert (full.image_px, full.batch_size, full.num_steps, full.min_warm_up_steps) == (224, 64, 100, 10)
+
+
+@pytest.mark.parametrize(
+    ("model", "image_px", "batch_size"),
+    [
+        ("alexnet", 227, 512),
+        ("vgg16", 224, 64),
+        ("resnet50", 224, 64),
+        ("resnet152", 224, 32),
+        ("inception3", 299, 32),
+        ("resnet18_cifar", 32, 128),
+    ],
+)
+def test_full_size_is_the_ancestors(model, image_px, batch_size):
+    spec = trial(f"model={model}", kind=GPU)
+    assert (spec.image_px, spec.batch_size) == (image_px, batch_size)
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "model").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_model_resolves_and_has_its_file_in_the_trainer(path):
+    assert trial(f"model={path.stem}").model == path.stem
+    assert (FOLDER.parent / "trainer" / "models" / f"{path.stem}.py").exists()
+
+
+def test_every_model_file_of_the_trainer_can_be_chosen():
+    files = {path.stem for path in (FOLDER.parent / "trainer" / "models").glob("[a-z]*.py")}
+    assert files == {path.stem for path in (FOLDER / "model").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", STRATEGY_COLUMNS.values())
+def test_a_strategy_sets_the_three_axes_of_its_column(name):
+    spec = trial(f"strategy={name}", kind=GPU)
+    assert strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce) == name
+
+
+def test_strong_scaling_splits_the_batch():
+    assert trial("scaling=strong", "batch_size=32", "num_gpus=4").batch_size == 8
+
+
+def test_photographs_are_distorted_and_synthetic_images_are_not():
+    assert trial("data=photos").distortions
+    assert not trial("data=photos", "distortions=false").distortions
+    assert not trial().distortions
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
+        (["num_gpus=9"], r"num_gpus=9: there are 8 CPU stand-ins \(hardware.num_stand_ins raises that\)"),
+        (["batch_size=many"], "batch_size=many: wanted a whole number or auto"),
+        (["batch_size=0"], "batch_size=0: wanted 1 or more"),
+        (["learning_rate=nan"], "learning_rate=nan: wanted a finite number"),
+        (["all_reduce=nccl"], "all_reduce=nccl: NCCL needs one physical GPU per replica; these replicas are CPU stand-ins"),
+        (
+            ["strategy=ps_cpu", "all_reduce=pscpu"],
+            "all_reduce=pscpu: not with variable_update=parameter_server, because gradients meet",
+        ),
+        (["variable_update=replicated", "local_parameter_device=cpu"], "ask for all_reduce=pscpu"),
+        (["variable_update=independent", "all_reduce=pscpu"], "replicas train alone"),
+        (["scaling=strong", "batch_size=4", "num_gpus=8"], "splits it over num_gpus=8, which does not divide it"),
+        (["model=vgg16", "image_px=16"], "image_px=16: vgg16 needs at least 32"),
+        (["distortions=true"], "data=synthetic has no images to distort"),
+        (["distortions=perhaps"], "distortions=perhaps: wanted true, false or auto"),
+        (["data.dir=/tmp"], "data.dir=/tmp: data=synthetic reads no folder"),
+    ],
+)
+def test_a_cell_that_means_nothing_is_refused(overrides, message):
+    with pytest.raises(TrialRefusedError, match=message):
+        trial(*overrides)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "variable_update=mirrored",
+        "variable_update=distributed_replicated",
+        "all_reduce=ring",
+        "all_reduce=hierarchical_copy",
+        "staged_vars=true",
+        "gradient_repacking=2",
+        "compact_gradients=true",
+        "precision=fp16",
+        "precision=tf32",
+        "loss_scale=dynamic",
+        "xla=on",
+        "optimizer=adam",
+        "data=imagenet",
+        "data=digits",
+        "data_format=NCHW",
+        "steps_per_execution=2",
+        "gpu_thread_mode=gpu_private",
+        "gpu_thread_count=2",
+        "visibility=all",
+        "hosts=2",
+    ],
+)
+def test_an_axis_whose_engine_comes_later_is_refused_and_says_so(override):
+    with pytest.raises(
+        TrialRefusedError, match=f"{override.split('=')[0]}=.*: declared, but its engine comes in a later version"
+    ):
+        trial(override)
+
+
+def test_more_gpus_than_exist_are_refused():
+    with pytest.raises(TrialRefusedError, match="num_gpus=4: there are 2 GPUs usable here"):
+        trial("num_gpus=4", kind=GPU, num_devices=2)

@@ -1,0 +1,87 @@
+"""A database with known numbers, written by the real writer."""
+
+from datetime import UTC, datetime, timedelta
+
+from store.records import Machine, Measurement, Outcome, Phase, Result, StepSample, TrialSpec
+from store.writer import FinishedAttempt, Writer
+
+MACHINE = Machine(host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver="")
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ENVIRONMENT = {
+    "python": "3.11.7",
+    "packages": {"tensorflow": "2.21.0", "keras": "3.15.1", "numpy": "2.4.6", "scalemark": "0.1.0"},
+    "commit": "abc",
+    "variables": {},
+}
+
+
+def measurement(images_per_second: float) -> Measurement:
+    return Measurement(
+        images_per_second=images_per_second,
+        median_step_s=0.1,
+        jitter_s=0.01,
+        num_steps=2,
+        num_warm_up_steps=1,
+        steady=True,
+        trace_s=1.0,
+        first_step_s=2.0,
+        data_wait_share=0.0,
+        cpu_s=3.0,
+        peak_host_memory_bytes=5 * 2**30,
+        peak_device_memory_bytes=None,
+        first_loss=7.0,
+        last_loss=6.5,
+        num_parameters=1000,
+    )
+
+
+STEPS = [
+    StepSample(step=0, phase=Phase.WARM_UP, start_s=0.0, duration_s=0.2, data_wait_s=0.0, loss=7.0),
+    StepSample(step=1, phase=Phase.MEASURE, start_s=0.2, duration_s=0.1, data_wait_s=0.0, loss=6.8),
+    StepSample(step=2, phase=Phase.MEASURE, start_s=0.3, duration_s=0.1, data_wait_s=0.0, loss=6.5),
+]
+
+
+def attempt(
+    spec: TrialSpec, images_per_second: float | None, *, repeat: int = 1, outcome: Outcome = Outcome.FAILED
+) -> FinishedAttempt:
+    """A completed attempt, or with None one that ended with `outcome`."""
+    result = (
+        Result(outcome=outcome, message="it broke", measurement=None, op_placement={})
+        if images_per_second is None
+        else Result(
+            outcome=Outcome.COMPLETED,
+            message="",
+            measurement=measurement(images_per_second),
+            op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
+        )
+    )
+    return FinishedAttempt(
+        trial_id=spec.trial_id,
+        repeat=repeat,
+        attempt=1,
+        exit_code=0,
+        visible_devices="",
+        run_dir="/runs/x",
+        started_at=NOON + timedelta(minutes=repeat),
+        duration_s=9.5,
+        result=result,
+        steps=STEPS if images_per_second is not None else [],
+        environment=ENVIRONMENT if images_per_second is not None else None,
+    )
+
+
+def fill(url: str, results: list[tuple[TrialSpec, float | None]], *, name: str = "first", machine: Machine = MACHINE) -> None:
+    """One sweep with one attempt per entry; entries of the same trial are its repeats."""
+    writer = Writer(url)
+    specs = list({spec.trial_id: spec for spec, _ in results}.values())
+    sweep_id = writer.begin_sweep(
+        name=name, reason="", command="sweep.py", started_at=NOON, trials=specs, left_out=[("xla=on", "later")]
+    )
+    machine_id = writer.add_machine(machine)
+    seen: dict[str, int] = {}
+    for spec, images_per_second in results:
+        seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
+        writer.add_attempt(sweep_id, machine_id, attempt(spec, images_per_second, repeat=seen[spec.trial_id]))
+    writer.finish_sweep(sweep_id, NOON)
+    writer.close()

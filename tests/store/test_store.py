@@ -1,0 +1,207 @@
+"""What was measured is in the database, once and whole; nobody else's file is touched."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from store import queries, schema
+from store.database import head_revision, open_for_reading, open_for_writing
+from store.errors import StoreError
+from store.records import Measurement, StepSample, TrialSpec
+from store.writer import Writer
+from tests.filled import MACHINE, NOON, STEPS, attempt, fill, measurement
+from tests.specs import small
+
+
+def test_an_attempt_is_read_back_as_it_was_written():
+    spec = small(num_gpus=2)
+    fill("r.db", [(spec, 123.5)])
+    shown = queries.show(open_for_reading("r.db"), "1")
+    assert json.loads(shown["trial"]["spec"]) == asdict(spec)
+    assert shown["trial"]["strategy"] == "replicated_none"
+    (found,) = shown["attempts"]
+    assert {key: found[key] for key in asdict(measurement(123.5))} == asdict(measurement(123.5))
+    assert json.loads(found["op_placement"]) == {"update": {"ResourceApplyMomentum @ CPU:1": 6}}
+    steps = queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples ORDER BY step")
+    assert steps == [asdict(step) | {"attempt_id": 1} for step in STEPS]
+
+
+def test_a_failed_attempt_is_kept_without_measurement():
+    fill("r.db", [(small(), None)])
+    (row,) = queries.list_attempts(open_for_reading("r.db"))
+    assert (row["outcome"], row["images_per_second"]) == ("failed", None)
+
+
+@pytest.mark.parametrize(
+    ("table", "record", "besides"),
+    [
+        (schema.TrialRow, TrialSpec, {"id", "strategy", "spec"}),
+        (schema.MeasurementRow, Measurement, {"attempt_id", "op_placement"}),
+        (schema.StepSampleRow, StepSample, {"attempt_id"}),
+    ],
+)
+def test_a_table_has_a_column_for_every_field_of_its_record(table, record, besides):
+    assert {column.name for column in table.__table__.columns} - besides == {field.name for field in fields(record)}
+
+
+def test_the_migrations_make_what_the_schema_says():
+    engine = open_for_writing("r.db")
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), schema.Base.metadata) == []
+
+
+def test_the_database_opens_in_plain_sqlite_with_its_view():
+    fill("r.db", [(small(), 50.0), (small(num_gpus=2), None)])
+    with sqlite3.connect("r.db") as connection:
+        rows = connection.execute("SELECT model, strategy, num_gpus, images_per_second FROM throughput").fetchall()
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    assert (rows, mode) == ([("trivial", "replicated_none", 1, 50.0)], "wal")
+
+
+def test_half_an_attempt_is_never_there():
+    spec = small()
+    writer = Writer("r.db")
+    sweep_id = writer.begin_sweep(name="s", reason="", command="", started_at=NOON, trials=[spec], left_out=[])
+    machine_id = writer.add_machine(MACHINE)
+    broken = attempt(spec, 5.0)
+    object.__setattr__(broken, "steps", [STEPS[0], STEPS[0]])  # the same step twice breaks the last statement
+    with pytest.raises(StoreError, match="UNIQUE"):
+        writer.add_attempt(sweep_id, machine_id, broken)
+    writer.close()
+    for table in ("attempts", "measurements", "step_samples", "environments"):
+        assert queries.rows(open_for_reading("r.db"), f"SELECT * FROM {table}") == []
+
+
+def test_foreign_keys_and_outcomes_are_checked():
+    fill("r.db", [(small(), 1.0)])
+    with open_for_writing("r.db").begin() as connection:
+        with pytest.raises(sa.exc.IntegrityError, match="FOREIGN KEY"):
+            connection.execute(sa.text("UPDATE attempts SET trial_id = 'nobody'"))
+        with pytest.raises(sa.exc.IntegrityError, match="CHECK"):
+            connection.execute(sa.text("UPDATE attempts SET outcome = 'splendid'"))
+
+
+def test_completed_attempts_are_counted_per_machine():
+    from dataclasses import replace
+
+    fill("r.db", [(small(), 1.0), (small(), 2.0), (small(num_gpus=2), None)])
+    engine = open_for_reading("r.db")
+    assert queries.num_completed(engine, MACHINE.key) == {small().trial_id: 2}
+    assert queries.num_completed(engine, replace(MACHINE, host="other").key) == {}
+
+
+def test_a_second_writer_is_refused_while_the_first_writes():
+    writer = Writer("r.db")
+    with pytest.raises(StoreError, match="another sweep is writing to it"):
+        Writer("r.db")
+    writer.close()
+    Writer("r.db").close()
+
+
+def test_two_sweeps_of_one_name_are_refused():
+    fill("r.db", [(small(), 1.0)])
+    with pytest.raises(StoreError, match=r"sweep.name=first: there is a sweep of this name already"):
+        fill("r.db", [(small(), 1.0)])
+
+
+def _foreign(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE moz_places (id)")
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database at all" * 100)
+
+
+def _newer(path: Path) -> None:
+    fill(str(path), [(small(), 1.0)])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_foreign, r"f\.db: a database of another program \(it has moz_places\)"),
+        (_garbage, r"f\.db: file is not a database"),
+        (_newer, rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)"),
+        (Path.mkdir, r"f\.db: a folder"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path, make, message):
+    path = tmp_path / "f.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(StoreError, match=message):
+        Writer(str(path))
+    assert before == (path.read_bytes() if path.is_file() else None)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql://me:secret@host/db", r"^postgresql://\.\.\.: this version stores in SQLite"),
+        ("no/such/folder/r.db", "there is no folder no/such/folder"),
+    ],
+)
+def test_a_place_that_cannot_hold_a_database_is_refused(url, message):
+    with pytest.raises(StoreError, match=message):
+        Writer(url)
+
+
+def test_the_query_command_reads_and_cannot_write():
+    fill("r.db", [(small(), 1.0)])
+    engine = open_for_reading("r.db")
+    assert queries.query(engine, "SELECT count(*) AS n FROM trials") == (["n"], [(1,)])
+    for writing in (
+        "DELETE FROM trials",
+        "DELETE FROM trials RETURNING id",
+        "PRAGMA query_only=0; DELETE FROM trials",
+        "DROP VIEW throughput",
+    ):
+        with pytest.raises(StoreError):
+            queries.query(engine, writing)
+    assert queries.query(engine, "SELECT count(*) FROM trials")[1] == [(1,)]
+    with pytest.raises(StoreError, match=r"no such table: nope; tables and views: .*throughput"):
+        queries.query(engine, "SELECT * FROM nope")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_every_command_answers_in_json(monkeypatch):
+    fill("results.db", [(small(), 12.5)])
+    assert json.loads(run("list", "--json").stdout)[0]["images_per_second"] == 12.5
+    assert json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"] == "trivial"
+    assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [{"model": "trivial"}]
+
+
+def test_columns_are_whole_in_a_pipe():
+    fill("results.db", [(small(), 12.5)], name="n" * 90)
+    assert "n" * 90 in run("list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "--db", "none.db"], "none.db: no such database; run a sweep first"),
+        (["show", "77"], "77: no attempt or trial; see `python -m store list`"),
+        (["list", "--sweep", "nope"], "nope: no such sweep; the newest are first"),
+        (["query", "DELETE FROM trials"], "readonly"),
+    ],
+)
+def test_a_wrong_question_is_answered_in_one_line_with_exit_code_2(arguments, message):
+    fill("results.db", [(small(), 12.5)])
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

@@ -1,0 +1,71 @@
+"""A plan holds every distinct trial once, skips the finished, and lists what it leaves out."""
+
+import pytest
+
+from conf.schema import Invalid, SweepConfig
+from store.records import DeviceKind
+from sweeper.errors import SweepRefusedError
+from sweeper.machine import Inventory
+from sweeper.plan import data_folder_problem, make_plan, resolve_grid
+from tests.conf.test_resolve import config
+from tests.specs import small
+
+STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
+
+
+def resolve(*cells: tuple[str, ...], sweep: SweepConfig | None = None):
+    return resolve_grid(cells, lambda cell: config(*cell), STAND_INS, sweep or SweepConfig())
+
+
+def test_what_means_nothing_is_left_out_of_a_grid_and_listed():
+    specs, left_out = resolve(("strategy=replicated_nccl",), ("strategy=ps_cpu",))
+    assert [spec.variable_update for spec in specs] == ["parameter_server"]
+    ((overrides, reason),) = left_out
+    assert overrides == "strategy=replicated_nccl"
+    assert reason.startswith("all_reduce=nccl: NCCL needs")
+
+
+def test_what_means_nothing_is_an_error_when_asked_for_alone():
+    with pytest.raises(SweepRefusedError, match="all_reduce=nccl: NCCL needs"):
+        resolve(("strategy=replicated_nccl",))
+
+
+def test_what_means_nothing_is_an_error_when_the_user_says_so():
+    with pytest.raises(SweepRefusedError, match="NCCL"):
+        resolve(("strategy=replicated_nccl",), ("strategy=ps_cpu",), sweep=SweepConfig(invalid=Invalid.error))
+
+
+def test_a_grid_of_which_nothing_is_left_says_how_many_reasons_there_are():
+    with pytest.raises(SweepRefusedError, match=r"num_gpus=0: wanted 1 or more \(and 1 more reasons for 2 refused cells\)"):
+        resolve(("num_gpus=0",), ("num_gpus=99",))
+
+
+def test_two_cells_that_mean_the_same_trial_are_one():
+    specs, _ = resolve(("strategy=auto",), ("strategy=replicated_none",))
+    assert len(specs) == 1
+
+
+def test_finished_repeats_are_not_run_again():
+    specs = [small(), small(num_gpus=2), small(num_gpus=4)]
+    done = {specs[0].trial_id: 3, specs[1].trial_id: 1}
+    plan = make_plan(specs, [], SweepConfig(repeats=3), done)
+    assert [trial.num_repeats for trial in plan.trials] == [0, 2, 3]
+    assert plan.num_attempts == 5
+
+
+def test_a_rerun_runs_finished_trials_again():
+    assert make_plan([small()], [], SweepConfig(rerun=True), {small().trial_id: 9}).num_attempts == 1
+
+
+def test_varying_axes_are_those_a_reader_must_see():
+    plan = make_plan([small(seed=1), small(seed=2)], [], SweepConfig(), {})
+    assert plan.varying_axes() == {"seed"}
+
+
+def test_a_data_folder_is_checked_before_anything_runs(tmp_path):
+    assert "no such folder" in str(data_folder_problem(tmp_path / "missing"))
+    assert data_folder_problem(tmp_path) is None
+    (tmp_path / "train-00000-of-00001").write_text("x")
+    assert data_folder_problem(tmp_path) == "there is no index.json; empty the folder to have the set made again"
+    (tmp_path / "index.json").write_text("[1")
+    assert "index.json is damaged" in str(data_folder_problem(tmp_path))

@@ -1,0 +1,76 @@
+"""The README's promises, the layering, and what may be imported where."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.conftest import PROJECT
+
+README = (PROJECT / "README.md").read_text()
+
+
+def commands() -> list[str]:
+    """The two lines to paste: the first two shell blocks of the README."""
+    return [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)][:2]
+
+
+def test_the_readme_begins_with_two_commands_of_one_line_each():
+    main, test = commands()
+    assert "\n" not in main + test
+    assert main.endswith("sweep.py -m model=resnet50,vgg16 num_gpus=1,2,4,8")
+    assert test.endswith("pytest")
+    assert main.startswith("python3 install.py && ")
+    assert test.startswith("python3 install.py && ")
+
+
+def test_ci_runs_exactly_the_readmes_commands():
+    lines = [line.strip() for line in (PROJECT / ".ci" / "run").read_text().splitlines()]
+    for command in commands():
+        assert command in lines
+
+
+@pytest.mark.parametrize(
+    "module", ["store", "store.__main__", "sweeper.sweep", "plots.__main__", "plots.charts", "analysis.scaling", "conf.resolve"]
+)
+def test_tensorflow_is_never_imported_outside_the_trainer(module):
+    script = f"import {module}, sys; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{'tensorflow', 'keras', 'trainer'}}))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["sweep.py", "--help"], ["sweep.py", "sweep.dry_run=true"], ["-m", "store", "--help"], ["-m", "plots", "--help"]],
+)
+def test_help_and_plans_need_no_tensorflow(arguments):
+    """A folder that shadows TensorFlow with an error proves it for the whole command."""
+    program = [str(PROJECT / argument) if argument == "sweep.py" else argument for argument in arguments]
+    from pathlib import Path
+
+    Path("tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
+    ended = subprocess.run(
+        [sys.executable, *program], capture_output=True, text=True, check=False, env={"PYTHONPATH": ".", "PATH": ""}
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout + ended.stderr
+
+
+def test_words_are_imported_without_any_library():
+    script = "import sys, store.records; print([n for n in ('sqlalchemy', 'pandas', 'rich', 'hydra') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_constraints_pin_every_package_with_hashes_and_name_no_index():
+    for name in ("constraints.txt", "constraints-cuda.txt"):
+        text = (PROJECT / name).read_text()
+        assert "://" not in text
+        assert "index-url" not in text
+        pinned = re.findall(r"^([a-z0-9-]+)==\S+.*\\\n +--hash=sha256:", text, re.MULTILINE)
+        assert len(pinned) == len(re.findall(r"^[a-z]", text, re.MULTILINE)) > 50
+
+
+def test_every_yaml_of_conf_can_be_read():
+    for path in (PROJECT / "conf").rglob("*.yaml"):
+        assert yaml.safe_load(path.read_text()) is not None, path

@@ -1,0 +1,74 @@
+"""`python -m trainer` leaves a run folder, and ends with the exit code of its outcome."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from store.records import Outcome, Phase, RunFolder, TrialSpec
+from tests.specs import small
+from trainer.environment import result_changing_variables
+
+
+def run(spec: TrialSpec, tmp_path) -> tuple[int, RunFolder]:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.trial.write_text(spec.to_json())
+    ended = subprocess.run(
+        [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)], capture_output=True, check=False
+    )
+    return ended.returncode, folder
+
+
+def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(tmp_path):
+    spec = small(
+        model="resnet18_cifar",
+        data="photos",
+        distortions=True,
+        num_gpus=2,
+        batch_size=8,
+        num_steps=25,
+        learning_rate=0.02,
+        all_reduce="pscpu",
+    )
+    exit_code, folder = run(spec, tmp_path)
+    result, steps = folder.read_result(), folder.read_steps()
+    assert (exit_code, result.outcome) == (0, Outcome.COMPLETED)
+    measured = [step for step in steps if step.phase == Phase.MEASURE]
+    assert len(measured) == result.measurement.num_steps == 25
+    assert len(steps) - 25 == result.measurement.num_warm_up_steps
+    assert result.measurement.last_loss < result.measurement.first_loss
+    assert result.measurement.num_parameters == 701_466
+    window_s = sum(step.duration_s for step in measured)
+    assert result.measurement.images_per_second == pytest.approx(2 * 8 * 25 / window_s, rel=0.2)
+    assert result.op_placement["reduction"] == {"AddN @ CPU:0": 62}
+    environment = json.loads(folder.environment.read_text())
+    assert environment["packages"]["tensorflow"].startswith("2.")
+
+
+def test_nccl_without_gpus_is_unsupported(tmp_path):
+    exit_code, folder = run(small(all_reduce="nccl", num_gpus=2), tmp_path)
+    assert exit_code == 3
+    assert folder.read_result().outcome == Outcome.UNSUPPORTED
+    assert "one physical GPU per replica" in folder.read_result().message
+
+
+def test_a_gpu_trial_without_gpus_is_unsupported_and_never_runs_on_the_cpu(tmp_path):
+    exit_code, folder = run(small(device_kind="gpu"), tmp_path)
+    assert exit_code == 3
+    assert "TensorFlow sees 0 GPUs where the trial wants 1" in folder.read_result().message
+
+
+def test_a_loss_that_is_not_finite_is_invalid(tmp_path):
+    exit_code, folder = run(small(learning_rate=1e30), tmp_path)
+    assert exit_code == 5
+    assert folder.read_result().outcome == Outcome.INVALID
+    assert "try a smaller learning_rate" in folder.read_result().message
+
+
+def test_terraforms_variables_are_not_recorded():
+    found = result_changing_variables(
+        {"TF_VAR_password": "secret", "TF_ENABLE_ONEDNN_OPTS": "0", "HOME": "/", "NCCL_DEBUG": "INFO"}
+    )
+    assert found == {"NCCL_DEBUG": "INFO", "TF_ENABLE_ONEDNN_OPTS": "0"}

@@ -1,0 +1,85 @@
+"""The photographs are real, in ImageNet's schema, built once, and mended when damaged."""
+
+import threading
+
+import pytest
+import tensorflow as tf
+
+from store import shards
+from tests.specs import small
+from trainer.data import photos
+from trainer.errors import UnsupportedTrialError
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory, all_devices):
+    return photos.prepare_folder(tmp_path_factory.mktemp("photos"))
+
+
+def examples(folder):
+    for path in sorted(folder.glob("train-*-of-*")):
+        for record in tf.data.TFRecordDataset(str(path)):
+            yield tf.train.Example.FromString(record.numpy()).features.feature
+
+
+def test_records_have_imagenets_fields_and_decode_to_their_size(folder):
+    found = list(examples(folder))
+    assert len(found) > 200
+    for feature in found[:5]:
+        image = tf.io.decode_jpeg(feature["image/encoded"].bytes_list.value[0])
+        assert image.shape == (feature["image/height"].int64_list.value[0], feature["image/width"].int64_list.value[0], 3)
+        assert feature["image/format"].bytes_list.value[0] == b"JPEG"
+        assert {"image/class/synset", "image/object/bbox/xmin", "image/filename", "image/colorspace"} <= set(feature)
+    assert {feature["image/class/label"].int64_list.value[0] for feature in found} == set(range(1, 9))
+    assert len({feature["image/filename"].bytes_list.value[0] for feature in found}) == len(found)
+
+
+def test_a_sound_folder_is_not_built_again(folder):
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"}
+    photos.prepare_folder(folder)
+    assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"}
+
+
+def test_a_damaged_shard_is_noticed_and_mended(tmp_path, all_devices):
+    folder = photos.prepare_folder(tmp_path)
+    shard = sorted(folder.glob("train-*"))[3]
+    shard.write_bytes(shard.read_bytes()[:-100])
+    assert shards.damage(folder) == f"{shard.name} is not what index.json says"
+    photos.prepare_folder(folder)
+    assert shards.damage(folder) is None
+
+
+def test_two_builders_at_once_leave_one_sound_set(tmp_path, all_devices):
+    threads = [threading.Thread(target=photos.prepare_folder, args=(tmp_path,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shards.damage(tmp_path) is None
+
+
+@pytest.mark.parametrize("distortions", [True, False])
+def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(folder, make_devices, distortions):
+    spec = small(data="photos", data_dir=str(folder), distortions=distortions, num_gpus=2, batch_size=6)
+    first, second = photos.open_input(spec, make_devices(2)).next()
+    for images, labels in (first, second):
+        assert images.shape == (6, 32, 32, 3)
+        assert images.dtype == tf.float32
+        assert -1 <= float(tf.reduce_min(images)) < -0.3
+        assert 0.3 < float(tf.reduce_max(images)) <= 1
+        assert labels.dtype == tf.int32
+        assert set(labels.numpy()) <= set(range(1, 9))
+    assert not bool(tf.reduce_all(first[0] == second[0]))
+
+
+def test_distortions_change_the_same_image_each_time(folder, make_devices):
+    (record,) = tf.data.TFRecordDataset(str(sorted(folder.glob("train-*"))[0])).take(1)
+    plain = [photos._decode(record, 32, distort=False)[0] for _ in range(2)]
+    distorted = [photos._decode(record, 32, distort=True)[0] for _ in range(2)]
+    assert bool(tf.reduce_all(plain[0] == plain[1]))
+    assert not bool(tf.reduce_all(distorted[0] == distorted[1]))
+
+
+def test_too_few_classes_for_the_labels_are_refused(make_devices):
+    with pytest.raises(UnsupportedTrialError, match="num_classes=5: data=photos has labels up to 8"):
+        photos.open_input(small(data="photos", num_classes=5), make_devices(1))
