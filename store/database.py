@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from store.errors import StoreError
 
@@ -133,6 +133,8 @@ def _check_writable(path: Path) -> None:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
+    except (IntegrityError, sqlite3.IntegrityError):
+        raise  # our own mistake: nothing a user could mend
     except (DatabaseError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DatabaseError) else error
         raise StoreError(f"{path}: {cause}; {_remedy(str(cause))}") from error

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import math
 import resource
 import statistics
 import time
@@ -53,6 +52,9 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
             num_steps=spec.num_steps,
             on_step=lambda sample: _append(steps_file, sample),
         )
+    losses = [sample.loss for sample in timed.samples if sample.loss is not None]
+    if len(losses) < len(timed.samples):
+        raise InvalidTrialError("the loss is not finite; try a smaller learning_rate")
     measured = timed.measured()
     durations_s = [sample.duration_s for sample in measured]
     measurement = Measurement(
@@ -69,11 +71,9 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
         peak_host_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
         first_loss=first_loss,
-        last_loss=statistics.median(sample.loss for sample in measured[-5:]),
+        last_loss=statistics.median(losses[-5:]),
         num_parameters=sum(weights.size for weights in training.update.weights(0)),
     )
-    if not all(math.isfinite(sample.loss) for sample in timed.samples):
-        raise InvalidTrialError(f"the loss is not finite (last {measurement.last_loss}); try a smaller learning_rate")
     return Result(outcome=Outcome.COMPLETED, message="", measurement=measurement, op_placement=placement.summary())
 
 

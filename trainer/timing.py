@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import statistics
 import time
@@ -65,7 +66,7 @@ def run_steps(
                 start_s=start - begin,
                 duration_s=end - start,
                 data_wait_s=fetched - start,
-                loss=loss,
+                loss=loss if math.isfinite(loss) else None,
             )
         )
         on_step(samples[-1])

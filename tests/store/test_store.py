@@ -73,7 +73,7 @@ def test_half_an_attempt_is_never_there():
     machine_id = writer.add_machine(MACHINE)
     broken = attempt(spec, 5.0)
     object.__setattr__(broken, "steps", [STEPS[0], STEPS[0]])  # the same step twice breaks the last statement
-    with pytest.raises(StoreError, match="UNIQUE"):
+    with pytest.raises(sa.exc.IntegrityError, match="UNIQUE"):
         writer.add_attempt(sweep_id, machine_id, broken)
     writer.close()
     for table in ("attempts", "measurements", "step_samples", "environments"):

@@ -86,3 +86,18 @@ def test_samples_are_numbered_and_timed_from_the_first_step():
 
 def test_jitter_is_the_scaled_median_absolute_deviation():
     assert timing.jitter_s([1.0, 1.0, 2.0, 4.0, 8.0]) == pytest.approx(1.4826 * 1.0)
+
+
+def test_a_loss_that_is_no_number_is_none_in_its_sample():
+    clock = Clock()
+    timed = timing.run_steps(
+        next_batch=lambda: None,
+        step=lambda _: float("nan"),
+        synchronize=lambda: None,
+        min_warm_up_steps=0,
+        num_steps=1,
+        on_step=lambda _: None,
+        clock=clock,
+        cpu_clock=clock,
+    )
+    assert timed.samples[0].loss is None
