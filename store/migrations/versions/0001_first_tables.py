@@ -199,7 +199,7 @@ def upgrade() -> None:
         sa.Column("start_s", sa.Double(), nullable=False),
         sa.Column("duration_s", sa.Double(), nullable=False),
         sa.Column("data_wait_s", sa.Double(), nullable=False),
-        sa.Column("loss", sa.Double(), nullable=False),
+        sa.Column("loss", sa.Double(), nullable=True),
         sa.CheckConstraint("phase IN ('warm_up', 'measure')", name="step_samples_phase"),
         sa.ForeignKeyConstraint(
             ["attempt_id"],
