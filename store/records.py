@@ -254,5 +254,15 @@ class RunFolder:
         lines = self.steps.read_text().splitlines(keepends=True)
         return [StepSample(**json.loads(line)) for line in lines if line.endswith("\n")]
 
+    def last_step(self) -> int | None:
+        """Number of the last complete line, from the end of the file alone: cheap enough to ask beside a measurement."""
+        try:
+            with self.steps.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 1024))
+                lines = file.read().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return None
+        return int(json.loads(lines[-1])["step"]) if lines else None
+
     def read_result(self) -> Result | None:
         return Result.from_json(self.result.read_text()) if self.result.exists() else None

@@ -12,7 +12,7 @@ PIPE_WIDTH = 100_000  # characters; a pipe has no width
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
@@ -22,9 +22,9 @@ def print_columns(
     console: Console, columns: Sequence[str], rows: Iterable[Iterable[str]], right: frozenset[str] = frozenset()
 ) -> None:
     """A table without borders; `right` names the columns to align right. Text is taken as it is, without markup."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    console.print(table, soft_wrap=False)
+    console.print(table)

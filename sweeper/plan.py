@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -44,9 +45,13 @@ class Plan:
         return sum(trial.num_repeats for trial in self.trials)
 
     def varying_axes(self) -> set[str]:
-        """The axes in which the trials differ, apart from those that make a strategy."""
+        """The axes in which trials of one model differ, apart from those that make a strategy."""
         axes = {field.name for field in fields(TrialSpec)} - set(STRATEGY_AXES)
-        return {axis for axis in axes if len({getattr(trial.spec, axis) for trial in self.trials}) > 1}
+        values: dict[tuple[str, str], set[object]] = defaultdict(set)
+        for trial in self.trials:
+            for axis in axes:
+                values[trial.spec.model, axis].add(getattr(trial.spec, axis))
+        return {axis for (_, axis), found in values.items() if len(found) > 1}
 
 
 def resolve_grid(

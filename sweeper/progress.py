@@ -95,8 +95,9 @@ class Progress:
 
     def _view(self, trial: PlannedTrial, folder: RunFolder, elapsed_s: float) -> Group:
         spec = trial.spec
-        taken = len(folder.read_steps())
-        doing = f"step {taken} of about {spec.min_warm_up_steps + spec.num_steps}" if taken else "building"
+        last_step = folder.last_step()
+        about = spec.min_warm_up_steps + spec.num_steps
+        doing = "building" if last_step is None else f"step {last_step + 1} of about {about}"
         eta = f"ETA {_clock_text(max(0.0, self._eta_s() - elapsed_s))}" if self._durations_s else "ETA after the first attempt"
         slots = Text("".join("■" if slot < spec.num_gpus else "□" for slot in range(self._inventory.num_devices)))
         kind = "stand-ins" if self._inventory.kind is DeviceKind.CPU_STAND_IN else "GPUs"
