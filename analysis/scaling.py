@@ -31,6 +31,7 @@ class ScalingTable:
     model: str
     setting: Mapping[str, object]  # the axes that name this table among its neighbors
     machine: str  # one line
+    machine_key: str  # told apart from every other machine
     host: str
     versions: str
     device_kind: DeviceKind
@@ -97,6 +98,7 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
         model=first["model"],
         setting={axis: setting[axis] for axis in named_axes},
         machine=_machine(first),
+        machine_key=first["machine"],
         host=first["host"],
         versions=_versions(group),
         device_kind=DeviceKind(first["device_kind"]),

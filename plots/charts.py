@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,12 +29,11 @@ def draw_all(tables: Sequence[ScalingTable], folder: Path) -> list[Path]:
     drawable = [
         table for table in tables if any(cell.images_per_second for cells in table.cells.values() for cell in cells.values())
     ]
-    num_of_model = Counter(table.model for table in drawable)
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table in drawable:
-            path = folder / f"{_file_name(table, alone=num_of_model[table.model] == 1)}.png"
+            path = folder / f"{_file_name(table, [other for other in drawable if other.model == table.model])}.png"
             _draw(table, path)
             paths.append(path)
     except OSError as error:
@@ -86,7 +84,12 @@ def _footer(table: ScalingTable) -> str:
     return f"{line}\n{STAND_INS_NOTE}" if table.device_kind is DeviceKind.CPU_STAND_IN else line
 
 
-def _file_name(table: ScalingTable, *, alone: bool) -> str:
-    """The model's name, and its setting where the model has several charts."""
-    parts = [table.model] if alone else [table.model, *(f"{axis}={value}" for axis, value in table.setting.items()), table.host]
-    return re.sub(r"[^A-Za-z0-9=._-]+", "_", "-".join(parts))[:150]
+def _file_name(table: ScalingTable, all_of_model: Sequence[ScalingTable]) -> str:
+    """The model's name, and what tells its charts apart where it has several."""
+    parts = [table.model]
+    parts += [
+        f"{axis}={value}" for axis, value in table.setting.items() if len({other.setting[axis] for other in all_of_model}) > 1
+    ]
+    if len({other.machine_key for other in all_of_model}) > 1:
+        parts.append(f"{table.host}-{table.machine_key[:6]}")
+    return re.sub(r"[^A-Za-z0-9=._-]+", "_", "-".join(parts))

@@ -43,19 +43,20 @@ def rows(table: ScalingTable) -> Iterator[tuple[str, ...]]:
 
 
 def print_terminal(tables: Sequence[ScalingTable]) -> None:
-    """On stdout, in columns."""
+    """On stdout, in columns; the notes once below the tables they hold for."""
     console = make_console()
-    for table in tables:
+    for table, notes_now in _with_notes(tables):
         columns = _columns(table)
         console.print(f"\n{title(table)}, images/s and speed-up", style="bold", markup=False)
         print_columns(console, columns, rows(table), right=frozenset(columns[1:]))
-        for note in notes(table):
+        for note in notes_now:
             console.print(note, style="dim", markup=False)
 
 
 def to_markdown(tables: Sequence[ScalingTable]) -> str:
+    """Markdown tables; the notes once below the tables they hold for."""
     blocks = []
-    for table in tables:
+    for table, notes_now in _with_notes(tables):
         lines = [
             f"### {title(table)}",
             "",
@@ -63,8 +64,15 @@ def to_markdown(tables: Sequence[ScalingTable]) -> str:
             _markdown_row(["---"] + ["---:"] * len(table.num_gpus)),
         ]
         lines += [_markdown_row(row) for row in rows(table)]
-        blocks.append("\n".join([*lines, "", *notes(table)]))
+        blocks.append("\n".join([*lines, *([""] if notes_now else []), *notes_now]))
     return "\n\n".join(blocks) + "\n"
+
+
+def _with_notes(tables: Sequence[ScalingTable]) -> Iterator[tuple[ScalingTable, list[str]]]:
+    """Each table with its notes, or with none when the next table has the same."""
+    for index, table in enumerate(tables):
+        repeated = index + 1 < len(tables) and notes(tables[index + 1]) == notes(table)
+        yield table, [] if repeated else notes(table)
 
 
 def to_csv(tables: Sequence[ScalingTable]) -> str:
@@ -108,7 +116,7 @@ def _text(cell: TableCell | None) -> str:
         return MISSING
     if cell.outcome != Outcome.COMPLETED or cell.images_per_second is None:
         return cell.outcome.replace("_", " ")
-    speed_up = f"{cell.speed_up:.2f}x" if cell.speed_up is not None else "no 1-GPU run"
+    speed_up = f"{cell.speed_up:.2f}x" if cell.speed_up is not None else "no run on 1"
     return f"{cell.images_per_second:.4g} ({speed_up})"
 
 

@@ -114,8 +114,13 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     frozen = not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
     mode = "immutable=1" if frozen else "mode=ro"
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=BUSY_TIMEOUT_S)
-    connection.execute("PRAGMA query_only = ON")
+    connection.set_authorizer(_allow_no_other_file)
     return connection
+
+
+def _allow_no_other_file(action: int, *_: str | None) -> int:
+    """VACUUM INTO writes another file even through a read-only connection; it begins by attaching it."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _check_writable(path: Path) -> None:

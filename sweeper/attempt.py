@@ -130,6 +130,7 @@ def _end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
         pass  # it did not listen
     finally:  # also when a second Ctrl-C cuts the grace short
         _signal_group(process.pid, signal.SIGKILL)
+        process.kill()  # should it ever not lead the group
         process.wait()
 
 

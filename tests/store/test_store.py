@@ -170,6 +170,7 @@ def test_the_query_command_reads_and_cannot_write():
         with pytest.raises(StoreError):
             queries.query(engine, writing)
     assert queries.query(engine, "SELECT count(*) FROM trials")[1] == [(1,)]
+    assert not {"copy.db", "new.db"} & {path.name for path in Path().iterdir()}
     with pytest.raises(StoreError, match=r"no such table: nope; tables and views: .*throughput"):
         queries.query(engine, "SELECT * FROM nope")
 
