@@ -30,7 +30,15 @@ def main() -> int:
     if STAMP.exists() and STAMP.read_text() == wanted:
         return 0
     print(f"install: making {VENV} with {', '.join(constraints)} (a few minutes, 3 GB)", file=sys.stderr)
-    venv.create(VENV, with_pip=True, clear=True)
+    if VENV.exists() and not STAMP.exists():
+        print(f"install: {VENV} is not of this installer's making; move it away and run this again", file=sys.stderr)
+        return 2
+    try:
+        venv.create(VENV, with_pip=True, clear=True)
+    except subprocess.CalledProcessError:
+        print("install: this Python cannot make virtual environments; on Debian: apt-get install python3-venv", file=sys.stderr)
+        return 2
+    STAMP.write_text("incomplete")
     for name in constraints:
         _pip("install", "--require-hashes", "--requirement", name)
     _pip("install", "--no-deps", "--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable", ".")

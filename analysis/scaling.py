@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ class TableCell:
     images_per_second: float | None  # median over repeats; None when no attempt completed
     speed_up: float | None  # against the same strategy on 1 GPU; None when that is missing
     num_repeats: int  # completed attempts behind the number
+    lowest: float | None  # images/s of the slowest repeat
+    highest: float | None
+    steady: bool  # the steady state was seen before every one of them
     outcome: str  # completed, or that of the newest attempt
 
 
@@ -31,7 +35,7 @@ class ScalingTable:
     model: str
     setting: Mapping[str, object]  # the axes that name this table among its neighbors
     machine: str  # one line
-    machine_key: str  # told apart from every other machine
+    made_on: str  # digest that tells machine and software from others
     host: str
     versions: str
     device_kind: DeviceKind
@@ -47,11 +51,17 @@ class ScalingTable:
 def scaling_tables(attempts: Sequence[Mapping[str, Any]]) -> list[ScalingTable]:
     """Tables of all attempts in `store.queries.measured` form, one per model, other axes and machine.
 
-    Nothing is averaged over an axis: trials that differ in anything but strategy and GPU count get tables of their own.
+    Nothing is averaged over an axis: trials that differ in anything but strategy and GPU count, in their machine, or in the
+    software they ran with, get tables of their own.
     """
     groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    last_software: dict[tuple[object, ...], str] = {}
     for attempt in attempts:
-        groups[(attempt["machine"], *_setting(attempt).values())].append(attempt)
+        where = (attempt["machine"], *_setting(attempt).values())
+        # An attempt that ended before it could tell its software stands with its neighbors.
+        software = attempt["software_key"] or last_software.get(where, "")
+        last_software[where] = software
+        groups[(*where, software)].append(attempt)
     told_apart = _differing_axes(groups.values())
     return [_table(group, told_apart[group[0]["model"]]) for group in groups.values()]
 
@@ -90,6 +100,9 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
             images_per_second=median,
             speed_up=median / baseline if median and baseline else None,
             num_repeats=len(completed),
+            lowest=min((attempt["images_per_second"] for attempt in completed), default=None),
+            highest=max((attempt["images_per_second"] for attempt in completed), default=None),
+            steady=all(attempt["steady"] for attempt in completed),
             outcome=Outcome.COMPLETED if completed else of_trial[-1]["outcome"],
         )
     first = group[0]
@@ -98,7 +111,7 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
         model=first["model"],
         setting={axis: setting[axis] for axis in named_axes},
         machine=_machine(first),
-        machine_key=first["machine"],
+        made_on=hashlib.sha256(f"{first['machine']} {first['software_key']}".encode()).hexdigest()[:6],
         host=first["host"],
         versions=_versions(group),
         device_kind=DeviceKind(first["device_kind"]),
@@ -123,5 +136,5 @@ def _versions(attempts: Sequence[Mapping[str, Any]]) -> str:
 def _machine(attempt: Mapping[str, Any]) -> str:
     cores = f"{attempt['host']}: {attempt['num_cores']} cores {attempt['cpu']}"
     if attempt["device_kind"] == DeviceKind.GPU:
-        return f"{cores}, {attempt['machine_num_gpus']} x {attempt['gpu']}"
+        return f"{cores}, {attempt['machine_num_gpus']} x {attempt['gpu']}, driver {attempt['driver']}"
     return f"{cores}, CPU stand-ins"

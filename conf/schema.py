@@ -35,7 +35,7 @@ Visibility = Enum("Visibility", ["masked", "all"])
 Invalid = Enum("Invalid", ["skip", "error"])
 
 IntOrAuto = int | str  # the one string allowed is "auto"
-FloatOrAuto = float | str
+FloatOrAuto = int | float | str
 BoolOrAuto = bool | str
 
 
@@ -86,6 +86,7 @@ class SweepConfig:
     name: str | None = None  # null = the time it started
     reason: str = ""  # why it was run, for the record
     invalid: Invalid = Invalid.skip  # meaningless cells of a grid: leave out and list, or refuse the sweep
+    max_trials: int = 1000  # a larger grid is refused: it was probably a slip
     repeats: int = 1  # fresh processes per trial
     rerun: bool = False  # run finished trials again
     dry_run: bool = False  # print the plan and stop

@@ -12,7 +12,6 @@ matplotlib.use("Agg")  # before pyplot: no screen is needed
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.ticker import ScalarFormatter
 
 from analysis.scaling import ScalingTable
 from plots.tables import STAND_INS_NOTE, title
@@ -37,9 +36,7 @@ def draw_all(tables: Sequence[ScalingTable], folder: Path) -> list[Path]:
             _draw(table, path)
             paths.append(path)
     except OSError as error:
-        raise StoreError(
-            f"{error.filename or folder}: {error.strerror}; choose another folder with --out or store.figures_dir="
-        ) from error
+        raise StoreError(f"{error.filename or folder}: {error.strerror}; choose another folder") from error
     return paths
 
 
@@ -53,7 +50,7 @@ def _draw(table: ScalingTable, path: Path) -> None:
         scaled = [(n, ratio) for n, _, ratio in points if ratio is not None]
         speed_up.plot([n for n, _ in scaled], [ratio for _, ratio in scaled], **style)
         baselines += [images for n, images, _ in points if n == 1]
-    if baselines:
+    if baselines and len(table.num_gpus) > 1:
         best = max(baselines)
         throughput.plot(table.num_gpus, [best * n for n in table.num_gpus], "--", color="grey", label="ideal: best on 1, times N")
         speed_up.plot(table.num_gpus, table.num_gpus, "--", color="grey", label="ideal")
@@ -71,10 +68,7 @@ def _draw(table: ScalingTable, path: Path) -> None:
 def _finish(axes: Axes, table: ScalingTable, label: str) -> None:
     axes.set_xlabel(f"number of {table.devices}")
     axes.set_ylabel(label)
-    axes.set_xscale("log", base=2)
     axes.set_xticks(table.num_gpus)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
 
@@ -90,6 +84,6 @@ def _file_name(table: ScalingTable, all_of_model: Sequence[ScalingTable]) -> str
     parts += [
         f"{axis}={value}" for axis, value in table.setting.items() if len({other.setting[axis] for other in all_of_model}) > 1
     ]
-    if len({other.machine_key for other in all_of_model}) > 1:
-        parts.append(f"{table.host}-{table.machine_key[:6]}")
+    if len({other.made_on for other in all_of_model}) > 1:
+        parts.append(f"{table.host}-{table.made_on}")
     return re.sub(r"[^A-Za-z0-9=._-]+", "_", "-".join(parts))

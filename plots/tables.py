@@ -12,8 +12,9 @@ from store.database import open_for_reading
 from store.records import DeviceKind, Outcome
 from store.terminal import make_console, print_columns
 
-STAND_INS_NOTE = "CPU stand-ins share the cores: speed-up stays near 1, and images/s say nothing about GPUs."
+STAND_INS_NOTE = "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks of GPUs."
 MISSING = "–"  # not run
+UNSTEADY = "*"
 
 
 def load(url: str, sweep: str | None = None) -> list[ScalingTable]:
@@ -31,6 +32,11 @@ def title(table: ScalingTable) -> str:
 def notes(table: ScalingTable) -> list[str]:
     """What a reader must know to read the numbers."""
     found = [f"speed-up against the same strategy on 1 of the {table.devices}; {table.machine}; {table.versions}"]
+    all_cells = [cell for cells in table.cells.values() for cell in cells.values()]
+    if not all(cell.steady for cell in all_cells):
+        found.append(f"{UNSTEADY} measured although step times had not settled in the warm-up; min_warm_up_steps= raises that")
+    if any(cell.num_repeats > 1 for cell in all_cells):
+        found.append("median over all completed repeats on this machine, [slowest..fastest, how many]")
     if table.device_kind is DeviceKind.CPU_STAND_IN:
         found.append(STAND_INS_NOTE)
     return found
@@ -96,6 +102,9 @@ def to_records(tables: Sequence[ScalingTable]) -> list[dict[str, object]]:
             "images_per_second": cell.images_per_second,
             "speed_up": cell.speed_up,
             "num_repeats": cell.num_repeats,
+            "lowest": cell.lowest,
+            "highest": cell.highest,
+            "steady": cell.steady,
             "outcome": str(cell.outcome),
             "trial": cell.trial_id,
             "host": table.host,
@@ -117,7 +126,10 @@ def _text(cell: TableCell | None) -> str:
     if cell.outcome != Outcome.COMPLETED or cell.images_per_second is None:
         return cell.outcome.replace("_", " ")
     speed_up = f"{cell.speed_up:.2f}x" if cell.speed_up is not None else "no run on 1"
-    return f"{cell.images_per_second:.4g} ({speed_up})"
+    images = f"{cell.images_per_second:.4g}{'' if cell.steady else UNSTEADY}"
+    if cell.num_repeats > 1:
+        return f"{images} [{cell.lowest:.4g}..{cell.highest:.4g}, {cell.num_repeats} runs] ({speed_up})"
+    return f"{images} ({speed_up})"
 
 
 def _columns(table: ScalingTable) -> list[str]:

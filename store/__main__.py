@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
@@ -34,9 +35,11 @@ def list_(db: Db, sweep: Sweep = None, as_json: Json = False) -> None:
         return _print_json(found)
     columns = (
         "attempt",
+        "trial",
         "model",
         "strategy",
         "num_gpus",
+        "batch_size",
         "precision",
         "data",
         "device_kind",
@@ -75,7 +78,16 @@ def query(
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, default=str))
+    print(json.dumps(_finite(value), indent=1, default=str))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: null instead."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_rows(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:

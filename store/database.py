@@ -26,6 +26,8 @@ def default_url() -> str:
 
 def path_of(url: str) -> Path:
     """The file behind a path or a sqlite:/// URL. Raises StoreError for other databases."""
+    if not url:
+        raise StoreError("store.url is empty; give a file, or sqlite:///FILE")
     if "://" not in url:
         return Path(url).expanduser()
     prefix = "sqlite:///"
@@ -40,14 +42,14 @@ def open_for_writing(url: str) -> sa.Engine:
     Raises StoreError when the file is read-only, not a database, another program's, or newer than this version.
     """
     path = path_of(url)
-    _check_writable(path)
+    check_writable(path)
     with _explained(path):
         found = _revision(path)
         engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S})
         event.listen(engine, "connect", _prepare_writer)
         event.listen(engine, "begin", _begin_immediate)
         if found != head_revision():
-            _upgrade(engine)
+            _upgrade(path)
         with engine.begin() as connection:  # a file that cannot be written shows it now, not after hours of trials
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
     return engine
@@ -55,15 +57,21 @@ def open_for_writing(url: str) -> sa.Engine:
 
 def open_for_reading(url: str) -> sa.Engine:
     """The database at `url`, which nothing done through this engine can change. Raises StoreError as for writing."""
+    engine = open_existing(url)
+    if engine is None:
+        raise StoreError(f"{path_of(url)}: no such database; run a sweep first, or name another with --db or SCALEMARK_DB")
+    return engine
+
+
+def open_existing(url: str) -> sa.Engine | None:
+    """As `open_for_reading`; None when there is no database yet, or an empty file."""
     path = path_of(url)
-    if not path.is_file():
-        raise StoreError(f"{path}: no such database; run a sweep first, or name another with --db or SCALEMARK_DB")
     with _explained(path):
         found = _revision(path)
+        if found is None:
+            return None
         if found != head_revision():
-            raise StoreError(
-                f"{path}: its schema is {found or 'empty'}, this version reads {head_revision()}; run a sweep into it first"
-            )
+            raise StoreError(f"{path}: its schema is {found}, this version reads {head_revision()}; run a sweep into it first")
     return sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.NullPool)
 
 
@@ -79,19 +87,27 @@ def head_revision() -> str:
     return max(path.stem.split("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
-def _upgrade(engine: sa.Engine) -> None:
+def _upgrade(path: Path) -> None:
+    """On a connection without foreign keys, because SQLite alters a table by copying and dropping it; they are checked after."""
     from alembic import command  # here, because it is slow to import and seldom needed
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
+    engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S}, poolclass=sa.NullPool)
+    event.listen(engine, "connect", _prepare_upgrade)
+    event.listen(engine, "begin", _begin_immediate)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all():
+            raise StoreError(f"{path}: the upgrade would break {len(broken)} references; nothing was changed")
 
 
 def _revision(path: Path) -> str | None:
     """The schema revision of a file; None when it is new or empty. Raises StoreError when it is not ours."""
+    if path.is_dir():
+        raise StoreError(f"{path}: a folder; a database is a file")
     if not path.exists() or path.stat().st_size == 0:
         return None
     with closing(_connect_read_only(path)) as connection:
@@ -123,15 +139,18 @@ def _allow_no_other_file(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
-def _check_writable(path: Path) -> None:
+def check_writable(path: Path) -> None:
+    """Raises StoreError when there can be no database of ours at this path."""
     if path.is_dir():
-        raise StoreError(f"{path}: a folder; store.url wants a file")
+        raise StoreError(f"{path}: a folder; a database is a file")
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE")
     if not path.parent.is_dir():
         raise StoreError(f"{path}: there is no folder {path.parent}; make it, or choose another file with store.url=FILE")
     if not os.access(path.parent, os.W_OK):
         raise StoreError(f"{path}: its folder is read-only; choose another file with store.url=FILE")
+    with _explained(path):
+        _revision(path)
 
 
 @contextmanager
@@ -160,8 +179,17 @@ _REMEDIES = {
 }
 
 
-def _prepare_writer(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # SQLAlchemy's own BEGIN would be deferred, and lose the race to upgrade its lock
+def _own_transactions(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver's own BEGIN would be deferred, and lose the race to upgrade its lock
+
+
+def _prepare_upgrade(connection: Any, record: Any) -> None:
+    _own_transactions(connection, record)
+    connection.execute("PRAGMA legacy_alter_table = ON")  # views may name a table that is being rebuilt
+
+
+def _prepare_writer(connection: Any, record: Any) -> None:
+    _own_transactions(connection, record)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")

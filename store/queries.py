@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,8 @@ from store.errors import StoreError
 Row = dict[str, Any]
 
 _ATTEMPTS = """
-SELECT attempts.id AS attempt, trials.id AS trial, trials.model, trials.strategy, trials.num_gpus, trials.precision, trials.data,
+SELECT attempts.id AS attempt, substr(trials.id, 1, 8) AS trial, trials.model, trials.strategy, trials.num_gpus,
+       trials.batch_size, trials.precision, trials.data,
        trials.device_kind, attempts.repeat, attempts.outcome, measurements.images_per_second, measurements.jitter_s,
        attempts.duration_s, sweeps.name AS sweep, attempts.started_at
 FROM attempts
@@ -24,10 +26,11 @@ LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 
 _MEASURED = """
 SELECT trials.*, attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
-       measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.num_parameters,
+       measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.steady,
+       measurements.num_parameters,
        machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu,
        machines.num_gpus AS machine_num_gpus,
-       environments.tensorflow, environments.scalemark
+       machines.driver, environments.tensorflow, environments.scalemark, environments.software_key
 FROM attempts
 JOIN trials ON trials.id = attempts.trial_id
 JOIN machines ON machines.id = attempts.machine_id
@@ -59,19 +62,23 @@ def measured(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
     return rows(engine, f"{_MEASURED} WHERE {_OF_SWEEP} ORDER BY attempts.id", sweep=sweep)
 
 
-def num_completed(engine: sa.Engine, machine_key: str) -> dict[str, int]:
-    """How many completed attempts each trial has on this machine: trial id -> count."""
+def num_completed(engine: sa.Engine, machine_key: str, software_key: str) -> dict[str, int]:
+    """How many completed attempts each trial has on this machine with this software: trial id -> count."""
     statement = """
     SELECT attempts.trial_id, count(*) AS num
-    FROM attempts JOIN machines ON machines.id = attempts.machine_id
-    WHERE attempts.outcome = 'completed' AND machines.key = :key
+    FROM attempts
+    JOIN machines ON machines.id = attempts.machine_id
+    JOIN environments ON environments.id = attempts.environment_id
+    WHERE attempts.outcome = 'completed' AND machines.key = :machine AND environments.software_key = :software
     GROUP BY attempts.trial_id
     """
-    return {row["trial_id"]: row["num"] for row in rows(engine, statement, key=machine_key)}
+    return {row["trial_id"]: row["num"] for row in rows(engine, statement, machine=machine_key, software=software_key)}
 
 
 def show(engine: sa.Engine, which: str) -> Row:
     """Everything about one attempt (its number) or one trial (the beginning of its id). Raises StoreError when there is none."""
+    if not which:
+        raise StoreError("which attempt or trial? give its number, or the beginning of its id; see `python -m store list`")
     trial = _one_trial(engine, which)
     attempts = rows(
         engine, f"{_MEASURED.replace('SELECT trials.*, ', 'SELECT ')} WHERE trials.id = :id ORDER BY attempts.id", id=trial["id"]
@@ -80,6 +87,8 @@ def show(engine: sa.Engine, which: str) -> Row:
         attempts = chosen
     for attempt in attempts:
         attempt.update(_details(engine, attempt["attempt_id"]))
+        for column in ("op_placement", "environment"):  # JSON columns, which plain SQL gives as text
+            attempt[column] = json.loads(attempt[column]) if attempt[column] else None
     return {"trial": trial, "attempts": attempts}
 
 
@@ -93,7 +102,8 @@ def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
             return list(result.keys()), [tuple(row) for row in result.all()]
     except (sa.exc.DBAPIError, sqlite3.Error) as error:
         cause = getattr(error, "orig", error)
-        raise StoreError(f"{cause}; tables and views: {', '.join(_names(engine))}") from error
+        hint = f"; tables and views: {', '.join(_names(engine))}" if "no such table" in str(cause) else ""
+        raise StoreError(f"{cause}{hint}") from error
 
 
 def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:

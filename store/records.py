@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -48,39 +48,49 @@ TRAINER_EXIT_CODES = {
 """Exit status of `python -m trainer`; every other status is `failed`."""
 
 
+ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
+"""Environment variable that tells a trainer the process id of who started it; it dies with that process."""
+
+LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One fully resolved cell of the grid: what is trained, and how. No `auto` is left in it."""
+    """One fully resolved cell of the grid: what is trained, and how. No `auto` is left in it.
+
+    A field with a default is left out of the identity while it has that default, so that an axis added later, with what was
+    done before as its default, changes no identity. Defaults are therefore never changed.
+    """
 
     model: str  # a file in trainer/models/
     num_gpus: int  # replicas in step
-    hosts: int  # processes groups of the distributed modes; 1 = this process
+    hosts: int = 1  # processes groups of the distributed modes; 1 = this process
     device_kind: str  # a DeviceKind
     variable_update: str  # a file in trainer/variable_updates/
     local_parameter_device: str  # cpu or gpu: where shared variables live
     all_reduce: str  # a file in trainer/all_reduces/
-    staged_vars: bool  # use the weights of the previous step
-    gradient_repacking: int  # number of packs; 0 = one message per tensor
-    compact_gradients: bool  # send packs as half precision
+    staged_vars: bool = False  # use the weights of the previous step
+    gradient_repacking: int = 0  # number of packs; 0 = one message per tensor
+    compact_gradients: bool = False  # send packs as half precision
     precision: str  # a file in trainer/precisions/
-    loss_scale: str  # none, static, dynamic
-    xla: str  # off, on, auto
+    loss_scale: str = "none"  # none, static, dynamic
+    xla: str = "off"  # off, on, auto
     optimizer: str  # a file in trainer/optimizers/
     learning_rate: float
     momentum: float
     weight_decay: float  # factor of the L2 loss over all trainable variables
     data: str  # a file in trainer/data/
-    data_dir: str  # folder of the shards; empty = the product's own cache
+    data_dir: str = ""  # folder of the shards; empty = the product's own cache
     distortions: bool  # random crop, flip and brightness
-    data_format: str  # NHWC or NCHW
+    data_format: str = "NHWC"  # NHWC or NCHW
     image_px: int  # height and width of the model's input
     num_classes: int
     batch_size: int  # images per replica and step
-    scaling: str  # weak: batch_size is fixed; strong: batch_size was the global batch / num_gpus
-    steps_per_execution: int  # steps inside one call of the training function
-    gpu_thread_mode: str  # global, gpu_private, gpu_shared
-    gpu_thread_count: int  # threads per GPU in the two private modes
-    visibility: str  # masked (CUDA_VISIBLE_DEVICES) or all (hidden inside TensorFlow only)
+    scaling: str = "weak"  # weak: batch_size is fixed; strong: batch_size was the global batch / num_gpus
+    steps_per_execution: int = 1  # steps inside one call of the training function
+    gpu_thread_mode: str = "global"  # global, gpu_private, gpu_shared
+    gpu_thread_count: int = 0  # threads per GPU in the two private modes
+    visibility: str = "masked"  # masked (CUDA_VISIBLE_DEVICES) or all (hidden inside TensorFlow only)
     min_warm_up_steps: int  # steps before the steady state may be declared
     num_steps: int  # measured steps
     seed: int  # of weights and data
@@ -92,9 +102,14 @@ class TrialSpec:
         for name in ("min_warm_up_steps", "gradient_repacking", "gpu_thread_count", "seed"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted 0 or more")
-        for name in ("learning_rate", "momentum", "weight_decay"):
+        for name in (field.name for field in fields(self) if field.type == "int"):
+            if getattr(self, name) > LARGEST_INTEGER:
+                raise ValueError(f"{name}={getattr(self, name)}: wanted {LARGEST_INTEGER} or less")
+        for name in ("learning_rate", "weight_decay"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: wanted a finite number, 0 or more")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum={self.momentum}: wanted 0 or more, and less than 1")
 
     @property
     def trial_id(self) -> str:
@@ -102,16 +117,18 @@ class TrialSpec:
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. Equal specs give equal text."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        """Canonical JSON: sorted keys, no spaces, nothing that has its default. Equal specs give equal text."""
+        told = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
+        return json.dumps(told, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> TrialSpec:
         """Inverse of `to_json`. Raises ValueError, naming the keys, when keys are missing or unknown."""
         values = json.loads(text)
-        wanted = {field.name for field in fields(cls)}
-        if set(values) != wanted:
-            raise ValueError(f"not a trial spec: missing {sorted(wanted - set(values))}, unknown {sorted(set(values) - wanted)}")
+        missing = {field.name for field in fields(cls) if field.default is MISSING} - set(values)
+        unknown = set(values) - {field.name for field in fields(cls)}
+        if missing or unknown:
+            raise ValueError(f"not a trial spec: missing {sorted(missing)}, unknown {sorted(unknown)}")
         return cls(**values)
 
 
@@ -130,8 +147,10 @@ STRATEGY_COLUMNS = {
 
 def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:
     """The article's name of a combination where it has one, else a name made of its parts."""
-    named = STRATEGY_COLUMNS.get((variable_update, local_parameter_device, all_reduce))
-    return named or (variable_update if all_reduce == "none" else f"{variable_update}_{all_reduce}")
+    if named := STRATEGY_COLUMNS.get((variable_update, local_parameter_device, all_reduce)):
+        return named
+    told = [variable_update, "" if all_reduce == "none" else all_reduce, "cpu" if local_parameter_device == "cpu" else ""]
+    return "_".join(filter(None, told))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +181,8 @@ class Measurement:
     cpu_s: float  # CPU seconds of the process in the measured window
     peak_host_memory_bytes: int  # largest resident size of the process
     peak_device_memory_bytes: int | None  # largest of the GPUs; none on stand-ins
-    first_loss: float  # of the first step ever
-    last_loss: float  # median of the last five steps
+    first_loss: float | None  # of the step that compiles, before the samples; none when not finite
+    last_loss: float | None  # median of the last five steps; none when not finite
     num_parameters: int  # trainable, of one replica
 
 
@@ -210,8 +229,9 @@ class Machine:
 
     @property
     def key(self) -> str:
-        """Digest of all of it: another driver or another GPU makes another machine."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        """Digest of all of it, memory in GiB: another driver or another GPU makes another machine."""
+        told = asdict(self) | {"memory_bytes": round(self.memory_bytes / 2**30)}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, sort_keys=True)
@@ -246,6 +266,12 @@ class RunFolder:
     @property
     def log(self) -> Path:
         return self.path / "log.txt"
+
+    def write(self, path: Path, text: str) -> None:
+        """At once and whole: who ends in the middle leaves no half a file."""
+        draft = path.with_suffix(".draft")
+        draft.write_text(text)
+        draft.replace(path)
 
     def read_steps(self) -> list[StepSample]:
         """All complete lines; a last line cut off by a crash is left out."""

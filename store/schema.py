@@ -66,6 +66,7 @@ class EnvironmentRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)  # digest of the description
+    software_key: Mapped[str] = mapped_column(index=True)  # digest without the commit: numbers are mixed only when it is equal
     python: Mapped[str]
     tensorflow: Mapped[str]
     keras: Mapped[str]
@@ -192,8 +193,8 @@ class MeasurementRow(Base):
     cpu_s: Mapped[float]
     peak_host_memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
     peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
-    first_loss: Mapped[float]
-    last_loss: Mapped[float]
+    first_loss: Mapped[float | None]
+    last_loss: Mapped[float | None]
     num_parameters: Mapped[int] = mapped_column(types.BigInteger)
     op_placement: Mapped[dict[str, Any]]  # role -> "op @ device" -> how many nodes
 

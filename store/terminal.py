@@ -22,9 +22,22 @@ def print_columns(
     console: Console, columns: Sequence[str], rows: Iterable[Iterable[str]], right: frozenset[str] = frozenset()
 ) -> None:
     """A table without borders; `right` names the columns to align right. Text is taken as it is, without markup."""
+    if not console.is_terminal:
+        return _print_plain(console, columns, [list(row) for row in rows], right)
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _print_plain(console: Console, columns: Sequence[str], rows: list[list[str]], right: frozenset[str]) -> None:
+    """Padded with spaces, except at the ends of lines."""
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    for row in [list(columns), *rows]:
+        padded = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        console.print("  ".join(padded).rstrip(), markup=False)

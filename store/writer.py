@@ -12,10 +12,10 @@ from typing import Any
 import filelock
 import sqlalchemy as sa
 
-from store import schema
-from store.database import open_for_writing, path_of, writing
+from store import schema, software
+from store.database import check_writable, open_for_writing, path_of, writing
 from store.errors import StoreError
-from store.records import Machine, Result, StepSample, TrialSpec, strategy_name
+from store.records import Machine, Outcome, Result, StepSample, TrialSpec, strategy_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +38,22 @@ class FinishedAttempt:
 class Writer:
     """Raises StoreError from every method when the file cannot be written, with what to do.
 
-    Holds a lock beside the database until it is closed: one writer per file, and one sweep at a time on its machine.
+    Holds a lock beside the database until it is closed: one writer per file.
     """
 
     def __init__(self, url: str) -> None:
         path = path_of(url)
-        self.engine = open_for_writing(url)
+        check_writable(path)
         self._lock = filelock.FileLock(f"{path}.lock")
         try:
             self._lock.acquire(blocking=False)
         except filelock.Timeout:
             raise StoreError(f"{path}: another sweep is writing to it; wait for it to end, or choose another file") from None
+        try:
+            self.engine = open_for_writing(url)
+        except StoreError:
+            self._lock.release()
+            raise
 
     def close(self) -> None:
         self.engine.dispose()
@@ -64,22 +69,30 @@ class Writer:
         trials: Iterable[TrialSpec],
         left_out: Iterable[tuple[str, str]],
     ) -> int:
-        """Record what a sweep is going to do; left_out holds (overrides, reason). Raises StoreError when the name is taken."""
+        """Record what a sweep is going to do; left_out holds (overrides, reason). A sweep of this name is continued."""
         with writing(self.engine) as connection:
-            if connection.scalar(sa.select(schema.SweepRow.id).where(schema.SweepRow.name == name)):
-                raise StoreError(
-                    f"sweep.name={name}: there is a sweep of this name already; choose another, or leave the name out"
-                )
-            values = {"name": name, "reason": reason, "command": command, "started_at": started_at}
-            sweep_id = _inserted_id(connection, schema.SweepRow, values)
+            sweep_id = connection.scalar(sa.select(schema.SweepRow.id).where(schema.SweepRow.name == name))
+            if sweep_id is None:
+                values: dict[str, Any] = {"name": name, "reason": reason, "command": command, "started_at": started_at}
+                sweep_id = _inserted_id(connection, schema.SweepRow, values)
             for position, spec in enumerate(trials):
                 _add_trial(connection, spec)
                 values = {"sweep_id": sweep_id, "trial_id": spec.trial_id, "position": position}
-                connection.execute(sa.insert(schema.SweepTrialRow).values(values))
+                connection.execute(sa.insert(schema.SweepTrialRow).prefix_with("OR IGNORE", dialect="sqlite").values(values))
             for overrides, why in left_out:
                 values = {"sweep_id": sweep_id, "overrides": overrides, "reason": why}
                 connection.execute(sa.insert(schema.LeftOutRow).prefix_with("OR IGNORE", dialect="sqlite").values(values))
         return sweep_id
+
+    def next_attempt(self, sweep_id: int, trial_id: str) -> tuple[int, int]:
+        """Numbers of the repeat and the attempt to run next: a repeat is tried until it completes."""
+        table = schema.AttemptRow
+        of_trial = (table.sweep_id == sweep_id, table.trial_id == trial_id)
+        with writing(self.engine) as connection:
+            completed = sa.select(sa.func.count()).where(*of_trial, table.outcome == Outcome.COMPLETED)
+            repeat = 1 + (connection.scalar(completed) or 0)
+            tried = sa.select(sa.func.max(table.attempt)).where(*of_trial, table.repeat == repeat)
+            return repeat, 1 + (connection.scalar(tried) or 0)
 
     def finish_sweep(self, sweep_id: int, finished_at: datetime) -> None:
         with writing(self.engine) as connection:
@@ -135,13 +148,15 @@ def _add_trial(connection: sa.Connection, spec: TrialSpec) -> None:
 def _environment_id(connection: sa.Connection, environment: dict[str, Any] | None) -> int | None:
     if environment is None:
         return None
+    packages = environment["packages"]
     key = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:16]
     values = {
         "key": key,
+        "software_key": software.key(environment),
         "python": environment["python"],
-        "tensorflow": environment["packages"]["tensorflow"],
-        "keras": environment["packages"]["keras"],
-        "scalemark": environment["packages"]["scalemark"],
+        "tensorflow": packages.get("tensorflow") or packages.get("tf_nightly") or "unknown",
+        "keras": packages.get("keras", "unknown"),
+        "scalemark": packages.get("scalemark", "not installed"),
         "revision": environment["commit"],
         "description": environment,
     }

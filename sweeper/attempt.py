@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -13,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.records import TRAINER_EXIT_CODES, Outcome, Result, RunFolder
+from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+_ERROR_LINE = re.compile(r"^[EF]\d{4} |Error\b|Fatal|Check failed|terminate called")
 LOOK_EVERY_S = 0.5  # how often progress is shown; the end of the process is noticed at once
 
 
@@ -41,7 +43,8 @@ def run_process(
 ) -> Ended:
     """Start `python -m trainer` on the folder's trial.json and wait for it.
 
-    On time-out and on KeyboardInterrupt the whole process group is ended, by SIGTERM and after `grace_s` by SIGKILL.
+    On time-out, and when `on_look` raises KeyboardInterrupt, the whole process group is ended, by SIGTERM and after `grace_s`
+    by SIGKILL.
     """
     oom_kills = _oom_kills()
     start = time.monotonic()
@@ -56,12 +59,14 @@ def run_process(
             start_new_session=True,
         )
     timed_out = interrupted = False
+    descriptor = os.pidfd_open(process.pid)
     try:
-        timed_out = not _wait(process, timeout_s, on_look)
+        timed_out = not _wait(descriptor, timeout_s, on_look)
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        _end_group(process, grace_s)
+        _end_group(process, descriptor, grace_s)
+        os.close(descriptor)
     return Ended(
         exit_code=process.returncode,
         duration_s=time.monotonic() - start,
@@ -74,11 +79,11 @@ def run_process(
 def result_of(folder: RunFolder, ended: Ended, timeout_s: float) -> Result:
     """What the attempt came to: what the trainer wrote, or what its end tells."""
     written = folder.read_result()
-    if written and not ended.interrupted and TRAINER_EXIT_CODES.get(ended.exit_code) == written.outcome:
+    if written and TRAINER_EXIT_CODES.get(ended.exit_code) == written.outcome:
         return written
     outcome, message = _judge(ended, timeout_s)
-    if outcome is Outcome.FAILED and (last := _last_line(folder.log)):
-        message = f"{message}: {last}"
+    if outcome is Outcome.FAILED:
+        message = f"{message}: {_last_error(folder.log) or 'see log.txt in its run folder'}"
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
@@ -89,48 +94,60 @@ def _judge(ended: Ended, timeout_s: float) -> tuple[Outcome, str]:
         return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={timeout_s:g}"
     if ended.exit_code == -signal.SIGKILL and ended.out_of_memory:
         return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
+    if ended.exit_code == -signal.SIGKILL:
+        return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
     if ended.exit_code < 0:
-        return Outcome.FAILED, f"ended by {signal.Signals(-ended.exit_code).name}"
+        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}"
     return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result"
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name
+
+
 def _environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
+    """The trainer runs in its run folder, so folders named relative to ours are made absolute."""
     kept = {name: value for name, value in inherited.items() if name != "HYDRA_FULL_ERROR"}
-    python_path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), inherited.get("PYTHONPATH")]))
+    if cache := inherited.get("SCALEMARK_CACHE"):
+        kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
+    entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
+    python_path = os.pathsep.join([str(PROJECT_ROOT), *(str(Path(entry).absolute()) for entry in entries)])
     return kept | {
+        ORCHESTRATOR_VARIABLE: str(os.getpid()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices,
         "PYTHONPATH": python_path,
     }
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float, on_look: Callable[[], None]) -> bool:
+def _wait(descriptor: int, timeout_s: float, on_look: Callable[[], None]) -> bool:
     """True when the process ended in time. Sleeps in the kernel: nobody polls beside a measurement."""
     deadline = time.monotonic() + timeout_s
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        while (left_s := deadline - time.monotonic()) > 0:
-            ready, _, _ = select.select([descriptor], [], [], min(LOOK_EVERY_S, left_s))
-            if ready:
-                process.wait()
-                return True
-            on_look()
-    finally:
-        os.close(descriptor)
+    while (left_s := deadline - time.monotonic()) > 0:
+        if _has_ended(descriptor, min(LOOK_EVERY_S, left_s)):
+            return True
+        on_look()
     return False
 
 
-def _end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
-    """End what is left of the process and its children; its group has its number because it leads a session."""
+def _has_ended(descriptor: int, timeout_s: float) -> bool:
+    return bool(select.select([descriptor], [], [], timeout_s)[0])
+
+
+def _end_group(process: subprocess.Popen[bytes], descriptor: int, grace_s: float) -> None:
+    """End what is left of the process and its children; its group has its number because it leads a session.
+
+    The process is reaped last: until then the kernel gives its number to nobody else.
+    """
     try:
-        if process.poll() is None:
+        if not _has_ended(descriptor, 0):
             _signal_group(process.pid, signal.SIGTERM)
-            process.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        pass  # it did not listen
-    finally:  # also when a second Ctrl-C cuts the grace short
+            _has_ended(descriptor, grace_s)
+    finally:
         _signal_group(process.pid, signal.SIGKILL)
-        process.kill()  # should it ever not lead the group
         process.wait()
 
 
@@ -149,6 +166,7 @@ def _oom_kills() -> int:
     return next((int(line.split()[1]) for line in events.splitlines() if line.startswith("oom_kill ")), 0)
 
 
-def _last_line(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+def _last_error(log: Path) -> str:
+    """The last line that looks like an error: TensorFlow logs much that is none."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line[:300] for line in reversed(lines) if _ERROR_LINE.search(line)), "")

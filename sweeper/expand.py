@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 from hydra.core.config_loader import ConfigLoader
@@ -14,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import Config, typed
+from store.records import STRATEGY_AXES
 from sweeper.errors import SweepRefusedError
 from sweeper.explain import explain, no_such_axis
 
@@ -21,10 +23,10 @@ WHOLE_SWEEP = ("sweep", "store", "launcher", "hardware", "experiment", "hydra") 
 Cell = tuple[str, ...]  # override strings, none of them a sweep
 
 
-def expand(arguments: Sequence[str], params: Mapping[str, str]) -> list[Cell]:
+def expand(arguments: Sequence[str], params: Mapping[str, str], max_trials: int) -> list[Cell]:
     """All cells that the arguments and an experiment's params span, last axis fastest; an argument wins over a param.
 
-    Raises SweepRefusedError for what no finite grid can be made of.
+    Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
     """
     parser = OverridesParser.create()
     try:
@@ -36,10 +38,27 @@ def expand(arguments: Sequence[str], params: Mapping[str, str]) -> list[Cell]:
         ]
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
-    return list(itertools.product(*map(_values, overrides)))
+    _refuse_contradictions({str(override.get_key_element()) for override in overrides})
+    values = [_values(override, max_trials) for override in overrides]
+    num_cells = math.prod(map(len, values))
+    if num_cells > max_trials:
+        raise SweepRefusedError(f"a grid of {num_cells} cells or more, sweep.max_trials={max_trials}; raise that if you mean it")
+    return list(itertools.product(*values))
 
 
-def _values(override: Override) -> list[str]:
+def _refuse_contradictions(axes: set[str]) -> None:
+    """Settings that would silently lose against another, or that have a better name."""
+    if "strategy" in axes and (also := sorted(axes & set(STRATEGY_AXES))):
+        raise SweepRefusedError(f"strategy with {', '.join(also)}: a strategy sets {', '.join(STRATEGY_AXES)}; give either")
+    for axis in sorted(axes):
+        if axis.startswith("model.") or axis in ("data.name", "data.reads_folder", "launcher.name"):
+            group = axis.split(".")[0]
+            raise SweepRefusedError(
+                f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in python sweep.py --help"
+            )
+
+
+def _values(override: Override, most: int) -> list[str]:
     axis = override.get_key_element()
     if not override.is_sweep_override():
         return [str(override.input_line)]
@@ -47,7 +66,7 @@ def _values(override: Override) -> list[str]:
         raise SweepRefusedError(f"{override.input_line}: {axis} is one value for the whole sweep; run one sweep per value")
     if not override.is_discrete_sweep():
         raise SweepRefusedError(f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4")
-    values = [f"{axis}={value}" for value in override.sweep_string_iterator()]
+    values = [f"{axis}={value}" for value in itertools.islice(override.sweep_string_iterator(), most + 1)]
     if not values:
         raise SweepRefusedError(f"{override.input_line}: an empty axis; give it at least one value")
     return values
@@ -61,19 +80,20 @@ class Composer:
         self.base = typed(_without_hydra(base))  # sweeps not applied: what holds for the whole sweep
         self._parser = OverridesParser.create()
         self._composed: dict[Cell, DictConfig] = {}
+        self._parsed: dict[str, Override] = {}
+        self._groups: dict[str, bool] = {}
 
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
-        for text in cell:
-            (override,) = self._parser.parse_overrides([text])
-            if override.is_add() and not self._loader.get_group_options(override.key_or_group):
+        for override in map(self._parse, cell):
+            if override.is_add() and not self._is_group(override.key_or_group):
                 raise SweepRefusedError(no_such_axis(override.key_or_group))
         structural = tuple(text for text in cell if not self._is_plain_value(text))
         config = copy.deepcopy(self._stock(structural))
         for text in cell:
             if text in structural:
                 continue
-            (override,) = self._parser.parse_overrides([text])
+            override = self._parse(text)
             try:
                 OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
             except OmegaConfBaseException as error:
@@ -85,15 +105,26 @@ class Composer:
 
     def _is_plain_value(self, text: str) -> bool:
         """AXIS=VALUE on a value, not on a group, with nothing unusual about it."""
-        (override,) = self._parser.parse_overrides([text])
+        override = self._parse(text)
         key = override.key_or_group
         return (
             override.type is not None
             and override.type.name == "CHANGE"
             and override.package is None
             and not key.startswith("hydra")
-            and not self._loader.get_group_options(key)
+            and not self._is_group(key)
         )
+
+    def _parse(self, text: str) -> Override:
+        if text not in self._parsed:
+            (self._parsed[text],) = self._parser.parse_overrides([text])
+        return self._parsed[text]
+
+    def _is_group(self, key: str) -> bool:
+        """Asked once per key: Hydra copies its whole repository to answer."""
+        if key not in self._groups:
+            self._groups[key] = bool(self._loader.get_group_options(key))
+        return self._groups[key]
 
     def _stock(self, overrides: Cell) -> DictConfig:
         if overrides not in self._composed:

@@ -19,7 +19,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE"
+        return f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
     override = override or _override_in(str(error))
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
@@ -72,7 +72,7 @@ _KINDS = {
     "Float": "a number",
     "bool": "true or false",
     "int, str": "a whole number or auto",
-    "float, str": "a number or auto",
+    "int, float, str": "a number or auto",
     "bool, str": "true, false or auto",
 }
 

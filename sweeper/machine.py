@@ -29,9 +29,17 @@ class Inventory:
         return ",".join(gpu.uuid for gpu in self.gpus[:num_gpus])
 
 
-def describe_machine() -> Machine:
-    """What NVML, /proc and psutil say of this machine, whatever is visible to this process."""
-    gpus, driver = _nvml_gpus()
+def describe_machine(hardware: HardwareConfig) -> Machine:
+    """What NVML, /proc and psutil say of this machine, whatever is visible to this process.
+
+    Raises SweepRefusedError when NVML fails, unless only CPU stand-ins are wanted.
+    """
+    try:
+        gpus, driver = nvml_gpus()
+    except pynvml.NVMLError as error:
+        if hardware.device_kind != DeviceKind.CPU_STAND_IN:
+            raise SweepRefusedError(f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU stand-ins") from error
+        gpus, driver = (), ""
     return Machine(
         host=platform.node(),
         cpu=_cpu_model(),
@@ -47,7 +55,8 @@ def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mappin
 
     Raises SweepRefusedError when GPUs are asked for and there are none.
     """
-    usable = visible_gpus(machine.gpus, variables.get("CUDA_VISIBLE_DEVICES"))
+    mask = variables.get("CUDA_VISIBLE_DEVICES")
+    usable = visible_gpus(machine.gpus, mask)
     if hardware.num_stand_ins < 1:
         raise SweepRefusedError(f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more")
     wanted = hardware.device_kind
@@ -56,9 +65,16 @@ def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mappin
     if wanted == "gpu" and not usable:
         found = f"NVML finds {len(machine.gpus)}, CUDA_VISIBLE_DEVICES leaves none" if machine.gpus else "NVML finds none"
         raise SweepRefusedError(f"hardware=gpu: no usable GPU ({found}); choose hardware=cpu for CPU stand-ins")
+    if wanted == "auto" and machine.gpus and not usable and mask not in _HIDE_ALL:
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES={mask}: names no whole GPU that NVML finds; mend it, or choose hardware=cpu"
+        )
     if usable and wanted != "cpu_stand_in":
         return Inventory(kind=DeviceKind.GPU, gpus=usable, num_devices=len(usable))
     return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=hardware.num_stand_ins)
+
+
+_HIDE_ALL = ("", "-1", "NoDevFiles")  # masks that are meant to leave nothing
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], mask: str | None) -> tuple[Gpu, ...]:
@@ -80,8 +96,8 @@ def visible_gpus(gpus: tuple[Gpu, ...], mask: str | None) -> tuple[Gpu, ...]:
     return tuple(visible)
 
 
-def _nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
-    """All physical GPUs in PCI order, and the driver's version; nothing where there is no NVIDIA driver."""
+def nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
+    """All physical GPUs in PCI order, and the driver's version; nothing where there is no NVIDIA driver. Raises NVMLError."""
     try:
         pynvml.nvmlInit()
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):

@@ -44,6 +44,15 @@ class Plan:
     def num_attempts(self) -> int:
         return sum(trial.num_repeats for trial in self.trials)
 
+    def left_out_by_reason(self) -> dict[str, list[str]]:
+        """Reason -> the refused cells, each told by the overrides that are not common to all cells left out."""
+        cells = [set(overrides.split(" ")) for overrides, _ in self.left_out]
+        common = set.intersection(*cells) if len(cells) > 1 else set()
+        grouped: dict[str, list[str]] = defaultdict(list)
+        for overrides, reason in self.left_out:
+            grouped[reason].append(" ".join(text for text in overrides.split(" ") if text not in common))
+        return grouped
+
     def varying_axes(self) -> set[str]:
         """The axes in which trials of one model differ, apart from those that make a strategy."""
         axes = {field.name for field in fields(TrialSpec)} - set(STRATEGY_AXES)

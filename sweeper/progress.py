@@ -14,7 +14,7 @@ from store.terminal import make_console, print_columns
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
 
-STAND_INS_NOTE = "CPU stand-ins share these cores: speed-up stays near 1, and images/s say nothing about GPUs"
+STAND_INS_NOTE = "CPU stand-ins share the cores: expect speed-ups near 1; nothing here speaks of GPUs"
 _SHOWN = {
     "model": "model",
     "strategy": "strategy",
@@ -60,8 +60,9 @@ class Progress:
             for trial in self._plan.trials
         ]
         print_columns(self._console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
-        for overrides, reason in self._plan.left_out:
-            self._console.print(f"left out: {overrides}\n          {reason}", markup=False)
+        for reason, cells in self._plan.left_out_by_reason().items():
+            self._console.print(f"left out: {reason}", markup=False)
+            self._console.print(f"          {'; '.join(cells)}", markup=False)
 
     def attempt_started(self, trial: PlannedTrial, folder: RunFolder) -> Callable[[], None]:
         """Returns what to call now and then while the attempt runs."""
@@ -81,11 +82,12 @@ class Progress:
 
     def _line(self, trial: PlannedTrial, result: Result, duration_s: float) -> Text:
         width = len(str(self._total))
-        line = Text(f"[{self._done:>{width}}/{self._total}] {trial.label:<36} ")
-        if result.measurement:
+        line = Text(f"[{self._done:>{width}}/{self._total}] {self._label(trial):<36} ")
+        if result.measurement and result.outcome == Outcome.COMPLETED:
             measured = result.measurement
             line.append(f"{measured.images_per_second:9.2f} images/s")
             line.append(f"  step {measured.median_step_s * 1e3:8.1f} ± {measured.jitter_s * 1e3:.1f} ms")
+            line.append("" if measured.steady else "  (not steady)")
         else:
             line.append(f"{result.outcome}: {result.message}", style="red")
         line.append(f"  took {duration_s:.1f} s")
@@ -102,9 +104,14 @@ class Progress:
         slots = Text("".join("■" if slot < spec.num_gpus else "□" for slot in range(self._inventory.num_devices)))
         kind = "stand-ins" if self._inventory.kind is DeviceKind.CPU_STAND_IN else "GPUs"
         return Group(
-            Text(f"{kind} ") + slots + Text(f"  {trial.label}: {doing}, {elapsed_s:.0f} s"),
+            Text(f"{kind} ") + slots + Text(f"  {self._label(trial)}: {doing}, {elapsed_s:.0f} s"),
             Text(f"{self._done}/{self._total} done, {eta}"),
         )
+
+    def _label(self, trial: PlannedTrial) -> str:
+        """The trial, with what tells it from its neighbors."""
+        varying = sorted(self._plan.varying_axes() - {"num_gpus"})
+        return " ".join([trial.label, *(f"{axis}={getattr(trial.spec, axis)}" for axis in varying)])
 
     def _eta_s(self) -> float:
         return (self._total - self._done) * sum(self._durations_s) / max(1, len(self._durations_s))

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import sys
@@ -18,9 +19,10 @@ from pathlib import Path
 from types import FrameType
 
 from conf.schema import Config
-from store import queries
-from store.database import open_for_reading, path_of
-from store.records import Machine, Outcome, RunFolder
+from store import queries, software
+from store.database import check_writable, open_existing, path_of
+from store.records import Machine, RunFolder
+from store.terminal import make_console
 from store.writer import FinishedAttempt, Writer
 from sweeper.attempt import result_of, run_process
 from sweeper.errors import SweepRefusedError
@@ -29,6 +31,7 @@ from sweeper.machine import Inventory, describe_machine, take_inventory
 from sweeper.plan import Plan, PlannedTrial, make_plan, resolve_grid
 from sweeper.progress import Progress
 
+MOST_REPEATS = 1000
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -42,6 +45,7 @@ class Report:
     figures_dir: Path
     outcomes: Counter[str]  # Outcome -> attempts
     num_finished_earlier: int  # trials that needed no attempt
+    num_not_started: int  # attempts that an interrupt left over
     interrupted: bool
 
 
@@ -53,33 +57,36 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     """
     config = composer.base
     name = _check(config)
-    machine = describe_machine()
+    machine = describe_machine(config.hardware)
+    software_key = software.key(software.describe())
     inventory = take_inventory(machine, config.hardware)
     specs, left_out = resolve_grid(cells, composer.compose, inventory, config.sweep)
     if config.sweep.dry_run:
-        exists = path_of(config.store.url).exists()
-        num_completed = queries.num_completed(open_for_reading(config.store.url), machine.key) if exists else {}
-        plan = make_plan(specs, left_out, config.sweep, num_completed)
-        Progress(inventory, plan).print_plan(machine)
+        check_writable(path_of(config.store.url))
+        engine = open_existing(config.store.url)
+        plan = make_plan(
+            specs, left_out, config.sweep, queries.num_completed(engine, machine.key, software_key) if engine else {}
+        )
+        Progress(inventory, plan, make_console()).print_plan(machine)  # here the plan is the answer: on stdout
         return None
     with ExitStack() as stack:
         writer = Writer(config.store.url)
         stack.callback(writer.close)
-        plan = make_plan(specs, left_out, config.sweep, queries.num_completed(writer.engine, machine.key))
+        plan = make_plan(specs, left_out, config.sweep, queries.num_completed(writer.engine, machine.key, software_key))
         sweep_id = writer.begin_sweep(
             name=name,
             reason=config.sweep.reason,
-            command=" ".join(sys.argv),
+            command=shlex.join(sys.argv),
             started_at=datetime.now(UTC),
             trials=specs,
             left_out=left_out,
         )
         progress = stack.enter_context(Progress(inventory, plan))
         progress.print_plan(machine)
-        stack.enter_context(_signals_interrupt())
-        outcomes = _Attempts(config, name, machine, inventory, writer, sweep_id, progress).run(plan)
-        interrupted = outcomes[Outcome.INTERRUPTED] > 0
-        if not interrupted:
+        stop = _Stop()
+        stack.enter_context(stop.listening())
+        outcomes = _Attempts(config, name, machine, inventory, writer, sweep_id, progress, stop).run(plan)
+        if not stop.asked:
             writer.finish_sweep(sweep_id, datetime.now(UTC))
     return Report(
         name=name,
@@ -87,7 +94,8 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
         figures_dir=Path(config.store.figures_dir),
         outcomes=outcomes,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in plan.trials),
-        interrupted=interrupted,
+        num_not_started=plan.num_attempts - outcomes.total(),
+        interrupted=stop.asked,
     )
 
 
@@ -102,38 +110,42 @@ class _Attempts:
     writer: Writer
     sweep_id: int
     progress: Progress
+    stop: _Stop
 
     def run(self, plan: Plan) -> Counter[str]:
         """Round by round, so that the repeats of a trial are spread over the sweep and drift hits all trials alike."""
         outcomes: Counter[str] = Counter()
         machine_id = self.writer.add_machine(self.machine)
-        for repeat in range(1, max((trial.num_repeats for trial in plan.trials), default=0) + 1):
+        for round_ in range(max((trial.num_repeats for trial in plan.trials), default=0)):
             for trial in plan.trials:
-                if repeat > trial.num_repeats:
+                if round_ >= trial.num_repeats:
                     continue
-                outcome = self._run_one(trial, repeat, machine_id)
-                outcomes[outcome] += 1
-                if outcome == Outcome.INTERRUPTED:
+                if self.stop.asked:
                     return outcomes
+                outcomes[self._run_one(trial, machine_id)] += 1
         return outcomes
 
-    def _run_one(self, trial: PlannedTrial, repeat: int, machine_id: int) -> str:
+    def _run_one(self, trial: PlannedTrial, machine_id: int) -> str:
         started_at = datetime.now(UTC)
         launcher = self.config.launcher
         visible_devices = self.inventory.visible_devices(trial.spec.num_gpus)
-        folder = self._make_folder(trial, repeat)
+        repeat, attempt = self.writer.next_attempt(self.sweep_id, trial.spec.trial_id)
+        folder = self._make_folder(trial, repeat, attempt)
+        show = self.progress.attempt_started(trial, folder)
+
+        def look() -> None:
+            show()
+            if self.stop.asked:
+                raise KeyboardInterrupt
+
         ended = run_process(
-            folder,
-            visible_devices=visible_devices,
-            timeout_s=launcher.timeout_s,
-            grace_s=launcher.grace_s,
-            on_look=self.progress.attempt_started(trial, folder),
+            folder, visible_devices=visible_devices, timeout_s=launcher.timeout_s, grace_s=launcher.grace_s, on_look=look
         )
         result = result_of(folder, ended, launcher.timeout_s)
         finished = FinishedAttempt(
             trial_id=trial.spec.trial_id,
             repeat=repeat,
-            attempt=1,
+            attempt=attempt,
             exit_code=ended.exit_code,
             visible_devices=visible_devices,
             run_dir=str(folder.path),
@@ -147,10 +159,12 @@ class _Attempts:
         self.progress.attempt_ended(trial, result, ended.duration_s)
         return result.outcome
 
-    def _make_folder(self, trial: PlannedTrial, repeat: int) -> RunFolder:
+    def _make_folder(self, trial: PlannedTrial, repeat: int, attempt: int) -> RunFolder:
         """A new run folder with the trial and the machine in it. Raises SweepRefusedError when it cannot be written."""
-        root = Path(self.config.store.runs_dir).expanduser().resolve()
-        folder = RunFolder(root / self.name / f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}")
+        root = Path(self.config.store.runs_dir).expanduser().resolve() / self.name
+        name = f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
+        left_behind = len(list(root.glob(f"{name}*")))  # by a sweep that was killed before it could record the attempt
+        folder = RunFolder(root / (f"{name}-{left_behind}" if left_behind else name))
         try:
             folder.path.mkdir(parents=True)
             folder.trial.write_text(trial.spec.to_json())
@@ -164,8 +178,8 @@ class _Attempts:
 
 def _check(config: Config) -> str:
     """The name of the sweep. Raises SweepRefusedError for settings that cannot be."""
-    if config.sweep.repeats < 1:
-        raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 or more")
+    if not 1 <= config.sweep.repeats <= MOST_REPEATS:
+        raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
     for setting in ("timeout_s", "grace_s"):
         if not 0 < getattr(config.launcher, setting) < float("inf"):
             raise SweepRefusedError(f"launcher.{setting}={getattr(config.launcher, setting)}: wanted seconds, more than 0")
@@ -173,7 +187,7 @@ def _check(config: Config) -> str:
     if name is None:
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     elif not _NAME.fullmatch(name):
-        raise SweepRefusedError(f"sweep.name={name}: wanted letters, digits, '.', '_' and '-', 100 at most")
+        raise SweepRefusedError(f"sweep.name={name[:40]}: wanted letters, digits, '.', '_' and '-', 100 at most")
     for setting in ("runs_dir", "figures_dir"):
         _check_folder(setting, Path(getattr(config.store, setting)).expanduser().resolve())
     return name
@@ -186,23 +200,33 @@ def _check_folder(setting: str, folder: Path) -> None:
         raise SweepRefusedError(f"store.{setting}={folder}: {existing} is not a folder")
     if not os.access(existing, os.W_OK):
         raise SweepRefusedError(f"store.{setting}={folder}: {existing} is read-only; choose another folder")
-    free_bytes = shutil.disk_usage(existing).free
+    disk = shutil.disk_usage(existing)
+    free_bytes = disk.free
+    if disk.total == 0:
+        raise SweepRefusedError(f"store.{setting}={folder}: {existing} holds no files; choose another folder")
     if free_bytes < LEAST_FREE_BYTES:
         found = f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}"
         raise SweepRefusedError(f"store.{setting}={folder}: {found}; make room or choose another folder")
 
 
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a sweep as Ctrl-C does; so does SIGINT where a shell had it ignored."""
+class _Stop:
+    """Set by SIGINT, SIGTERM and SIGHUP; looked at where an attempt may be ended, so that none is lost while it is recorded."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.asked = False
 
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, interrupt) for number in caught]
-    try:
-        yield
-    finally:
-        for number, handler in zip(caught, before, strict=True):
-            signal.signal(number, handler)
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGINT is heard also where a shell had it ignored for a background job; SIGHUP not where `nohup` did."""
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
+        before = [signal.signal(number, self._ask) for number in heard]
+        try:
+            yield
+        finally:
+            for number, handler in zip(heard, before, strict=True):
+                signal.signal(number, handler)

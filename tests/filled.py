@@ -1,7 +1,9 @@
 """A database with known numbers, written by the real writer."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from store import software
 from store.records import Machine, Measurement, Outcome, Phase, Result, StepSample, TrialSpec
 from store.writer import FinishedAttempt, Writer
 
@@ -9,10 +11,13 @@ MACHINE = Machine(host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENVIRONMENT = {
     "python": "3.11.7",
+    "kernel": "6.1",
     "packages": {"tensorflow": "2.21.0", "keras": "3.15.1", "numpy": "2.4.6", "scalemark": "0.1.0"},
     "commit": "abc",
     "variables": {},
 }
+
+SOFTWARE_KEY = software.key(ENVIRONMENT)
 
 
 def measurement(images_per_second: float) -> Measurement:
@@ -43,7 +48,12 @@ STEPS = [
 
 
 def attempt(
-    spec: TrialSpec, images_per_second: float | None, *, repeat: int = 1, outcome: Outcome = Outcome.FAILED
+    spec: TrialSpec,
+    images_per_second: float | None,
+    *,
+    repeat: int = 1,
+    outcome: Outcome = Outcome.FAILED,
+    environment: dict[str, Any] = ENVIRONMENT,
 ) -> FinishedAttempt:
     """A completed attempt, or with None one that ended with `outcome`."""
     result = (
@@ -67,11 +77,18 @@ def attempt(
         duration_s=9.5,
         result=result,
         steps=STEPS if images_per_second is not None else [],
-        environment=ENVIRONMENT if images_per_second is not None else None,
+        environment=environment if images_per_second is not None else None,
     )
 
 
-def fill(url: str, results: list[tuple[TrialSpec, float | None]], *, name: str = "first", machine: Machine = MACHINE) -> None:
+def fill(
+    url: str,
+    results: list[tuple[TrialSpec, float | None]],
+    *,
+    name: str = "first",
+    machine: Machine = MACHINE,
+    environment: dict[str, Any] = ENVIRONMENT,
+) -> None:
     """One sweep with one attempt per entry; entries of the same trial are its repeats."""
     writer = Writer(url)
     specs = list({spec.trial_id: spec for spec, _ in results}.values())
@@ -82,6 +99,8 @@ def fill(url: str, results: list[tuple[TrialSpec, float | None]], *, name: str =
     seen: dict[str, int] = {}
     for spec, images_per_second in results:
         seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
-        writer.add_attempt(sweep_id, machine_id, attempt(spec, images_per_second, repeat=seen[spec.trial_id]))
+        writer.add_attempt(
+            sweep_id, machine_id, attempt(spec, images_per_second, repeat=seen[spec.trial_id], environment=environment)
+        )
     writer.finish_sweep(sweep_id, NOON)
     writer.close()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import re
 import signal
 import sys
 import traceback
 from pathlib import Path
 
-from store.records import TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
+from store import software
+from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
@@ -19,10 +22,9 @@ def main(spec_path: str, run_dir: str) -> int:
     _die_with_parent()
     spec = TrialSpec.from_json(Path(spec_path).read_text())
     folder = RunFolder(Path(run_dir))
+    folder.write(folder.environment, json.dumps(software.describe() | {"commit": software.commit()}, indent=1, sort_keys=True))
     result = _run(spec, folder)
-    draft = folder.result.with_suffix(".draft")
-    draft.write_text(result.to_json())
-    draft.replace(folder.result)
+    folder.write(folder.result, result.to_json())
     return _EXIT_CODES[Outcome(result.outcome)]
 
 
@@ -31,7 +33,7 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
     try:
         import tensorflow as tf
 
-        from trainer.errors import InvalidTrialError, UnsupportedTrialError
+        from trainer.errors import UnsupportedTrialError
         from trainer.run import run
     except ImportError as error:
         traceback.print_exc()
@@ -40,11 +42,9 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
         return run(spec, folder)
     except UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
-    except InvalidTrialError as error:
-        return _ended(Outcome.INVALID, str(error))
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         traceback.print_exc()
-        return _ended(Outcome.OUT_OF_MEMORY, _first_line(error))
+        return _ended(Outcome.OUT_OF_MEMORY, f"out of memory; try a smaller batch_size or image_px ({_allocation(error)})")
     except KeyboardInterrupt:
         return _ended(Outcome.INTERRUPTED, "interrupted")
     except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
@@ -57,6 +57,12 @@ def _ended(outcome: Outcome, message: str) -> Result:
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
+def _allocation(error: BaseException) -> str:
+    """What could not be allocated, out of TensorFlow's long message."""
+    found = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
+    return found.group(0) if found else type(error).__name__
+
+
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
@@ -64,14 +70,17 @@ def _first_line(error: BaseException) -> str:
 
 def _die_with_parent() -> None:
     """Ask Linux to end this process when the orchestrator dies, so that a killed sweep leaves no orphan."""
-    if sys.platform == "linux":
-        parent = os.getppid()
+    orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
+    if orchestrator:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        if os.getppid() != int(orchestrator):  # it died before we asked
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: python -m trainer SPEC.json RUN_DIR")
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    exit_code = main(sys.argv[1], sys.argv[2])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)  # the result is written: a crash of a library at interpreter exit shall not spoil it

@@ -39,12 +39,14 @@ def prepare(kind: DeviceKind, num_replicas: int) -> Devices:
 
 
 def _gpus(num_replicas: int) -> Devices:
-    num_visible = len(tf.config.list_physical_devices("GPU"))
+    gpus = tf.config.list_physical_devices("GPU")
+    num_visible = len(gpus)
     if num_visible < num_replicas:
         raise UnsupportedTrialError(
             f"TensorFlow sees {num_visible} GPUs where the trial wants {num_replicas}; "
             "are the driver and scalemark's extra 'cuda' installed?"
         )
+    tf.config.set_visible_devices(gpus[:num_replicas], "GPU")
     return Devices(
         kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
     )

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import statistics
 import time
@@ -21,17 +22,16 @@ import numpy as np
 import tensorflow as tf
 
 from store.records import DeviceKind, Measurement, Outcome, Result, RunFolder, StepSample, TrialSpec
-from trainer import devices, environment, op_placement, registry, timing, towers
-from trainer.errors import InvalidTrialError
+from trainer import devices, op_placement, registry, timing, towers
 
 
 def run(spec: TrialSpec, folder: RunFolder) -> Result:
-    """Train and measure one trial, leaving environment.json and steps.jsonl in the folder.
+    """Train and measure one trial, leaving steps.jsonl in the folder.
 
-    Raises UnsupportedTrialError, InvalidTrialError, or what TensorFlow raises.
+    A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError, or
+    what TensorFlow raises.
     """
     training = build(spec, devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus))
-    folder.environment.write_text(json.dumps(environment.describe(), indent=1, sort_keys=True, default=str))
     data = registry.load("data", spec.data).open_input(spec, training.devices)
 
     batches = data.next()
@@ -41,8 +41,6 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     with op_placement.recorded() as placement:
         first_loss = float(training.towers.step(batches))
     compiled = time.perf_counter()
-    placement.check(training.update, training.devices)
-
     with folder.steps.open("w") as steps_file:
         timed = timing.run_steps(
             next_batch=data.next,
@@ -53,8 +51,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
             on_step=lambda sample: _append(steps_file, sample),
         )
     losses = [sample.loss for sample in timed.samples if sample.loss is not None]
-    if len(losses) < len(timed.samples):
-        raise InvalidTrialError("the loss is not finite; try a smaller learning_rate")
+    all_finite = len(losses) == len(timed.samples)
     measured = timed.measured()
     durations_s = [sample.duration_s for sample in measured]
     measurement = Measurement(
@@ -70,11 +67,19 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
         cpu_s=timed.cpu_s,
         peak_host_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
-        first_loss=first_loss,
-        last_loss=statistics.median(losses[-5:]),
+        first_loss=first_loss if math.isfinite(first_loss) else None,
+        last_loss=statistics.median(losses[-5:]) if all_finite else None,
         num_parameters=sum(weights.size for weights in training.update.weights(0)),
     )
-    return Result(outcome=Outcome.COMPLETED, message="", measurement=measurement, op_placement=placement.summary())
+    problem = placement.problem(training.update, training.devices)
+    if not all_finite:
+        problem = "the loss is not finite; try a smaller learning_rate"
+    return Result(
+        outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
+        message=problem or "",
+        measurement=measurement,
+        op_placement=placement.summary(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

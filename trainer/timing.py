@@ -86,7 +86,7 @@ def run_steps(
 
 
 def is_steady(durations_s: Sequence[float]) -> bool:
-    """The last few steps agree with each other and are not the slow beginning of something faster."""
+    """The last few steps agree with each other."""
     last = durations_s[-STEADY_STEPS:]
     if len(last) < STEADY_STEPS:
         return False

@@ -28,6 +28,7 @@ class VariableUpdate(Protocol):
 
     update_devices: tuple[str, ...]  # where update ops must be found afterwards
     reduction_devices: tuple[str, ...]  # where gradients must be found summed; empty = nowhere
+    reduction_op: str  # the type of op that must have summed them
 
     def read(self, replica: int) -> list[tf.Tensor]:
         """The weights on the device of that replica, one tensor per trainable variable."""
@@ -49,6 +50,8 @@ class Optimizer(Protocol):
 
 class AllReduce(Protocol):
     """A way of averaging the replicas' copies of one gradient."""
+
+    REDUCTION_OP: str  # the type of op that sums, in the name scope `reduce`
 
     def average(self, gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
         """One tensor per replica in, their average on every replica out; index = position of the variable."""

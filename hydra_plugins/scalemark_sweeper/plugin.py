@@ -26,8 +26,8 @@ class ScalemarkSweeper(Sweeper):
         from sweeper import sweep  # here, because Hydra imports every plugin at every start, `--help` included
         from sweeper.expand import Composer, expand
 
-        cells = expand(arguments, self._params)
         composer = Composer(self._hydra_context.config_loader, self._config)
+        cells = expand(arguments, self._params, composer.base.sweep.max_trials)
         return self._task_function(sweep.run(cells, composer))
 
 

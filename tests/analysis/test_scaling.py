@@ -7,7 +7,7 @@ import pytest
 from analysis.scaling import scaling_tables
 from store import queries
 from store.database import open_for_reading
-from tests.filled import MACHINE, fill
+from tests.filled import ENVIRONMENT, MACHINE, fill
 from tests.specs import small
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
@@ -63,6 +63,14 @@ def test_machines_are_never_mixed():
         ("testbox", 10.0),
         ("other", 99.0),
     ]
+
+
+def test_software_is_never_mixed():
+    fill("r.db", [(small(), 100.0)])
+    fill("r.db", [(small(), 300.0)], name="second", environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}})
+    found = scaling_tables(queries.measured(open_for_reading("r.db")))
+    assert [table.cells["replicated_none"][1].images_per_second for table in found] == [100.0, 300.0]
+    assert found[0].made_on != found[1].made_on
 
 
 def test_strong_scaling_is_one_table_told_by_its_global_batch():

@@ -91,7 +91,7 @@ def test_nothing_but_failures_draws_nothing():
 
 def test_a_folder_that_cannot_be_written_is_named(found):
     Path("figures").write_text("a file")
-    with pytest.raises(StoreError, match=r"figures: .*choose another folder with --out"):
+    with pytest.raises(StoreError, match=r"figures: .*choose another folder"):
         charts.draw_all(found, Path("figures"))
 
 

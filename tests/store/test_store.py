@@ -17,7 +17,7 @@ from store.database import head_revision, open_for_reading, open_for_writing
 from store.errors import StoreError
 from store.records import Measurement, StepSample, TrialSpec
 from store.writer import Writer
-from tests.filled import MACHINE, NOON, STEPS, attempt, fill, measurement
+from tests.filled import MACHINE, NOON, SOFTWARE_KEY, STEPS, attempt, fill, measurement
 from tests.specs import small
 
 
@@ -25,11 +25,11 @@ def test_an_attempt_is_read_back_as_it_was_written():
     spec = small(num_gpus=2)
     fill("r.db", [(spec, 123.5)])
     shown = queries.show(open_for_reading("r.db"), "1")
-    assert json.loads(shown["trial"]["spec"]) == asdict(spec)
+    assert TrialSpec.from_json(shown["trial"]["spec"]) == spec
     assert shown["trial"]["strategy"] == "replicated_none"
     (found,) = shown["attempts"]
     assert {key: found[key] for key in asdict(measurement(123.5))} == asdict(measurement(123.5))
-    assert json.loads(found["op_placement"]) == {"update": {"ResourceApplyMomentum @ CPU:1": 6}}
+    assert found["op_placement"] == {"update": {"ResourceApplyMomentum @ CPU:1": 6}}
     steps = queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples ORDER BY step")
     assert steps == [asdict(step) | {"attempt_id": 1} for step in STEPS]
 
@@ -89,13 +89,14 @@ def test_foreign_keys_and_outcomes_are_checked():
             connection.execute(sa.text("UPDATE attempts SET outcome = 'splendid'"))
 
 
-def test_completed_attempts_are_counted_per_machine():
+def test_completed_attempts_are_counted_per_machine_and_software():
     from dataclasses import replace
 
     fill("r.db", [(small(), 1.0), (small(), 2.0), (small(num_gpus=2), None)])
     engine = open_for_reading("r.db")
-    assert queries.num_completed(engine, MACHINE.key) == {small().trial_id: 2}
-    assert queries.num_completed(engine, replace(MACHINE, host="other").key) == {}
+    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small().trial_id: 2}
+    assert queries.num_completed(engine, replace(MACHINE, host="other").key, SOFTWARE_KEY) == {}
+    assert queries.num_completed(engine, MACHINE.key, "other software") == {}
 
 
 def test_a_second_writer_is_refused_while_the_first_writes():
@@ -106,10 +107,41 @@ def test_a_second_writer_is_refused_while_the_first_writes():
     Writer("r.db").close()
 
 
-def test_two_sweeps_of_one_name_are_refused():
+def test_a_sweep_is_continued_under_its_name():
+    spec = small()
+    writer = Writer("r.db")
+    begin = {"name": "s", "reason": "", "command": "", "started_at": NOON, "left_out": [("x", "y")]}
+    first = writer.begin_sweep(**begin, trials=[spec])
+    machine_id = writer.add_machine(MACHINE)
+    assert writer.next_attempt(first, spec.trial_id) == (1, 1)
+    writer.add_attempt(first, machine_id, attempt(spec, None))
+    assert writer.next_attempt(first, spec.trial_id) == (1, 2)
+    assert writer.begin_sweep(**begin, trials=[spec, small(seed=2)]) == first
+    writer.close()
+    assert len(queries.rows(open_for_reading("r.db"), "SELECT * FROM sweep_trials")) == 2
+
+
+def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypatch):
+    """SQLite alters a table by copying and dropping it, which foreign keys would forbid."""
+    import shutil
+
+    from store import database
+
     fill("r.db", [(small(), 1.0)])
-    with pytest.raises(StoreError, match=r"sweep.name=first: there is a sweep of this name already"):
-        fill("r.db", [(small(), 1.0)])
+    migrations = tmp_path / "migrations"
+    shutil.copytree(database._MIGRATIONS, migrations)
+    (migrations / "versions" / "0002_widen.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0002', '0001'\n"
+        "def upgrade():\n"
+        "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
+        "        table.add_column(sa.Column('extra', sa.Text()))\n"
+    )
+    monkeypatch.setattr(database, "_MIGRATIONS", migrations)
+    Writer("r.db").close()
+    assert queries.rows(open_for_reading("r.db"), "SELECT extra, outcome FROM attempts") == [
+        {"extra": None, "outcome": "completed"}
+    ]
+    assert len(queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples")) == 3
 
 
 def _foreign(path: Path) -> None:

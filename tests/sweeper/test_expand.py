@@ -33,7 +33,7 @@ AXES = {
     "learning_rate": ["auto", "0.5", "1e-3"],
     "all_reduce": ["none", "psgpu"],
     "distortions": ["true", "auto"],
-    "model.image_px": ["32", "64"],
+    "image_px": ["32", "64"],
     "data.dir": ["/tmp/a", "null"],
     "xla": ["off"],
 }
@@ -50,7 +50,7 @@ def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, choices):
 
 
 def test_the_last_axis_runs_fastest():
-    assert expand(["model=a,b", "num_gpus=1,2", "seed=3"], {}) == [
+    assert expand(["model=a,b", "num_gpus=1,2", "seed=3"], {}, 100) == [
         ("model=a", "num_gpus=1", "seed=3"),
         ("model=a", "num_gpus=2", "seed=3"),
         ("model=b", "num_gpus=1", "seed=3"),
@@ -59,11 +59,14 @@ def test_the_last_axis_runs_fastest():
 
 
 def test_an_argument_wins_over_an_experiments_axis():
-    assert expand(["num_gpus=8"], {"num_gpus": "1,2", "model": "a,b"}) == [("model=a", "num_gpus=8"), ("model=b", "num_gpus=8")]
+    assert expand(["num_gpus=8"], {"num_gpus": "1,2", "model": "a,b"}, 100) == [
+        ("model=a", "num_gpus=8"),
+        ("model=b", "num_gpus=8"),
+    ]
 
 
 def test_ranges_are_lists():
-    assert [cell[0] for cell in expand(["num_gpus=range(1,4)"], {})] == ["num_gpus=1", "num_gpus=2", "num_gpus=3"]
+    assert [cell[0] for cell in expand(["num_gpus=range(1,4)"], {}, 100)] == ["num_gpus=1", "num_gpus=2", "num_gpus=3"]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +76,13 @@ def test_ranges_are_lists():
         ("sweep.repeats=1,2", "sweep.repeats is one value for the whole sweep"),
         ("launcher.timeout_s=1,2", "one value for the whole sweep"),
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
+        ("seed=range(1,1000000000)", "a grid of 101 cells or more, sweep.max_trials=100"),
+        ("model.name=../evil", r"model\.name: a fact of the files in conf/model/"),
     ],
 )
 def test_what_makes_no_grid_is_refused(argument, message):
     with pytest.raises(SweepRefusedError, match=message):
-        expand([argument], {})
+        expand([argument], {}, 100)
 
 
 @pytest.mark.parametrize(
@@ -97,3 +102,14 @@ def test_what_makes_no_grid_is_refused(argument, message):
 def test_a_wrong_override_names_itself_and_the_nearest_choice(composer, override, message):
     with pytest.raises(SweepRefusedError, match=message):
         composer.compose((override,))
+
+
+def test_a_strategy_and_one_of_its_axes_are_refused_together():
+    with pytest.raises(
+        SweepRefusedError, match="strategy with all_reduce: a strategy sets variable_update, local_parameter_device, all_reduce"
+    ):
+        expand(["strategy=ps_cpu,ps_gpu", "all_reduce=pscpu"], {}, 100)
+
+
+def test_a_learning_rate_may_be_a_whole_number(composer):
+    assert composer.compose(("learning_rate=1",)).learning_rate == 1

@@ -1,9 +1,11 @@
 """GPUs are named by UUID, and an inherited mask is never widened."""
 
+import pynvml
 import pytest
 
 from conf.schema import HardwareConfig
 from store.records import DeviceKind, Gpu, Machine
+from sweeper import machine
 from sweeper.errors import SweepRefusedError
 from sweeper.machine import describe_machine, take_inventory, visible_gpus
 
@@ -55,4 +57,20 @@ def test_another_driver_makes_another_machine():
 
 
 def test_this_machine_describes_itself_the_same_way_twice():
-    assert describe_machine() == describe_machine()
+    assert describe_machine(HardwareConfig(device_kind="auto")) == describe_machine(HardwareConfig(device_kind="auto"))
+
+
+def test_a_mask_that_names_no_gpu_is_refused_and_not_taken_for_a_machine_without():
+    with pytest.raises(SweepRefusedError, match="CUDA_VISIBLE_DEVICES=MIG-1: names no whole GPU that NVML finds"):
+        take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "MIG-1"})
+    assert take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "-1"}).kind == DeviceKind.CPU_STAND_IN
+
+
+def test_a_broken_driver_is_refused_unless_only_stand_ins_are_wanted(monkeypatch):
+    def fail():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+
+    monkeypatch.setattr(machine, "nvml_gpus", fail)
+    with pytest.raises(SweepRefusedError, match=r"NVML: .*version mismatch.*; mend the NVIDIA driver, or choose hardware=cpu"):
+        describe_machine(HardwareConfig(device_kind="auto"))
+    assert describe_machine(HardwareConfig(device_kind="cpu_stand_in")).gpus == ()

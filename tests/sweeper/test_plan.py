@@ -58,8 +58,13 @@ def test_a_rerun_runs_finished_trials_again():
 
 
 def test_varying_axes_are_those_a_reader_must_see():
-    plan = make_plan([small(seed=1), small(seed=2)], [], SweepConfig(), {})
+    plan = make_plan([small(seed=1), small(seed=2), small(model="vgg16", image_px=64)], [], SweepConfig(), {})
     assert plan.varying_axes() == {"seed"}
+
+
+def test_left_out_cells_are_told_by_what_they_do_not_share():
+    left_out = [("a=1 b=1 c=1", "x"), ("a=1 b=2 c=1", "x"), ("a=1 b=3 c=2", "y")]
+    assert make_plan([], left_out, SweepConfig(), {}).left_out_by_reason() == {"x": ["b=1 c=1", "b=2 c=1"], "y": ["b=3 c=2"]}
 
 
 def test_a_data_folder_is_checked_before_anything_runs(tmp_path):

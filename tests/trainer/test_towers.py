@@ -1,13 +1,18 @@
 """Every synchronous mode trains exactly as one device with the whole batch does, and does it where it says."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from store.records import DeviceKind
 from tests.specs import small
 from trainer import op_placement
-from trainer.errors import InvalidTrialError, UnsupportedTrialError
+from trainer.all_reduces import nccl
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
 from trainer.run import build
 
 IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 3
@@ -135,7 +140,7 @@ def test_gradients_are_averaged_not_summed(make_devices):
 def test_ops_sit_where_the_mode_says(make_devices, mode, reduction_devices, update_devices):
     with op_placement.recorded() as placement:
         training = train(make_devices(2), 1, batches(2, 1, BATCH_SIZE), **MODES[mode])
-    placement.check(training.update, make_devices(2))
+    assert placement.problem(training.update, make_devices(2)) is None
     found = {role: {name.split(" @ ")[1] for name in counts} for role, counts in placement.summary().items()}
     assert found == {"convolution": {"CPU:1", "CPU:2"}, "reduction": reduction_devices, "update": update_devices}
     num_variables = len(training.update.weights(0))
@@ -149,7 +154,7 @@ def test_ops_sit_where_the_mode_says(make_devices, mode, reduction_devices, upda
 def test_independent_replicas_reduce_nothing(make_devices):
     with op_placement.recorded() as placement:
         training = train(make_devices(2), 1, batches(2, 1, BATCH_SIZE), **INDEPENDENT)
-    placement.check(training.update, make_devices(2))
+    assert placement.problem(training.update, make_devices(2)) is None
     assert placement.summary()["reduction"] == {}
 
 
@@ -157,8 +162,41 @@ def test_ops_in_the_wrong_place_make_a_trial_invalid(make_devices):
     with op_placement.recorded() as placement:
         training = train(make_devices(2), 1, batches(2, 1, BATCH_SIZE), **MODES["replicated_pscpu"])
     training.update.reduction_devices = training.update.update_devices
-    with pytest.raises(InvalidTrialError, match="reduction ops ran on CPU:0, the variable update says CPU:1, CPU:2"):
-        placement.check(training.update, make_devices(2))
+    problem = placement.problem(training.update, make_devices(2))
+    assert problem == "reduction ops ran on CPU:0, the variable update says CPU:1, CPU:2"
+
+
+def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
+    with op_placement.recorded() as placement:
+        training = train(make_devices(2), 1, batches(2, 1, BATCH_SIZE), **MODES["replicated_none"])
+    training.update.reduction_op = "NcclAllReduce"
+    assert placement.problem(training.update, make_devices(2)) == "gradients were reduced by AddN, not by NcclAllReduce"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_devices, mode):
+    """The towers of GPUs are inlined; their graph is built here over stand-ins that pass for GPUs."""
+    as_gpus = replace(make_devices(2), kind=DeviceKind.GPU)
+    data = list(batches(2, 2, BATCH_SIZE))
+    alone = train(make_devices(1), 2, data, variable_update="replicated").update.weights(0)
+    with op_placement.recorded() as placement:
+        training = train(as_gpus, 2, data, **MODES[mode])
+    assert placement.problem(training.update, as_gpus) is None
+    assert largest_difference(training.update.weights(1), alone) < 1e-6
+
+
+def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name_of_its_own():
+    """The graph alone: NCCL itself runs only on GPUs."""
+    gpus = Devices(kind=DeviceKind.GPU, host="/device:CPU:0", replicas=("/device:GPU:0", "/device:GPU:1"))
+    with tf.Graph().as_default() as graph:
+        for index in range(2):
+            copies = [tf.compat.v1.placeholder(tf.float32, [3]) for _ in gpus.replicas]
+            assert len(nccl.average(copies, index, gpus)) == 2
+    ops = [op for op in graph.get_operations() if op.type == "NcclAllReduce"]
+    assert {(op.device, op.get_attr("shared_name")) for op in ops} == {
+        (device, name) for device in gpus.replicas for name in (b"gradient_0", b"gradient_1")
+    }
+    assert {op.get_attr("num_devices") for op in ops} == {2}
 
 
 def test_nccl_is_refused_on_stand_ins(make_devices):

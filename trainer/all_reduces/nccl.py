@@ -8,6 +8,8 @@ from store.records import DeviceKind
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 
+REDUCTION_OP = "NcclAllReduce"
+
 
 def average(gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
     """Raises UnsupportedTrialError on anything but GPUs. The raw op is used because it fails where NCCL cannot run."""

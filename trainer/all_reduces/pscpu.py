@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from trainer.devices import Devices
 
+REDUCTION_OP = "AddN"
+
 
 def average(gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
     return average_on(devices.host, gradients, devices)

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from trainer.devices import Devices
 
+REDUCTION_OP = "AddN"
+
 
 def average(gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
     num_shards = len(devices.replicas)

@@ -20,6 +20,8 @@ def create(
 
 
 class _Alone:
+    REDUCTION_OP = ""
+
     def average(self, gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
         return list(gradients)
 

@@ -34,6 +34,7 @@ class ParameterServer:
         self._devices, self._optimizer = devices, optimizer
         self.update_devices = tuple(dict.fromkeys(owners))
         self.reduction_devices = self.update_devices
+        self.reduction_op = "AddN"
 
     def read(self, replica: int) -> list[tf.Tensor]:
         weights = []

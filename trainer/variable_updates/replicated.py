@@ -29,6 +29,7 @@ class Replicated:
         self._devices, self._all_reduce, self._optimizer = devices, all_reduce, optimizer
         self.update_devices = devices.replicas
         self.reduction_devices = all_reduce.reduction_devices(devices)
+        self.reduction_op = all_reduce.REDUCTION_OP
 
     def read(self, replica: int) -> list[tf.Tensor]:
         with tf.device(self._devices.replicas[replica]):

@@ -25,6 +25,7 @@ def upgrade() -> None:
         "environments",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("software_key", sa.Text(), nullable=False),
         sa.Column("python", sa.Text(), nullable=False),
         sa.Column("tensorflow", sa.Text(), nullable=False),
         sa.Column("keras", sa.Text(), nullable=False),
@@ -181,8 +182,8 @@ def upgrade() -> None:
         sa.Column("cpu_s", sa.Double(), nullable=False),
         sa.Column("peak_host_memory_bytes", sa.BigInteger(), nullable=False),
         sa.Column("peak_device_memory_bytes", sa.BigInteger(), nullable=True),
-        sa.Column("first_loss", sa.Double(), nullable=False),
-        sa.Column("last_loss", sa.Double(), nullable=False),
+        sa.Column("first_loss", sa.Double(), nullable=True),
+        sa.Column("last_loss", sa.Double(), nullable=True),
         sa.Column("num_parameters", sa.BigInteger(), nullable=False),
         sa.Column("op_placement", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(
@@ -208,4 +209,5 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("attempt_id", "step"),
         sqlite_with_rowid=False,
     )
+    op.create_index(op.f("ix_environments_software_key"), "environments", ["software_key"])
     op.execute(THROUGHPUT)
