@@ -37,6 +37,7 @@ class Progress:
         self._console = console or make_console(stderr=True)
         self._inventory, self._plan, self._clock = inventory, plan, clock
         self._total = plan.num_attempts
+        self._varying = sorted(plan.varying_axes())
         self._done = 0
         self._durations_s: list[float] = []
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
@@ -53,8 +54,7 @@ class Progress:
     def print_plan(self, machine: Machine) -> None:
         """Machine, resolved trials, what is left out and why."""
         self._console.print(machine_line(machine, self._inventory), markup=False)
-        varying = self._plan.varying_axes() - _SHOWN.keys()
-        axes = [*_SHOWN, *sorted(varying)]
+        axes = [*_SHOWN, *(axis for axis in self._varying if axis not in _SHOWN)]
         rows = [
             [*(_shown(trial, axis) for axis in axes), f"{trial.num_repeats} to run" if trial.num_repeats else "finished earlier"]
             for trial in self._plan.trials
@@ -110,8 +110,8 @@ class Progress:
 
     def _label(self, trial: PlannedTrial) -> str:
         """The trial, with what tells it from its neighbors."""
-        varying = sorted(self._plan.varying_axes() - {"num_gpus"})
-        return " ".join([trial.label, *(f"{axis}={getattr(trial.spec, axis)}" for axis in varying)])
+        told = (f"{axis}={getattr(trial.spec, axis)}" for axis in self._varying if axis != "num_gpus")
+        return " ".join([trial.label, *told])
 
     def _eta_s(self) -> float:
         return (self._total - self._done) * sum(self._durations_s) / max(1, len(self._durations_s))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import resource
 import statistics
 import time
@@ -114,7 +115,8 @@ def _append(steps_file: TextIO, sample: StepSample) -> None:
 
 
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:
-    if trial_devices.kind is not DeviceKind.GPU:
+    """The most that TensorFlow held on any one GPU; none on stand-ins, and where its allocator keeps no count."""
+    if trial_devices.kind is not DeviceKind.GPU or os.environ.get("TF_GPU_ALLOCATOR"):
         return None
     return max(tf.config.experimental.get_memory_info(_short(name))["peak"] for name in trial_devices.replicas)
 
