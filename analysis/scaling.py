@@ -90,20 +90,24 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
     by_trial: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
     for attempt in group:
         by_trial[attempt["strategy"], attempt["num_gpus"]].append(attempt)
-    medians = {key: _median(of_trial) for key, of_trial in by_trial.items()}
+    measured = {
+        key: [attempt["images_per_second"] for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED]
+        for key, of_trial in by_trial.items()
+    }
+    medians = {key: statistics.median(of_trial) for key, of_trial in measured.items() if of_trial}
     cells: dict[str, dict[int, TableCell]] = defaultdict(dict)
     for (strategy, num_gpus), of_trial in by_trial.items():
-        completed = [attempt for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED]
-        median, baseline = medians[strategy, num_gpus], medians.get((strategy, 1))
+        repeats = measured[strategy, num_gpus]
+        median, baseline = medians.get((strategy, num_gpus)), medians.get((strategy, 1))
         cells[strategy][num_gpus] = TableCell(
             trial_id=of_trial[0]["id"],
             images_per_second=median,
             speed_up=median / baseline if median and baseline else None,
-            num_repeats=len(completed),
-            lowest=min((attempt["images_per_second"] for attempt in completed), default=None),
-            highest=max((attempt["images_per_second"] for attempt in completed), default=None),
-            steady=all(attempt["steady"] for attempt in completed),
-            outcome=Outcome.COMPLETED if completed else of_trial[-1]["outcome"],
+            num_repeats=len(repeats),
+            lowest=min(repeats, default=None),
+            highest=max(repeats, default=None),
+            steady=all(attempt["steady"] for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED),
+            outcome=Outcome.COMPLETED if repeats else of_trial[-1]["outcome"],
         )
     first = group[0]
     setting = _setting(first)
@@ -118,11 +122,6 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
         num_gpus=tuple(sorted({num_gpus for _, num_gpus in by_trial})),
         cells={strategy: dict(sorted(cells[strategy].items())) for strategy in sorted(cells)},
     )
-
-
-def _median(attempts: Sequence[Mapping[str, Any]]) -> float | None:
-    completed = [attempt["images_per_second"] for attempt in attempts if attempt["outcome"] == Outcome.COMPLETED]
-    return statistics.median(completed) if completed else None
 
 
 def _versions(attempts: Sequence[Mapping[str, Any]]) -> str:

@@ -13,12 +13,10 @@ import typer
 
 from analysis.scaling import ScalingTable
 from plots import tables as tables_of
-from store.database import default_url
+from store.command_line import Db, Json, make_app, run
 from store.errors import StoreError
 
-app = typer.Typer(
-    help="Tables and charts of the results database.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
+app = make_app("Tables and charts of the results database.")
 
 
 class Format(StrEnum):
@@ -29,14 +27,7 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-Db = Annotated[
-    str,
-    typer.Option(
-        "--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url
-    ),
-]
 Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep asked for.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 
 _WRITERS: dict[Format, Callable[[Sequence[ScalingTable]], str]] = {
     Format.MARKDOWN: tables_of.to_markdown,
@@ -82,15 +73,5 @@ def _load(db: str, sweep: str | None) -> list[ScalingTable]:
     return found
 
 
-def main() -> int:
-    """Exit codes: 0 ok, 2 usage."""
-    try:
-        app()
-    except StoreError as error:
-        print(f"plots: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(app, "plots"))

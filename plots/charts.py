@@ -14,9 +14,9 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from analysis.scaling import ScalingTable
-from plots.tables import STAND_INS_NOTE, title
+from plots.tables import title
 from store.errors import StoreError
-from store.records import DeviceKind
+from store.records import STAND_INS_NOTE, DeviceKind
 
 # Okabe and Ito's colors: told apart by the color-blind; markers tell them apart in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from analysis.scaling import ScalingTable, TableCell, scaling_tables
 from store import queries
 from store.database import open_for_reading
-from store.records import DeviceKind, Outcome
+from store.records import STAND_INS_NOTE, DeviceKind, Outcome
 from store.terminal import make_console, print_columns
 
-STAND_INS_NOTE = "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks of GPUs."
 MISSING = "–"  # not run
 UNSTEADY = "*"
 

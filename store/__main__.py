@@ -11,19 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from store import queries
-from store.database import default_url, open_for_reading
-from store.errors import StoreError
+from store.command_line import Db, Json, make_app, run
+from store.database import open_for_reading
 from store.terminal import make_console, print_columns
 
-app = typer.Typer(help="Read the results database.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = make_app("Read the results database.")
 
-Db = Annotated[
-    str,
-    typer.Option(
-        "--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 Sweep = Annotated[str | None, typer.Option(help="Only this sweep.")]
 
 
@@ -100,15 +93,5 @@ def _text(cell: object) -> str:
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
-def main() -> int:
-    """Exit codes: 0 ok, 2 usage."""
-    try:
-        app(standalone_mode=True)
-    except StoreError as error:
-        print(f"store: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(app, "store"))

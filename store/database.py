@@ -25,24 +25,25 @@ def default_url() -> str:
 
 
 def path_of(url: str) -> Path:
-    """The file behind a path or a sqlite:/// URL. Raises StoreError for other databases."""
+    """The file behind a path or a sqlite:/// URL. Raises StoreError for other databases, and for folders."""
     if not url:
         raise StoreError("store.url is empty; give a file, or sqlite:///FILE")
-    if "://" not in url:
-        return Path(url).expanduser()
     prefix = "sqlite:///"
-    if not url.startswith(prefix) or len(url) == len(prefix):
+    if "://" in url and (not url.startswith(prefix) or url == prefix):
         raise StoreError(f"{url.split('://')[0]}://...: this version stores in SQLite; give a file, or sqlite:///FILE")
-    return Path(url.removeprefix(prefix))
+    path = Path(url.removeprefix(prefix)).expanduser()
+    if path.is_dir():
+        raise StoreError(f"{path}: a folder; a database is a file")
+    return path
 
 
 def open_for_writing(url: str) -> sa.Engine:
     """The database at `url`, created or upgraded to this version's schema.
 
-    Raises StoreError when the file is read-only, not a database, another program's, or newer than this version.
+    Raises StoreError when it cannot be written, is not a database, another program's, or newer than this version;
+    `check_writable` says so before a lock is taken beside the file.
     """
     path = path_of(url)
-    check_writable(path)
     with _explained(path):
         found = _revision(path)
         engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S})
@@ -106,8 +107,6 @@ def _upgrade(path: Path) -> None:
 
 def _revision(path: Path) -> str | None:
     """The schema revision of a file; None when it is new or empty. Raises StoreError when it is not ours."""
-    if path.is_dir():
-        raise StoreError(f"{path}: a folder; a database is a file")
     if not path.exists() or path.stat().st_size == 0:
         return None
     with closing(_connect_read_only(path)) as connection:
@@ -141,8 +140,6 @@ def _allow_no_other_file(action: int, *_: str | None) -> int:
 
 def check_writable(path: Path) -> None:
     """Raises StoreError when there can be no database of ours at this path."""
-    if path.is_dir():
-        raise StoreError(f"{path}: a folder; a database is a file")
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE")
     if not path.parent.is_dir():

@@ -24,8 +24,8 @@ JOIN sweeps ON sweeps.id = attempts.sweep_id
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 """
 
-_MEASURED = """
-SELECT trials.*, attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
+_ATTEMPT_WITH_ITS_MACHINE = """
+attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
        measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.steady,
        measurements.num_parameters,
        machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu,
@@ -37,6 +37,8 @@ JOIN machines ON machines.id = attempts.machine_id
 LEFT JOIN environments ON environments.id = attempts.environment_id
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 """
+
+_MEASURED = f"SELECT trials.*, {_ATTEMPT_WITH_ITS_MACHINE}"
 
 _OF_SWEEP = (
     "attempts.trial_id IN (SELECT trial_id FROM sweep_trials JOIN sweeps ON sweeps.id = sweep_id WHERE sweeps.name = :sweep)"
@@ -80,9 +82,8 @@ def show(engine: sa.Engine, which: str) -> Row:
     if not which:
         raise StoreError("which attempt or trial? give its number, or the beginning of its id; see `python -m store list`")
     trial = _one_trial(engine, which)
-    attempts = rows(
-        engine, f"{_MEASURED.replace('SELECT trials.*, ', 'SELECT ')} WHERE trials.id = :id ORDER BY attempts.id", id=trial["id"]
-    )
+    of_trial = f"SELECT {_ATTEMPT_WITH_ITS_MACHINE} WHERE trials.id = :id ORDER BY attempts.id"
+    attempts = rows(engine, of_trial, id=trial["id"])
     if which.isdecimal() and (chosen := [row for row in attempts if row["attempt_id"] == int(which)]):
         attempts = chosen
     for attempt in attempts:

@@ -54,6 +54,10 @@ ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
 
+STAND_INS_NOTE = "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks of GPUs"
+"""Stands wherever a number made on CPU stand-ins is shown."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
     """One fully resolved cell of the grid: what is trained, and how. No `auto` is left in it.

@@ -9,12 +9,11 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from store.records import DeviceKind, Machine, Outcome, Result, RunFolder
+from store.records import STAND_INS_NOTE, DeviceKind, Machine, Outcome, Result, RunFolder
 from store.terminal import make_console, print_columns
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
 
-STAND_INS_NOTE = "CPU stand-ins share the cores: expect speed-ups near 1; nothing here speaks of GPUs"
 _SHOWN = {
     "model": "model",
     "strategy": "strategy",

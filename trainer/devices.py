@@ -13,6 +13,11 @@ from trainer.errors import UnsupportedTrialError
 _JOB = "/job:localhost/replica:0/task:0"
 
 
+def short_name(device: str) -> str:
+    """`GPU:0` of a full device name."""
+    return device.rsplit("device:", 1)[-1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
     """Where a trial runs.

@@ -12,7 +12,7 @@ from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.python.eager import context
 
-from trainer.devices import Devices
+from trainer.devices import Devices, short_name
 from trainer.towers import VariableUpdate
 
 _CONVOLUTIONS = ("Conv2D", "_FusedConv2D", "_MklFusedConv2D", "_MklConv2D", "_MklNativeConv2D", "_MklNativeFusedConv2D")
@@ -36,7 +36,7 @@ class OpPlacement:
     def summary(self) -> dict[str, dict[str, int]]:
         """For `result.json`: role -> "AddN @ CPU:1" -> count."""
         return {
-            role: {f"{op} @ {_short(device)}": count for (op, device), count in sorted(counter.items())}
+            role: {f"{op} @ {short_name(device)}": count for (op, device), count in sorted(counter.items())}
             for role, counter in self.counts.items()
         }
 
@@ -56,7 +56,7 @@ class OpPlacement:
         if optional and not found:
             return None
         if found - wanted or (wanted and not found) or (not partial and wanted - found):
-            names = [", ".join(sorted(map(_short, devices))) or "nowhere" for devices in (found, wanted)]
+            names = [", ".join(sorted(map(short_name, devices))) or "nowhere" for devices in (found, wanted)]
             return f"{role} ops ran on {names[0]}, the variable update says {names[1]}"
         return None
 
@@ -97,7 +97,3 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
                 placement.counts["update"][node.op, device] += 1
 
     visit(graph.node, "")
-
-
-def _short(device: str) -> str:
-    return device.rsplit("device:", 1)[-1]

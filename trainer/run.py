@@ -118,8 +118,4 @@ def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:
     """The most that TensorFlow held on any one GPU; none on stand-ins, and where its allocator keeps no count."""
     if trial_devices.kind is not DeviceKind.GPU or os.environ.get("TF_GPU_ALLOCATOR"):
         return None
-    return max(tf.config.experimental.get_memory_info(_short(name))["peak"] for name in trial_devices.replicas)
-
-
-def _short(device: str) -> str:
-    return device.rsplit("device:", 1)[-1]
+    return max(tf.config.experimental.get_memory_info(devices.short_name(name))["peak"] for name in trial_devices.replicas)

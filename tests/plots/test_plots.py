@@ -12,6 +12,7 @@ from matplotlib import image, pyplot
 
 from plots import charts, tables
 from store.errors import StoreError
+from store.records import STAND_INS_NOTE
 from tests.filled import fill
 from tests.specs import small
 
@@ -30,7 +31,7 @@ def test_the_markdown_table_has_the_articles_form(found):
     assert "| strategy | 1 CPU stand-in | 2 CPU stand-ins |" in text
     assert "| replicated_none | 100 (1.00x) | 180 (1.80x) |" in text
     assert "| ps_cpu | 90 (1.00x) | failed |" in text
-    assert tables.STAND_INS_NOTE in text
+    assert STAND_INS_NOTE in text
     assert "testbox: 2 cores Testium, CPU stand-ins; TensorFlow 2.21.0" in text
 
 
