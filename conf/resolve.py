@@ -54,7 +54,7 @@ def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialS
             gradient_repacking=config.gradient_repacking,
             compact_gradients=config.compact_gradients,
             precision=config.precision.name,
-            loss_scale=config.loss_scale.name,
+            loss_scale=_loss_scale(config),
             xla=config.xla.name,
             optimizer=config.optimizer.name,
             learning_rate=_real("learning_rate", config.learning_rate, model.learning_rate),
@@ -71,9 +71,20 @@ def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialS
             steps_per_execution=config.steps_per_execution,
             gpu_thread_mode=config.gpu_thread_mode.name,
             gpu_thread_count=config.gpu_thread_count,
+            num_inter_threads=config.num_inter_threads,
+            num_intra_threads=config.num_intra_threads,
+            onednn=config.onednn.name,
+            cudnn_autotune=config.cudnn_autotune.name,
+            winograd_nonfused=config.winograd_nonfused.name,
+            batchnorm_persistent=config.batchnorm_persistent.name,
+            cache=_flag("cache", config.cache, config.data.cache),
+            data_threads=config.data_threads,
+            prefetch=config.prefetch,
             visibility=config.visibility.name,
             min_warm_up_steps=_number("min_warm_up_steps", config.min_warm_up_steps, EFFORT[device_kind].min_warm_up_steps),
             num_steps=_number("num_steps", config.num_steps, EFFORT[device_kind].num_steps),
+            min_window_s=config.min_window_s,
+            profile=config.profile,
             seed=config.seed,
         )
     except ValueError as error:
@@ -107,6 +118,17 @@ def _per_replica(batch_size: int, config: Config) -> int:
             f"batch_size={batch_size}: scaling=strong splits it over num_gpus={config.num_gpus}, which does not divide it"
         )
     return batch_size // config.num_gpus
+
+
+STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
+
+
+def _loss_scale(config: Config) -> str:
+    """As `TrialSpec.loss_scale` has it; numbers in their shortest form, so that 128 and 128.0 are one trial."""
+    value = config.loss_scale
+    if isinstance(value, str):
+        return {"auto": "dynamic" if config.precision.name == "fp16" else "none", "static": STATIC_LOSS_SCALE}.get(value, value)
+    return f"{value:.17g}"
 
 
 def _auto(value: str, meaning: str) -> str:

@@ -25,11 +25,11 @@ VariableUpdate = Enum(
 LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
 AllReduce = Enum("AllReduce", ["auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring"])
 Precision = Enum("Precision", ["fp32", "tf32", "fp16", "bf16"])
-LossScale = Enum("LossScale", ["none", "static", "dynamic"])
 Xla = Enum("Xla", ["off", "on", "auto"])
 Optimizer = Enum("Optimizer", ["sgd", "momentum", "rmsprop", "adam"])
 DataFormat = Enum("DataFormat", ["NHWC", "NCHW"])
 Scaling = Enum("Scaling", ["weak", "strong"])
+Switch = Enum("Switch", ["auto", "on", "off"])  # auto: as TensorFlow has it
 GpuThreadMode = Enum("GpuThreadMode", ["global", "gpu_private", "gpu_shared"])
 Visibility = Enum("Visibility", ["masked", "all"])
 Invalid = Enum("Invalid", ["skip", "error"])
@@ -59,6 +59,8 @@ class DataConfig:
 
     name: str = MISSING  # a file in trainer/data/
     reads_folder: bool = MISSING  # reads shards from a folder; only then can images be distorted
+    makes_folder: bool = False  # makes the set itself where the folder is empty
+    cache: bool = True  # small enough to be kept in memory
     dir: str | None = None  # folder of the shards; null = a cache of our own where the data source has one
 
 
@@ -121,7 +123,7 @@ class Config:
     gradient_repacking: int = 0
     compact_gradients: bool = False
     precision: Precision = Precision.fp32
-    loss_scale: LossScale = LossScale.none
+    loss_scale: FloatOrAuto = "auto"  # none, dynamic, static or a number; auto = dynamic for fp16, else none
     xla: Xla = Xla.off
     optimizer: Optimizer = Optimizer.momentum
     learning_rate: FloatOrAuto = "auto"
@@ -135,9 +137,20 @@ class Config:
     steps_per_execution: int = 1
     gpu_thread_mode: GpuThreadMode = GpuThreadMode["global"]
     gpu_thread_count: int = 0
+    num_inter_threads: int = 0
+    num_intra_threads: int = 0
+    onednn: Switch = Switch.auto
+    cudnn_autotune: Switch = Switch.auto
+    winograd_nonfused: Switch = Switch.auto
+    batchnorm_persistent: Switch = Switch.auto
+    cache: BoolOrAuto = "auto"
+    data_threads: int = 0
+    prefetch: int = 2
     visibility: Visibility = Visibility.masked
     min_warm_up_steps: IntOrAuto = "auto"
     num_steps: IntOrAuto = "auto"
+    min_window_s: float = 1.0
+    profile: bool = False
     seed: int = 1
 
 

@@ -30,6 +30,14 @@ class Phase(StrEnum):
     MEASURE = "measure"
 
 
+class Verdict(StrEnum):
+    """May a measurement be quoted?"""
+
+    VALID = "valid"
+    SUSPECT = "suspect"
+    INVALID = "invalid"
+
+
 class DeviceKind(StrEnum):
     """What a replica runs on: a physical GPU, or a logical CPU device standing in for one."""
 
@@ -77,7 +85,7 @@ class TrialSpec:
     gradient_repacking: int = 0  # number of packs; 0 = one message per tensor
     compact_gradients: bool = False  # send packs as half precision
     precision: str  # a file in trainer/precisions/
-    loss_scale: str = "none"  # none, static, dynamic
+    loss_scale: str = "none"  # none, dynamic, or the number that the loss is multiplied with
     xla: str = "off"  # off, on, auto
     optimizer: str  # a file in trainer/optimizers/
     learning_rate: float
@@ -94,26 +102,39 @@ class TrialSpec:
     steps_per_execution: int = 1  # steps inside one call of the training function
     gpu_thread_mode: str = "global"  # global, gpu_private, gpu_shared
     gpu_thread_count: int = 0  # threads per GPU in the two private modes
+    num_inter_threads: int = 0  # operations at once on the host; 0 = TensorFlow's choice
+    num_intra_threads: int = 0  # threads of one operation on the host; 0 = TensorFlow's choice
+    onednn: str = "auto"  # auto (as TensorFlow has it), on, off
+    cudnn_autotune: str = "auto"  # auto, on, off: try convolution algorithms and keep the fastest
+    winograd_nonfused: str = "auto"  # auto, on, off: cuDNN's non-fused Winograd convolutions
+    batchnorm_persistent: str = "auto"  # auto, on, off: cuDNN's persistent batch normalization
+    cache: bool = True  # keep serialized records in memory once read
+    data_threads: int = 0  # private threads of the input pipeline; 0 = those that TensorFlow shares
+    prefetch: int = 2  # batches waiting on each replica's device; 0 = copied when asked for
     visibility: str = "masked"  # masked (CUDA_VISIBLE_DEVICES) or all (hidden inside TensorFlow only)
     min_warm_up_steps: int  # steps before the steady state may be declared
-    num_steps: int  # measured steps
+    num_steps: int  # measured steps, at least
+    min_window_s: float = 0.0  # measuring goes on for at least so long
+    profile: bool = False  # record a profile of a few more steps after the measurement
     seed: int  # of weights and data
 
     def __post_init__(self) -> None:
         for name in ("num_gpus", "hosts", "image_px", "num_classes", "batch_size", "steps_per_execution", "num_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted 1 or more")
-        for name in ("min_warm_up_steps", "gradient_repacking", "gpu_thread_count", "seed"):
+        for name in _ZERO_OR_MORE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted 0 or more")
         for name in (field.name for field in fields(self) if field.type == "int"):
             if getattr(self, name) > LARGEST_INTEGER:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted {LARGEST_INTEGER} or less")
-        for name in ("learning_rate", "weight_decay"):
+        for name in ("learning_rate", "weight_decay", "min_window_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: wanted a finite number, 0 or more")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum={self.momentum}: wanted 0 or more, and less than 1")
+        if self.loss_scale not in ("none", "dynamic") and not _is_positive(self.loss_scale):
+            raise ValueError(f"loss_scale={self.loss_scale}: wanted none, dynamic, or a number greater than 0")
 
     @property
     def trial_id(self) -> str:
@@ -134,6 +155,25 @@ class TrialSpec:
         if missing or unknown:
             raise ValueError(f"not a trial spec: missing {sorted(missing)}, unknown {sorted(unknown)}")
         return cls(**values)
+
+
+_ZERO_OR_MORE = (
+    "min_warm_up_steps",
+    "gradient_repacking",
+    "gpu_thread_count",
+    "num_inter_threads",
+    "num_intra_threads",
+    "data_threads",
+    "prefetch",
+    "seed",
+)
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < float("inf")
+    except ValueError:
+        return False
 
 
 STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")
@@ -159,14 +199,15 @@ def strategy_name(variable_update: str, local_parameter_device: str, all_reduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSample:
-    """One training step, as written to `steps.jsonl`."""
+    """One call of the training function, as written to `steps.jsonl`."""
 
-    step: int  # counted from 0 over warm-up and measurement
+    step: int  # its first step, counted from 0 over warm-up and measurement
     phase: str  # a Phase
     start_s: float  # since the first step began, monotonic clock
-    duration_s: float  # batch wait and step together
+    duration_s: float  # batch wait and steps together
     data_wait_s: float  # part of duration_s spent waiting for the batch
-    loss: float | None  # mean cross entropy over all replicas; none when it is not a finite number
+    loss: float | None  # of its last step: mean cross entropy over all replicas; none when it is not a finite number
+    num_steps: int = 1  # training steps in the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,20 +215,59 @@ class Measurement:
     """What follows from the measured steps of one attempt."""
 
     images_per_second: float  # images of all replicas / time of the whole measured window
+    images_per_second_low: float  # 95 % interval of it, by block bootstrap over the window's steps: one process, no repeats
+    images_per_second_high: float
     median_step_s: float
     jitter_s: float  # 1.4826 x median absolute deviation of the step time
+    p90_step_s: float
     num_steps: int  # measured
+    window_s: float  # from the first measured step to idle devices after the last
     num_warm_up_steps: int
     steady: bool  # the steady state was seen before measuring began
+    time_to_first_step_s: float  # from the start of the process to the end of the first step
     trace_s: float  # building the step's graph
     first_step_s: float  # first call, compilation included
     data_wait_share: float  # of the measured window, 0..1
-    cpu_s: float  # CPU seconds of the process in the measured window
+    cpu_s: float  # CPU seconds of the process in the measured window; divided by window_s: the cores it got
+    cores_taken_by_others: float | None  # mean over the window, hypervisor included; none where the kernel does not say
     peak_host_memory_bytes: int  # largest resident size of the process
     peak_device_memory_bytes: int | None  # largest of the GPUs; none on stand-ins
     first_loss: float | None  # of the step that compiles, before the samples; none when not finite
     last_loss: float | None  # median of the last five steps; none when not finite
+    num_skipped_steps: int  # of all steps so far, those whose gradients overflowed the loss scale
+    last_loss_scale: float | None  # none without a loss scale
     num_parameters: int  # trainable, of one replica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTelemetry:
+    """What NVML saw of one GPU during the measured window. None where the GPU does not tell."""
+
+    uuid: str
+    num_samples: int
+    sm_clock_mhz: float | None  # median
+    max_sm_clock_mhz: float | None  # the most this GPU can
+    power_w: float | None  # mean
+    power_limit_w: float | None
+    temperature_c: float | None  # highest
+    utilization: float | None  # mean share of time with a kernel running, 0..1
+    memory_used_bytes: int | None  # highest, all processes together
+    throttle_reasons: tuple[str, ...]  # all that were seen
+    num_foreign_processes: int  # most other processes seen computing on it at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Where the time of a few steps after the measurement went, read from TensorFlow's own profile."""
+
+    num_steps: int
+    step_s: float  # median, while profiled
+    op_class_s: dict[str, float]  # device time per step: class of op -> seconds, summed over replicas
+    reduction_s: float  # per step: time in which any gradient was being reduced
+    num_ops: dict[str, int]  # per step: device -> ops executed
+    launch_gap_share: float | None  # of the GPUs' step time spent idle between kernels; none on stand-ins
+    input_wait_s: float  # per step: waiting for a batch
+    folder: str  # in the run folder; TensorBoard and xprof open it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +278,10 @@ class Result:
     message: str  # why it did not complete; empty when it did
     measurement: Measurement | None
     op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
+    verdict: str | None = None  # a Verdict on the measurement
+    verdict_reasons: tuple[str, ...] = ()  # why it is not valid
+    gpu_telemetry: tuple[GpuTelemetry, ...] = ()
+    profile: Profile | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, indent=1)
@@ -207,6 +291,12 @@ class Result:
         values: dict[str, Any] = json.loads(text)
         if values["measurement"] is not None:
             values["measurement"] = Measurement(**values["measurement"])
+        if values["profile"] is not None:
+            values["profile"] = Profile(**values["profile"])
+        values["verdict_reasons"] = tuple(values["verdict_reasons"])
+        values["gpu_telemetry"] = tuple(
+            GpuTelemetry(**gpu | {"throttle_reasons": tuple(gpu["throttle_reasons"])}) for gpu in values["gpu_telemetry"]
+        )
         return cls(**values)
 
 
@@ -218,6 +308,8 @@ class Gpu:
     name: str
     memory_bytes: int
     pci_bus_id: str
+    compute_capability: str  # as "8.0"; 7.0 has tensor cores, 8.0 bfloat16 and TensorFloat-32
+    power_limit_w: float | None  # none where the GPU does not tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +354,14 @@ class RunFolder:
     @property
     def steps(self) -> Path:
         return self.path / "steps.jsonl"
+
+    @property
+    def telemetry(self) -> Path:
+        return self.path / "telemetry.jsonl"
+
+    @property
+    def profile(self) -> Path:
+        return self.path / "profile"
 
     @property
     def result(self) -> Path:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, TypeDecorator, UniqueConstraint, types
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from store.records import Outcome, Phase
+from store.records import Outcome, Phase, Verdict
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -38,7 +38,7 @@ class Base(DeclarativeBase):
     }
 
 
-def _one_of(column: str, choices: type[Outcome] | type[Phase]) -> str:
+def _one_of(column: str, choices: type[Outcome] | type[Phase] | type[Verdict]) -> str:
     return f"{column} IN ({', '.join(repr(choice.value) for choice in choices)})"
 
 
@@ -56,7 +56,7 @@ class MachineRow(Base):
     num_gpus: Mapped[int]
     gpu: Mapped[str]  # name of the GPUs, empty without
     driver: Mapped[str]  # of the GPUs
-    gpus: Mapped[list[Any]]  # uuid, name, memory_bytes, pci_bus_id of each
+    gpus: Mapped[list[Any]]  # store.records.Gpu of each
 
 
 class EnvironmentRow(Base):
@@ -123,9 +123,20 @@ class TrialRow(Base):
     steps_per_execution: Mapped[int]
     gpu_thread_mode: Mapped[str]
     gpu_thread_count: Mapped[int]
+    num_inter_threads: Mapped[int]
+    num_intra_threads: Mapped[int]
+    onednn: Mapped[str]
+    cudnn_autotune: Mapped[str]
+    winograd_nonfused: Mapped[str]
+    batchnorm_persistent: Mapped[str]
+    cache: Mapped[bool]
+    data_threads: Mapped[int]
+    prefetch: Mapped[int]
     visibility: Mapped[str]
     min_warm_up_steps: Mapped[int]
     num_steps: Mapped[int]
+    min_window_s: Mapped[float]
+    profile: Mapped[bool]
     seed: Mapped[int]
     spec: Mapped[str]  # canonical JSON
 
@@ -176,27 +187,40 @@ class AttemptRow(Base):
 
 
 class MeasurementRow(Base):
-    """What follows from the measured steps: the fields of `store.records.Measurement`."""
+    """What follows from the measured steps: the fields of `store.records.Measurement`, and of Result around it."""
 
     __tablename__ = "measurements"
+    __table_args__ = (CheckConstraint(_one_of("verdict", Verdict), name="measurements_verdict"),)
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
     images_per_second: Mapped[float]
+    images_per_second_low: Mapped[float | None]  # null in rows of schema 0001, as all that is null below
+    images_per_second_high: Mapped[float | None]
     median_step_s: Mapped[float]
     jitter_s: Mapped[float]
+    p90_step_s: Mapped[float | None]
     num_steps: Mapped[int]
+    window_s: Mapped[float | None]
     num_warm_up_steps: Mapped[int]
     steady: Mapped[bool]
+    time_to_first_step_s: Mapped[float | None]
     trace_s: Mapped[float]
     first_step_s: Mapped[float]
     data_wait_share: Mapped[float]
     cpu_s: Mapped[float]
+    cores_taken_by_others: Mapped[float | None]
     peak_host_memory_bytes: Mapped[int] = mapped_column(types.BigInteger)
     peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     first_loss: Mapped[float | None]
     last_loss: Mapped[float | None]
+    num_skipped_steps: Mapped[int | None]
+    last_loss_scale: Mapped[float | None]
     num_parameters: Mapped[int] = mapped_column(types.BigInteger)
     op_placement: Mapped[dict[str, Any]]  # role -> "op @ device" -> how many nodes
+    verdict: Mapped[str | None]
+    verdict_reasons: Mapped[list[Any] | None]
+    gpu_telemetry: Mapped[list[Any] | None]  # store.records.GpuTelemetry of each GPU
+    profile: Mapped[dict[str, Any] | None]  # store.records.Profile
 
 
 class StepSampleRow(Base):
@@ -212,3 +236,4 @@ class StepSampleRow(Base):
     duration_s: Mapped[float]
     data_wait_s: Mapped[float]
     loss: Mapped[float | None]
+    num_steps: Mapped[int]

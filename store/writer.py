@@ -129,12 +129,17 @@ class Writer:
                 },
             )
             if result.measurement:
-                values = asdict(result.measurement) | {"attempt_id": attempt_id, "op_placement": result.op_placement}
+                told = asdict(result)
+                around = {name: told[name] for name in _STORED_WITH_A_MEASUREMENT}
+                values = told["measurement"] | around | {"attempt_id": attempt_id}
                 connection.execute(sa.insert(schema.MeasurementRow).values(values))
             if attempt.steps:
                 rows = [asdict(step) | {"attempt_id": attempt_id} for step in attempt.steps]
                 connection.execute(sa.insert(schema.StepSampleRow), rows)
         return attempt_id
+
+
+_STORED_WITH_A_MEASUREMENT = ("op_placement", "verdict", "verdict_reasons", "gpu_telemetry", "profile")
 
 
 def _add_trial(connection: sa.Connection, spec: TrialSpec) -> None:

@@ -112,11 +112,20 @@ def nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
                     name=pynvml.nvmlDeviceGetName(handle),
                     memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
                     pci_bus_id=pynvml.nvmlDeviceGetPciInfo(handle).busId,
+                    compute_capability="{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
+                    power_limit_w=_power_limit_w(handle),
                 )
             )
         return tuple(sorted(gpus, key=lambda gpu: gpu.pci_bus_id)), pynvml.nvmlSystemGetDriverVersion()
     finally:
         pynvml.nvmlShutdown()
+
+
+def _power_limit_w(handle: object) -> float | None:
+    try:
+        return float(pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1000
+    except pynvml.NVMLError_NotSupported:
+        return None
 
 
 def _cpu_model() -> str:

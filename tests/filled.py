@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from store import software
-from store.records import Machine, Measurement, Outcome, Phase, Result, StepSample, TrialSpec
+from store.records import Machine, Measurement, Outcome, Phase, Result, StepSample, TrialSpec, Verdict
 from store.writer import FinishedAttempt, Writer
 
 MACHINE = Machine(host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver="")
@@ -23,19 +23,27 @@ SOFTWARE_KEY = software.key(ENVIRONMENT)
 def measurement(images_per_second: float) -> Measurement:
     return Measurement(
         images_per_second=images_per_second,
+        images_per_second_low=0.95 * images_per_second,
+        images_per_second_high=1.05 * images_per_second,
         median_step_s=0.1,
         jitter_s=0.01,
+        p90_step_s=0.11,
         num_steps=2,
+        window_s=0.2,
         num_warm_up_steps=1,
         steady=True,
+        time_to_first_step_s=6.0,
         trace_s=1.0,
         first_step_s=2.0,
         data_wait_share=0.0,
         cpu_s=3.0,
+        cores_taken_by_others=0.0,
         peak_host_memory_bytes=5 * 2**30,
         peak_device_memory_bytes=None,
         first_loss=7.0,
         last_loss=6.5,
+        num_skipped_steps=0,
+        last_loss_scale=None,
         num_parameters=1000,
     )
 
@@ -64,6 +72,7 @@ def attempt(
             message="",
             measurement=measurement(images_per_second),
             op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
+            verdict=Verdict.VALID,
         )
     )
     return FinishedAttempt(

@@ -60,10 +60,19 @@ class AllReduce(Protocol):
 
 
 class Input(Protocol):
-    """A source of batches."""
+    """A source of batches.
+
+    One call of the training function takes K = steps_per_execution batches per replica.
+    """
 
     def next(self) -> list[Batch]:
-        """One batch per replica; blocks until it is there."""
+        """What one call takes, per replica and on its device; blocks until it is there.
+
+        With K > 1 both tensors have a leading dimension K, unless the source gives the same batch in every step.
+        """
+
+    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+        """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used only with K > 1."""
 
 
 @dataclass(frozen=True, slots=True)

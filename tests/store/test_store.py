@@ -1,6 +1,7 @@
 """What was measured is in the database, once and whole; nobody else's file is touched."""
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -44,7 +45,11 @@ def test_a_failed_attempt_is_kept_without_measurement():
     ("table", "record", "besides"),
     [
         (schema.TrialRow, TrialSpec, {"id", "strategy", "spec"}),
-        (schema.MeasurementRow, Measurement, {"attempt_id", "op_placement"}),
+        (
+            schema.MeasurementRow,
+            Measurement,
+            {"attempt_id", "op_placement", "verdict", "verdict_reasons", "gpu_telemetry", "profile"},
+        ),
         (schema.StepSampleRow, StepSample, {"attempt_id"}),
     ],
 )
@@ -123,15 +128,13 @@ def test_a_sweep_is_continued_under_its_name():
 
 def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypatch):
     """SQLite alters a table by copying and dropping it, which foreign keys would forbid."""
-    import shutil
-
     from store import database
 
     fill("r.db", [(small(), 1.0)])
     migrations = tmp_path / "migrations"
     shutil.copytree(database._MIGRATIONS, migrations)
-    (migrations / "versions" / "0002_widen.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0002', '0001'\n"
+    (migrations / "versions" / "0099_widen.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0002'\n"
         "def upgrade():\n"
         "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
         "        table.add_column(sa.Column('extra', sa.Text()))\n"
@@ -142,6 +145,20 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
         {"extra": None, "outcome": "completed"}
     ]
     assert len(queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples")) == 3
+
+
+def test_a_database_of_schema_0001_is_upgraded_with_its_rows(tmp_path):
+    shutil.copy(Path(__file__).parent / "databases" / "0001.db", "r.db")
+    with pytest.raises(StoreError, match=r"its schema is 0001, this version reads \d+; run a sweep into it first"):
+        open_for_reading("r.db")
+    Writer("r.db").close()
+    engine = open_for_reading("r.db")
+    (row,) = queries.rows(engine, "SELECT * FROM throughput")
+    assert (row["model"], row["images_per_second"], row["verdict"]) == ("trivial", 50.0, None)
+    (trial,) = queries.rows(engine, "SELECT spec, onednn, cache, prefetch, profile FROM trials WHERE num_gpus = 1")
+    assert TrialSpec.from_json(trial.pop("spec")) == small()
+    assert trial == {"onednn": "auto", "cache": 1, "prefetch": 2, "profile": 0}
+    assert {row["num_steps"] for row in queries.rows(engine, "SELECT num_steps FROM step_samples")} == {1}
 
 
 def _foreign(path: Path) -> None:

@@ -10,7 +10,15 @@ from sweeper.errors import SweepRefusedError
 from sweeper.machine import describe_machine, take_inventory, visible_gpus
 
 GPUS = tuple(
-    Gpu(uuid=f"GPU-{letter}{letter}", name="P100", memory_bytes=16, pci_bus_id=f"0{n}") for n, letter in enumerate("abcd")
+    Gpu(
+        uuid=f"GPU-{letter}{letter}",
+        name="P100",
+        memory_bytes=16,
+        pci_bus_id=f"0{n}",
+        compute_capability="6.0",
+        power_limit_w=250.0,
+    )
+    for n, letter in enumerate("abcd")
 )
 BOX = Machine(host="box", cpu="x", num_cores=8, memory_bytes=1, gpus=GPUS, driver="1")
 
