@@ -28,8 +28,12 @@ EFFORT = {
 }
 
 
-def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialSpec:
+def resolve(
+    config: Config, device_kind: DeviceKind, num_devices: int, compute_capability: tuple[int, int] | None = None
+) -> TrialSpec:
     """The trial this config means on a machine with `num_devices` devices of this kind.
+
+    `compute_capability` is the least of the usable GPUs; None on stand-ins.
 
     Raises TrialRefusedError, naming axis, value and remedy.
     """
@@ -37,8 +41,8 @@ def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialS
     if reason := rules.not_built("variable_update", update):
         raise TrialRefusedError(reason)
     rule = rules.VARIABLE_UPDATES[update]
-    runnable = [name for name in rule.all_reduces if device_kind is DeviceKind.GPU or name not in rules.GPU_ONLY]
     stand_in = device_kind is DeviceKind.CPU_STAND_IN
+    runnable = [name for name in rule.all_reduces if not stand_in or ("all_reduce", name) not in rules.GPU_ONLY]
     model = config.model
     try:
         batch_size = _number("batch_size", config.batch_size, model.stand_in_batch_size if stand_in else model.batch_size)
@@ -57,13 +61,13 @@ def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialS
             loss_scale=_loss_scale(config),
             xla=config.xla.name,
             optimizer=config.optimizer.name,
-            learning_rate=_real("learning_rate", config.learning_rate, model.learning_rate),
-            momentum=config.momentum,
+            learning_rate=_real("learning_rate", config.learning_rate, _learning_rate(config)),
+            momentum=_real("momentum", config.momentum, 0.0 if config.optimizer.name in rules.WITHOUT_MOMENTUM else MOMENTUM),
             weight_decay=config.weight_decay,
             data=config.data.name,
             data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
             distortions=_flag("distortions", config.distortions, config.data.reads_folder),
-            data_format=config.data_format.name,
+            data_format=_auto(config.data_format.name, _data_format(config, stand_in)),
             image_px=_number("image_px", config.image_px, model.stand_in_image_px if stand_in else model.image_px),
             num_classes=model.num_classes,
             batch_size=_per_replica(batch_size, config),
@@ -91,6 +95,10 @@ def resolve(config: Config, device_kind: DeviceKind, num_devices: int) -> TrialS
         raise TrialRefusedError(str(error)) from None
     for problem in (*rules.problems(spec), *_problems_of_config(spec, config)):
         raise TrialRefusedError(problem)
+    least = rules.COMPUTE_CAPABILITY.get(spec.precision)
+    if compute_capability and least and compute_capability < least:
+        found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
+        raise TrialRefusedError(f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}")
     if spec.num_gpus > num_devices:
         kind = "CPU stand-ins (hardware.num_stand_ins raises that)" if stand_in else "GPUs usable here"
         raise TrialRefusedError(f"num_gpus={spec.num_gpus}: there are {num_devices} {kind}")
@@ -118,6 +126,19 @@ def _per_replica(batch_size: int, config: Config) -> int:
             f"batch_size={batch_size}: scaling=strong splits it over num_gpus={config.num_gpus}, which does not divide it"
         )
     return batch_size // config.num_gpus
+
+
+MOMENTUM = 0.9  # tf_cnn_benchmarks' default, for momentum and rmsprop
+ADAM_LEARNING_RATE = 0.001  # Kingma and Ba 2015; the models' own are for momentum
+
+
+def _learning_rate(config: Config) -> float:
+    return ADAM_LEARNING_RATE if config.optimizer.name == "adam" else config.model.learning_rate
+
+
+def _data_format(config: Config, stand_in: bool) -> str:
+    """cuDNN's float32 convolutions are made for NCHW, tensor cores for NHWC, and CPUs for NHWC."""
+    return "NCHW" if config.precision.name == "fp32" and not stand_in else "NHWC"
 
 
 STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16

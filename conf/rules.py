@@ -15,6 +15,9 @@ class VariableUpdateRule:
     local_parameter_devices: tuple[str, ...]
     all_reduces: tuple[str, ...]
     why: str  # completes "because ..."
+    repacks_with: tuple[str, ...] = ()  # all-reduces whose messages can be packed
+    compacts: bool = False  # gradients can travel in half precision
+    stages: bool = False  # replicas can compute on the weights of the step before
 
 
 VARIABLE_UPDATES = {
@@ -22,38 +25,52 @@ VARIABLE_UPDATES = {
         local_parameter_devices=("cpu", "gpu"),
         all_reduces=("none",),
         why="gradients meet at the variable's owner, so there is nothing to all-reduce",
+        stages=True,
     ),
     "replicated": VariableUpdateRule(
         local_parameter_devices=("gpu",),
         all_reduces=("nccl", "none", "pscpu", "psgpu", "hierarchical_copy", "ring"),
         why="every GPU keeps its own copy of the variables; to reduce on the host ask for all_reduce=pscpu",
+        repacks_with=("nccl", "none", "pscpu", "psgpu", "hierarchical_copy", "ring"),
+        compacts=True,
     ),
     "independent": VariableUpdateRule(
         local_parameter_devices=("gpu",),
         all_reduces=("none",),
         why="replicas train alone and exchange nothing",
     ),
+    "mirrored": VariableUpdateRule(
+        local_parameter_devices=("gpu",),
+        all_reduces=("nccl", "ring", "none", "pscpu", "hierarchical_copy"),
+        why="these are the ways of tf.distribute.MirroredStrategy",
+        repacks_with=("nccl", "hierarchical_copy"),
+    ),
 }
 
-GPU_ONLY = {"nccl": "NCCL needs one physical GPU per replica"}
-"""All-reduces that CPU stand-ins cannot run."""
+GPU_ONLY = {
+    ("all_reduce", "nccl"): "NCCL needs one physical GPU per replica",
+    ("precision", "tf32"): "TensorFloat-32 is a way of GPUs",
+    ("gpu_thread_mode", "gpu_private"): "it is about the threads that launch GPU kernels",
+    ("gpu_thread_mode", "gpu_shared"): "it is about the threads that launch GPU kernels",
+    ("cudnn_autotune", "on"): "cuDNN runs on GPUs",
+    ("cudnn_autotune", "off"): "cuDNN runs on GPUs",
+    ("winograd_nonfused", "on"): "cuDNN runs on GPUs",
+    ("winograd_nonfused", "off"): "cuDNN runs on GPUs",
+    ("batchnorm_persistent", "on"): "cuDNN runs on GPUs",
+    ("batchnorm_persistent", "off"): "cuDNN runs on GPUs",
+}
+"""Axis and value that CPU stand-ins cannot run, and why."""
+
+COMPUTE_CAPABILITY = {"bf16": (8, 0), "tf32": (8, 0)}
+"""Precision -> the least compute capability of a GPU that has it in hardware."""
+
+WITHOUT_MOMENTUM = ("sgd", "adam")
+"""Optimizers that have no momentum to set."""
 
 BUILT: dict[str, tuple[object, ...]] = {
     "hosts": (1,),
     "variable_update": tuple(VARIABLE_UPDATES),
-    "all_reduce": ("none", "nccl", "pscpu", "psgpu"),
-    "staged_vars": (False,),
-    "gradient_repacking": (0,),
-    "compact_gradients": (False,),
-    "precision": ("fp32", "bf16"),
-    "loss_scale": ("none",),
-    "xla": ("off",),
-    "optimizer": ("momentum",),
     "data": ("synthetic", "photos"),
-    "data_format": ("NHWC",),
-    "steps_per_execution": (1,),
-    "gpu_thread_mode": ("global",),
-    "gpu_thread_count": (0,),
     "visibility": ("masked",),
 }
 """Axis -> values whose engine is in this version. Other values are declared, and refused until their engine comes."""
@@ -72,16 +89,42 @@ def problems(spec: TrialSpec) -> Iterator[str]:
     for axis in BUILT:
         if reason := not_built(axis, getattr(spec, axis)):
             yield reason
-    rule = VARIABLE_UPDATES.get(spec.variable_update)
-    if rule and spec.all_reduce not in rule.all_reduces:
-        yield (
-            f"all_reduce={spec.all_reduce}: not with variable_update={spec.variable_update}, because {rule.why}; "
-            f"it takes {', '.join(rule.all_reduces)}"
-        )
-    if rule and spec.local_parameter_device not in rule.local_parameter_devices:
-        yield (
-            f"local_parameter_device={spec.local_parameter_device}: not with variable_update={spec.variable_update}, "
-            f"because {rule.why}"
-        )
-    if spec.all_reduce in GPU_ONLY and spec.device_kind == DeviceKind.CPU_STAND_IN:
-        yield f"all_reduce={spec.all_reduce}: {GPU_ONLY[spec.all_reduce]}; these replicas are CPU stand-ins"
+    if rule := VARIABLE_UPDATES.get(spec.variable_update):
+        yield from _problems_of_update(spec, rule)
+    if spec.device_kind == DeviceKind.CPU_STAND_IN:
+        for (axis, value), why in GPU_ONLY.items():
+            if getattr(spec, axis) == value:
+                yield f"{axis}={value}: {why}; these replicas are CPU stand-ins"
+        if spec.data_format == "NCHW" and spec.precision == "fp16":
+            yield "data_format=NCHW: CPUs have no float16 convolution in it; choose another precision, or NHWC"
+    if spec.loss_scale != "none" and spec.precision != "fp16":
+        yield f"loss_scale={spec.loss_scale}: only fp16 needs one, the trial says precision={spec.precision}; leave it out"
+    if spec.gpu_thread_count and spec.gpu_thread_mode == "global":
+        count = f"gpu_thread_count={spec.gpu_thread_count}"
+        yield f"{count}: means nothing with gpu_thread_mode=global; choose gpu_private or gpu_shared"
+    if spec.momentum and spec.optimizer in WITHOUT_MOMENTUM:
+        yield f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or choose momentum or rmsprop"
+    if spec.data == "synthetic" and (spec.data_threads or not spec.cache):
+        yield "data=synthetic: reads nothing, so that cache= and data_threads= mean nothing; leave them out"
+
+
+def _problems_of_update(spec: TrialSpec, rule: VariableUpdateRule) -> Iterator[str]:
+    update = f"variable_update={spec.variable_update}"
+    if spec.all_reduce not in rule.all_reduces:
+        yield f"all_reduce={spec.all_reduce}: not with {update}, because {rule.why}; it takes {', '.join(rule.all_reduces)}"
+    if spec.local_parameter_device not in rule.local_parameter_devices:
+        yield f"local_parameter_device={spec.local_parameter_device}: not with {update}, because {rule.why}"
+    if spec.staged_vars and not rule.stages:
+        yield f"staged_vars=true: not with {update}; only a parameter server's weights can be fetched a step ahead"
+    if spec.gradient_repacking and spec.all_reduce not in rule.repacks_with:
+        packs = f"gradient_repacking={spec.gradient_repacking}"
+        yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; it takes {_named('all_reduce', rule.repacks_with)}"
+    if spec.compact_gradients and not rule.compacts:
+        yield f"compact_gradients=true: not with {update}; only variable_update=replicated packs gradients itself"
+
+    if (spec.variable_update, spec.all_reduce) == ("mirrored", "hierarchical_copy") and spec.num_gpus > 1 and spec.num_gpus % 2:
+        yield f"all_reduce=hierarchical_copy: tf.distribute sums wrongly over an odd number of replicas; num_gpus={spec.num_gpus}"
+
+
+def _named(axis: str, values: tuple[str, ...]) -> str:
+    return f"{axis}={', '.join(values)}" if values else "variable_update=replicated"

@@ -291,11 +291,11 @@ class Result:
         values: dict[str, Any] = json.loads(text)
         if values["measurement"] is not None:
             values["measurement"] = Measurement(**values["measurement"])
-        if values["profile"] is not None:
+        if values.get("profile") is not None:
             values["profile"] = Profile(**values["profile"])
-        values["verdict_reasons"] = tuple(values["verdict_reasons"])
+        values["verdict_reasons"] = tuple(values.get("verdict_reasons", ()))
         values["gpu_telemetry"] = tuple(
-            GpuTelemetry(**gpu | {"throttle_reasons": tuple(gpu["throttle_reasons"])}) for gpu in values["gpu_telemetry"]
+            GpuTelemetry(**gpu | {"throttle_reasons": tuple(gpu["throttle_reasons"])}) for gpu in values.get("gpu_telemetry", ())
         )
         return cls(**values)
 

@@ -24,6 +24,11 @@ class Inventory:
     gpus: tuple[Gpu, ...]  # usable ones, in PCI order; empty for stand-ins
     num_devices: int
 
+    @property
+    def compute_capability(self) -> tuple[int, int] | None:
+        """The least of the usable GPUs; None for stand-ins."""
+        return min((_version(gpu.compute_capability) for gpu in self.gpus), default=None)
+
     def visible_devices(self, num_gpus: int) -> str:
         """CUDA_VISIBLE_DEVICES for a trial: UUIDs of the first GPUs; empty, which hides all GPUs, for stand-ins."""
         return ",".join(gpu.uuid for gpu in self.gpus[:num_gpus])
@@ -119,6 +124,11 @@ def nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
         return tuple(sorted(gpus, key=lambda gpu: gpu.pci_bus_id)), pynvml.nvmlSystemGetDriverVersion()
     finally:
         pynvml.nvmlShutdown()
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, minor = map(int, text.split("."))
+    return major, minor
 
 
 def _power_limit_w(handle: object) -> float | None:

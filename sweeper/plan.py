@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from conf.resolve import TrialRefusedError, resolve
 from conf.schema import Config, SweepConfig
-from store import shards
+from store import shards, switches
 from store.records import STRATEGY_AXES, TrialSpec, strategy_name
 from sweeper.errors import SweepRefusedError
 from sweeper.expand import Cell
@@ -76,9 +77,12 @@ def resolve_grid(
     problems: dict[str, str | None] = {}
     for cell in cells:
         try:
-            spec = resolve(compose(cell), inventory.kind, inventory.num_devices)
+            spec = resolve(compose(cell), inventory.kind, inventory.num_devices, inventory.compute_capability)
         except TrialRefusedError as error:
             left_out.append((" ".join(cell), str(error)))
+            continue
+        if contradiction := next(switches.contradictions(spec, os.environ), None):
+            left_out.append((" ".join(cell), contradiction))
             continue
         if spec.data_dir not in problems:
             problems[spec.data_dir] = data_folder_problem(Path(spec.data_dir)) if spec.data_dir else None

@@ -11,7 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from store import software
+from store import software, switches
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -22,8 +22,13 @@ def main(spec_path: str, run_dir: str) -> int:
     _die_with_parent()
     spec = TrialSpec.from_json(Path(spec_path).read_text())
     folder = RunFolder(Path(run_dir))
-    folder.write(folder.environment, json.dumps(software.describe() | {"commit": software.commit()}, indent=1, sort_keys=True))
-    result = _run(spec, folder)
+    environment = software.describe() | {"commit": software.commit(), "set_by_trial": switches.variables(spec, os.environ)}
+    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
+    if contradiction := next(switches.contradictions(spec, os.environ), None):
+        result = _ended(Outcome.UNSUPPORTED, contradiction)
+    else:
+        os.environ.update(switches.variables(spec, os.environ))
+        result = _run(spec, folder)
     folder.write(folder.result, result.to_json())
     return _EXIT_CODES[Outcome(result.outcome)]
 

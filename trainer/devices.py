@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from store.records import DeviceKind
+from store.records import DeviceKind, TrialSpec
 from trainer.errors import UnsupportedTrialError
 
 _JOB = "/job:localhost/replica:0/task:0"
@@ -32,15 +32,35 @@ class Devices:
     kind: DeviceKind
     host: str  # full device name
     replicas: tuple[str, ...]  # full device name of each replica
+    shared: bool = False  # replicas are logical devices cut from fewer physical ones
+
+    @property
+    def has_own_gpus(self) -> bool:
+        """Every replica has a physical GPU to itself."""
+        return self.kind is DeviceKind.GPU and not self.shared
+
+    @property
+    def described(self) -> str:
+        """For messages: what the replicas are."""
+        if self.kind is DeviceKind.CPU_STAND_IN:
+            return "CPU stand-ins"
+        return "logical GPUs cut from one" if self.shared else "GPUs"
 
 
-def prepare(kind: DeviceKind, num_replicas: int) -> Devices:
-    """Claim the devices. Call once, before TensorFlow touches any device.
+def prepare(spec: TrialSpec) -> Devices:
+    """Claim the devices and set the threads. Call once, before TensorFlow touches any device.
 
     Raises UnsupportedTrialError when fewer GPUs are visible than replicas are wanted.
     """
+    tf.config.threading.set_inter_op_parallelism_threads(spec.num_inter_threads)
+    tf.config.threading.set_intra_op_parallelism_threads(spec.num_intra_threads)
+    return claim(DeviceKind(spec.device_kind), spec.num_gpus)
+
+
+def claim(kind: DeviceKind, num_replicas: int) -> Devices:
+    """As `prepare`, with TensorFlow's own choice of threads."""
     tf.config.set_soft_device_placement(False)
-    return _PREPARE[kind](num_replicas)
+    return _CLAIM[kind](num_replicas)
 
 
 def _gpus(num_replicas: int) -> Devices:
@@ -52,9 +72,28 @@ def _gpus(num_replicas: int) -> Devices:
             "are the driver and scalemark's extra 'cuda' installed?"
         )
     tf.config.set_visible_devices(gpus[:num_replicas], "GPU")
+    # It would turn NHWC into NCHW and back where it thinks best: the trial says which one runs.
+    tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
     return Devices(
         kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
     )
+
+
+def logical_gpus(num_replicas: int, memory_bytes: int) -> Devices:
+    """Cut the first visible GPU in pieces of so much memory: every mode but NCCL can be proven on one GPU.
+
+    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError where there is no GPU.
+    """
+    tf.config.set_soft_device_placement(False)
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        raise UnsupportedTrialError("TensorFlow sees no GPU to cut")
+    tf.config.set_visible_devices(gpus[:1], "GPU")
+    piece = tf.config.LogicalDeviceConfiguration(memory_limit=memory_bytes // 2**20)
+    tf.config.set_logical_device_configuration(gpus[0], [piece] * num_replicas)
+    tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
+    replicas = tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
+    return Devices(kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=replicas, shared=num_replicas > 1)
 
 
 def _stand_ins(num_replicas: int) -> Devices:
@@ -65,7 +104,8 @@ def _stand_ins(num_replicas: int) -> Devices:
         kind=DeviceKind.CPU_STAND_IN,
         host=f"{_JOB}/device:CPU:0",
         replicas=tuple(f"{_JOB}/device:CPU:{i + 1}" for i in range(num_replicas)),
+        shared=True,
     )
 
 
-_PREPARE: dict[DeviceKind, Callable[[int], Devices]] = {DeviceKind.GPU: _gpus, DeviceKind.CPU_STAND_IN: _stand_ins}
+_CLAIM: dict[DeviceKind, Callable[[int], Devices]] = {DeviceKind.GPU: _gpus, DeviceKind.CPU_STAND_IN: _stand_ins}

@@ -1,4 +1,4 @@
-"""Reads back from TensorFlow which devices convolutions, reductions and updates really ran on."""
+"""Reads back from TensorFlow what really ran where: convolutions, reductions, updates, data format, precision, XLA."""
 
 from __future__ import annotations
 
@@ -10,44 +10,72 @@ from dataclasses import dataclass, field
 
 from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.core.framework.types_pb2 import DataType
 from tensorflow.python.eager import context
 
 from trainer.devices import Devices, short_name
 from trainer.towers import VariableUpdate
 
 _CONVOLUTIONS = ("Conv2D", "_FusedConv2D", "_MklFusedConv2D", "_MklConv2D", "_MklNativeConv2D", "_MklNativeFusedConv2D")
+_PRODUCTS = (
+    *_CONVOLUTIONS,
+    "MatMul",
+    "_FusedMatMul",
+    "_MklMatMul",
+    "_MklFusedMatMul",
+    "_MklNativeMatMul",
+    "_MklNativeFusedMatMul",
+)
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_REDUCE_SCOPE = re.compile(r"reduce(_\d+)?/")
-_REDUCTIONS = ("AddN", "NcclAllReduce")
-_UPDATES = ("ResourceApplyMomentum",)
+_XLA = ("_XlaRun", "XlaLaunch")
+_REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
+_REDUCTIONS = ("AddN", "NcclAllReduce", "CollectiveReduceV2")
+_UPDATES = re.compile("ResourceApply")
+_ROLES = ("convolution", "reduction", "update", "xla", "data_format", "compute_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the trial says must be found."""
+
+    devices: Devices
+    update: VariableUpdate
+    data_format: str  # NHWC or NCHW
+    compute_type: str  # of products, as graphs name it
+    xla: str  # off, on, auto
 
 
 @dataclass(slots=True)
 class OpPlacement:
-    """How many nodes of each role the partition graphs hold: role -> (op type, device) -> count."""
+    """How many nodes of each role the partition graphs hold: role -> (op type or property, device) -> count."""
 
-    counts: dict[str, Counter[tuple[str, str]]] = field(
-        default_factory=lambda: {"convolution": Counter(), "reduction": Counter(), "update": Counter()}
-    )
+    counts: dict[str, Counter[tuple[str, str]]] = field(default_factory=lambda: {role: Counter() for role in _ROLES})
 
     def devices(self, role: str) -> set[str]:
         return {device for _, device in self.counts[role]}
 
+    def kinds(self, role: str) -> set[str]:
+        return {kind for kind, _ in self.counts[role]}
+
     def summary(self) -> dict[str, dict[str, int]]:
         """For `result.json`: role -> "AddN @ CPU:1" -> count."""
         return {
-            role: {f"{op} @ {short_name(device)}": count for (op, device), count in sorted(counter.items())}
+            role: {f"{kind} @ {short_name(device)}": count for (kind, device), count in sorted(counter.items())}
             for role, counter in self.counts.items()
         }
 
-    def problem(self, update: VariableUpdate, devices: Devices) -> str | None:
-        """Where the ops are not what and where the variable update says they are; None when all is as it should be."""
-        reductions = set(update.reduction_devices) if len(devices.replicas) > 1 else set()
+    def problem(self, wanted: Wanted) -> str | None:
+        """Where the ops are not what and where the trial says they are; None when all is as it should be."""
+        replicas, update = set(wanted.devices.replicas), wanted.update
+        reductions = set(update.reduction_devices) if len(replicas) > 1 else set()
         return (
-            self._misplaced("convolution", set(devices.replicas), optional=True)
+            self._misplaced("convolution", replicas, optional=True)
             or self._misplaced("update", set(update.update_devices))
             or self._misplaced("reduction", reductions, partial=True)
-            or self._foreign_reduction(update.reduction_op)
+            or self._other("reduction", update.reduction_op, "gradients were reduced by")
+            or self._other("data_format", wanted.data_format, "convolutions ran in")
+            or self._other("compute_type", wanted.compute_type, "products were computed in")
+            or self._compiled_otherwise(wanted.xla, replicas)
         )
 
     def _misplaced(self, role: str, wanted: set[str], *, optional: bool = False, partial: bool = False) -> str | None:
@@ -60,9 +88,16 @@ class OpPlacement:
             return f"{role} ops ran on {names[0]}, the variable update says {names[1]}"
         return None
 
-    def _foreign_reduction(self, wanted: str) -> str | None:
-        found = {op for op, _ in self.counts["reduction"]}
-        return f"gradients were reduced by {', '.join(sorted(found))}, not by {wanted}" if found - {wanted} else None
+    def _other(self, role: str, wanted: str, told: str) -> str | None:
+        found = self.kinds(role)
+        return f"{told} {', '.join(sorted(found))}, not {wanted}" if found - {wanted} else None
+
+    def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:
+        """Auto-clustering may find nothing worth compiling; on and off must be what they say."""
+        found = self.devices("xla")
+        if xla == "on" and found != replicas:
+            return f"XLA compiled on {', '.join(sorted(map(short_name, found))) or 'no device'}, not on every replica"
+        return "XLA compiled something, the trial says xla=off" if xla == "off" and found else None
 
 
 @contextmanager
@@ -89,11 +124,22 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
             device = node.device or caller_device  # a called function's ops run where its call is placed
             if node.op in _CALLS:
                 visit(bodies.get(node.attr["f"].func.name, ()), device)
-            elif node.op in _CONVOLUTIONS:
-                placement.counts["convolution"][node.op, device] += 1
-            elif node.op in _REDUCTIONS and _REDUCE_SCOPE.match(node.name):
-                placement.counts["reduction"][node.op, device] += 1
-            elif node.op in _UPDATES:
-                placement.counts["update"][node.op, device] += 1
+            if node.op in _CONVOLUTIONS:
+                counts["convolution"][node.op, device] += 1
+                counts["data_format"][node.attr["data_format"].s.decode(), device] += 1
+            if node.op in _PRODUCTS:
+                counts["compute_type"][_type_name(node.attr["T"].type), device] += 1
+            if node.op in _REDUCTIONS and _REDUCE_SCOPE.search(node.name):
+                counts["reduction"][node.op, device] += 1
+            if _UPDATES.match(node.op):
+                counts["update"][node.op, device] += 1
+            if node.op in _XLA or (node.op in _CALLS and node.attr["_XlaMustCompile"].b):
+                counts["xla"][node.op, device] += 1
 
+    counts = placement.counts
     visit(graph.node, "")
+
+
+def _type_name(number: int) -> str:
+    """`float`, `half`, `bfloat16` of a types.proto enumerator."""
+    return DataType.Name(number).removeprefix("DT_").lower()

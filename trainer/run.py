@@ -3,7 +3,7 @@
 ```
   devices ─► model (template) ─► variable update + all-reduce + optimizer ─► towers
                                                                                │
-  result.json ◄─ measurement ◄─ warm-up and measured steps ◄─ first call ◄─ trace
+  result.json ◄─ verdict ◄─ measurement ◄─ warm-up and measured steps ◄─ first call ◄─ trace
 ```
 """
 
@@ -16,14 +16,18 @@ import resource
 import statistics
 import time
 from dataclasses import asdict, dataclass
-from typing import TextIO
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from store import switches
 from store.records import DeviceKind, Measurement, Outcome, Result, RunFolder, StepSample, TrialSpec
-from trainer import devices, op_placement, registry, timing, towers
+from trainer import ancestor_log, devices, op_placement, registry, timing, towers, verdict
+from trainer.errors import UnsupportedTrialError
+from trainer.statistics import jitter, mean_interval, p90
+
+FLUSH_EVERY_S = 0.5  # how often steps are written: progress for whoever watches, at no cost for the steps
 
 
 def run(spec: TrialSpec, folder: RunFolder) -> Result:
@@ -32,54 +36,79 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError, or
     what TensorFlow raises.
     """
-    training = build(spec, devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus))
-    data = registry.load("data", spec.data).open_input(spec, training.devices)
+    trial_devices = devices.prepare(spec)
+    data = registry.load("data", spec.data).open_input(spec, trial_devices)
+    training = build(spec, trial_devices, data=data)
+    step = training.towers.step
 
     batches = data.next()
-    start = time.perf_counter()
-    training.towers.step.get_concrete_function(batches)
-    traced = time.perf_counter()
+    start = time.monotonic()
+    step.get_concrete_function(batches)
+    traced = time.monotonic()
     with op_placement.recorded() as placement:
-        first_loss = float(training.towers.step(batches))
-    compiled = time.perf_counter()
-    with folder.steps.open("w") as steps_file:
+        first_loss = float(step(batches))
+    compiled = time.monotonic()
+    time_to_first_step_s = timing.process_age_s()
+    with StepsFile(folder) as steps_file:
         timed = timing.run_steps(
             next_batch=data.next,
-            step=lambda batch: float(training.towers.step(batch)),
+            step=step,
             synchronize=tf.test.experimental.sync_devices,
-            min_warm_up_steps=spec.min_warm_up_steps,
-            num_steps=spec.num_steps,
-            on_step=lambda sample: _append(steps_file, sample),
+            effort=timing.Effort(
+                min_warm_up_steps=spec.min_warm_up_steps,
+                num_steps=spec.num_steps,
+                min_window_s=spec.min_window_s,
+                steps_per_call=spec.steps_per_execution,
+            ),
+            on_sample=steps_file.add,
         )
     losses = [sample.loss for sample in timed.samples if sample.loss is not None]
     all_finite = len(losses) == len(timed.samples)
     measured = timed.measured()
-    durations_s = [sample.duration_s for sample in measured]
+    num_steps = sum(sample.num_steps for sample in measured)
+    durations_s = [sample.duration_s / sample.num_steps for sample in measured]
+    images_per_step = spec.num_gpus * spec.batch_size
+    images_per_second = images_per_step * num_steps / timed.window_s
+    fastest_s, slowest_s = mean_interval(durations_s)
+    mean_s = statistics.fmean(durations_s)
     measurement = Measurement(
-        images_per_second=spec.num_gpus * spec.batch_size * spec.num_steps / timed.window_s,
+        images_per_second=images_per_second,
+        images_per_second_low=images_per_second * mean_s / slowest_s,
+        images_per_second_high=images_per_second * mean_s / fastest_s,
         median_step_s=statistics.median(durations_s),
-        jitter_s=timing.jitter_s(durations_s),
-        num_steps=len(measured),
-        num_warm_up_steps=len(timed.samples) - len(measured),
+        jitter_s=jitter(durations_s),
+        p90_step_s=p90(durations_s),
+        num_steps=num_steps,
+        window_s=timed.window_s,
+        num_warm_up_steps=sum(sample.num_steps for sample in timed.samples) - num_steps,
         steady=timed.steady,
+        time_to_first_step_s=time_to_first_step_s,
         trace_s=traced - start,
         first_step_s=compiled - traced,
         data_wait_share=sum(sample.data_wait_s for sample in measured) / timed.window_s,
         cpu_s=timed.cpu_s,
+        cores_taken_by_others=None,
         peak_host_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
+        peak_device_memory_bytes=_peak_device_memory_bytes(trial_devices),
         first_loss=first_loss if math.isfinite(first_loss) else None,
         last_loss=statistics.median(losses[-5:]) if all_finite else None,
+        num_skipped_steps=training.towers.loss_scale.num_skipped,
+        last_loss_scale=training.towers.loss_scale.current,
         num_parameters=sum(weights.size for weights in training.update.weights(0)),
     )
-    problem = placement.problem(training.update, training.devices)
+    for line in ancestor_log.lines(measured, images_per_step, images_per_second):
+        print(line)
+    problem = placement.problem(training.wanted(spec))
     if not all_finite:
         problem = "the loss is not finite; try a smaller learning_rate"
+    judged, reasons = verdict.judge(spec, measurement, durations_s, (), len(os.sched_getaffinity(0)), problem)
     return Result(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
         message=problem or "",
         measurement=measurement,
         op_placement=placement.summary(),
+        verdict=judged,
+        verdict_reasons=reasons,
     )
 
 
@@ -91,27 +120,74 @@ class Training:
     update: towers.VariableUpdate
     towers: towers.Towers
 
+    def wanted(self, spec: TrialSpec) -> op_placement.Wanted:
+        """What the graph must show, so that the trial did what it says."""
+        return op_placement.Wanted(
+            devices=self.devices,
+            update=self.update,
+            data_format=spec.data_format,
+            compute_type=registry.load("precisions", spec.precision).COMPUTE_TYPE,
+            xla=spec.xla,
+        )
 
-def build(spec: TrialSpec, trial_devices: devices.Devices, model: keras.Model | None = None) -> Training:
-    """Build the towers on devices already claimed; `model` replaces the one the spec names."""
-    keras.utils.set_random_seed(spec.seed)
-    keras.mixed_precision.set_global_policy(registry.load("precisions", spec.precision).prepare())
+
+def build(
+    spec: TrialSpec, trial_devices: devices.Devices, model: keras.Model | None = None, data: towers.Input | None = None
+) -> Training:
+    """Build the towers on devices already claimed; `model`, built after `prepare`, replaces the one the spec names.
+
+    `data` is needed only where a call of several steps takes a batch for each. Raises UnsupportedTrialError.
+    """
+    prepare(spec)
     with tf.device(trial_devices.host):
         model = model or registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
         initial = [np.asarray(variable) for variable in model.trainable_variables]
-    update = registry.load("variable_updates", spec.variable_update).create(
-        initial,
-        trial_devices,
-        registry.load("all_reduces", spec.all_reduce),
-        registry.load("optimizers", spec.optimizer).create(spec),
-        spec.local_parameter_device,
+    optimizer = registry.load("optimizers", spec.optimizer).create(spec)
+    update = registry.load("variable_updates", spec.variable_update).create(spec, initial, trial_devices, optimizer)
+    at = data.at if data else None
+    return Training(
+        devices=trial_devices,
+        update=update,
+        towers=towers.Towers(spec, model, update, optimizer, trial_devices, at),
     )
-    return Training(devices=trial_devices, update=update, towers=towers.Towers(model, update, trial_devices))
 
 
-def _append(steps_file: TextIO, sample: StepSample) -> None:
-    steps_file.write(json.dumps(asdict(sample)) + "\n")
-    steps_file.flush()
+def prepare(spec: TrialSpec) -> None:
+    """Set what models are built under: seed, precision, data format. Raises UnsupportedTrialError."""
+    if missing := switches.variables(spec, os.environ).items() - os.environ.items():
+        raise UnsupportedTrialError(f"{dict(missing)} must be in the environment before TensorFlow is imported")
+    precision = registry.load("precisions", spec.precision)
+    keras.mixed_precision.set_global_policy(precision.POLICY)
+    tf.config.experimental.enable_tensor_float_32_execution(precision.TENSOR_FLOAT_32)
+    keras.config.set_image_data_format({"NHWC": "channels_last", "NCHW": "channels_first"}[spec.data_format])
+    keras.utils.set_random_seed(spec.seed)
+
+
+class StepsFile:
+    """Writes samples to steps.jsonl, many at once: encoding and writing one takes as long as a small model's step."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._file = folder.steps.open("w")
+        self._waiting: list[StepSample] = []
+        self._written_s = time.monotonic()
+
+    def __enter__(self) -> StepsFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+        self._file.close()
+
+    def add(self, sample: StepSample) -> None:
+        self._waiting.append(sample)
+        if time.monotonic() - self._written_s > FLUSH_EVERY_S:
+            self._write()
+
+    def _write(self) -> None:
+        self._file.writelines(json.dumps(asdict(sample)) + "\n" for sample in self._waiting)
+        self._file.flush()
+        self._waiting.clear()
+        self._written_s = time.monotonic()
 
 
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:

@@ -1,31 +1,46 @@
-"""Runs the training step: warm-up until the steady state is seen, then the measured window."""
+"""Runs the training function: warm-up until the steady state is seen, then the measured window."""
 
 from __future__ import annotations
 
 import math
+import os
 import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import SupportsFloat, TypeVar
 
 from store.records import Phase, StepSample
 
 Batches = TypeVar("Batches")
 
-STEADY_STEPS = 3  # so many consecutive steps must agree
-STEADY_TOLERANCE = 0.2  # within this share of their median
-MAX_WARM_UP_STEPS_FACTOR = 5  # give up after so many times the least number of warm-up steps
-JITTER_FACTOR = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
+STEADY_CALLS = 3  # the last so many calls are compared with as many before them
+STEADY_TOLERANCE = 0.1  # medians of both may differ by this share
+MAX_WARM_UP_FACTOR = 5  # give up after so many times the least number of warm-up calls, and measure all the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to run. Calls are of `steps_per_call` steps each; numbers of steps are rounded up to whole calls."""
+
+    min_warm_up_steps: int
+    num_steps: int  # measured, at least
+    min_window_s: float
+    steps_per_call: int = 1
+
+    def calls(self, num_steps: int) -> int:
+        return -(-num_steps // self.steps_per_call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """All step samples of an attempt, and what only the loop itself could know."""
+    """All samples of an attempt, and what only the loop itself could know."""
 
     samples: list[StepSample]  # warm-up and measurement, in order
     steady: bool  # the steady state was seen before the window began
+    window_start_s: float  # on the clock
     window_s: float  # first measured step to devices idle after the last
     cpu_s: float  # CPU seconds of the process in the window
 
@@ -36,68 +51,99 @@ class Timed:
 def run_steps(
     *,
     next_batch: Callable[[], Batches],
-    step: Callable[[Batches], float],
+    step: Callable[[Batches], SupportsFloat],
     synchronize: Callable[[], None],
-    min_warm_up_steps: int,
-    num_steps: int,
-    on_step: Callable[[StepSample], None],
-    clock: Callable[[], float] = time.perf_counter,
+    effort: Effort,
+    on_sample: Callable[[StepSample], None],
+    on_window: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.monotonic,
     cpu_clock: Callable[[], float] | None = None,
 ) -> Timed:
-    """Warm up, synchronize the devices, measure `num_steps`, synchronize again.
+    """Warm up, synchronize the devices, measure, synchronize again.
 
-    `step` returns the loss after reading it to the host. On a GPU the loss may be there before the update is done, so the
-    window, not the sum of its steps, makes the throughput. `on_step` is called between steps, outside every duration.
+    `step` starts a call and returns its loss, which `float` waits for. The loss of a call is read after the next was started,
+    so that a GPU always has work queued; the duration of a call is the time from its start to the start of reading on. The
+    window, not the sum of its calls, makes the throughput, because a loss may be there before its update is done.
+    `on_window` is called when the window begins and when it ends; `on_sample` between calls, outside every duration.
     """
     cpu_clock = cpu_clock or _cpu_s
     samples: list[StepSample] = []
+    pending: list[tuple[StepSample, SupportsFloat]] = []
     begin = clock()
 
+    def finish_pending() -> None:
+        for sample, loss in pending:
+            value = float(loss)
+            samples.append(replace(sample, loss=value if math.isfinite(value) else None))
+        pending.clear()
+
     def take(phase: Phase) -> None:
+        number = samples[-1].step + effort.steps_per_call if samples else 0
+        number += effort.steps_per_call * len(pending)
         start = clock()
         batch = next_batch()
         fetched = clock()
         loss = step(batch)
+        num_finished = len(samples)
+        finish_pending()
         end = clock()
-        samples.append(
-            StepSample(
-                step=len(samples),
-                phase=phase,
-                start_s=start - begin,
-                duration_s=end - start,
-                data_wait_s=fetched - start,
-                loss=loss if math.isfinite(loss) else None,
-            )
+        sample = StepSample(
+            step=number,
+            phase=phase,
+            start_s=start - begin,
+            duration_s=end - start,
+            data_wait_s=fetched - start,
+            loss=None,
+            num_steps=effort.steps_per_call,
         )
-        on_step(samples[-1])
+        pending.append((sample, loss))
+        durations_s.append(sample.duration_s)
+        for finished in samples[num_finished:]:
+            on_sample(finished)
 
-    max_warm_up_steps = MAX_WARM_UP_STEPS_FACTOR * min_warm_up_steps
-    while len(samples) < min_warm_up_steps or (
-        len(samples) < max_warm_up_steps and not is_steady([sample.duration_s for sample in samples])
-    ):
+    def drain() -> None:
+        num_finished = len(samples)
+        finish_pending()
+        synchronize()
+        for finished in samples[num_finished:]:
+            on_sample(finished)
+
+    durations_s: list[float] = []
+    min_calls = effort.calls(effort.min_warm_up_steps)
+    while len(durations_s) < min_calls or (len(durations_s) < MAX_WARM_UP_FACTOR * min_calls and not is_steady(durations_s)):
         take(Phase.WARM_UP)
-    steady = is_steady([sample.duration_s for sample in samples])
-    synchronize()
+    steady = is_steady(durations_s)
+    drain()
+    on_window()
     window_start, cpu_start = clock(), cpu_clock()
-    for _ in range(num_steps):
+    num_calls = effort.calls(effort.num_steps)
+    num_warm_up_calls = len(durations_s)
+    while len(durations_s) - num_warm_up_calls < num_calls or clock() - window_start < effort.min_window_s:
         take(Phase.MEASURE)
-    synchronize()
-    return Timed(samples=samples, steady=steady, window_s=clock() - window_start, cpu_s=cpu_clock() - cpu_start)
+    drain()
+    window_s, cpu_s = clock() - window_start, cpu_clock() - cpu_start
+    on_window()
+    return Timed(samples=samples, steady=steady, window_start_s=window_start, window_s=window_s, cpu_s=cpu_s)
 
 
 def is_steady(durations_s: Sequence[float]) -> bool:
-    """The last few steps agree with each other."""
-    last = durations_s[-STEADY_STEPS:]
-    if len(last) < STEADY_STEPS:
+    """The last few calls are not faster or slower than those before, beyond their own noise.
+
+    The first calls of a trial have been seen to take seven times the median for longer than two steps.
+    """
+    if len(durations_s) < 2 * STEADY_CALLS:
         return False
+    last, before = durations_s[-STEADY_CALLS:], durations_s[-2 * STEADY_CALLS : -STEADY_CALLS]
     center = statistics.median(last)
-    return max(abs(duration - center) for duration in last) <= STEADY_TOLERANCE * center
+    noise = max(last) - min(last)
+    return abs(center - statistics.median(before)) <= max(STEADY_TOLERANCE * center, noise)
 
 
-def jitter_s(durations_s: Sequence[float]) -> float:
-    """1.4826 x median absolute deviation, as tf_cnn_benchmarks defines jitter."""
-    center = statistics.median(durations_s)
-    return JITTER_FACTOR * statistics.median(abs(duration - center) for duration in durations_s)
+def process_age_s() -> float:
+    """Seconds since the kernel started this process, to 10 ms."""
+    after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    started_s = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
 
 
 def _cpu_s() -> float:

@@ -1,78 +1,54 @@
 """Explicit towers: one model traced once, called once per replica, between reading variables and updating them.
 
 ```
-          read(i)            tower on replica i             update(gradients)
-  variables ──────► weights ─────────────────► gradients ─────────────────────► variables
-  (placed by the variable update)    loss      (met by the all-reduce, applied by the optimizer)
+          read              tower on replica i            reduce                 apply
+  variables ────► weights ─────────────────────► gradients ────► summed gradients ────► variables
+  (placed by the variable update)       loss     (met by the all-reduce)  (by the optimizer, on the variable's device)
 ```
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from store.records import DeviceKind
+from store.records import DeviceKind, TrialSpec
 from trainer.devices import Devices
+from trainer.loss_scale import LossScale
 
 Batch = tuple[tf.Tensor, tf.Tensor]  # images (B, H, W, 3) float32, labels (B,) int32
 
 
-class VariableUpdate(Protocol):
-    """A way of sharing the trainable variables among replicas."""
+class TowerResult(NamedTuple):
+    """What one tower computed, on its replica's device."""
 
-    update_devices: tuple[str, ...]  # where update ops must be found afterwards
-    reduction_devices: tuple[str, ...]  # where gradients must be found summed; empty = nowhere
-    reduction_op: str  # the type of op that must have summed them
+    loss: tf.Tensor  # mean over its batch, float32 scalar
+    gradients: list[tf.Tensor]  # one per trainable variable, float32, divided by VariableUpdate.num_summed
 
-    def read(self, replica: int) -> list[tf.Tensor]:
-        """The weights on the device of that replica, one tensor per trainable variable."""
 
-    def update(self, gradients: Sequence[Sequence[tf.Tensor]]) -> None:
-        """Apply one step; gradients[replica][variable], each on its replica's device."""
+class Tower(Protocol):
+    """Forward and backward pass of one replica; call it under the replica's device."""
 
-    def weights(self, replica: int) -> list[np.ndarray]:
-        """What that replica will read next, for comparison and checkpoints."""
+    def __call__(self, replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult: ...
 
 
 class Optimizer(Protocol):
     """An update rule: the slots beside a variable, and the op that applies a gradient."""
 
+    UPDATE_OP: str  # the type of op that applies
+
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]: ...
 
-    def apply(self, variable: tf.Variable, slots: list[tf.Variable], gradient: tf.Tensor) -> None: ...
+    def begin_step(self) -> None:
+        """Called once before the gradients of a step are applied."""
 
-
-class AllReduce(Protocol):
-    """A way of averaging the replicas' copies of one gradient."""
-
-    REDUCTION_OP: str  # the type of op that sums, in the name scope `reduce`
-
-    def average(self, gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
-        """One tensor per replica in, their average on every replica out; index = position of the variable."""
-
-    def reduction_devices(self, devices: Devices) -> tuple[str, ...]: ...
-
-
-class Input(Protocol):
-    """A source of batches.
-
-    One call of the training function takes K = steps_per_execution batches per replica.
-    """
-
-    def next(self) -> list[Batch]:
-        """What one call takes, per replica and on its device; blocks until it is there.
-
-        With K > 1 both tensors have a leading dimension K, unless the source gives the same batch in every step.
-        """
-
-    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-        """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used only with K > 1."""
+    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +70,52 @@ class Placed:
             optimizer.apply(self.variable, self.slots, gradient)
 
 
+class VariableUpdate(Protocol):
+    """A way of sharing the trainable variables among replicas."""
+
+    num_summed: int  # how many replicas' gradients are summed into one
+    update_devices: tuple[str, ...]  # where update ops must be found afterwards
+    reduction_devices: tuple[str, ...]  # where gradients must be found summed; empty = nowhere
+    reduction_op: str  # the type of op that must have summed them
+
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        """Read the weights, and run the tower of every replica on them."""
+
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        """gradients[replica][variable] in; every copy of a variable out, with the sum to apply, on its device."""
+
+    def weights(self, replica: int) -> list[np.ndarray]:
+        """The trained weights of that replica, for comparison and checkpoints."""
+
+
+class AllReduce(Protocol):
+    """A way of summing the replicas' copies of one gradient."""
+
+    reduction_op: str  # the type of op that sums, in the name scope `reduce`
+    reduction_devices: tuple[str, ...]
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        """One tensor per replica in, their sum on every replica out; index = number of the tensor within the step."""
+
+
+class Input(Protocol):
+    """A source of batches.
+
+    One call of the training function takes K = steps_per_execution batches per replica.
+    """
+
+    def next(self) -> list[Batch]:
+        """What one call takes, per replica and on its device; blocks until it is there.
+
+        With K > 1 both tensors have a leading dimension K, unless the source gives the same batch in every step.
+        """
+
+    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+        """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used only with K > 1."""
+
+
 class StepFunction(Protocol):
-    """A tf.function: one training step of all replicas. Batches in, mean loss out, float32 scalar."""
+    """A tf.function: `steps_per_execution` training steps of all replicas. Batches in, mean loss of the last step out."""
 
     def __call__(self, batches: list[Batch], /) -> tf.Tensor: ...
 
@@ -103,17 +123,37 @@ class StepFunction(Protocol):
         """Trace it without running it."""
 
 
+def run_explicit_towers(
+    tower: Tower, batches: Sequence[Batch], weights: Sequence[Sequence[tf.Tensor]], devices: Devices
+) -> list[TowerResult]:
+    """One tower after the other in the graph; TensorFlow runs them at once."""
+    results = []
+    for replica, (device, batch) in enumerate(zip(devices.replicas, batches, strict=True)):
+        with tf.device(device), tf.name_scope(f"tower_{replica}"):
+            results.append(tower(replica, weights[replica], batch))
+    return results
+
+
 class Towers:
     """The training step of a model over the devices of a trial."""
 
-    def __init__(self, model: keras.Model, update: VariableUpdate, devices: Devices) -> None:
-        self._model, self._update, self._devices = model, update, devices
+    def __init__(
+        self,
+        spec: TrialSpec,
+        model: keras.Model,
+        update: VariableUpdate,
+        optimizer: Optimizer,
+        devices: Devices,
+        at: Any = None,
+    ) -> None:
+        """`at` is that of the input; None = every step of a call takes the same batches."""
+        self._model, self._update, self._optimizer, self._devices = model, update, optimizer, devices
+        self._weight_decay = spec.weight_decay / update.num_summed
+        self._num_steps, self._at = spec.steps_per_execution, at
+        self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
         self._state = [self._copy_state(replica, device) for replica, device in enumerate(devices.replicas)]
-        # Not inlined, the tower's graph is compiled once instead of once per replica: half the start-up time on CPU.
-        # On GPUs it would hand over all gradients at once and forbid reducing them during the backward pass.
-        inline = {} if devices.kind is DeviceKind.GPU else {"experimental_attributes": {"_noinline": True}}
-        self._tower = tf.function(self._tower_body, **inline)
-        self.step: StepFunction = tf.function(self._step_body)
+        self._tower = tf.function(self._tower_body, autograph=False, **_compilation(spec, devices))
+        self.step: StepFunction = tf.function(self._execution_body, autograph=False)
 
     def state(self, replica: int) -> list[np.ndarray]:
         """Non-trainable values of a replica: batch statistics and dropout seeds."""
@@ -128,30 +168,88 @@ class Towers:
                 for variable in self._model.non_trainable_variables
             ]
 
+    def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
+        if self._num_steps == 1:
+            return self._step_body(batches)
+
+        def body(index: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return index + 1, self._step_body(self._at(batches, index) if self._at else batches)
+
+        with tf.device(self._devices.host):
+            first = (tf.constant(0), tf.constant(0.0))
+            return tf.while_loop(lambda index, _: index < self._num_steps, body, first, parallel_iterations=1)[1]
+
+    def _step_body(self, batches: list[Batch]) -> tf.Tensor:
+        """Images (B, H, W, 3) float32 and labels (B,) int32 per replica -> mean loss, float32 scalar."""
+        scale = self.loss_scale.read()
+
+        def tower(replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult:
+            state = [variable.read_value() for variable in self._state[replica]]
+            inputs = [tf.identity(part) for part in (*batch, *scale)]
+            loss, gradients, new_state = self._tower(list(weights), state, *inputs)
+            for variable, value in zip(self._state[replica], new_state, strict=True):
+                variable.assign(value)
+            return TowerResult(loss, gradients)
+
+        results = self._update.run_towers(tower, batches)
+        updates = self._update.reduce([result.gradients for result in results])
+        self.loss_scale.apply_if_finite(lambda: self._apply(updates), lambda: self._all_finite(updates))
+        with tf.device(self._devices.host):
+            return tf.add_n([result.loss for result in results]) / len(results)
+
     def _tower_body(
-        self, weights: list[tf.Tensor], state: list[tf.Tensor], images: tf.Tensor, labels: tf.Tensor
+        self, weights: list[tf.Tensor], state: list[tf.Tensor], images: tf.Tensor, labels: tf.Tensor, *scale: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+        """Gradients leave the tower ready to be summed: divided by the number of replicas, decay included, not scaled.
+
+        `scale` is the loss scale, float32 scalar, where there is one.
+        """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             logits, new_state = self._model.stateless_call(weights, state, images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-        return loss, tape.gradient(loss, weights), new_state
+        share = 1.0 / self._update.num_summed
+        gradients = tape.gradient(loss, weights, output_gradients=scale[0] * share if scale else share)
+        if scale:
+            gradients = [gradient / scale[0] for gradient in gradients]
+        if self._weight_decay:
+            gradients = [self._decayed(gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
+        return loss, gradients, new_state
 
-    def _step_body(self, batches: list[Batch]) -> tf.Tensor:
-        """Images (B, H, W, 3) float32 and labels (B,) int32 per replica -> mean loss, float32 scalar."""
-        losses, gradients = [], []
-        for replica, (device, (images, labels)) in enumerate(zip(self._devices.replicas, batches, strict=True)):
-            weights = self._update.read(replica)
-            with tf.device(device), tf.name_scope(f"tower_{replica}"):
-                state = [variable.read_value() for variable in self._state[replica]]
-                loss, tower_gradients, new_state = self._tower(weights, state, tf.identity(images), tf.identity(labels))
-                for variable, value in zip(self._state[replica], new_state, strict=True):
-                    variable.assign(value)
-            losses.append(loss)
-            gradients.append(tower_gradients)
-        self._update.update(gradients)
+    def _decayed(self, gradient: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+        """The gradient of the L2 loss added, when the gradient is there: else all products are made early and held."""
+        with tf.control_dependencies([gradient]):
+            return gradient + self._weight_decay * weight
+
+    def _apply(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> None:
+        self._optimizer.begin_step()
+        for placed, gradient in updates:
+            placed.apply(gradient, self._optimizer)
+
+    def _all_finite(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> tf.Tensor:
+        """Bool scalar on the host; a sum of squares per tensor is one kernel, and not finite when any element is not."""
+        by_device: dict[str, list[tf.Tensor]] = defaultdict(list)
+        for placed, gradient in updates:
+            by_device[placed.variable.device].append(gradient)
+        finite = []
+        for device, gradients in by_device.items():
+            with tf.device(device):
+                finite.append(tf.math.is_finite(tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients])))
         with tf.device(self._devices.host):
-            return tf.add_n(losses) / len(losses)
+            return tf.reduce_all(tf.stack(finite))
+
+
+def _compilation(spec: TrialSpec, devices: Devices) -> dict[str, Any]:
+    """How the tower's tf.function is compiled.
+
+    Not inlined, its graph is compiled once instead of once per replica: half the start-up time on stand-ins. On GPUs it would
+    hand over all gradients at once and forbid reducing them during the backward pass. `mirrored` is as users write it: inlined.
+    """
+    if spec.xla == "on":
+        return {"jit_compile": True}
+    if devices.kind is DeviceKind.GPU or spec.variable_update == "mirrored":
+        return {}
+    return {"experimental_attributes": {"_noinline": True}}
 
 
 def _seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:

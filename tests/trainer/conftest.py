@@ -1,5 +1,7 @@
 """One process runs all in-process trainer tests: its logical CPU devices can be made only once."""
 
+from dataclasses import replace
+
 import pytest
 
 from store.records import DeviceKind
@@ -10,7 +12,7 @@ MOST_REPLICAS = 4
 
 @pytest.fixture(scope="session")
 def all_devices() -> devices.Devices:
-    return devices.prepare(DeviceKind.CPU_STAND_IN, MOST_REPLICAS)
+    return devices.claim(DeviceKind.CPU_STAND_IN, MOST_REPLICAS)
 
 
 @pytest.fixture
@@ -18,6 +20,6 @@ def make_devices(all_devices: devices.Devices):
     """make_devices(2): the host and the first two stand-ins."""
 
     def make(num_replicas: int) -> devices.Devices:
-        return devices.Devices(kind=all_devices.kind, host=all_devices.host, replicas=all_devices.replicas[:num_replicas])
+        return replace(all_devices, replicas=all_devices.replicas[:num_replicas])
 
     return make

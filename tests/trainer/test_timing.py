@@ -1,5 +1,8 @@
 """Warm-up ends when steps are steady, and throughput is of the synchronized window."""
 
+import time
+
+import psutil
 import pytest
 
 from store.records import Phase
@@ -16,7 +19,7 @@ class Clock:
         return self.now
 
 
-def run(durations, *, min_warm_up_steps=2, num_steps=3, synchronize_s=0.0, wait_s=0.0):
+def run(durations, *, min_warm_up_steps=2, num_steps=3, synchronize_s=0.0, wait_s=0.0, min_window_s=0.0, steps_per_call=1):
     clock, left, seen = Clock(), iter(durations), []
 
     def next_batch():
@@ -35,9 +38,13 @@ def run(durations, *, min_warm_up_steps=2, num_steps=3, synchronize_s=0.0, wait_
         next_batch=next_batch,
         step=step,
         synchronize=synchronize,
-        min_warm_up_steps=min_warm_up_steps,
-        num_steps=num_steps,
-        on_step=seen.append,
+        effort=timing.Effort(
+            min_warm_up_steps=min_warm_up_steps,
+            num_steps=num_steps,
+            min_window_s=min_window_s,
+            steps_per_call=steps_per_call,
+        ),
+        on_sample=seen.append,
         clock=clock,
         cpu_clock=clock,
     )
@@ -45,16 +52,21 @@ def run(durations, *, min_warm_up_steps=2, num_steps=3, synchronize_s=0.0, wait_
     return timed
 
 
-def test_warm_up_goes_on_until_three_steps_agree():
-    timed = run([9, 6, 1, 1, 1, 1, 1, 1])
-    assert [sample.phase for sample in timed.samples] == [Phase.WARM_UP] * 5 + [Phase.MEASURE] * 3
+def test_warm_up_goes_on_until_steps_become_no_faster():
+    timed = run([9, 6, 3, 2] + [1] * 10, min_warm_up_steps=2)
+    assert [sample.phase for sample in timed.samples] == [Phase.WARM_UP] * 9 + [Phase.MEASURE] * 3
     assert timed.steady
 
 
 def test_warm_up_gives_up_in_time_and_says_so():
-    timed = run([1, 2] * 10, min_warm_up_steps=2)
-    assert len(timed.samples) - len(timed.measured()) == 2 * timing.MAX_WARM_UP_STEPS_FACTOR
+    timed = run([2**-n for n in range(20)], min_warm_up_steps=2)
+    assert len(timed.samples) - len(timed.measured()) == 2 * timing.MAX_WARM_UP_FACTOR
     assert not timed.steady
+
+
+def test_noise_is_not_taken_for_a_trend():
+    assert timing.is_steady([1.0, 1.3, 0.8, 1.2, 0.9, 1.1])
+    assert not timing.is_steady([6.1, 2.0, 1.0, 0.9, 0.9, 0.92])
 
 
 def test_warm_up_is_never_shorter_than_asked():
@@ -67,8 +79,49 @@ def test_no_warm_up_can_be_asked_for():
     assert not timed.steady
 
 
+def test_the_window_is_no_shorter_than_asked():
+    assert len(run([0.25] * 40, min_warm_up_steps=6, num_steps=3, min_window_s=2.0).measured()) == 8
+
+
+def test_calls_of_many_steps_are_counted_in_steps_and_rounded_up():
+    timed = run([1] * 20, min_warm_up_steps=18, num_steps=7, steps_per_call=3)
+    assert [sample.step for sample in timed.samples] == list(range(0, 27, 3))
+    assert [sample.num_steps for sample in timed.measured()] == [3, 3, 3]
+
+
+def test_the_loss_of_a_call_is_read_after_the_next_was_started():
+    """So that a GPU always has work queued."""
+    events = []
+
+    class Loss:
+        def __init__(self, number):
+            self.number = number
+
+        def __float__(self):
+            events.append(f"read {self.number}")
+            return float(self.number)
+
+    def step(number):
+        events.append(f"start {number}")
+        return Loss(number)
+
+    numbers = iter(range(9))
+    timed = timing.run_steps(
+        next_batch=lambda: next(numbers),
+        step=step,
+        synchronize=lambda: events.append("synchronize"),
+        effort=timing.Effort(min_warm_up_steps=0, num_steps=3, min_window_s=0.0),
+        on_sample=lambda sample: events.append(f"written {sample.step}"),
+        on_window=lambda: events.append("window"),
+    )
+    assert [sample.loss for sample in timed.samples] == [0.0, 1.0, 2.0]
+    assert " ".join(events).split("window")[1].strip() == (
+        "start 0 start 1 read 0 written 0 start 2 read 1 written 1 read 2 synchronize written 2"
+    )
+
+
 def test_the_window_ends_when_the_devices_are_idle():
-    timed = run([1] * 10, min_warm_up_steps=3, num_steps=4, synchronize_s=0.5)
+    timed = run([1] * 10, min_warm_up_steps=6, num_steps=4, synchronize_s=0.5)
     assert timed.window_s == pytest.approx(4.5)
     assert timed.cpu_s == pytest.approx(4.5)
 
@@ -79,13 +132,9 @@ def test_waiting_for_data_is_kept_apart_and_is_part_of_the_step():
 
 
 def test_samples_are_numbered_and_timed_from_the_first_step():
-    samples = run([1] * 10, min_warm_up_steps=3).samples
-    assert [sample.step for sample in samples] == list(range(6))
-    assert [sample.start_s for sample in samples] == [0, 1, 2, 3, 4, 5]
-
-
-def test_jitter_is_the_scaled_median_absolute_deviation():
-    assert timing.jitter_s([1.0, 1.0, 2.0, 4.0, 8.0]) == pytest.approx(1.4826 * 1.0)
+    samples = run([1] * 10, min_warm_up_steps=6).samples
+    assert [sample.step for sample in samples] == list(range(9))
+    assert [sample.start_s for sample in samples] == list(range(9))
 
 
 def test_a_loss_that_is_no_number_is_none_in_its_sample():
@@ -94,10 +143,14 @@ def test_a_loss_that_is_no_number_is_none_in_its_sample():
         next_batch=lambda: None,
         step=lambda _: float("nan"),
         synchronize=lambda: None,
-        min_warm_up_steps=0,
-        num_steps=1,
-        on_step=lambda _: None,
+        effort=timing.Effort(min_warm_up_steps=0, num_steps=1, min_window_s=0.0),
+        on_sample=lambda _: None,
         clock=clock,
         cpu_clock=clock,
     )
     assert timed.samples[0].loss is None
+
+
+def test_the_age_of_this_process_grows_from_its_start():
+    start = psutil.Process().create_time()
+    assert timing.process_age_s() == pytest.approx(time.time() - start, abs=1.0)

@@ -1,30 +1,41 @@
-"""NVIDIA's collective library sums every gradient in place on all GPUs at once. Needs one physical GPU per replica."""
+"""NVIDIA's collective library sums every gradient on all GPUs at once. Needs one physical GPU per replica."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import tensorflow as tf
 
-from store.records import DeviceKind
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 
-REDUCTION_OP = "NcclAllReduce"
+_builds = count()  # names are shared by all graphs of the process
 
 
-def average(gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
-    """Raises UnsupportedTrialError on anything but GPUs. The raw op is used because it fails where NCCL cannot run."""
-    reduction_devices(devices)
-    averages = []
-    for device, gradient in zip(devices.replicas, gradients, strict=True):
-        with tf.device(device), tf.name_scope("reduce"):
-            total = tf.raw_ops.NcclAllReduce(
-                input=gradient, reduction="sum", num_devices=len(gradients), shared_name=f"gradient_{index}"
-            )
-            averages.append(total / len(gradients))
-    return averages
+def create(devices: Devices) -> Nccl:
+    """Raises UnsupportedTrialError unless every replica has its own physical GPU."""
+    if not devices.has_own_gpus:
+        raise UnsupportedTrialError(f"all_reduce=nccl needs one physical GPU per replica; these replicas are {devices.described}")
+    return Nccl(devices)
 
 
-def reduction_devices(devices: Devices) -> tuple[str, ...]:
-    if devices.kind is not DeviceKind.GPU:
-        raise UnsupportedTrialError("all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins")
-    return devices.replicas
+class Nccl:
+    """The raw op, because it fails where NCCL cannot run; a collective with the hint `nccl` runs silently without it."""
+
+    reduction_op = "NcclAllReduce"
+
+    def __init__(self, devices: Devices) -> None:
+        self.reduction_devices = devices.replicas
+        self._name = f"scalemark_{next(_builds)}"
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        sums = []
+        for device, copy in zip(self.reduction_devices, copies, strict=True):
+            with tf.device(device), tf.name_scope("reduce"):
+                sums.append(
+                    tf.raw_ops.NcclAllReduce(
+                        input=copy, reduction="sum", num_devices=len(copies), shared_name=f"{self._name}_{index}"
+                    )
+                )
+        return sums

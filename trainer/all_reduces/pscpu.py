@@ -1,32 +1,36 @@
 """Copies of every gradient are summed on the host and copied back to all replicas."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import tensorflow as tf
 
 from trainer.devices import Devices
 
-REDUCTION_OP = "AddN"
+
+def create(devices: Devices) -> SumOnOneDevice:
+    return SumOnOneDevice(devices, (devices.host,))
 
 
-def average(gradients: Sequence[tf.Tensor], index: int, devices: Devices) -> list[tf.Tensor]:
-    return average_on(devices.host, gradients, devices)
+class SumOnOneDevice:
+    """Whole tensors are summed on one device each, which take turns, and copied back."""
+
+    reduction_op = "AddN"
+
+    def __init__(self, devices: Devices, reduction_devices: tuple[str, ...]) -> None:
+        self._devices, self.reduction_devices = devices, reduction_devices
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        with tf.device(self.reduction_devices[index % len(self.reduction_devices)]), tf.name_scope("reduce"):
+            total = tf.add_n(copies)
+        return copies_on(self._devices.replicas, total)
 
 
-def reduction_devices(devices: Devices) -> tuple[str, ...]:
-    return (devices.host,)
-
-
-def average_on(device: str, gradients: Sequence[tf.Tensor], devices: Devices) -> list[tf.Tensor]:
-    """Sum on one device, divide there, copy the average to every replica."""
-    with tf.device(device), tf.name_scope("reduce"):
-        result = tf.add_n(gradients) / len(gradients)
-    return copies_on_replicas(result, devices)
-
-
-def copies_on_replicas(value: tf.Tensor, devices: Devices) -> list[tf.Tensor]:
+def copies_on(devices: Sequence[str], value: tf.Tensor) -> list[tf.Tensor]:
+    """One copy of a tensor per device."""
     copies = []
-    for device in devices.replicas:
+    for device in devices:
         with tf.device(device):
             copies.append(tf.identity(value))
     return copies

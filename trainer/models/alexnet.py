@@ -7,8 +7,8 @@ from trainer import layers
 
 def build(image_px: int, num_classes: int) -> keras.Model:
     """Images (B, image_px, image_px, 3) -> logits (B, num_classes). Needs image_px >= 67."""
-    images = keras.Input((image_px, image_px, 3))
-    x = layers.conv(images, 64, 11, strides=4, padding="valid")
+    images, x = layers.image_input(image_px)
+    x = layers.conv(x, 64, 11, strides=4, padding="valid")
     x = keras.layers.MaxPooling2D(3, 2)(x)
     x = layers.conv(x, 192, 5)
     x = keras.layers.MaxPooling2D(3, 2)(x)

@@ -14,8 +14,8 @@ _conv = partial(layers.conv_norm, scale=False, epsilon=1e-3, decay=0.9)
 
 def build(image_px: int, num_classes: int) -> keras.Model:
     """Images (B, image_px, image_px, 3) -> logits (B, num_classes). Needs image_px >= 75."""
-    images = keras.Input((image_px, image_px, 3))
-    x = _conv(images, 32, 3, strides=2, padding="valid")
+    images, x = layers.image_input(image_px)
+    x = _conv(x, 32, 3, strides=2, padding="valid")
     x = _conv(x, 32, 3, padding="valid")
     x = _conv(x, 64, 3)
     x = keras.layers.MaxPooling2D(3, 2)(x)
@@ -39,7 +39,7 @@ def _pooled(x: layers.Tensor, filters: int) -> layers.Tensor:
 
 
 def _join(*branches: layers.Tensor) -> layers.Tensor:
-    return keras.layers.concatenate(list(branches))
+    return keras.layers.concatenate(list(branches), axis=layers.channel_axis())
 
 
 def _block_35(x: layers.Tensor, pool_filters: int) -> layers.Tensor:

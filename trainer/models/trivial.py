@@ -7,8 +7,8 @@ from trainer import layers
 
 def build(image_px: int, num_classes: int) -> keras.Model:
     """Images (B, image_px, image_px, 3) -> logits (B, num_classes). No batch normalization, no dropout."""
-    images = keras.Input((image_px, image_px, 3))
-    x = keras.layers.Flatten()(images)
+    images, x = layers.image_input(image_px)
+    x = keras.layers.Flatten()(x)
     x = keras.layers.Dense(1, activation="relu")(x)
     x = keras.layers.Dense(4096, activation="relu")(x)
     return keras.Model(images, layers.logits(x, num_classes))

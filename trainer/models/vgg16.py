@@ -7,7 +7,7 @@ from trainer import layers
 
 def build(image_px: int, num_classes: int) -> keras.Model:
     """Images (B, image_px, image_px, 3) -> logits (B, num_classes). Needs image_px >= 32."""
-    images = x = keras.Input((image_px, image_px, 3))
+    images, x = layers.image_input(image_px)
     for num_convs, filters in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
         for _ in range(num_convs):
             x = layers.conv(x, filters, 3)

@@ -1,1 +1,1 @@
-"""Optimizers, one file each: slots beside a variable, and a fused update op."""
+"""Optimizers, one file each: `create(spec) -> Optimizer` (see `trainer/towers.py`), by TensorFlow's fused update ops."""

@@ -1,1 +1,5 @@
-"""Precisions, one file each: `prepare()` sets TensorFlow's switches and returns the Keras dtype policy."""
+"""Precisions, one file each: what TensorFlow's switches must be and in which type layers compute.
+
+Each file offers POLICY (a Keras dtype policy), COMPUTE_TYPE (of convolutions and matrix products, as graphs name it) and
+TENSOR_FLOAT_32 (whether GPUs may round the inputs of float32 products to 10 bits of mantissa).
+"""

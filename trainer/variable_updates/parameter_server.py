@@ -2,8 +2,10 @@
 
 ```
   owner of a variable: weights ──► GPU 0 ─► gradient ─┐
-             ▲              └────► GPU 1 ─► gradient ─┴─► averaged and applied at the owner
+             ▲              └────► GPU 1 ─► gradient ─┴─► summed and applied at the owner
 ```
+With staged_vars a replica computes on the weights fetched during the step before, so that fetching hides behind computing:
+another algorithm than SGD, one step stale.
 """
 
 from __future__ import annotations
@@ -13,46 +15,62 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from store.records import TrialSpec
 from trainer.devices import Devices
-from trainer.towers import AllReduce, Optimizer, Placed
+from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
-def create(
-    initial: Sequence[np.ndarray],
-    devices: Devices,
-    all_reduce: AllReduce,
-    optimizer: Optimizer,
-    local_parameter_device: str,
-) -> ParameterServer:
-    owners = _OWNERS[local_parameter_device](initial, devices)
-    return ParameterServer(initial, owners, devices, optimizer)
+def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> ParameterServer:
+    owners = _OWNERS[spec.local_parameter_device](initial, devices)
+    return ParameterServer(initial, owners, devices, optimizer, staged=spec.staged_vars)
 
 
 class ParameterServer:
-    def __init__(self, initial: Sequence[np.ndarray], owners: Sequence[str], devices: Devices, optimizer: Optimizer) -> None:
-        self._shared = [Placed.create(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
-        self._devices, self._optimizer = devices, optimizer
-        self.update_devices = tuple(dict.fromkeys(owners))
-        self.reduction_devices = self.update_devices
-        self.reduction_op = "AddN"
+    reduction_op = "AddN"
 
-    def read(self, replica: int) -> list[tf.Tensor]:
-        weights = []
+    def __init__(
+        self, initial: Sequence[np.ndarray], owners: Sequence[str], devices: Devices, optimizer: Optimizer, *, staged: bool
+    ) -> None:
+        self._shared = [Placed.create(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
+        self._staged = [_variables(initial, device) for device in devices.replicas] if staged else None
+        self._devices = devices
+        self.num_summed = len(devices.replicas)
+        self.update_devices = self.reduction_devices = tuple(dict.fromkeys(owners))
+
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        shared = []
         for placed in self._shared:
             with tf.device(placed.variable.device):
-                value = placed.variable.read_value()
-            with tf.device(self._devices.replicas[replica]):
-                weights.append(tf.identity(value))
-        return weights
+                shared.append(placed.variable.read_value())
+        weights = []
+        for replica, device in enumerate(self._devices.replicas):
+            with tf.device(device):
+                fetched = [tf.identity(value) for value in shared]
+                weights.append(fetched if self._staged is None else _exchanged(self._staged[replica], fetched))
+        return run_explicit_towers(tower, batches, weights, self._devices)
 
-    def update(self, gradients: Sequence[Sequence[tf.Tensor]]) -> None:
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
             with tf.device(placed.variable.device), tf.name_scope("reduce"):
-                average = copies[0] if len(copies) == 1 else tf.add_n(copies) / len(copies)
-            placed.apply(average, self._optimizer)
+                updates.append((placed, tf.add_n(copies) if len(copies) > 1 else tf.identity(copies[0])))
+        return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
+
+
+def _variables(values: Sequence[np.ndarray], device: str) -> list[tf.Variable]:
+    with tf.device(device):
+        return [tf.Variable(value, dtype=tf.float32, trainable=False) for value in values]
+
+
+def _exchanged(staged: Sequence[tf.Variable], fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """What was staged in the step before; the weights fetched now wait for the next."""
+    before = [variable.read_value() for variable in staged]
+    for variable, value in zip(staged, fetched, strict=True):
+        variable.assign(value, read_value=False)
+    return before
 
 
 def _all_on_host(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:

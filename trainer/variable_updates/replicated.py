@@ -1,4 +1,4 @@
-"""Every replica owns a copy of all variables; gradients are all-reduced, and each replica applies the same average.
+"""Every replica owns a copy of all variables; gradients are all-reduced, and each replica applies the same sum.
 
 ```
   GPU 0: weights ─► gradients ─┐            ┌─► update weights
@@ -13,33 +13,46 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from store.records import TrialSpec
+from trainer import registry
 from trainer.devices import Devices
-from trainer.towers import AllReduce, Optimizer, Placed
+from trainer.gradient_packs import GradientPacks
+from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
-def create(
-    initial: Sequence[np.ndarray], devices: Devices, all_reduce: AllReduce, optimizer: Optimizer, local_parameter_device: str
-) -> Replicated:
-    return Replicated(initial, devices, all_reduce, optimizer)
+def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:
+    all_reduce = registry.load("all_reduces", spec.all_reduce).create(devices)
+    packs = GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients)
+    return Replicated(initial, devices, optimizer, packs)
 
 
 class Replicated:
-    def __init__(self, initial: Sequence[np.ndarray], devices: Devices, all_reduce: AllReduce, optimizer: Optimizer) -> None:
+    def __init__(
+        self, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer, packs: GradientPacks | None
+    ) -> None:
+        """Without `packs` the replicas exchange nothing."""
         self._copies = [[Placed.create(value, device, optimizer) for value in initial] for device in devices.replicas]
-        self._devices, self._all_reduce, self._optimizer = devices, all_reduce, optimizer
+        self._devices, self._packs = devices, packs
+        self.num_summed = len(devices.replicas) if packs else 1
         self.update_devices = devices.replicas
-        self.reduction_devices = all_reduce.reduction_devices(devices)
-        self.reduction_op = all_reduce.REDUCTION_OP
+        self.reduction_devices = packs.all_reduce.reduction_devices if packs else ()
+        self.reduction_op = packs.all_reduce.reduction_op if packs else ""
 
-    def read(self, replica: int) -> list[tf.Tensor]:
-        with tf.device(self._devices.replicas[replica]):
-            return [placed.variable.read_value() for placed in self._copies[replica]]
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        weights = []
+        for device, copies in zip(self._devices.replicas, self._copies, strict=True):
+            with tf.device(device):
+                weights.append([placed.variable.read_value() for placed in copies])
+        return run_explicit_towers(tower, batches, weights, self._devices)
 
-    def update(self, gradients: Sequence[Sequence[tf.Tensor]]) -> None:
-        for index, copies in enumerate(zip(*gradients, strict=True)):
-            averages = copies if len(copies) == 1 else self._all_reduce.average(copies, index, self._devices)
-            for replica, average in enumerate(averages):
-                self._copies[replica][index].apply(average, self._optimizer)
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        if self._packs and len(gradients) > 1:
+            gradients = self._packs.sum(gradients, self._devices.replicas)
+        return [
+            (placed, gradient)
+            for copies, of_replica in zip(self._copies, gradients, strict=True)
+            for placed, gradient in zip(copies, of_replica, strict=True)
+        ]
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._copies[replica]]

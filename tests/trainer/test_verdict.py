@@ -1,0 +1,64 @@
+"""Every reason to doubt a number is told, with what to do."""
+
+from dataclasses import replace
+
+import pytest
+
+from store.records import DeviceKind, GpuTelemetry, Verdict
+from tests.filled import measurement
+from tests.specs import small
+from trainer.verdict import judge
+
+SPEC = small()
+EVEN = [0.1] * 10
+COOL = GpuTelemetry(
+    uuid="GPU-a",
+    num_samples=20,
+    sm_clock_mhz=1400.0,
+    max_sm_clock_mhz=1410.0,
+    power_w=300.0,
+    power_limit_w=400.0,
+    temperature_c=60.0,
+    utilization=0.98,
+    memory_used_bytes=2**30,
+    throttle_reasons=(),
+    num_foreign_processes=0,
+)
+
+
+def verdict(durations_s=EVEN, gpus=(), problem=None, spec=SPEC, **changes):
+    return judge(spec, replace(measurement(100.0), **changes), durations_s, gpus, 2, problem)
+
+
+def test_a_quiet_measurement_is_valid():
+    assert verdict(gpus=(COOL,)) == (Verdict.VALID, ())
+
+
+def test_a_trial_that_did_not_do_what_it_says_is_invalid():
+    assert verdict(problem="convolutions ran in NCHW, not NHWC") == (Verdict.INVALID, ("convolutions ran in NCHW, not NHWC",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"steady": False}, "step times had not settled in 1 warm-up steps; raise min_warm_up_steps=2"),
+        ({"durations_s": [0.1] * 10 + [0.2] * 10}, "steps became 100% slower within the window; look for heat or neighbors"),
+        ({"images_per_second_low": 70.0, "images_per_second_high": 130.0}, "the interval is +/- 30%; raise num_steps=4"),
+        ({"num_skipped_steps": 3}, "3 steps overflowed and were skipped; choose a smaller loss_scale"),
+        ({"cores_taken_by_others": 0.7}, "others took 0.7 of 2 cores; end them, or measure again"),
+        ({"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)}, "GPU-a was throttled: hw_slowdown"),
+        ({"gpus": (replace(COOL, sm_clock_mhz=900.0),)}, "GPU-a ran at 900 of 1410 MHz"),
+        ({"gpus": (COOL, replace(COOL, num_foreign_processes=2))}, "2 other processes computed on GPU-a"),
+    ],
+)
+def test_a_doubt_makes_it_suspect_and_says_why(changes, reason):
+    assert verdict(**changes) == (Verdict.SUSPECT, (reason,))
+
+
+def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
+    assert verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU))[0] is Verdict.VALID
+
+
+def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():
+    silent = replace(COOL, sm_clock_mhz=None, max_sm_clock_mhz=None)
+    assert verdict(cores_taken_by_others=None, gpus=(silent,))[0] is Verdict.VALID

@@ -1,0 +1,43 @@
+"""Two groups of neighbors: each sums on one of its replicas, the two partial sums are exchanged, and spread in the group.
+
+```
+  group 0: 0 1 2 3 ─► sum on 1 ─┐  ┌─► both add ─► copies to 0 1 2 3
+  group 1: 4 5 6 7 ─► sum on 5 ─┴──┴─► both add ─► copies to 4 5 6 7
+```
+For boxes whose GPUs are closely linked in halves (DGX-1); each gradient meets on another pair of replicas, in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from trainer.all_reduces.pscpu import copies_on
+from trainer.devices import Devices
+
+
+def create(devices: Devices) -> HierarchicalCopy:
+    return HierarchicalCopy(devices)
+
+
+class HierarchicalCopy:
+    reduction_op = "AddN"
+
+    def __init__(self, devices: Devices) -> None:
+        self.reduction_devices = devices.replicas
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        half = len(copies) // 2
+        groups = [range(half), range(half, len(copies))]
+        mains = [self.reduction_devices[group[index % len(group)]] for group in groups]
+        partial = []
+        for main, group in zip(mains, groups, strict=True):
+            with tf.device(main), tf.name_scope("reduce"):
+                partial.append(tf.add_n([copies[replica] for replica in group]))
+        sums = []
+        for main, group in zip(mains, groups, strict=True):
+            with tf.device(main), tf.name_scope("reduce"):
+                total = tf.add_n(partial)
+            sums += copies_on([self.reduction_devices[replica] for replica in group], total)
+        return sums

@@ -1,0 +1,31 @@
+"""The lines that tf_cnn_benchmarks printed, so that parsers of its logs read ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from store.records import StepSample
+from trainer.statistics import jitter
+
+DISPLAY_EVERY = 10  # steps
+
+
+def lines(measured: Sequence[StepSample], images_per_step: int, images_per_second: float) -> Iterator[str]:
+    """A heading, a line for the first and every tenth step, and the total. Losses that are not finite print as nan."""
+    yield "Step\tImg/sec\ttotal_loss"
+    speeds: list[float] = []
+    num_steps, elapsed_s = 0, 0.0
+    for sample in measured:
+        elapsed_s += sample.duration_s
+        speeds += [images_per_step * sample.num_steps / sample.duration_s] * sample.num_steps
+        before, num_steps = num_steps, num_steps + sample.num_steps
+        if before == 0 or num_steps // DISPLAY_EVERY > before // DISPLAY_EVERY:
+            uncertainty = float(np.std(speeds)) / len(speeds) ** 0.5
+            mean = images_per_step * num_steps / elapsed_s
+            timing = f"images/sec: {mean:.1f} +/- {uncertainty:.1f} (jitter = {jitter(speeds):.1f})"
+            yield f"{num_steps}\t{timing}\t{float('nan') if sample.loss is None else sample.loss:.3f}"
+    yield "-" * 64
+    yield f"total images/sec: {images_per_second:.2f}"
+    yield "-" * 64

@@ -1,0 +1,88 @@
+"""Trains a small model in one mode: a synchronous one must reach the weights of one device with the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from store.records import TrialSpec
+from trainer import layers, run
+from trainer.devices import Devices
+from trainer.towers import Batch
+
+IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 3  # per replica
+
+WholeBatch = tuple[np.ndarray, np.ndarray]  # images and labels of all replicas together
+
+
+def convolutional() -> keras.Model:
+    """Convolutions, pooling, a dense layer; no batch normalization and no dropout, which make N batches differ from one."""
+    images, x = layers.image_input(IMAGE_PX)
+    x = layers.conv(x, 4, 3)
+    x = keras.layers.MaxPooling2D(2, 2)(layers.conv(x, 5, 3))
+    return keras.Model(images, layers.logits(keras.layers.Flatten()(x), NUM_CLASSES))
+
+
+def normalized() -> keras.Model:
+    """Batch normalization and dropout: their state is each replica's own."""
+    images, x = layers.image_input(IMAGE_PX)
+    x = keras.layers.Flatten()(layers.conv_norm(x, 4, 3))
+    return keras.Model(images, layers.logits(keras.layers.Dropout(0.5)(x), NUM_CLASSES))
+
+
+def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
+    """Random images (N * B, H, W, 3) float32 and labels (N * B,) int32, always the same ones."""
+    random = np.random.default_rng(7)
+    for _ in range(num_steps):
+        images = random.normal(size=(num_replicas * BATCH_SIZE, IMAGE_PX, IMAGE_PX, 3)).astype("float32")
+        yield images, random.integers(0, NUM_CLASSES, num_replicas * BATCH_SIZE).astype("int32")
+
+
+def train(
+    spec: TrialSpec, devices: Devices, batches: Sequence[WholeBatch], model: Callable[[], keras.Model] = convolutional
+) -> run.Training:
+    """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of steps_per_execution batches."""
+    run.prepare(spec)
+    training = run.build(spec, devices, model(), _Given(devices))
+    per_call = spec.steps_per_execution
+    for first in range(0, len(batches), per_call):
+        training.towers.step(_split(batches[first : first + per_call], devices))
+    return training
+
+
+def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
+    return max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
+
+
+def _split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
+    """Per replica; a leading dimension of steps when there are several batches."""
+    images, labels = (np.stack(arrays) for arrays in zip(*batches, strict=True))
+    split = []
+    for device, its_images, its_labels in zip(
+        devices.replicas, np.split(images, len(devices.replicas), 1), np.split(labels, len(devices.replicas), 1), strict=True
+    ):
+        with tf.device(device):
+            whole = tf.constant(its_images), tf.constant(its_labels)
+            split.append(whole if len(batches) > 1 else (whole[0][0], whole[1][0]))
+    return split
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Batches that are handed over, not read."""
+
+    devices: Devices
+
+    def next(self) -> list[Batch]:
+        raise NotImplementedError
+
+    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+        chosen = []
+        for device, (images, labels) in zip(self.devices.replicas, batches, strict=True):
+            with tf.device(device):
+                chosen.append((images[index], labels[index]))
+        return chosen

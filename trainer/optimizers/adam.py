@@ -1,0 +1,51 @@
+"""Adam (Kingma and Ba 2015) with beta1 0.9, beta2 0.999, epsilon 1e-8, tf_cnn_benchmarks' defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from store.records import TrialSpec
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+def create(spec: TrialSpec) -> Adam:
+    with tf.device("CPU:0"):
+        return Adam(spec.learning_rate, [tf.Variable(1.0), tf.Variable(1.0)])
+
+
+@dataclass(frozen=True)
+class Adam:
+    learning_rate: float
+    powers: list[tf.Variable]  # BETA1^t and BETA2^t of the steps applied so far, on the host
+
+    UPDATE_OP = "ResourceApplyAdam"
+
+    def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
+        """First and second moment."""
+        return [tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable))]
+
+    def begin_step(self) -> None:
+        for power, beta in zip(self.powers, (BETA1, BETA2), strict=True):
+            with tf.device(power.device):
+                power.assign(power * beta)
+
+    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
+        first, second = slots
+        with tf.device(self.powers[0].device):
+            beta1_power, beta2_power = [power.read_value() for power in self.powers]
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=first.handle,
+            v=second.handle,
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
+            lr=self.learning_rate,
+            beta1=BETA1,
+            beta2=BETA2,
+            epsilon=EPSILON,
+            grad=gradient,
+        )

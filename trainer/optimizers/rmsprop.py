@@ -1,0 +1,47 @@
+"""RMSProp (Hinton 2012) with momentum: s = d s + (1 - d) g^2; a = m a + lr g / sqrt(s + e); v = v - a.
+
+Decay 0.9 and epsilon 1.0 are tf_cnn_benchmarks' defaults, with which Inception was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from store.records import TrialSpec
+
+DECAY = 0.9
+EPSILON = 1.0
+
+
+def create(spec: TrialSpec) -> RmsProp:
+    return RmsProp(spec.learning_rate, spec.momentum)
+
+
+@dataclass(frozen=True)
+class RmsProp:
+    learning_rate: float
+    momentum: float
+
+    UPDATE_OP = "ResourceApplyRMSProp"
+
+    def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
+        """Mean square, which begins at 1 as in TensorFlow 1, and momentum."""
+        return [tf.Variable(tf.ones_like(variable)), tf.Variable(tf.zeros_like(variable))]
+
+    def begin_step(self) -> None: ...
+
+    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
+        mean_square, momentum = slots
+        tf.raw_ops.ResourceApplyRMSProp(
+            var=variable.handle,
+            ms=mean_square.handle,
+            mom=momentum.handle,
+            lr=self.learning_rate,
+            rho=DECAY,
+            momentum=self.momentum,
+            epsilon=EPSILON,
+            grad=gradient,
+        )

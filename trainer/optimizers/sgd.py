@@ -1,0 +1,29 @@
+"""Stochastic gradient descent: v = v - lr g."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from store.records import TrialSpec
+
+
+def create(spec: TrialSpec) -> Sgd:
+    return Sgd(spec.learning_rate)
+
+
+@dataclass(frozen=True)
+class Sgd:
+    learning_rate: float
+
+    UPDATE_OP = "ResourceApplyGradientDescent"
+
+    def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
+        return []
+
+    def begin_step(self) -> None: ...
+
+    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
+        tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=self.learning_rate, delta=gradient)

@@ -1,0 +1,141 @@
+"""tf.distribute.MirroredStrategy mirrors the variables, runs the towers and reduces the gradients: what users know, to compare.
+
+Model, optimizer ops and input are those of every other mode, so that only the way of sharing differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.distribute import collective_util, cross_device_ops, cross_device_utils
+from tensorflow.python.distribute.values import PerReplica
+
+from store.records import TrialSpec
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult
+
+_KEYS_PER_STRATEGY = 1000
+_strategies = count(1)  # collective keys must differ within the process
+
+
+def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Mirrored:
+    """Raises UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
+    if spec.all_reduce not in _ALL_REDUCES:
+        raise UnsupportedTrialError(f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}")
+    return Mirrored(initial, devices, optimizer, _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking))
+
+
+class Mirrored:
+    def __init__(self, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer, reduction: _Reduction) -> None:
+        self._strategy = _strategy(devices, reduction.ops)
+        with self._strategy.scope():
+            self._variables = [tf.Variable(value, dtype=tf.float32) for value in initial]
+        self._copies = []
+        for replica, device in enumerate(devices.replicas):
+            variables = [variable.values[replica] for variable in self._variables]
+            with tf.device(device):
+                self._copies.append([Placed(variable, optimizer.create_slots(variable)) for variable in variables])
+        self.num_summed = len(devices.replicas)
+        self.update_devices = devices.replicas
+        self.reduction_devices = reduction.devices
+        self.reduction_op = reduction.op
+
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        def replica_fn(replica: int, images: tf.Tensor, labels: tf.Tensor) -> TowerResult:
+            weights = [placed.variable.read_value() for placed in self._copies[replica]]
+            return tower(replica, weights, (images, labels))
+
+        images, labels = zip(*batches, strict=True)
+        numbers = PerReplica(tuple(range(len(batches))))
+        merged = self._strategy.run(replica_fn, args=(numbers, PerReplica(images), PerReplica(labels)))
+        losses = self._local(merged.loss)
+        gradients = zip(*(self._local(gradient) for gradient in merged.gradients), strict=True)
+        return [TowerResult(loss, list(of_replica)) for loss, of_replica in zip(losses, gradients, strict=True)]
+
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        if len(gradients) == 1:
+            return list(zip(self._copies[0], gradients[0], strict=True))
+        pairs = [
+            (PerReplica(copies), variable) for copies, variable in zip(zip(*gradients, strict=True), self._variables, strict=True)
+        ]
+        with tf.name_scope("reduce"):
+            sums = self._strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+        of_replicas = zip(*map(self._local, sums), strict=True)
+        return [
+            (placed, gradient)
+            for copies, of_replica in zip(self._copies, of_replicas, strict=True)
+            for placed, gradient in zip(copies, of_replica, strict=True)
+        ]
+
+    def weights(self, replica: int) -> list[np.ndarray]:
+        return [placed.variable.numpy() for placed in self._copies[replica]]
+
+    def _local(self, value: Any) -> tuple[tf.Tensor, ...]:
+        return self._strategy.experimental_local_results(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """Cross-device ops of tf.distribute, the type of op they sum with, and where."""
+
+    ops: cross_device_ops.CrossDeviceOps
+    op: str
+    devices: tuple[str, ...]
+
+
+def _strategy(devices: Devices, ops: cross_device_ops.CrossDeviceOps) -> tf.distribute.MirroredStrategy:
+    class Strategy(tf.distribute.MirroredStrategy):
+        _collective_key_base = _new_key_base()
+
+    return Strategy(list(devices.replicas), cross_device_ops=ops)
+
+
+def _new_key_base() -> int:
+    return _KEYS_PER_STRATEGY * next(_strategies)
+
+
+def _none(devices: Devices, _num_packs: int) -> _Reduction:
+    return _Reduction(cross_device_ops.ReductionToOneDevice(), "AddN", devices.replicas[:1])
+
+
+def _pscpu(devices: Devices, _num_packs: int) -> _Reduction:
+    return _Reduction(cross_device_ops.ReductionToOneDevice(reduce_to_device=devices.host), "AddN", (devices.host,))
+
+
+def _nccl(devices: Devices, num_packs: int) -> _Reduction:
+    if not devices.has_own_gpus:
+        raise UnsupportedTrialError(f"all_reduce=nccl needs one physical GPU per replica; these replicas are {devices.described}")
+    return _Reduction(cross_device_ops.NcclAllReduce(num_packs), "NcclAllReduce", devices.replicas)
+
+
+def _hierarchical_copy(devices: Devices, num_packs: int) -> _Reduction:
+    """TensorFlow 2.21 divides the replicas in two equal groups: with an odd number the last one's gradients are lost."""
+    num_replicas = len(devices.replicas)
+    if num_replicas > 1 and num_replicas % 2:
+        raise UnsupportedTrialError(
+            f"tf.distribute's hierarchical_copy sums wrongly over an odd number of replicas; num_gpus={num_replicas}"
+        )
+    return _Reduction(cross_device_ops.HierarchicalCopyAllReduce(num_packs), "AddN", devices.replicas)
+
+
+def _ring(devices: Devices, _num_packs: int) -> _Reduction:
+    """The strategy's own default would be NCCL on physical GPUs."""
+    ring = collective_util.Options(implementation=collective_util.CommunicationImplementation.RING)
+    keys = cross_device_utils.CollectiveKeys(group_key_start=_new_key_base())
+    ops = cross_device_ops.CollectiveAllReduce(list(devices.replicas), len(devices.replicas), ring, keys)
+    return _Reduction(ops, "CollectiveReduceV2", devices.replicas)
+
+
+_ALL_REDUCES: dict[str, Callable[[Devices, int], _Reduction]] = {
+    "none": _none,
+    "pscpu": _pscpu,
+    "nccl": _nccl,
+    "hierarchical_copy": _hierarchical_copy,
+    "ring": _ring,
+}

@@ -1,0 +1,62 @@
+"""May a measurement be quoted? Every reason why not, in words. Stored beside the numbers, never applied to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from store.records import DeviceKind, GpuTelemetry, Measurement, TrialSpec, Verdict
+from trainer import statistics
+
+MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
+MAX_DRIFT = 0.05
+MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
+MAX_CLOCK_LOSS = 0.10  # below the highest clock the GPU can
+MAX_SKIPPED_SHARE = 0.5
+THROTTLING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown", "sw_power_cap")
+
+
+def judge(
+    spec: TrialSpec,
+    measurement: Measurement,
+    durations_s: Sequence[float],
+    telemetry: Sequence[GpuTelemetry],
+    num_cores: int,
+    problem: str | None,
+) -> tuple[Verdict, tuple[str, ...]]:
+    """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls."""
+    if problem:
+        return Verdict.INVALID, (problem,)
+    reasons = (*_of_steps(spec, measurement, durations_s), *_of_cores(spec, measurement, num_cores), *_of_gpus(telemetry))
+    return Verdict.SUSPECT if reasons else Verdict.VALID, reasons
+
+
+def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[float]) -> Iterator[str]:
+    if not measurement.steady:
+        warm_up = f"in {measurement.num_warm_up_steps} warm-up steps"
+        yield f"step times had not settled {warm_up}; raise min_warm_up_steps={spec.min_warm_up_steps}"
+    drift = statistics.drift(durations_s)
+    if abs(drift) > MAX_DRIFT:
+        became = f"steps became {abs(drift):.0%} {'slower' if drift > 0 else 'faster'}"
+        yield f"{became} within the window; look for heat or neighbors"
+    width = (measurement.images_per_second_high - measurement.images_per_second_low) / 2 / measurement.images_per_second
+    if width > MAX_INTERVAL:
+        yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
+    if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (measurement.num_steps + measurement.num_warm_up_steps):
+        yield f"{measurement.num_skipped_steps} steps overflowed and were skipped; choose a smaller loss_scale"
+
+
+def _of_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
+    """On GPUs a neighbor on other cores hardly matters; on stand-ins every core counts."""
+    taken = measurement.cores_taken_by_others
+    if spec.device_kind == DeviceKind.CPU_STAND_IN and taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
+        yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
+
+
+def _of_gpus(telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    for gpu in telemetry:
+        if throttled := [reason for reason in gpu.throttle_reasons if reason in THROTTLING]:
+            yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"
+        if gpu.sm_clock_mhz and gpu.max_sm_clock_mhz and gpu.sm_clock_mhz < (1 - MAX_CLOCK_LOSS) * gpu.max_sm_clock_mhz:
+            yield f"{gpu.uuid} ran at {gpu.sm_clock_mhz:.0f} of {gpu.max_sm_clock_mhz:.0f} MHz"
+        if gpu.num_foreign_processes:
+            yield f"{gpu.num_foreign_processes} other processes computed on {gpu.uuid}"
