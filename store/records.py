@@ -246,14 +246,14 @@ class GpuTelemetry:
     uuid: str
     num_samples: int
     sm_clock_mhz: float | None  # median
-    max_sm_clock_mhz: float | None  # the most this GPU can
+    max_sm_clock_mhz: int | None  # the most this GPU can
     power_w: float | None  # mean
     power_limit_w: float | None
-    temperature_c: float | None  # highest
+    temperature_c: int | None  # highest
     utilization: float | None  # mean share of time with a kernel running, 0..1
     memory_used_bytes: int | None  # highest, all processes together
-    throttle_reasons: tuple[str, ...]  # all that were seen
-    num_foreign_processes: int  # most other processes seen computing on it at once
+    throttle_reasons: tuple[str, ...]  # all that were seen, as trainer/nvml.py names them; empty also where it does not tell
+    num_foreign_processes: int | None  # most other processes seen computing on it at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
