@@ -246,27 +246,37 @@ class GpuTelemetry:
     uuid: str
     num_samples: int
     sm_clock_mhz: float | None  # median
-    max_sm_clock_mhz: float | None  # the most this GPU can
+    max_sm_clock_mhz: int | None  # the most this GPU can
     power_w: float | None  # mean
     power_limit_w: float | None
-    temperature_c: float | None  # highest
+    temperature_c: int | None  # highest
     utilization: float | None  # mean share of time with a kernel running, 0..1
     memory_used_bytes: int | None  # highest, all processes together
-    throttle_reasons: tuple[str, ...]  # all that were seen
-    num_foreign_processes: int  # most other processes seen computing on it at once
+    throttle_reasons: tuple[str, ...]  # all that were seen, as trainer/nvml.py names them; empty also where it does not tell
+    num_foreign_processes: int | None  # most other processes seen computing on it at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Where the time of a few steps after the measurement went, read from TensorFlow's own profile."""
+    """Where the time of a few steps after the measurement went, read from TensorFlow's own profile.
+
+    A step here is one call of the training function; all figures are means over the steps. Profiling costs time itself: shares
+    travel, seconds do not. TensorFlow does not record its cheapest ops (Identity, Const, Reshape).
+    """
 
     num_steps: int
-    step_s: float  # median, while profiled
-    op_class_s: dict[str, float]  # device time per step: class of op -> seconds, summed over replicas
-    reduction_s: float  # per step: time in which any gradient was being reduced
-    num_ops: dict[str, int]  # per step: device -> ops executed
-    launch_gap_share: float | None  # of the GPUs' step time spent idle between kernels; none on stand-ins
+    step_s: float  # while profiled, from beginning to beginning
+    op_class_s: dict[str, float]  # per step: class of op (see trainer/op_classes.py) -> seconds, summed over devices and streams
+    reduction_s: float  # per step: time in which any gradient was being reduced, or was on its way from or to a reduction
+    exposed_reduction_s: float  # part of reduction_s in which no device computed anything else
+    num_copies: int  # per step: tensors and signals sent from device to device by TensorFlow; NCCL's are not among them
+    copied_bytes: int | None  # per step: by GPUs' copies of all kinds; none on stand-ins, which hand over pointers
+    num_ops: dict[str, int]  # per step: device, as "GPU:0", -> ops executed, copies left out
+    busy_share: dict[str, float]  # device -> share of the step's time with something running on it, 0..1
+    launch_gap_share: float | None  # of the step's time, GPUs idle between its first and last kernel; none on stand-ins
+    tensor_core_share: float | None  # of GPU time of convolutions and matmuls, by names of kernels; none without such kernels
     input_wait_s: float  # per step: waiting for a batch
+    problems: str  # what TensorFlow could not record; empty when nothing
     folder: str  # in the run folder; TensorBoard and xprof open it
 
 

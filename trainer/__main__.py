@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
-import signal
 import sys
 import traceback
 from pathlib import Path
 
 from store import software, switches
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
+from trainer import parent
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec_path: str, run_dir: str) -> int:
-    _die_with_parent()
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
     spec = TrialSpec.from_json(Path(spec_path).read_text())
     folder = RunFolder(Path(run_dir))
     environment = software.describe() | {"commit": software.commit(), "set_by_trial": switches.variables(spec, os.environ)}
@@ -71,15 +70,6 @@ def _allocation(error: BaseException) -> str:
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process when the orchestrator dies, so that a killed sweep leaves no orphan."""
-    orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
-    if orchestrator:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != int(orchestrator):  # it died before we asked
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
