@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from store.records import STAND_INS_NOTE, DeviceKind, Machine, Outcome, Result, RunFolder
+from store.records import STAND_INS_NOTE, DeviceKind, Machine, Outcome, Result, RunFolder, Verdict
 from store.terminal import make_console, print_columns
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
@@ -86,7 +86,7 @@ class Progress:
             measured = result.measurement
             line.append(f"{measured.images_per_second:9.2f} images/s")
             line.append(f"  step {measured.median_step_s * 1e3:8.1f} ± {measured.jitter_s * 1e3:.1f} ms")
-            line.append("" if measured.steady else "  (not steady)")
+            line.append("" if result.verdict == Verdict.VALID else f"  ({result.verdict}: {'; '.join(result.verdict_reasons)})")
         else:
             line.append(f"{result.outcome}: {result.message}", style="red")
         line.append(f"  took {duration_s:.1f} s")

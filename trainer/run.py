@@ -22,56 +22,100 @@ import numpy as np
 import tensorflow as tf
 
 from store import switches
-from store.records import DeviceKind, Measurement, Outcome, Result, RunFolder, StepSample, TrialSpec
-from trainer import ancestor_log, devices, op_placement, registry, timing, towers, verdict
+from store.records import DeviceKind, Measurement, Outcome, Profile, Result, RunFolder, StepSample, TrialSpec
+from trainer import ancestor_log, contention, devices, op_placement, profile, registry, telemetry, timing, towers, verdict
 from trainer.errors import UnsupportedTrialError
 from trainer.statistics import jitter, mean_interval, p90
 
+PROFILED_CALLS = 5
 FLUSH_EVERY_S = 0.5  # how often steps are written: progress for whoever watches, at no cost for the steps
 
 
 def run(spec: TrialSpec, folder: RunFolder) -> Result:
-    """Train and measure one trial, leaving steps.jsonl in the folder.
+    """Train and measure one trial, leaving steps.jsonl, telemetry.jsonl and a profile in the folder.
 
     A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError, or
     what TensorFlow raises.
     """
     trial_devices = devices.prepare(spec)
-    data = registry.load("data", spec.data).open_input(spec, trial_devices)
-    training = build(spec, trial_devices, data=data)
-    step = training.towers.step
+    with telemetry.watching(_gpu_uuids(spec), folder.telemetry):
+        data = registry.load("data", spec.data).open_input(spec, trial_devices)
+        training = build(spec, trial_devices, data=data)
+        first = _take_first_step(training, data)
+        looks: list[contention.Moment] = []
+        with StepsFile(folder) as steps_file:
+            timed = timing.run_steps(
+                next_batch=data.next,
+                step=training.towers.step,
+                synchronize=tf.test.experimental.sync_devices,
+                effort=timing.Effort(
+                    min_warm_up_steps=spec.min_warm_up_steps,
+                    num_steps=spec.num_steps,
+                    min_window_s=spec.min_window_s,
+                    steps_per_call=spec.steps_per_execution,
+                ),
+                on_sample=steps_file.add,
+                on_window=lambda: looks.append(contention.now()),
+            )
+        measurement = _measurement(spec, training, first, timed, contention.cores_taken_by_others(*looks))
+        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s)
+    for line in ancestor_log.lines(timed.measured(), spec.num_gpus * spec.batch_size, measurement.images_per_second):
+        print(line)
+    problem = first.placement.problem(training.wanted(spec))
+    if any(sample.loss is None for sample in timed.samples):
+        problem = "the loss is not finite; try a smaller learning_rate"
+    num_cores = len(os.sched_getaffinity(0))
+    judged, reasons = verdict.judge(spec, measurement, timed.step_durations_s(), seen, num_cores, problem)
+    return Result(
+        outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
+        message=problem or "",
+        measurement=measurement,
+        op_placement=first.placement.summary(),
+        verdict=judged,
+        verdict_reasons=reasons,
+        gpu_telemetry=seen,
+        profile=_profile(training, data, folder) if spec.profile else None,
+    )
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStep:
+    """The first call of the training function: it is traced, then compiled and run."""
+
+    trace_s: float
+    first_step_s: float
+    time_to_first_step_s: float
+    loss: float
+    placement: op_placement.OpPlacement
+
+
+def _take_first_step(training: Training, data: towers.Input) -> FirstStep:
     batches = data.next()
     start = time.monotonic()
-    step.get_concrete_function(batches)
+    training.towers.step.get_concrete_function(batches)
     traced = time.monotonic()
     with op_placement.recorded() as placement:
-        first_loss = float(step(batches))
-    compiled = time.monotonic()
-    time_to_first_step_s = timing.process_age_s()
-    with StepsFile(folder) as steps_file:
-        timed = timing.run_steps(
-            next_batch=data.next,
-            step=step,
-            synchronize=tf.test.experimental.sync_devices,
-            effort=timing.Effort(
-                min_warm_up_steps=spec.min_warm_up_steps,
-                num_steps=spec.num_steps,
-                min_window_s=spec.min_window_s,
-                steps_per_call=spec.steps_per_execution,
-            ),
-            on_sample=steps_file.add,
-        )
-    losses = [sample.loss for sample in timed.samples if sample.loss is not None]
-    all_finite = len(losses) == len(timed.samples)
+        loss = float(training.towers.step(batches))
+    return FirstStep(
+        trace_s=traced - start,
+        first_step_s=time.monotonic() - traced,
+        time_to_first_step_s=timing.process_age_s(),
+        loss=loss,
+        placement=placement,
+    )
+
+
+def _measurement(
+    spec: TrialSpec, training: Training, first: FirstStep, timed: timing.Timed, cores_taken_by_others: float | None
+) -> Measurement:
+    durations_s = timed.step_durations_s()
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)
-    durations_s = [sample.duration_s / sample.num_steps for sample in measured]
-    images_per_step = spec.num_gpus * spec.batch_size
-    images_per_second = images_per_step * num_steps / timed.window_s
+    images_per_second = spec.num_gpus * spec.batch_size * num_steps / timed.window_s
     fastest_s, slowest_s = mean_interval(durations_s)
     mean_s = statistics.fmean(durations_s)
-    measurement = Measurement(
+    last_losses = [sample.loss for sample in timed.samples[-5:] if sample.loss is not None]
+    return Measurement(
         images_per_second=images_per_second,
         images_per_second_low=images_per_second * mean_s / slowest_s,
         images_per_second_high=images_per_second * mean_s / fastest_s,
@@ -82,34 +126,35 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
         window_s=timed.window_s,
         num_warm_up_steps=sum(sample.num_steps for sample in timed.samples) - num_steps,
         steady=timed.steady,
-        time_to_first_step_s=time_to_first_step_s,
-        trace_s=traced - start,
-        first_step_s=compiled - traced,
+        time_to_first_step_s=first.time_to_first_step_s,
+        trace_s=first.trace_s,
+        first_step_s=first.first_step_s,
         data_wait_share=sum(sample.data_wait_s for sample in measured) / timed.window_s,
         cpu_s=timed.cpu_s,
-        cores_taken_by_others=None,
+        cores_taken_by_others=cores_taken_by_others,
         peak_host_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        peak_device_memory_bytes=_peak_device_memory_bytes(trial_devices),
-        first_loss=first_loss if math.isfinite(first_loss) else None,
-        last_loss=statistics.median(losses[-5:]) if all_finite else None,
+        peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
+        first_loss=first.loss if math.isfinite(first.loss) else None,
+        last_loss=statistics.median(last_losses) if len(last_losses) == len(timed.samples[-5:]) else None,
         num_skipped_steps=training.towers.loss_scale.num_skipped,
         last_loss_scale=training.towers.loss_scale.current,
         num_parameters=sum(weights.size for weights in training.update.weights(0)),
     )
-    for line in ancestor_log.lines(measured, images_per_step, images_per_second):
+
+
+def _profile(training: Training, data: towers.Input, folder: RunFolder) -> Profile:
+    waits_s: list[float] = []
+
+    def take_step() -> None:
+        start = time.monotonic()
+        batches = data.next()
+        waits_s.append(time.monotonic() - start)
+        float(training.towers.step(batches))
+
+    found = profile.read(profile.capture(take_step, PROFILED_CALLS, folder.profile), statistics.fmean(waits_s))
+    for line in profile.describe(found):
         print(line)
-    problem = placement.problem(training.wanted(spec))
-    if not all_finite:
-        problem = "the loss is not finite; try a smaller learning_rate"
-    judged, reasons = verdict.judge(spec, measurement, durations_s, (), len(os.sched_getaffinity(0)), problem)
-    return Result(
-        outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
-        message=problem or "",
-        measurement=measurement,
-        op_placement=placement.summary(),
-        verdict=judged,
-        verdict_reasons=reasons,
-    )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +184,8 @@ def build(
     `data` is needed only where a call of several steps takes a batch for each. Raises UnsupportedTrialError.
     """
     prepare(spec)
+    if registry.load("precisions", spec.precision).TENSOR_FLOAT_32 and trial_devices.kind is not DeviceKind.GPU:
+        raise UnsupportedTrialError(f"precision={spec.precision}: a way of GPUs; these replicas are {trial_devices.described}")
     with tf.device(trial_devices.host):
         model = model or registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
         initial = [np.asarray(variable) for variable in model.trainable_variables]
@@ -188,6 +235,13 @@ class StepsFile:
         self._file.flush()
         self._waiting.clear()
         self._written_s = time.monotonic()
+
+
+def _gpu_uuids(spec: TrialSpec) -> list[str]:
+    """Of the trial's GPUs, in the order of its replicas: what the launcher made visible. None on stand-ins."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    is_gpu = spec.device_kind == DeviceKind.GPU
+    return [uuid for uuid in visible[: spec.num_gpus] if uuid.startswith("GPU-")] if is_gpu else []
 
 
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:

@@ -47,6 +47,10 @@ class Timed:
     def measured(self) -> list[StepSample]:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]
 
+    def step_durations_s(self) -> list[float]:
+        """Of the measured calls, per step."""
+        return [sample.duration_s / sample.num_steps for sample in self.measured()]
+
 
 def run_steps(
     *,
