@@ -28,3 +28,6 @@ class Synthetic:
 
     def next(self) -> list[Batch]:
         return self._batches
+
+    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+        return batches
