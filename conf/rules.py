@@ -49,7 +49,7 @@ BUILT: dict[str, tuple[object, ...]] = {
     "loss_scale": ("none",),
     "xla": ("off",),
     "optimizer": ("momentum",),
-    "data": ("synthetic", "photos"),
+    "data": ("synthetic", "photos", "digits", "imagenet"),
     "data_format": ("NHWC",),
     "steps_per_execution": (1,),
     "gpu_thread_mode": ("global",),
