@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf import rules
-from conf.schema import Config
+from conf.schema import Config, DataConfig
 from store.records import DeviceKind, TrialSpec
 
 
@@ -66,7 +66,7 @@ def resolve(
             weight_decay=config.weight_decay,
             data=config.data.name,
             data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
-            distortions=_flag("distortions", config.distortions, config.data.reads_folder),
+            distortions=_flag("distortions", config.distortions, config.data.distorts),
             data_format=_auto(config.data_format.name, _data_format(config, stand_in)),
             image_px=_number("image_px", config.image_px, model.stand_in_image_px if stand_in else model.image_px),
             num_classes=model.num_classes,
@@ -110,10 +110,28 @@ def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
     problems = []
     if spec.image_px < config.model.min_image_px:
         problems.append(f"image_px={spec.image_px}: {spec.model} needs at least {config.model.min_image_px}")
-    if not config.data.reads_folder and spec.data_dir:
-        problems.append(f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
-    if not config.data.reads_folder and spec.distortions:
+    if spec.distortions and not config.data.distorts:
         problems.append(f"distortions=true: data={spec.data} has no images to distort; leave it out or choose data=photos")
+    if config.data.num_labels is not None and spec.num_classes < config.data.num_labels:
+        problems.append(
+            f"data={spec.data}: it has labels up to {config.data.num_labels - 1}; "
+            f"choose a model of {config.data.num_labels} classes or more, {spec.model} has {spec.num_classes}"
+        )
+    return problems + _problems_of_reading(spec, config.data)
+
+
+def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:
+    if data.reads_folder:
+        if spec.data_dir or data.makes_folder:
+            return []
+        return [f"data={spec.data}: wanted data.dir=FOLDER, the folder that holds its files train-*-of-*"]
+    problems = []
+    if spec.data_dir:
+        problems.append(f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
+    defaults = {"cache": data.cache, "data_threads": Config.data_threads, "prefetch": Config.prefetch}
+    for axis, default in defaults.items():
+        if (value := getattr(spec, axis)) != default:
+            problems.append(f"{axis}={value}: data={spec.data} reads nothing, so that changes nothing; leave it out".lower())
     return problems
 
 

@@ -70,7 +70,7 @@ WITHOUT_MOMENTUM = ("sgd", "adam")
 BUILT: dict[str, tuple[object, ...]] = {
     "hosts": (1,),
     "variable_update": tuple(VARIABLE_UPDATES),
-    "data": ("synthetic", "photos"),
+    "data": ("synthetic", "photos", "digits", "imagenet"),
     "visibility": ("masked",),
 }
 """Axis -> values whose engine is in this version. Other values are declared, and refused until their engine comes."""
@@ -104,8 +104,6 @@ def problems(spec: TrialSpec) -> Iterator[str]:
         yield f"{count}: means nothing with gpu_thread_mode=global; choose gpu_private or gpu_shared"
     if spec.momentum and spec.optimizer in WITHOUT_MOMENTUM:
         yield f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or choose momentum or rmsprop"
-    if spec.data == "synthetic" and (spec.data_threads or not spec.cache):
-        yield "data=synthetic: reads nothing, so that cache= and data_threads= mean nothing; leave them out"
 
 
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateRule) -> Iterator[str]:

@@ -58,10 +58,12 @@ class DataConfig:
     """A file in conf/data/."""
 
     name: str = MISSING  # a file in trainer/data/
-    reads_folder: bool = MISSING  # reads shards from a folder; only then can images be distorted
+    reads_folder: bool = MISSING  # reads shards from a folder
     makes_folder: bool = False  # makes the set itself where the folder is empty
+    distorts: bool = False  # its images can be distorted
+    num_labels: int | None = None  # labels are less than this; null = known only to who reads the set
     cache: bool = True  # small enough to be kept in memory
-    dir: str | None = None  # folder of the shards; null = a cache of our own where the data source has one
+    dir: str | None = None  # folder of the shards; null = a cache of our own where the set makes itself
 
 
 @dataclass

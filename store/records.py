@@ -93,7 +93,7 @@ class TrialSpec:
     weight_decay: float  # factor of the L2 loss over all trainable variables
     data: str  # a file in trainer/data/
     data_dir: str = ""  # folder of the shards; empty = the product's own cache
-    distortions: bool  # random crop, flip and brightness
+    distortions: bool  # random crop, flip and colors
     data_format: str = "NHWC"  # NHWC or NCHW
     image_px: int  # height and width of the model's input
     num_classes: int

@@ -51,7 +51,7 @@ def _refuse_contradictions(axes: set[str]) -> None:
     if "strategy" in axes and (also := sorted(axes & set(STRATEGY_AXES))):
         raise SweepRefusedError(f"strategy with {', '.join(also)}: a strategy sets {', '.join(STRATEGY_AXES)}; give either")
     for axis in sorted(axes):
-        if axis.startswith("model.") or axis in ("data.name", "data.reads_folder", "launcher.name"):
+        if (axis.startswith(("model.", "data.")) and axis != "data.dir") or axis == "launcher.name":
             group = axis.split(".")[0]
             raise SweepRefusedError(
                 f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in python sweep.py --help"

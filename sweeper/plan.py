@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from conf.resolve import TrialRefusedError, resolve
-from conf.schema import Config, SweepConfig
+from conf.schema import Config, DataConfig, SweepConfig
 from store import shards, switches
 from store.records import STRATEGY_AXES, TrialSpec, strategy_name
 from sweeper.errors import SweepRefusedError
@@ -74,19 +74,21 @@ def resolve_grid(
     """
     specs: dict[str, TrialSpec] = {}
     left_out: list[tuple[str, str]] = []
-    problems: dict[str, str | None] = {}
+    problems: dict[tuple[str, str], str | None] = {}
     for cell in cells:
+        config = compose(cell)
         try:
-            spec = resolve(compose(cell), inventory.kind, inventory.num_devices, inventory.compute_capability)
+            spec = resolve(config, inventory.kind, inventory.num_devices, inventory.compute_capability)
         except TrialRefusedError as error:
             left_out.append((" ".join(cell), str(error)))
             continue
         if contradiction := next(switches.contradictions(spec, os.environ), None):
             left_out.append((" ".join(cell), contradiction))
             continue
-        if spec.data_dir not in problems:
-            problems[spec.data_dir] = data_folder_problem(Path(spec.data_dir)) if spec.data_dir else None
-        if problem := problems[spec.data_dir]:
+        source = (spec.data, spec.data_dir)
+        if source not in problems:
+            problems[source] = data_folder_problem(config.data, Path(spec.data_dir)) if spec.data_dir else None
+        if problem := problems[source]:
             raise SweepRefusedError(f"data.dir={spec.data_dir}: {problem}")
         specs.setdefault(spec.trial_id, spec)
     if left_out and (sweep.invalid.name == "error" or not specs):
@@ -106,12 +108,24 @@ def make_plan(
     return Plan(trials=trials, left_out=tuple(left_out))
 
 
-def data_folder_problem(folder: Path) -> str | None:
-    """Why a data folder cannot be used; None when it holds a sound set, or nothing yet."""
+def data_folder_problem(data: DataConfig, folder: Path) -> str | None:
+    """Why a data source cannot use a folder, as far as that can be told without reading images.
+
+    None when it holds what looks like a sound set, or nothing yet where the set makes itself.
+    """
+    try:
+        return _problem_of_made_set(data.name, folder) if data.makes_folder else shards.problem(folder)
+    except OSError as error:
+        return str(error)
+
+
+def _problem_of_made_set(name: str, folder: Path) -> str | None:
     if not folder.is_dir():
         return "no such folder; make it (an empty one is filled), or leave data.dir out"
     if not any(path.name != ".lock" for path in folder.iterdir()):
         return None
+    if problem := shards.other_set(folder, name):
+        return problem
     damage = shards.damage(folder)
     return f"{damage}; empty the folder to have the set made again" if damage else None
 

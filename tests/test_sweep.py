@@ -179,7 +179,7 @@ def test_a_corrupt_data_folder_is_refused_with_the_file_named():
     folder = Path("set")
     folder.mkdir()
     (folder / "train-00000-of-00001").write_text("damaged")
-    (folder / "index.json").write_text(json.dumps({"train-00000-of-00001": "0" * 64}))
+    (folder / "index.json").write_text(json.dumps({"set": "photos", "shards": {"train-00000-of-00001": "0" * 64}}))
     ended = sweep("data=photos", "data.dir=set")
     assert ended.returncode == 2
     assert "train-00000-of-00001 is not what index.json says" in ended.stderr

@@ -37,7 +37,7 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
     try:
         import tensorflow as tf
 
-        from trainer.errors import UnsupportedTrialError
+        from trainer.errors import BadDataError, UnsupportedTrialError
         from trainer.run import run
     except ImportError as error:
         traceback.print_exc()
@@ -46,6 +46,9 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
         return run(spec, folder)
     except UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
+    except BadDataError as error:
+        traceback.print_exc()
+        return _ended(Outcome.FAILED, str(error))
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         traceback.print_exc()
         return _ended(Outcome.OUT_OF_MEMORY, f"out of memory; try a smaller batch_size or image_px ({_allocation(error)})")

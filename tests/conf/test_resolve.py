@@ -82,6 +82,16 @@ def test_photographs_are_distorted_and_synthetic_images_are_not():
     assert not trial().distortions
 
 
+def test_digits_are_never_distorted():
+    assert not trial("data=digits").distortions
+
+
+def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
+    assert trial("data=photos").cache
+    assert not trial("data=imagenet", "data.dir=/imagenet").cache
+    assert trial("data=imagenet", "data.dir=/imagenet", "cache=true").cache
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -102,6 +112,16 @@ def test_photographs_are_distorted_and_synthetic_images_are_not():
         (["distortions=true"], "data=synthetic has no images to distort"),
         (["distortions=perhaps"], "distortions=perhaps: wanted true, false or auto"),
         (["data.dir=/tmp"], "data.dir=/tmp: data=synthetic reads no folder"),
+        (["data=digits", "distortions=true"], "data=digits has no images to distort; leave it out or choose data=photos"),
+        (["data=imagenet"], r"data=imagenet: wanted data.dir=FOLDER, the folder that holds its files train-\*-of-\*"),
+        (
+            ["data=photos", "model.num_classes=8"],
+            "data=photos: it has labels up to 8; choose a model of 9 classes or more, resnet50 has 8",
+        ),
+        (["data=digits", "model.num_classes=9"], "data=digits: it has labels up to 9; choose a model of 10 classes"),
+        (["cache=false"], "cache=false: data=synthetic reads nothing, so that changes nothing; leave it out"),
+        (["data_threads=2"], "data_threads=2: data=synthetic reads nothing"),
+        (["prefetch=0"], "prefetch=0: data=synthetic reads nothing"),
     ],
 )
 def test_a_cell_that_means_nothing_is_refused(overrides, message):
@@ -124,8 +144,6 @@ def test_a_cell_that_means_nothing_is_refused(overrides, message):
         "loss_scale=dynamic",
         "xla=on",
         "optimizer=adam",
-        "data=imagenet",
-        "data=digits",
         "data_format=NCHW",
         "steps_per_execution=2",
         "gpu_thread_mode=gpu_private",

@@ -78,6 +78,7 @@ def test_ranges_are_lists():
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
         ("seed=range(1,1000000000)", "a grid of 101 cells or more, sweep.max_trials=100"),
         ("model.name=../evil", r"model\.name: a fact of the files in conf/model/"),
+        ("data.makes_folder=true", r"data\.makes_folder: a fact of the files in conf/data/"),
     ],
 )
 def test_what_makes_no_grid_is_refused(argument, message):

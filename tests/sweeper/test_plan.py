@@ -3,6 +3,7 @@
 import pytest
 
 from conf.schema import Invalid, SweepConfig
+from store import shards
 from store.records import DeviceKind
 from sweeper.errors import SweepRefusedError
 from sweeper.machine import Inventory
@@ -68,9 +69,32 @@ def test_left_out_cells_are_told_by_what_they_do_not_share():
 
 
 def test_a_data_folder_is_checked_before_anything_runs(tmp_path):
-    assert "no such folder" in str(data_folder_problem(tmp_path / "missing"))
-    assert data_folder_problem(tmp_path) is None
+    photos = config("data=photos").data
+    assert "no such folder; make it (an empty one is filled)" in str(data_folder_problem(photos, tmp_path / "missing"))
+    assert data_folder_problem(photos, tmp_path) is None
     (tmp_path / "train-00000-of-00001").write_text("x")
-    assert data_folder_problem(tmp_path) == "there is no index.json; empty the folder to have the set made again"
+    assert data_folder_problem(photos, tmp_path) == "there is no index.json; empty the folder to have the set made again"
     (tmp_path / "index.json").write_text("[1")
-    assert "index.json is damaged" in str(data_folder_problem(tmp_path))
+    assert "index.json is damaged" in str(data_folder_problem(photos, tmp_path))
+    shards.write_index(tmp_path, "photos", shards.paths(tmp_path))
+    assert data_folder_problem(photos, tmp_path) is None
+    assert "it holds the set photos, not digits" in str(data_folder_problem(config("data=digits").data, tmp_path))
+
+
+def test_a_set_that_the_user_brings_needs_its_shards_and_no_index(tmp_path):
+    imagenet = config("data=imagenet").data
+    assert data_folder_problem(imagenet, tmp_path / "missing") == "no such folder"
+    assert data_folder_problem(imagenet, tmp_path) == "there are no shards in it; wanted files named train-*-of-*"
+    (tmp_path / "train-00000-of-00001").write_bytes(bytes(16))  # one record without any data
+    assert data_folder_problem(imagenet, tmp_path) is None
+    (tmp_path / "train-00000-of-00001").write_bytes(bytes(16) + b"cut off")
+    assert "train-00000-of-00001 ends inside record 1, which begins at byte 16" in str(data_folder_problem(imagenet, tmp_path))
+    (tmp_path / "train-00000-of-00001").write_text("")
+    assert data_folder_problem(imagenet, tmp_path) == "train-00000-of-00001 is empty"
+
+
+def test_one_folder_is_judged_for_each_data_source_that_reads_it(tmp_path):
+    (tmp_path / "train-00000-of-00001").write_bytes(bytes(16))
+    resolve(("data=imagenet", f"data.dir={tmp_path}"))
+    with pytest.raises(SweepRefusedError, match=r"there is no index\.json; empty the folder"):
+        resolve(("data=imagenet", f"data.dir={tmp_path}"), ("data=photos", f"data.dir={tmp_path}"))

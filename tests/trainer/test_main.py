@@ -9,6 +9,7 @@ import pytest
 from store import software
 from store.records import Outcome, Phase, RunFolder, TrialSpec
 from tests.specs import small
+from tests.trainer import image_sets
 
 
 def run(spec: TrialSpec, tmp_path) -> tuple[int, RunFolder]:
@@ -73,6 +74,15 @@ def test_an_invalid_attempt_keeps_its_evidence(tmp_path):
     assert result.measurement.images_per_second > 0
     assert result.measurement.last_loss is None
     assert result.op_placement["update"]
+
+
+def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(tmp_path, all_devices):
+    (path,) = image_sets.write(tmp_path / "set", [image_sets.good(1), image_sets.record(10, image_sets.jpeg(7))])
+    exit_code, folder = run(small(data="imagenet", data_dir=str(path.parent), num_classes=10), tmp_path)
+    assert exit_code == 1
+    assert folder.read_result().outcome == Outcome.FAILED
+    begin = 16 + len(image_sets.good(1))
+    assert folder.read_result().message == f"{path}: record 1 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
 
 
 def test_a_trial_that_could_not_run_still_tells_its_software(tmp_path):

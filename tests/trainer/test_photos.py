@@ -1,6 +1,8 @@
 """The photographs are real, in ImageNet's schema, built once, and mended when damaged."""
 
+import os
 import threading
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -8,7 +10,7 @@ import tensorflow as tf
 from store import shards
 from tests.specs import small
 from trainer.data import photos
-from trainer.errors import UnsupportedTrialError
+from trainer.errors import BadDataError
 
 
 @pytest.fixture(scope="session")
@@ -72,14 +74,12 @@ def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(folder
     assert not bool(tf.reduce_all(first[0] == second[0]))
 
 
-def test_distortions_change_the_same_image_each_time(folder, make_devices):
-    (record,) = tf.data.TFRecordDataset(str(sorted(folder.glob("train-*"))[0])).take(1)
-    plain = [photos._decode(record, 32, distort=False)[0] for _ in range(2)]
-    distorted = [photos._decode(record, 32, distort=True)[0] for _ in range(2)]
-    assert bool(tf.reduce_all(plain[0] == plain[1]))
-    assert not bool(tf.reduce_all(distorted[0] == distorted[1]))
+def test_a_label_beyond_the_classes_is_told_while_reading(folder, make_devices):
+    images = photos.open_input(small(data="photos", data_dir=str(folder), num_classes=5), make_devices(1))
+    with pytest.raises(BadDataError, match=rf"{folder}/train-.* has label [5-8], and num_classes=5 allows 0 to 4"):
+        [images.next() for _ in range(50)]
 
 
-def test_too_few_classes_for_the_labels_are_refused(make_devices):
-    with pytest.raises(UnsupportedTrialError, match="num_classes=5: data=photos has labels up to 8"):
-        photos.open_input(small(data="photos", num_classes=5), make_devices(1))
+def test_the_set_is_kept_in_the_cache_when_no_folder_is_named(make_devices):
+    photos.open_input(small(data="photos"), make_devices(1)).next()
+    assert shards.problem(Path(os.environ["SCALEMARK_CACHE"]) / "photos-v1") is None

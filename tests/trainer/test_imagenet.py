@@ -1,0 +1,23 @@
+"""ImageNet is read from the folder that the user names."""
+
+import pytest
+import tensorflow as tf
+
+from tests.specs import small
+from trainer.data import imagenet, photos
+from trainer.errors import UnsupportedTrialError
+
+
+@pytest.mark.parametrize("distortions", [True, False])
+def test_a_set_in_its_schema_is_read_from_data_dir(tmp_path, make_devices, distortions):
+    folder = photos.prepare_folder(tmp_path)
+    spec = small(data="imagenet", data_dir=str(folder), num_gpus=2, batch_size=4, num_classes=1001, distortions=distortions)
+    for images, labels in imagenet.open_input(spec, make_devices(2)).next():
+        assert images.shape == (4, 32, 32, 3)
+        assert -1 <= float(tf.reduce_min(images)) < float(tf.reduce_max(images)) <= 1
+        assert set(labels.numpy()) <= set(range(1, 9))
+
+
+def test_without_data_dir_it_is_refused(make_devices):
+    with pytest.raises(UnsupportedTrialError, match=r"data=imagenet: data\.dir is missing"):
+        imagenet.open_input(small(data="imagenet"), make_devices(1))

@@ -1,0 +1,42 @@
+"""Real handwritten digits, to see whether a model learns: 1,797 images that scikit-learn bundles, enlarged to 32 px.
+
+Label and digit are the same: 0 to 9.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from store.records import TrialSpec
+from trainer import made_sets
+from trainer.devices import Devices
+from trainer.image_records import ImageRecords
+
+IMAGE_PX = 32
+BRIGHTEST = 16.0  # of a pixel in the source
+
+
+def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
+    folder = Path(spec.data_dir) if spec.data_dir else made_sets.default_folder("digits")
+    return ImageRecords(prepare_folder(folder), spec, devices)
+
+
+def prepare_folder(folder: Path) -> Path:
+    return made_sets.prepare_folder(folder, "digits", _examples)
+
+
+def _examples() -> Iterator[tf.train.Example]:
+    packed = files("sklearn.datasets.data").joinpath("digits.csv.gz").read_bytes()
+    rows = np.loadtxt(gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32)
+    with tf.device("CPU:0"):
+        for number, row in enumerate(rows):
+            pixels = tf.image.resize(row[:-1].reshape(8, 8, 1) * (255.0 / BRIGHTEST), (IMAGE_PX, IMAGE_PX))
+            image = tf.image.grayscale_to_rgb(tf.cast(tf.round(pixels), tf.uint8))
+            digit = int(row[-1])
+            yield made_sets.example(image, f"digits.csv:{number}", label=digit, text=f"digit {digit}")

@@ -1,0 +1,16 @@
+"""ImageNet, or any other set in its TFRecord schema: the files `train-*-of-*` of a folder that the user names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.records import TrialSpec
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.image_records import ImageRecords
+
+
+def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
+    if not spec.data_dir:
+        raise UnsupportedTrialError("data=imagenet: data.dir is missing; it names the folder with the files train-*-of-*")
+    return ImageRecords(Path(spec.data_dir), spec, devices)
