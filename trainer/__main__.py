@@ -11,7 +11,7 @@ from pathlib import Path
 
 from store import software, switches
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
-from trainer import parent
+from trainer import parent, selfcheck
 
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
@@ -76,8 +76,10 @@ def _first_line(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["selfcheck"]:
+        sys.exit(selfcheck.main(sys.argv[2:]))
     if len(sys.argv) != 3:
-        sys.exit("usage: python -m trainer SPEC.json RUN_DIR")
+        sys.exit("usage: python -m trainer SPEC.json RUN_DIR, or python -m trainer selfcheck --help")
     exit_code = main(sys.argv[1], sys.argv[2])
     sys.stdout.flush()
     sys.stderr.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 import numpy as np
@@ -52,6 +52,34 @@ def train(
     for first in range(0, len(batches), per_call):
         training.towers.step(_split(batches[first : first + per_call], devices))
     return training
+
+
+def one_step_stale(spec: TrialSpec, one_device: Devices, batches: Sequence[WholeBatch]) -> list[np.ndarray]:
+    """The weights that `staged_vars` must reach: w(t+1) = w(t) - lr a(t), a(t) = m a(t-1) + g(w(t-1)), step by step in numpy.
+
+    Without weight decay; the gradients come from plain steps of one device.
+    """
+    weights = seen = train(spec, one_device, []).update.weights(0)
+    velocity = [np.zeros_like(value) for value in weights]
+    for batch in batches:
+        gradients = gradients_at(seen, spec, one_device, batch)
+        velocity = [spec.momentum * v + g for v, g in zip(velocity, gradients, strict=True)]
+        seen, weights = weights, [w - spec.learning_rate * v for w, v in zip(weights, velocity, strict=True)]
+    return weights
+
+
+def gradients_at(weights: Sequence[np.ndarray], spec: TrialSpec, one_device: Devices, batch: WholeBatch) -> list[np.ndarray]:
+    """By one step of gradient descent of rate 1, without momentum and decay, from these weights."""
+
+    def model() -> keras.Model:
+        built = convolutional()
+        for variable, value in zip(built.trainable_variables, weights, strict=True):
+            variable.assign(value)
+        return built
+
+    plain = replace(spec, optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=1.0)
+    after = train(plain, one_device, [batch], model).update.weights(0)
+    return [before - now for before, now in zip(weights, after, strict=True)]
 
 
 def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:

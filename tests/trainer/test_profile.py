@@ -2,19 +2,22 @@
 
 import os
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from store.records import Outcome, Profile, Result
 from tests.specs import small
-from tests.trainer.test_towers import BATCH_SIZE, MODES, NUM_CLASSES, batches, conv_model, keras_model, split
+from tests.trainer.test_towers import MODES
 from trainer import op_classes, op_placement, profile, xplane
-from trainer.run import build
+from trainer.exactness import convolutional, whole_batches
+from trainer.run import build, prepare
 
 NUM_STEPS = 3
+PROFILED = ["ps_cpu", "ps_gpu", "replicated_none", "replicated_pscpu", "replicated_psgpu"]
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +27,14 @@ def captured(all_devices, tmp_path_factory):
 
     def capture(mode: str, num_replicas: int):
         if (mode, num_replicas) not in done:
-            devices = type(all_devices)(
-                kind=all_devices.kind, host=all_devices.host, replicas=all_devices.replicas[:num_replicas]
-            )
-            spec = small(num_gpus=num_replicas, num_classes=NUM_CLASSES, **MODES[mode])
-            training = build(spec, devices, keras_model(conv_model))
-            images, labels = next(batches(num_replicas, 1, BATCH_SIZE))
+            devices = replace(all_devices, replicas=all_devices.replicas[:num_replicas])
+            spec = small(num_gpus=num_replicas, **MODES[mode])
+            prepare(spec)
+            training = build(spec, devices, convolutional())
+            images, labels = next(whole_batches(num_replicas, 1))
             parts = [
-                (tf.constant(i), tf.constant(n)) for i, n in zip(split(images, devices), split(labels, devices), strict=True)
+                (tf.constant(i), tf.constant(n))
+                for i, n in zip(np.split(images, num_replicas), np.split(labels, num_replicas), strict=True)
             ]
             with op_placement.recorded() as placement:
                 training.towers.step(parts)
@@ -47,7 +50,7 @@ def counted(events) -> dict[str, int]:
     return dict(Counter(f"{event.op} @ {event.device}" for event in events))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PROFILED)
 @pytest.mark.parametrize("num_replicas", [1, 2])
 def test_a_profile_holds_every_op_of_the_graph_on_its_device(captured, mode, num_replicas):
     """Also those inside the towers, which on stand-ins are functions called once per replica."""

@@ -7,7 +7,10 @@ import numpy as np
 from store.records import TrialSpec
 from trainer.devices import Devices
 from trainer.towers import Optimizer
+from trainer.variable_updates import Abilities
 from trainer.variable_updates.replicated import Replicated
+
+ABILITIES = Abilities(is_synchronous=False)
 
 
 def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:

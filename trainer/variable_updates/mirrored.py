@@ -22,6 +22,7 @@ from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult
 
 _KEYS_PER_STRATEGY = 1000
 _strategies = count(1)  # collective keys must differ within the process
+from trainer.variable_updates import Abilities
 
 
 def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Mirrored:
@@ -139,3 +140,5 @@ _ALL_REDUCES: dict[str, Callable[[Devices, int], _Reduction]] = {
     "hierarchical_copy": _hierarchical_copy,
     "ring": _ring,
 }
+
+ABILITIES = Abilities(all_reduces=tuple(_ALL_REDUCES), repacks_with=("nccl", "hierarchical_copy"))

@@ -18,6 +18,9 @@ import tensorflow as tf
 from store.records import TrialSpec
 from trainer.devices import Devices
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.variable_updates import Abilities
+
+ABILITIES = Abilities(local_parameter_devices=("cpu", "gpu"), stages=True)
 
 
 def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> ParameterServer:

@@ -18,6 +18,10 @@ from trainer import registry
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.variable_updates import Abilities
+
+_ALL = tuple(registry.names("all_reduces"))
+ABILITIES = Abilities(all_reduces=_ALL, repacks_with=_ALL, compacts=True)
 
 
 def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:

@@ -1,0 +1,223 @@
+"""`python -m trainer selfcheck`: proves every mode on the devices this machine has, and measures each shortly. Run it first.
+
+```
+  this process: which devices, which modes ──► one process per mode (trainer/mode_check.py) ──► tables, JSON
+```
+A mode that crashes or hangs is one failed line; the others are checked all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pynvml
+
+from store.records import STAND_INS_NOTE, strategy_name
+from trainer import registry
+
+MODE_TIMEOUT_S = 180.0
+NUM_STAND_INS = 2
+MOST_GPUS = 8
+PIECES_OF_ONE_GPU = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """A way of sharing variables and reducing gradients."""
+
+    variable_update: str
+    local_parameter_device: str
+    all_reduce: str
+
+    @property
+    def name(self) -> str:
+        return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing looked at in one mode. `problem` is empty when it is as it must be."""
+
+    mode: str
+    options: str  # what differs from the plain mode, as overrides; "-" for nothing
+    outcome: str  # passed, failed, or unsupported: it cannot run here
+    problem: str = ""  # what is wrong, or why it cannot run
+    difference: float | None = None  # largest absolute difference of any weight from the reference
+    bound: float | None = None  # that it must be under
+    images_per_second: float | None = None  # of a short run; none for checks of exactness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """The devices the checks run on."""
+
+    kind: str  # cpu_stand_in, logical_gpu, gpu
+    num_replicas: int
+
+    @property
+    def described(self) -> str:
+        return {
+            "cpu_stand_in": f"{self.num_replicas} CPU stand-ins",
+            "logical_gpu": f"{self.num_replicas} logical GPUs cut from one physical GPU",
+            "gpu": f"{self.num_replicas} GPUs",
+        }[self.kind]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 0 when every mode that can run here is exact and where it says; 1 otherwise; 2 for a wrong question."""
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer selfcheck",
+        description="Proves exactness and placement of every mode on this machine's devices, and measures each shortly.",
+    )
+    parser.add_argument(
+        "--devices", choices=("auto", "cpu_stand_in", "logical_gpu", "gpu"), default="auto", help="what to check on"
+    )
+    parser.add_argument("--replicas", type=int, default=0, metavar="N", help="how many; 0 = a sensible number")
+    parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, by their names in the table")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found to this file, too")
+    asked = parser.parse_args(arguments)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow says at its start is no finding
+    modes = {mode.name: mode for mode in all_modes()}
+    if unknown := set(asked.modes or ()) - set(modes):
+        parser.error(f"no mode {', '.join(sorted(unknown))}; choose from {', '.join(modes)}")
+    if asked.json and not asked.json.absolute().parent.is_dir():
+        parser.error(f"--json {asked.json}: there is no folder {asked.json.absolute().parent}")
+    if not 0 <= asked.replicas <= 16:
+        parser.error(f"--replicas {asked.replicas}: wanted 1 to 16, or 0 for a sensible number")
+    bench = choose_bench(asked.devices, asked.replicas, _num_gpus())
+    print(f"checking on {bench.described}", file=sys.stderr)
+    start = time.monotonic()
+    checks = []
+    chosen = [modes[name] for name in asked.modes or modes]
+    for number, mode in enumerate(chosen, 1):
+        found = _check_in_own_process(mode, bench)
+        checks += found
+        print(f"[{number}/{len(chosen)}] {mode.name}: {_counted(found)}", file=sys.stderr)
+    for line in report(checks, bench):
+        print(line)
+    took_s = time.monotonic() - start
+    print(f"{_counted(checks)}; took {took_s:.0f} s")
+    if asked.json:
+        told = {"devices": asdict(bench), "took_s": round(took_s, 1), "checks": [asdict(check) for check in checks]}
+        asked.json.write_text(json.dumps(told, indent=1) + "\n")
+    return int(any(check.outcome == "failed" for check in checks))
+
+
+def all_modes() -> Iterator[Mode]:
+    """Every combination that the files of `trainer/variable_updates/` offer. Imports TensorFlow, touches no device."""
+    for update in registry.names("variable_updates"):
+        abilities = registry.load("variable_updates", update).ABILITIES
+        for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
+            yield Mode(variable_update=update, local_parameter_device=where, all_reduce=all_reduce)
+
+
+def choose_bench(asked: str, num_replicas: int, num_gpus: int) -> Bench:
+    """Physical GPUs where there are several, pieces of one where there is one, CPU stand-ins elsewhere."""
+    kind = asked
+    if asked == "auto":
+        kind = "gpu" if num_gpus > 1 else "logical_gpu" if num_gpus else "cpu_stand_in"
+    sensible = {"cpu_stand_in": NUM_STAND_INS, "logical_gpu": PIECES_OF_ONE_GPU, "gpu": min(num_gpus, MOST_GPUS)}[kind]
+    return Bench(kind=kind, num_replicas=num_replicas or max(1, sensible))
+
+
+def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
+    """The tables: exactness per mode and options, images/s per mode and precision, and what cannot run and why."""
+    exact = [check for check in checks if check.difference is not None]
+    yield f"\nLargest difference of any weight from the reference, {bench.described}"
+    yield from _table(
+        ["mode", "options", "difference", "must be", ""],
+        [
+            [
+                check.mode,
+                check.options,
+                f"{check.difference:.1e}",
+                f"< {check.bound:.0e}",
+                "" if check.outcome == "passed" else "FAILED",
+            ]
+            for check in exact
+        ],
+    )
+    timed = [check for check in checks if check.images_per_second is not None]
+    precisions = list(dict.fromkeys(check.options for check in timed))
+    rates = {(check.mode, check.options): f"{check.images_per_second:.4g}" for check in timed}
+    yield f"\nImages/s of resnet18_cifar, a second or two each: an impression, no measurement; {bench.described}"
+    if bench.kind == "cpu_stand_in":
+        yield STAND_INS_NOTE
+    rows = [
+        [mode, *(rates.get((mode, told), "-") for told in precisions)] for mode in dict.fromkeys(check.mode for check in timed)
+    ]
+    yield from _table(["mode", *precisions], rows)
+    unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for check in checks:
+        if check.outcome == "unsupported":
+            unsupported[check.options, check.problem].append(check.mode)
+    if unsupported:
+        yield "\nCannot run here"
+    for (options, problem), modes in unsupported.items():
+        yield f"{problem} ({'' if options == '-' else options + ' with '}{', '.join(modes)})"
+    failed = [check for check in checks if check.outcome == "failed"]
+    if failed:
+        yield "\nFAILED"
+        yield from (f"{check.mode} {check.options}: {check.problem}" for check in failed)
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in (heading, *rows)) for column in range(len(heading))]
+    for row in (heading, *rows):
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
+    with TemporaryDirectory() as folder:
+        out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
+        with log.open("wb") as log_file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "trainer.mode_check", json.dumps(asdict(mode)), json.dumps(asdict(bench)), str(out)],
+                stdin=subprocess.DEVNULL,
+                stdout=log_file,
+                stderr=log_file,
+                env=os.environ | {"SCALEMARK_ORCHESTRATOR": str(os.getpid())},
+            )
+            try:
+                exit_code: int | None = process.wait(MODE_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                exit_code = None
+            finally:
+                process.kill()
+                process.wait()
+        checks = [Check(**json.loads(line)) for line in out.read_text().splitlines()] if out.exists() else []
+        if exit_code != 0:
+            how = f"hung for {MODE_TIMEOUT_S:.0f} s" if exit_code is None else f"its process ended with {exit_code}"
+            last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1]
+            checks.append(Check(mode=mode.name, options="-", outcome="failed", problem=f"{how}: {last[:300]}"))
+        return checks
+
+
+def _counted(checks: Sequence[Check]) -> str:
+    counts = {outcome: sum(check.outcome == outcome for check in checks) for outcome in ("passed", "failed", "unsupported")}
+    return f"{counts['passed']} checks passed, {counts['failed']} failed, {counts['unsupported']} cannot run here"
+
+
+def _num_gpus() -> int:
+    """As NVML counts them, within CUDA_VISIBLE_DEVICES."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return 0
+    try:
+        found = int(pynvml.nvmlDeviceGetCount())
+    finally:
+        pynvml.nvmlShutdown()
+    mask = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return found if mask is None else min(found, len([entry for entry in mask.split(",") if entry not in ("", "-1")]))
