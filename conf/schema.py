@@ -72,6 +72,7 @@ class LauncherConfig:
 
     name: str = MISSING
     timeout_s: float = 3600.0  # an attempt that takes longer is ended
+    step_timeout_s: float = 600.0  # an attempt whose steps stop coming for longer has hung, and is ended
     grace_s: float = 5.0  # between asking a process to end and killing it
 
 

@@ -28,7 +28,9 @@ class Ended:
     exit_code: int  # -N: by signal N
     duration_s: float
     timed_out: bool
+    hung_after: int | None  # the step after which none came for too long; none when it did not hang
     interrupted: bool
+    allocation_failed: bool  # a library said std::bad_alloc as its last word
     out_of_memory: bool  # the kernel killed something of this control group for memory meanwhile
 
 
@@ -37,14 +39,15 @@ def run_process(
     *,
     visible_devices: str,
     timeout_s: float,
+    step_timeout_s: float,
     grace_s: float,
     on_look: Callable[[], None],
     command: tuple[str, ...] = (sys.executable, "-m", "trainer"),
 ) -> Ended:
     """Start `python -m trainer` on the folder's trial.json and wait for it.
 
-    On time-out, and when `on_look` raises KeyboardInterrupt, the whole process group is ended, by SIGTERM and after `grace_s`
-    by SIGKILL.
+    On time-out, when no step follows another within `step_timeout_s`, and when `on_look` raises KeyboardInterrupt, the whole
+    process group is ended, by SIGTERM and after `grace_s` by SIGKILL.
     """
     oom_kills = _oom_kills()
     start = time.monotonic()
@@ -59,9 +62,18 @@ def run_process(
             start_new_session=True,
         )
     timed_out = interrupted = False
+    hung_after = None
+    progress = _Progress(folder, step_timeout_s)
     descriptor = os.pidfd_open(process.pid)
     try:
-        timed_out = not _wait(descriptor, timeout_s, on_look)
+
+        def look() -> None:
+            on_look()
+            progress.look()
+
+        timed_out = not _wait(descriptor, timeout_s, look)
+    except _HungError as error:
+        hung_after = error.last_step
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -71,34 +83,63 @@ def run_process(
         exit_code=process.returncode,
         duration_s=time.monotonic() - start,
         timed_out=timed_out,
+        hung_after=hung_after,
         interrupted=interrupted,
+        allocation_failed="std::bad_alloc" in _last_error(folder.log),
         out_of_memory=_oom_kills() > oom_kills,
     )
 
 
-def result_of(folder: RunFolder, ended: Ended, timeout_s: float) -> Result:
+def result_of(folder: RunFolder, ended: Ended, timeout_s: float, step_timeout_s: float) -> Result:
     """What the attempt came to: what the trainer wrote, or what its end tells."""
     written = folder.read_result()
     if written and TRAINER_EXIT_CODES.get(ended.exit_code) == written.outcome:
         return written
-    outcome, message = _judge(ended, timeout_s)
+    outcome, message = _judge(ended, timeout_s, step_timeout_s)
     if outcome is Outcome.FAILED:
         message = f"{message}: {_last_error(folder.log) or 'see log.txt in its run folder'}"
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
-def _judge(ended: Ended, timeout_s: float) -> tuple[Outcome, str]:
+def _judge(ended: Ended, timeout_s: float, step_timeout_s: float) -> tuple[Outcome, str]:
     if ended.interrupted:
         return Outcome.INTERRUPTED, "the sweep was interrupted"
     if ended.timed_out:
         return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={timeout_s:g}"
+    if ended.hung_after is not None:
+        return Outcome.HUNG, f"no step within launcher.step_timeout_s={step_timeout_s:g} after step {ended.hung_after}"
     if ended.exit_code == -signal.SIGKILL and ended.out_of_memory:
         return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
     if ended.exit_code == -signal.SIGKILL:
         return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
+    if ended.exit_code == -signal.SIGABRT and ended.allocation_failed:
+        return Outcome.OUT_OF_MEMORY, "out of host memory: std::bad_alloc; try a smaller batch_size or image_px"
     if ended.exit_code < 0:
         return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}"
     return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result"
+
+
+class _HungError(Exception):
+    """Steps stopped coming."""
+
+    def __init__(self, last_step: int) -> None:
+        super().__init__(last_step)
+        self.last_step = last_step
+
+
+class _Progress:
+    """Raises _HungError from `look` when the trainer took steps and then none for too long; building may take its time."""
+
+    def __init__(self, folder: RunFolder, step_timeout_s: float) -> None:
+        self._folder, self._step_timeout_s = folder, step_timeout_s
+        self._last_step: int | None = None
+        self._changed_s = time.monotonic()
+
+    def look(self) -> None:
+        if (last_step := self._folder.last_step()) != self._last_step:
+            self._last_step, self._changed_s = last_step, time.monotonic()
+        elif last_step is not None and time.monotonic() - self._changed_s > self._step_timeout_s:
+            raise _HungError(last_step)
 
 
 def _signal_name(number: int) -> str:

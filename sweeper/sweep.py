@@ -139,9 +139,14 @@ class _Attempts:
                 raise KeyboardInterrupt
 
         ended = run_process(
-            folder, visible_devices=visible_devices, timeout_s=launcher.timeout_s, grace_s=launcher.grace_s, on_look=look
+            folder,
+            visible_devices=visible_devices,
+            timeout_s=launcher.timeout_s,
+            step_timeout_s=launcher.step_timeout_s,
+            grace_s=launcher.grace_s,
+            on_look=look,
         )
-        result = result_of(folder, ended, launcher.timeout_s)
+        result = result_of(folder, ended, launcher.timeout_s, launcher.step_timeout_s)
         finished = FinishedAttempt(
             trial_id=trial.spec.trial_id,
             repeat=repeat,
@@ -180,7 +185,7 @@ def _check(config: Config) -> str:
     """The name of the sweep. Raises SweepRefusedError for settings that cannot be."""
     if not 1 <= config.sweep.repeats <= MOST_REPEATS:
         raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
-    for setting in ("timeout_s", "grace_s"):
+    for setting in ("timeout_s", "step_timeout_s", "grace_s"):
         if not 0 < getattr(config.launcher, setting) < float("inf"):
             raise SweepRefusedError(f"launcher.{setting}={getattr(config.launcher, setting)}: wanted seconds, more than 0")
     name = config.sweep.name

@@ -21,7 +21,7 @@ def folder(tmp_path):
     return folder
 
 
-def run(folder, script: str, *, timeout_s: float = 60, on_look=lambda: None, visible_devices: str = ""):
+def run(folder, script: str, *, timeout_s: float = 60, step_timeout_s: float = 60, on_look=lambda: None, visible_devices: str = ""):
     """Run a script in the trainer's place; it finds the run folder in sys.argv[2]."""
     path = folder.path / "script.py"
     path.write_text(textwrap.dedent(script))
@@ -29,11 +29,12 @@ def run(folder, script: str, *, timeout_s: float = 60, on_look=lambda: None, vis
         folder,
         visible_devices=visible_devices,
         timeout_s=timeout_s,
+        step_timeout_s=step_timeout_s,
         grace_s=0.5,
         on_look=on_look,
         command=(sys.executable, str(path)),
     )
-    return ended, result_of(folder, ended, timeout_s)
+    return ended, result_of(folder, ended, timeout_s, step_timeout_s)
 
 
 COMPLETE = """
@@ -72,6 +73,32 @@ def test_a_process_that_takes_too_long_and_ignores_sigterm_is_killed_with_its_ch
     assert ended.timed_out
     assert (result.outcome, result.message) == (Outcome.TIMED_OUT, "not finished within launcher.timeout_s=2")
     _assert_gone(int((folder.path / "child").read_text()))
+
+
+def test_a_trainer_whose_steps_stop_coming_has_hung(folder):
+    script = """
+        import pathlib, sys, time
+        pathlib.Path(sys.argv[2], "steps.jsonl").write_text('{"step": 3}\\n{"step": 4}\\n')
+        time.sleep(600)
+    """
+    _, result = run(folder, script, step_timeout_s=1)
+    assert (result.outcome, result.message) == (Outcome.HUNG, "no step within launcher.step_timeout_s=1 after step 4")
+
+
+def test_a_trainer_that_has_taken_no_step_yet_may_take_its_time(folder):
+    _, result = run(folder, "import time; time.sleep(1.5)\n" + textwrap.dedent(COMPLETE), step_timeout_s=0.2)
+    assert result.outcome == Outcome.COMPLETED
+
+
+def test_a_failed_allocation_in_a_library_is_out_of_memory(folder):
+    script = """
+        import os, sys
+        print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
+        os.abort()
+    """
+    _, result = run(folder, script)
+    assert result.outcome == Outcome.OUT_OF_MEMORY
+    assert "std::bad_alloc; try a smaller batch_size" in result.message
 
 
 def test_an_interrupt_ends_the_process_and_its_children(folder):

@@ -1,0 +1,495 @@
+"""Speed of the trainer's step against the best hand-written loops, both in one run, taking turns.
+
+`python benchmarks/trainer.py [NAME ...] [--quick] [--json FILE]` prints a Markdown table; `--help` lists the names.
+
+```
+  driver ── run K ─► worker A ─ wall, CPU ─►┐     one round: every worker has a turn, in random order, the others sleep
+         ── run K ─► worker B ─ wall, CPU ─►┴─► ratio A / B of the round ─► median and 95 % bootstrap interval over rounds
+```
+
+CPU seconds are those of all threads of a process: on a machine that others use too they say more than wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED = 1  # of orders and bootstrap
+WARM_UP_STEPS = 10  # the ancestor's floor
+AGREEING_STEPS = 3  # so many first losses must be those of the peer
+FIRST_LOSS_TOLERANCE = 1e-3  # relative: same weights, same batch
+LOSS_TOLERANCE = (
+    0.05  # relative: normalization over a small batch enlarges rounding; with the same normalization they agree to 1e-7
+)
+
+MODES = {  # variable_update, local_parameter_device, all_reduce
+    "replicated_none": ("replicated", "gpu", "none"),
+    "replicated_pscpu": ("replicated", "gpu", "pscpu"),
+    "replicated_psgpu": ("replicated", "gpu", "psgpu"),
+    "ps_cpu": ("parameter_server", "cpu", "none"),
+    "ps_gpu": ("parameter_server", "gpu", "none"),
+}
+
+TARGETS = {  # ours / peer in images per CPU second and per second: at least
+    ("resnet50", "keras_loop"): 1.25,
+    ("resnet18_cifar", "keras_loop"): 1.1,
+    ("alexnet", "keras_loop"): 1.0,
+    ("vgg16", "keras_loop"): 1.0,
+    ("inception3", "keras_loop"): 1.0,
+    ("resnet50", "mirrored"): 1.3,
+    ("resnet50", "mirrored_fused"): 1.3,
+    ("resnet18_cifar", "mirrored"): 1.3,
+    ("resnet18_cifar", "mirrored_fused"): 1.3,
+}
+FIRST_STEP_TARGET = 1 / 3  # ours / peer: at most
+MEMORY_TARGET = 2 / 3  # ours / peer: at most
+
+# 2 x multiply-adds of the convolutions and the affine layer of ResNet-50 version 1 at 224 px and 1001 classes, counted layer by
+# layer from tf_cnn_benchmarks' definition: 7.716e9. A training step counts three times that: the backward pass is twice the
+# forward pass. (Normalization, ReLU and the update are not counted, nor is it subtracted that images need no gradient.)
+FORWARD_FLOPS = 7.716e9
+AFFINE_FLOPS = 2 * 2048 * 1001  # independent of the image size
+TRAINING_FACTOR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What a worker shall train."""
+
+    kind: str  # ours, keras_loop, mirrored, mirrored_fused (see peers.py), or gemm
+    model: str = "trivial"  # a file in trainer/models/
+    image_px: int = 32
+    batch_size: int = 1  # images per replica and step
+    num_replicas: int = 1
+    mode: str = "replicated_none"  # a key of MODES; used by `ours` only
+
+    @property
+    def num_classes(self) -> int:
+        return 10 if self.model.endswith("cifar") else 1001
+
+    @property
+    def label(self) -> str:
+        return f"ours {self.mode}" if self.kind == "ours" and self.num_replicas > 1 else self.kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A worker's first answer, after its first step."""
+
+    import_s: float  # importing TensorFlow and Keras
+    cpu_s: float  # of the process so far
+    peak_memory_bytes: int
+    num_parameters: int
+    losses: list[float]  # of the first step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The answer to `run K`."""
+
+    work: float  # images, or FLOP of a matrix product
+    wall_s: float
+    cpu_s: float  # all threads of the process
+    losses: list[float]
+    idle_s: float = 0.0  # waited for the order
+    idle_cpu_s: float = 0.0  # CPU seconds burnt while waiting
+    peak_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """A row of the table."""
+
+    name: str
+    ours: str
+    peer: str
+    metric: str
+    pairs: list[tuple[float, float]]  # ours and the peer's, one per round
+    target: float | None
+    at_most: bool = False  # small ratios are good ones
+    ratio: float = field(init=False)  # median over rounds of ours / peer
+    low: float = field(init=False)  # 95 % interval of the ratio
+    high: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        ratios = [ours / peer for ours, peer in self.pairs]
+        low, high = _interval(ratios)
+        for name, value in (("ratio", statistics.median(ratios)), ("low", low), ("high", high)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def verdict(self) -> str:
+        """On the point estimate; the interval stands beside it."""
+        if self.target is None:
+            return ""
+        return "met" if (self.ratio <= self.target if self.at_most else self.ratio >= self.target) else "missed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    num_rounds: int
+    num_starts: int  # rounds of processes started anew
+    turn_s: float  # a worker takes as many steps in a turn as fill this time, and two at least
+    num_warm_up_steps: int
+    modes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A name the user may choose."""
+
+    name: str
+    base: Candidate  # model and sizes that all sides share
+    quick: Candidate  # the same, tiny
+    peers: tuple[str, ...]  # kinds
+    measure: Callable[[Comparison, Candidate, Settings], list[Ratio]]
+
+
+class BrokenError(Exception):
+    """A worker died, or two candidates did not do the same work."""
+
+
+class Worker:
+    """A candidate's process; ended by leaving the `with`."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+        self.ready: Ready
+        self.first_step_s = math.nan  # from the start of the process
+        self.turns: list[Turn] = []
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
+        self._start = time.perf_counter()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", json.dumps(asdict(candidate))],
+            cwd=ROOT,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+    def wait_until_ready(self) -> Ready:
+        self.ready = Ready(**self._answer())
+        self.first_step_s = time.perf_counter() - self._start
+        _say(f"  {self.candidate.label}: first step after {self.first_step_s:.1f} s")
+        return self.ready
+
+    def first_losses(self) -> list[float]:
+        return [*self.ready.losses, *self.turns[0].losses][:AGREEING_STEPS]
+
+    def run(self, num_steps: int) -> Turn:
+        assert self._process.stdin
+        with suppress(BrokenPipeError):  # then there is no answer either
+            self._process.stdin.write(f"run {num_steps}\n")
+            self._process.stdin.flush()
+        turn = Turn(**self._answer())
+        if not all(math.isfinite(loss) for loss in turn.losses):
+            raise BrokenError(f"{self.candidate}: a loss is not finite: {turn.losses}")
+        self.turns.append(turn)
+        return turn
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout
+        if line := self._process.stdout.readline():
+            return json.loads(line)
+        self._process.wait()
+        self._log.seek(0)
+        tail = "\n".join(self._log.read().decode(errors="replace").splitlines()[-12:])
+        raise BrokenError(f"{self.candidate} ended with {self._process.returncode}:\n{tail}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    names = [comparison.name for comparison in COMPARISONS]
+    for wanted, known in ((options.names, names), (options.modes or [], [*MODES])):
+        if unknown := set(wanted) - set(known):
+            parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    settings = _settings(options)
+    rows: list[Ratio] = []
+    broken: dict[str, str] = {}
+    for comparison in COMPARISONS:
+        if comparison.name not in (options.names or names):
+            continue
+        _say(comparison.name)
+        try:
+            rows += comparison.measure(comparison, comparison.quick if options.quick else comparison.base, settings)
+        except BrokenError as error:
+            broken[comparison.name] = str(error)
+            _say(f"  broken: {error}")
+    print(_table(rows))
+    print(f"\n{_machine()}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, {settings.num_starts} starts.")
+    if options.quick:
+        print("\nA smoke test: the numbers mean nothing.")
+    if options.json:
+        written = {
+            "machine": _machine(),
+            "settings": asdict(settings),
+            "broken": broken,
+            "rows": [asdict(row) | {"verdict": row.verdict} for row in rows],
+        }
+        options.json.write_text(json.dumps(written, indent=1) + "\n")
+    return 1 if broken else 0
+
+
+def steps(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
+    """Every mode of ours takes turns with all peers; peers are started once."""
+    rows = []
+    with ExitStack() as stack:
+        peers = []
+        for kind in comparison.peers:
+            peers.append(stack.enter_context(Worker(replace(base, kind=kind))))
+            _warm(peers[-1], settings)
+        for mode in settings.modes if base.num_replicas > 1 else ("replicated_none",):
+            with Worker(replace(base, kind="ours", mode=mode)) as ours:
+                _warm(ours, settings)
+                for peer in peers:
+                    _check_same_work(ours, peer)
+                rounds = _rounds([ours, *peers], settings)
+            for position, peer in enumerate(peers, start=1):
+                target = TARGETS.get((base.model, peer.candidate.kind))
+                pairs = [(turns[0], turns[position]) for turns in rounds]
+                rows += _throughputs(comparison.name, ours.candidate.label, peer.candidate.label, pairs, "images", 1.0, target)
+    return rows
+
+
+def start(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
+    """Processes started anew, one at a time, in random order."""
+    candidates = [replace(base, kind=kind) for kind in comparison.peers]
+    candidates += [replace(base, kind="ours", mode=mode) for mode in settings.modes]
+    seen: dict[Candidate, list[dict[str, float]]] = {candidate: [] for candidate in candidates}
+    order = random.Random(SEED)
+    for _ in range(settings.num_starts):
+        for candidate in order.sample(candidates, len(candidates)):
+            with Worker(candidate) as worker:
+                ready = worker.wait_until_ready()
+                peak_bytes = worker.run(2).peak_memory_bytes
+            seen[candidate].append(
+                {
+                    "first step, s": worker.first_step_s,
+                    "first step without import, s": worker.first_step_s - ready.import_s,
+                    "first step, CPU s": ready.cpu_s,
+                    "peak memory, GB": peak_bytes / 1e9,
+                }
+            )
+    rows = []
+    for ours in candidates[len(comparison.peers) :]:
+        for peer in candidates[: len(comparison.peers)]:
+            for metric in seen[ours][0]:
+                pairs = [(a[metric], b[metric]) for a, b in zip(seen[ours], seen[peer], strict=True)]
+                target = MEMORY_TARGET if "memory" in metric else FIRST_STEP_TARGET
+                names = {"name": comparison.name, "ours": ours.label, "peer": peer.label, "metric": metric}
+                rows.append(Ratio(**names, pairs=pairs, target=target, at_most=True))
+    return rows
+
+
+def peak(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
+    """Share of the machine's matrix product rate that our step reaches."""
+    flops_per_image = (AFFINE_FLOPS + (FORWARD_FLOPS - AFFINE_FLOPS) * (base.image_px / 224) ** 2) * TRAINING_FACTOR
+    with Worker(Candidate(kind="gemm")) as gemm:
+        _warm(gemm, settings)
+        with Worker(replace(base, kind="ours")) as ours:
+            _warm(ours, settings)
+            rounds = _rounds([ours, gemm], settings)
+    best = max(turn.work / turn.wall_s for turn in gemm.turns)
+    reached = [flops_per_image * turns[0].work / turns[0].wall_s for turns in rounds]
+    return [  # per round first, which drift spares; then against the best product of all rounds
+        *_throughputs(comparison.name, "ours", "gemm", rounds, "GFLOP", flops_per_image / 1e9, None, peer_scale=1e-9),
+        Ratio(
+            name=comparison.name,
+            ours="ours",
+            peer="best gemm",
+            metric="GFLOP per s",
+            pairs=[(rate / 1e9, best / 1e9) for rate in reached],
+            target=None,
+        ),
+    ]
+
+
+def _warm(worker: Worker, settings: Settings) -> None:
+    worker.wait_until_ready()
+    worker.run(1 if worker.candidate.kind == "gemm" else settings.num_warm_up_steps)
+
+
+def _check_same_work(ours: Worker, peer: Worker) -> None:
+    """As many parameters, and the same first losses: so initial weights, batches and updates are the same."""
+    mine, theirs = ours.first_losses(), peer.first_losses()
+    agree = np.isclose(mine, theirs, rtol=[FIRST_LOSS_TOLERANCE] + [LOSS_TOLERANCE] * (AGREEING_STEPS - 1))
+    _say(f"  first losses {_numbers(mine)} and {_numbers(theirs)} ({peer.candidate.label})")
+    if ours.ready.num_parameters != peer.ready.num_parameters or not agree.all():
+        raise BrokenError(
+            f"{ours.candidate} and {peer.candidate} do different work: "
+            f"{ours.ready.num_parameters} and {peer.ready.num_parameters} parameters, first losses {mine} and {theirs}"
+        )
+
+
+def _rounds(workers: Sequence[Worker], settings: Settings) -> list[list[Turn]]:
+    """The turns of every round, in the order of the workers."""
+    order = random.Random(SEED)
+    counts = []
+    for worker in workers:
+        last = worker.turns[-1]
+        counts.append(max(2, math.ceil(settings.turn_s / (last.wall_s / max(1, len(last.losses))))))
+    rounds = []
+    for number in range(settings.num_rounds):
+        turns = {
+            position: workers[position].run(counts[position]) for position in order.sample(range(len(workers)), len(workers))
+        }
+        rounds.append([turns[position] for position in range(len(workers))])
+        _say(f"  round {number + 1} of {settings.num_rounds}", end="\r")
+    idle = [(sum(turn.idle_cpu_s for turn in turns), sum(turn.idle_s for turn in turns)) for turns in zip(*rounds, strict=True)]
+    idle_share = max(cpu_s / idle_s for cpu_s, idle_s in idle)
+    _say(f"  {settings.num_rounds} rounds of {counts} steps; a waiting worker used at most {100 * idle_share:.2f} % of a core")
+    return rounds
+
+
+def _throughputs(
+    name: str,
+    ours: str,
+    peer: str,
+    pairs: Sequence[Sequence[Turn]],
+    unit: str,
+    scale: float,
+    target: float | None,
+    *,
+    peer_scale: float | None = None,
+) -> list[Ratio]:
+    """Work per CPU second and per second; the scales turn a turn's work into units."""
+    other = scale if peer_scale is None else peer_scale
+    per_cpu_s = [(scale * a.work / a.cpu_s, other * b.work / b.cpu_s) for a, b in pairs]
+    per_s = [(scale * a.work / a.wall_s, other * b.work / b.wall_s) for a, b in pairs]
+    return [
+        Ratio(name=name, ours=ours, peer=peer, metric=f"{unit} per CPU s", pairs=per_cpu_s, target=target),
+        Ratio(name=name, ours=ours, peer=peer, metric=f"{unit} per s", pairs=per_s, target=target),
+    ]
+
+
+def _interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """95 % bootstrap interval of the median over rounds."""
+    drawn = np.random.default_rng(SEED).choice(ratios, (10_000, len(ratios)))
+    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _table(rows: Sequence[Ratio]) -> str:
+    lines = [
+        "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % interval | target | verdict |",
+        "|---|---|---|---|---:|---:|---:|---|---|---|",
+    ]
+    for row in rows:
+        target = "" if row.target is None else f"{'<=' if row.at_most else '>='} {row.target:.2f}"
+        cells = [
+            *(row.name, row.ours, row.peer, row.metric),
+            *(f"{statistics.median(values):.3g}" for values in zip(*row.pairs, strict=True)),
+            *(f"{row.ratio:.3f}", f"{row.low:.3f}..{row.high:.3f}", target, row.verdict),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _machine() -> str:
+    processors = [line.split(":", 1)[1].strip() for line in _lines(Path("/proc/cpuinfo")) if line.startswith("model name")]
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    return f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, no GPU used, load {load}"
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.4f}" for value in values)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _say(text: str, end: str = "\n") -> None:
+    print(text, end=end, file=sys.stderr, flush=True)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    modes = tuple(options.modes or (["replicated_none"] if options.quick else MODES))
+    if options.quick:
+        return Settings(num_rounds=2, num_starts=1, turn_s=0.1, num_warm_up_steps=AGREEING_STEPS - 1, modes=modes)
+    return Settings(
+        num_rounds=options.rounds,
+        num_starts=options.starts,
+        turn_s=options.turn_s,
+        num_warm_up_steps=WARM_UP_STEPS,
+        modes=modes,
+    )
+
+
+def _one(model: str, batch_size: int, image_px: int, quick_px: int) -> Comparison:
+    base = Candidate(kind="ours", model=model, batch_size=batch_size, image_px=image_px)
+    quick = replace(base, batch_size=4, image_px=quick_px)
+    return Comparison(name=model, base=base, quick=quick, peers=("keras_loop",), measure=steps)
+
+
+def _many(model: str, num_replicas: int, batch_size: int, image_px: int) -> Comparison:
+    base = Candidate(kind="ours", model=model, batch_size=batch_size, image_px=image_px, num_replicas=num_replicas)
+    peers = ("mirrored", "mirrored_fused")
+    return Comparison(name=f"{model}_x{num_replicas}", base=base, quick=replace(base, batch_size=4), peers=peers, measure=steps)
+
+
+COMPARISONS = (
+    _one("resnet50", 8, 224, 64),
+    _one("resnet18_cifar", 32, 32, 32),
+    _one("alexnet", 16, 227, 67),
+    _one("vgg16", 8, 64, 32),
+    _one("inception3", 8, 139, 75),
+    _many("resnet50", 2, 4, 64),
+    _many("resnet50", 8, 4, 64),
+    _many("resnet18_cifar", 2, 32, 32),
+    _many("resnet18_cifar", 8, 32, 32),
+    replace(_many("resnet50", 8, 4, 64), name="start", measure=start),
+    replace(_one("resnet50", 8, 224, 64), name="peak", peers=(), measure=peak),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Speed of the trainer's step against hand-written loops, taking turns.")
+    names = [comparison.name for comparison in COMPARISONS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default all of: {', '.join(names)}")
+    parser.add_argument(
+        "--modes", type=lambda text: text.split(","), help=f"of several replicas; default all of: {','.join(MODES)}"
+    )
+    parser.add_argument("--rounds", type=int, default=12, help="turns of every worker (default 12)")
+    parser.add_argument("--starts", type=int, default=5, help="processes of every candidate of `start` (default 5)")
+    parser.add_argument("--turn-s", type=float, default=3.0, help="length of a turn in seconds (default 3)")
+    parser.add_argument("--quick", action="store_true", help="a tiny smoke test; one mode unless --modes is given")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

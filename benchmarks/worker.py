@@ -1,0 +1,147 @@
+"""One candidate in a process of its own: takes a first step, then obeys lines `run K`; answers are JSON lines on stdout.
+
+`benchmarks/trainer.py` starts it. Waiting for a line sleeps in the kernel, and what the process burns meanwhile is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from benchmarks.trainer import MODES, Candidate, Ready, Turn
+
+if TYPE_CHECKING:
+    from benchmarks.peers import Loop
+    from store.records import TrialSpec
+
+GEMM_SIZES = (1024, 2048, 3072, 4096)  # square matrices; the fastest makes the peak
+
+
+def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
+    start = time.perf_counter()
+    import keras  # noqa: F401  # both imports are timed apart from the first step
+    import tensorflow as tf
+
+    tf.config.set_visible_devices([], "GPU")
+    import_s = time.perf_counter() - start
+    run, num_parameters = (_gemm(), 0) if candidate.kind == "gemm" else _training(candidate)
+    first = run(1)
+    _answer(
+        answers,
+        Ready(
+            import_s=import_s,
+            cpu_s=time.process_time(),
+            peak_memory_bytes=_peak_memory_bytes(),
+            num_parameters=num_parameters,
+            losses=first.losses,
+        ),
+    )
+    slept, slept_cpu = time.perf_counter(), time.process_time()
+    for order in orders:
+        idle_s, idle_cpu_s = time.perf_counter() - slept, time.process_time() - slept_cpu
+        turn = run(int(order.removeprefix("run ")))
+        _answer(answers, replace(turn, idle_s=idle_s, idle_cpu_s=idle_cpu_s, peak_memory_bytes=_peak_memory_bytes()))
+        slept, slept_cpu = time.perf_counter(), time.process_time()
+
+
+def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
+    from benchmarks import peers
+
+    builders = {
+        "ours": _ours,
+        "keras_loop": peers.one_replica,
+        "mirrored": peers.mirrored,
+        "mirrored_fused": peers.mirrored_fused,
+    }
+    loop = builders[candidate.kind](_spec(candidate))
+    num_images = candidate.num_replicas * candidate.batch_size
+    return lambda num_steps: _timed(loop.step, num_steps, num_images), loop.num_parameters
+
+
+def _ours(spec: TrialSpec) -> Loop:
+    """The only place that knows how the trainer is driven."""
+    from benchmarks.peers import Loop
+    from store.records import DeviceKind
+    from trainer import devices
+    from trainer.data import synthetic
+    from trainer.run import build
+
+    training = build(spec, devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus))
+    data = synthetic.open_input(spec, training.devices)
+    return Loop(
+        step=lambda: float(training.towers.step(data.next())),
+        num_parameters=sum(weights.size for weights in training.update.weights(0)),
+    )
+
+
+def _spec(candidate: Candidate) -> TrialSpec:
+    """The same for every kind, so that seeds, batches and update rule are."""
+    from tests.specs import small
+
+    variable_update, local_parameter_device, all_reduce = MODES[candidate.mode]
+    return small(
+        model=candidate.model,
+        num_gpus=candidate.num_replicas,
+        variable_update=variable_update,
+        local_parameter_device=local_parameter_device,
+        all_reduce=all_reduce,
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        image_px=candidate.image_px,
+        num_classes=candidate.num_classes,
+        batch_size=candidate.batch_size,
+    )
+
+
+def _gemm() -> Callable[[int], Turn]:
+    """Products of large float32 matrices by all cores; of the sizes, the one with the most FLOP/s."""
+    import tensorflow as tf
+
+    product = tf.function(lambda matrix: tf.linalg.matmul(matrix, matrix)[0, 0])
+    matrices = {size: tf.random.stateless_normal((size, size), (1, size)) for size in GEMM_SIZES}
+    for matrix in matrices.values():
+        product(matrix)  # traced before it is timed
+
+    def run(num_steps: int) -> Turn:
+        turns = [
+            _timed(lambda matrix=matrix: float(product(matrix)), num_steps, 2 * size**3) for size, matrix in matrices.items()
+        ]
+        return max(turns, key=lambda turn: turn.work / turn.wall_s)
+
+    return run
+
+
+def _timed(step: Callable[[], float], num_steps: int, work_per_step: int) -> Turn:
+    import tensorflow as tf
+
+    start, start_cpu = time.perf_counter(), time.process_time()
+    losses = [step() for _ in range(num_steps)]
+    tf.test.experimental.sync_devices()
+    wall_s, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
+    return Turn(work=num_steps * work_per_step, wall_s=wall_s, cpu_s=cpu_s, losses=losses)
+
+
+def _peak_memory_bytes() -> int:
+    """VmHWM, because ru_maxrss begins with the peak of the process that started this one."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found
+    return int(found.group(1)) * 1024
+
+
+def _answer(answers: TextIO, record: Ready | Turn) -> None:
+    answers.write(json.dumps(asdict(record)) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    with os.fdopen(os.dup(1), "w") as stdout:
+        os.dup2(2, 1)  # whatever libraries print is no answer
+        main(Candidate(**json.loads(sys.argv[1])), sys.stdin, stdout)
+    os._exit(0)  # a crash of a library at interpreter exit means nothing
