@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec
+from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec, Verdict
 
 _ALWAYS_NAMED = ("batch_size", "image_px", "precision", "data", "scaling")
 
@@ -24,7 +24,7 @@ class TableCell:
     num_repeats: int  # completed attempts behind the number
     lowest: float | None  # images/s of the slowest repeat
     highest: float | None
-    steady: bool  # the steady state was seen before every one of them
+    is_valid: bool  # no doubt about any of them: their verdicts
     outcome: str  # completed, or that of the newest attempt
 
 
@@ -106,7 +106,7 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
             num_repeats=len(repeats),
             lowest=min(repeats, default=None),
             highest=max(repeats, default=None),
-            steady=all(attempt["steady"] for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED),
+            is_valid=all(map(_is_valid, (attempt for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED))),
             outcome=Outcome.COMPLETED if repeats else of_trial[-1]["outcome"],
         )
     first = group[0]
@@ -122,6 +122,11 @@ def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> Sca
         num_gpus=tuple(sorted({num_gpus for _, num_gpus in by_trial})),
         cells={strategy: dict(sorted(cells[strategy].items())) for strategy in sorted(cells)},
     )
+
+
+def _is_valid(attempt: Mapping[str, Any]) -> bool:
+    """Rows of schema 0001 have no verdict, but say whether warm-up had ended."""
+    return attempt["verdict"] == Verdict.VALID if attempt["verdict"] else bool(attempt["steady"])
 
 
 def _versions(attempts: Sequence[Mapping[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from store.records import STAND_INS_NOTE, DeviceKind, Outcome
 from store.terminal import make_console, print_columns
 
 MISSING = "–"  # not run
-UNSTEADY = "*"
+SUSPECT = "*"
 
 
 def load(url: str, sweep: str | None = None) -> list[ScalingTable]:
@@ -32,13 +32,17 @@ def notes(table: ScalingTable) -> list[str]:
     """What a reader must know to read the numbers."""
     found = [f"speed-up against the same strategy on 1 of the {table.devices}; {table.machine}; {table.versions}"]
     all_cells = [cell for cells in table.cells.values() for cell in cells.values()]
-    if not all(cell.steady for cell in all_cells):
-        found.append(f"{UNSTEADY} measured although step times had not settled in the warm-up; min_warm_up_steps= raises that")
+    if not all(cell.is_valid for cell in all_cells):
+        found.append(f"{SUSPECT} suspect; `python -m store show {_first_suspect(table)}` says why")
     if any(cell.num_repeats > 1 for cell in all_cells):
         found.append("median over all completed repeats on this machine, [slowest..fastest, how many]")
     if table.device_kind is DeviceKind.CPU_STAND_IN:
         found.append(STAND_INS_NOTE)
     return found
+
+
+def _first_suspect(table: ScalingTable) -> str:
+    return next(cell.trial_id[:8] for cells in table.cells.values() for cell in cells.values() if not cell.is_valid)
 
 
 def rows(table: ScalingTable) -> Iterator[tuple[str, ...]]:
@@ -103,7 +107,7 @@ def to_records(tables: Sequence[ScalingTable]) -> list[dict[str, object]]:
             "num_repeats": cell.num_repeats,
             "lowest": cell.lowest,
             "highest": cell.highest,
-            "steady": cell.steady,
+            "is_valid": cell.is_valid,
             "outcome": str(cell.outcome),
             "trial": cell.trial_id,
             "host": table.host,
@@ -125,7 +129,7 @@ def _text(cell: TableCell | None) -> str:
     if cell.outcome != Outcome.COMPLETED or cell.images_per_second is None:
         return cell.outcome.replace("_", " ")
     speed_up = f"{cell.speed_up:.2f}x" if cell.speed_up is not None else "no run on 1"
-    images = f"{cell.images_per_second:.4g}{'' if cell.steady else UNSTEADY}"
+    images = f"{cell.images_per_second:.4g}{'' if cell.is_valid else SUSPECT}"
     if cell.num_repeats > 1:
         return f"{images} [{cell.lowest:.4g}..{cell.highest:.4g}, {cell.num_repeats} runs] ({speed_up})"
     return f"{images} ({speed_up})"

@@ -39,6 +39,7 @@ def list_(db: Db, sweep: Sweep = None, as_json: Json = False) -> None:
         "repeat",
         "outcome",
         "images_per_second",
+        "verdict",
         "sweep",
     )
     _print_rows(columns, ([row[column] for column in columns] for row in found))

@@ -17,6 +17,7 @@ _ATTEMPTS = """
 SELECT attempts.id AS attempt, substr(trials.id, 1, 8) AS trial, trials.model, trials.strategy, trials.num_gpus,
        trials.batch_size, trials.precision, trials.data,
        trials.device_kind, attempts.repeat, attempts.outcome, measurements.images_per_second, measurements.jitter_s,
+       measurements.verdict,
        attempts.duration_s, sweeps.name AS sweep, attempts.started_at
 FROM attempts
 JOIN trials ON trials.id = attempts.trial_id
@@ -27,6 +28,7 @@ LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 _ATTEMPT_WITH_ITS_MACHINE = """
 attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
        measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.steady,
+       measurements.verdict,
        measurements.num_parameters,
        machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu,
        machines.num_gpus AS machine_num_gpus,
@@ -88,7 +90,8 @@ def show(engine: sa.Engine, which: str) -> Row:
         attempts = chosen
     for attempt in attempts:
         attempt.update(_details(engine, attempt["attempt_id"]))
-        for column in ("op_placement", "environment"):  # JSON columns, which plain SQL gives as text
+        # JSON columns, which plain SQL gives as text
+        for column in ("op_placement", "environment", "verdict_reasons", "gpu_telemetry", "profile"):
             attempt[column] = json.loads(attempt[column]) if attempt[column] else None
     return {"trial": trial, "attempts": attempts}
 

@@ -165,7 +165,7 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     if unsupported:
         yield "\nCannot run here"
     for (options, problem), modes in unsupported.items():
-        yield f"{problem} ({'' if options == '-' else options + ' with '}{', '.join(modes)})"
+        yield f"{problem} ({'' if options == '-' else options + ' with '}{', '.join(dict.fromkeys(modes))})"
     failed = [check for check in checks if check.outcome == "failed"]
     if failed:
         yield "\nFAILED"

@@ -119,6 +119,33 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "data=photos: it has labels up to 8; choose a model of 9 classes or more, resnet50 has 8",
         ),
         (["data=digits", "model.num_classes=9"], "data=digits: it has labels up to 9; choose a model of 10 classes"),
+        (["loss_scale=0", "precision=fp16"], "loss_scale=0: wanted none, dynamic, or a number greater than 0"),
+        (["loss_scale=-2", "precision=fp16"], "loss_scale=-2: wanted none, dynamic"),
+        (["loss_scale=much", "precision=fp16"], "loss_scale=much: wanted none, dynamic"),
+        (["loss_scale=128"], "loss_scale=128: only fp16 needs one, the trial says precision=fp32; leave it out"),
+        (["precision=tf32"], "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU stand-ins"),
+        (["gpu_thread_mode=gpu_private"], "gpu_thread_mode=gpu_private: it is about the threads that launch GPU kernels; these"),
+        (["cudnn_autotune=off"], "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU stand-ins"),
+        (["gpu_thread_count=2"], "gpu_thread_count=2: means nothing with gpu_thread_mode=global; choose gpu_private"),
+        (["data_format=NCHW", "precision=fp16"], "CPUs have no float16 convolution in it; choose another precision, or NHWC"),
+        (["staged_vars=true"], "staged_vars=true: not with variable_update=replicated; only a parameter server's weights"),
+        (
+            ["strategy=ps_cpu", "gradient_repacking=2"],
+            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; it takes variable_update=replicated",
+        ),
+        (
+            ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],
+            "not with variable_update=mirrored all_reduce=ring; it takes all_reduce=nccl, hierarchical_copy",
+        ),
+        (["variable_update=mirrored", "compact_gradients=true"], "only variable_update=replicated packs gradients itself"),
+        (["variable_update=mirrored", "all_reduce=psgpu"], "because these are the ways of tf.distribute.MirroredStrategy"),
+        (
+            ["variable_update=mirrored", "all_reduce=hierarchical_copy", "num_gpus=3"],
+            "tf.distribute sums wrongly over an odd number of replicas; num_gpus=3",
+        ),
+        (["optimizer=adam", "momentum=0.5"], "momentum=0.5: optimizer=adam has none; leave it out"),
+        (["min_window_s=-1"], "min_window_s=-1.0: wanted a finite number, 0 or more"),
+        (["prefetch=-1", "data=photos"], "prefetch=-1: wanted 0 or more"),
         (["cache=false"], "cache=false: data=synthetic reads nothing, so that changes nothing; leave it out"),
         (["data_threads=2"], "data_threads=2: data=synthetic reads nothing"),
         (["prefetch=0"], "prefetch=0: data=synthetic reads nothing"),
@@ -132,22 +159,7 @@ def test_a_cell_that_means_nothing_is_refused(overrides, message):
 @pytest.mark.parametrize(
     "override",
     [
-        "variable_update=mirrored",
         "variable_update=distributed_replicated",
-        "all_reduce=ring",
-        "all_reduce=hierarchical_copy",
-        "staged_vars=true",
-        "gradient_repacking=2",
-        "compact_gradients=true",
-        "precision=fp16",
-        "precision=tf32",
-        "loss_scale=dynamic",
-        "xla=on",
-        "optimizer=adam",
-        "data_format=NCHW",
-        "steps_per_execution=2",
-        "gpu_thread_mode=gpu_private",
-        "gpu_thread_count=2",
         "visibility=all",
         "hosts=2",
     ],
@@ -162,3 +174,52 @@ def test_an_axis_whose_engine_comes_later_is_refused_and_says_so(override):
 def test_more_gpus_than_exist_are_refused():
     with pytest.raises(TrialRefusedError, match="num_gpus=4: there are 2 GPUs usable here"):
         trial("num_gpus=4", kind=GPU, num_devices=2)
+
+
+@pytest.mark.parametrize(("precision", "capability"), [("bf16", (7, 5)), ("tf32", (7, 0))])
+def test_a_precision_that_the_gpus_do_not_have_is_refused(precision, capability):
+    said = f"precision={precision}: needs compute capability 8.0, a GPU here has {capability[0]}.{capability[1]}"
+    with pytest.raises(TrialRefusedError, match=said):
+        resolve(config(f"precision={precision}"), GPU, 8, capability)
+    assert resolve(config(f"precision={precision}"), GPU, 8, (9, 0)).precision == precision
+
+
+def test_float16_has_a_dynamic_loss_scale_unless_told_otherwise():
+    assert trial("precision=fp16").loss_scale == "dynamic"
+    assert trial("precision=fp16", "loss_scale=static").loss_scale == "128"
+    assert trial("precision=fp16", "loss_scale=none").loss_scale == "none"
+    assert trial().loss_scale == "none"
+
+
+def test_a_loss_scale_is_one_trial_however_it_is_written():
+    assert trial("precision=fp16", "loss_scale=128").trial_id == trial("precision=fp16", "loss_scale=128.0").trial_id
+
+
+def test_the_default_data_format_is_the_one_the_kernels_are_made_for():
+    assert trial().data_format == "NHWC"
+    assert trial(kind=GPU).data_format == "NCHW"
+    assert trial("precision=fp16", kind=GPU).data_format == "NHWC"
+
+
+def test_an_optimizer_without_momentum_has_none_and_adam_its_own_rate():
+    assert (trial("optimizer=sgd").momentum, trial().momentum) == (0.0, 0.9)
+    assert trial("optimizer=adam").learning_rate == 0.001
+    assert trial("optimizer=adam", "learning_rate=0.1").learning_rate == 0.1
+
+
+def test_mirrored_takes_nccl_on_gpus_and_the_ring_on_stand_ins():
+    assert trial("variable_update=mirrored", kind=GPU).all_reduce == "nccl"
+    assert trial("variable_update=mirrored").all_reduce == "ring"
+
+
+def test_a_new_axis_changes_no_identity_while_it_has_its_default():
+    """This trial's id is that of the version which had none of xla, onednn, cache, min_window_s and their like."""
+    assert trial("min_window_s=0").trial_id == TrialSpec.from_json(OLD).trial_id
+
+
+OLD = (
+    '{"all_reduce":"none","batch_size":4,"data":"synthetic","device_kind":"cpu_stand_in","distortions":false,"image_px":64,'
+    '"learning_rate":0.01,"local_parameter_device":"gpu","min_warm_up_steps":3,"model":"resnet50","momentum":0.9,'
+    '"num_classes":1001,"num_gpus":1,"num_steps":10,"optimizer":"momentum","precision":"fp32","seed":1,'
+    '"variable_update":"replicated","weight_decay":4e-05}'
+)

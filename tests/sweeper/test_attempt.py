@@ -21,7 +21,9 @@ def folder(tmp_path):
     return folder
 
 
-def run(folder, script: str, *, timeout_s: float = 60, step_timeout_s: float = 60, on_look=lambda: None, visible_devices: str = ""):
+def run(
+    folder, script: str, *, timeout_s: float = 60, step_timeout_s: float = 60, on_look=lambda: None, visible_devices: str = ""
+):
     """Run a script in the trainer's place; it finds the run folder in sys.argv[2]."""
     path = folder.path / "script.py"
     path.write_text(textwrap.dedent(script))
@@ -140,8 +142,16 @@ def test_the_process_sees_only_its_gpus_and_leads_its_own_session(folder, monkey
 
 
 def test_a_kill_by_the_kernel_for_memory_is_out_of_memory(folder):
-    ended = Ended(exit_code=-signal.SIGKILL, duration_s=1, timed_out=False, interrupted=False, out_of_memory=True)
-    assert result_of(folder, ended, 60).outcome == Outcome.OUT_OF_MEMORY
+    ended = Ended(
+        exit_code=-signal.SIGKILL,
+        duration_s=1,
+        timed_out=False,
+        hung_after=None,
+        interrupted=False,
+        allocation_failed=False,
+        out_of_memory=True,
+    )
+    assert result_of(folder, ended, 60, 60).outcome == Outcome.OUT_OF_MEMORY
 
 
 def test_a_kill_by_someone_else_is_not_taken_for_out_of_memory(folder):

@@ -1,0 +1,103 @@
+"""`python -m trainer selfcheck` finds what is right and what is wrong, and says what cannot run here."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import PROJECT
+from trainer import selfcheck
+from trainer.selfcheck import Bench, Check, choose_bench
+
+PLAIN = {"mode": "ring", "options": "-"}
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "trainer", "selfcheck", *arguments]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+def test_a_mode_is_proven_measured_and_written_as_json(tmp_path):
+    ended = run("--modes", "ps_cpu", "--devices", "cpu_stand_in", "--json", str(tmp_path / "found.json"))
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    checks = {check["options"]: check for check in found["checks"]}
+    assert found["devices"] == {"kind": "cpu_stand_in", "num_replicas": 2}
+    assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
+    assert checks["precision=fp32"]["images_per_second"] > 0
+    assert checks["precision=tf32"]["outcome"] == "unsupported"
+    assert "CPU stand-ins share the cores of one machine" in ended.stdout
+    assert "precision=tf32: a way of GPUs; these replicas are CPU stand-ins (precision=tf32 with ps_cpu)" in ended.stdout
+    assert "GPUs," not in ended.stdout.replace("way of GPUs", "").replace("speaks of GPUs", "")
+
+
+def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(tmp_path):
+    ended = run("--modes", "replicated_nccl", "--devices", "cpu_stand_in")
+    assert ended.returncode == 0, ended.stderr
+    assert (
+        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins (replicated_nccl)" in ended.stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--modes", "telepathy"], "no mode telepathy; choose from independent, mirrored,"),
+        (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
+        (["--json", "/nowhere/x.json"], "there is no folder /nowhere"),
+    ],
+)
+def test_a_wrong_question_is_refused_at_once(arguments, said):
+    ended = run(*arguments)
+    assert (ended.returncode, said in ended.stderr) == (2, True)
+
+
+def test_a_mode_that_crashes_is_one_failure(monkeypatch):
+    mode = selfcheck.Mode(variable_update="no_such_update", local_parameter_device="gpu", all_reduce="none")
+    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_stand_in", num_replicas=2))
+    assert check.outcome == "unsupported"
+    monkeypatch.setattr(selfcheck, "MODE_TIMEOUT_S", 0.1)
+    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_stand_in", num_replicas=2))
+    assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "num_replicas", "num_gpus", "bench"),
+    [
+        ("auto", 0, 0, Bench(kind="cpu_stand_in", num_replicas=2)),
+        ("auto", 0, 1, Bench(kind="logical_gpu", num_replicas=2)),
+        ("auto", 0, 4, Bench(kind="gpu", num_replicas=4)),
+        ("auto", 0, 16, Bench(kind="gpu", num_replicas=8)),
+        ("cpu_stand_in", 4, 8, Bench(kind="cpu_stand_in", num_replicas=4)),
+    ],
+)
+def test_the_devices_are_those_that_are_there(asked, num_replicas, num_gpus, bench):
+    assert choose_bench(asked, num_replicas, num_gpus) == bench
+
+
+def test_a_failure_stands_in_the_table_and_below_it():
+    bench = Bench(kind="gpu", num_replicas=2)
+    wrong = Check(**PLAIN, outcome="failed", problem="differs by 2.0e-03, wanted less than 1e-06", difference=2e-3, bound=1e-6)
+    text = "\n".join(selfcheck.report([wrong], bench))
+    assert "2.0e-03     < 1e-06  FAILED" in text
+    assert text.endswith("FAILED\nring -: differs by 2.0e-03, wanted less than 1e-06")
+    assert "CPU stand-ins" not in text
+
+
+def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
+    """Gradients averaged where they are summed already: the classic slip."""
+    from trainer import mode_check
+    from trainer.all_reduces import pscpu
+
+    def halved(self, copies, index):
+        return [total / 2 for total in right(self, copies, index)]
+
+    right = pscpu.SumOnOneDevice.sum
+    monkeypatch.setattr(mode_check, "_claim", lambda bench: make_devices(2))
+    mode = selfcheck.Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
+    checker = mode_check.ModeCheck(mode, Bench(kind="cpu_stand_in", num_replicas=2))
+    one = next(checker.all())
+    assert one.outcome == "passed"
+    monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", halved)
+    assert next(checker.all()).outcome == "failed"
