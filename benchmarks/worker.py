@@ -68,12 +68,11 @@ def _training(candidate: Candidate) -> tuple[Callable[[int], Turn], int]:
 def _ours(spec: TrialSpec) -> Loop:
     """The only place that knows how the trainer is driven."""
     from benchmarks.peers import Loop
-    from store.records import DeviceKind
     from trainer import devices
     from trainer.data import synthetic
     from trainer.run import build
 
-    training = build(spec, devices.prepare(DeviceKind(spec.device_kind), spec.num_gpus))
+    training = build(spec, devices.prepare(spec))
     data = synthetic.open_input(spec, training.devices)
     return Loop(
         step=lambda: float(training.towers.step(data.next())),
