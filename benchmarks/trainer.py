@@ -138,10 +138,12 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """On the point estimate; the interval stands beside it."""
+        """Met or missed where the whole interval is on one side of the target, else open."""
         if self.target is None:
             return ""
-        return "met" if (self.ratio <= self.target if self.at_most else self.ratio >= self.target) else "missed"
+        if self.low < self.target < self.high:
+            return "open"
+        return "met" if (self.high <= self.target if self.at_most else self.low >= self.target) else "missed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

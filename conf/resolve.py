@@ -58,7 +58,7 @@ def resolve(
             gradient_repacking=config.gradient_repacking,
             compact_gradients=config.compact_gradients,
             precision=config.precision.name,
-            loss_scale=_loss_scale(config),
+            loss_scale=_loss_scale(config, rule),
             xla=config.xla.name,
             optimizer=config.optimizer.name,
             learning_rate=_real("learning_rate", config.learning_rate, _learning_rate(config)),
@@ -162,11 +162,12 @@ def _data_format(config: Config, stand_in: bool) -> str:
 STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
 
 
-def _loss_scale(config: Config) -> str:
+def _loss_scale(config: Config, rule: rules.VariableUpdateRule) -> str:
     """As `TrialSpec.loss_scale` has it; numbers in their shortest form, so that 128 and 128.0 are one trial."""
     value = config.loss_scale
     if isinstance(value, str):
-        return {"auto": "dynamic" if config.precision.name == "fp16" else "none", "static": STATIC_LOSS_SCALE}.get(value, value)
+        needed = config.precision.name in rules.LOSS_SCALED and rule.skips_together
+        return {"auto": "dynamic" if needed else "none", "static": STATIC_LOSS_SCALE}.get(value, value)
     return f"{value:.17g}"
 
 

@@ -16,8 +16,10 @@ class VariableUpdateRule:
     all_reduces: tuple[str, ...]
     why: str  # completes "because ..."
     repacks_with: tuple[str, ...] = ()  # all-reduces whose messages can be packed
+    even_with: tuple[str, ...] = ()  # all-reduces that are right for even numbers of replicas only
     compacts: bool = False  # gradients can travel in half precision
     stages: bool = False  # replicas can compute on the weights of the step before
+    skips_together: bool = True  # a step that overflows is skipped by all replicas
 
 
 VARIABLE_UPDATES = {
@@ -38,12 +40,14 @@ VARIABLE_UPDATES = {
         local_parameter_devices=("gpu",),
         all_reduces=("none",),
         why="replicas train alone and exchange nothing",
+        skips_together=False,
     ),
     "mirrored": VariableUpdateRule(
         local_parameter_devices=("gpu",),
         all_reduces=("nccl", "ring", "none", "pscpu", "hierarchical_copy"),
         why="these are the ways of tf.distribute.MirroredStrategy",
         repacks_with=("nccl", "hierarchical_copy"),
+        even_with=("hierarchical_copy",),
     ),
 }
 
@@ -63,6 +67,9 @@ GPU_ONLY = {
 
 COMPUTE_CAPABILITY = {"bf16": (8, 0), "tf32": (8, 0)}
 """Precision -> the least compute capability of a GPU that has it in hardware."""
+
+LOSS_SCALED = ("fp16",)
+"""Precisions whose small gradients vanish without a loss scale."""
 
 WITHOUT_MOMENTUM = ("sgd", "adam")
 """Optimizers that have no momentum to set."""
@@ -97,7 +104,7 @@ def problems(spec: TrialSpec) -> Iterator[str]:
                 yield f"{axis}={value}: {why}; these replicas are CPU stand-ins"
         if spec.data_format == "NCHW" and spec.precision == "fp16":
             yield "data_format=NCHW: CPUs have no float16 convolution in it; choose another precision, or NHWC"
-    if spec.loss_scale != "none" and spec.precision != "fp16":
+    if spec.loss_scale != "none" and spec.precision not in LOSS_SCALED:
         yield f"loss_scale={spec.loss_scale}: only fp16 needs one, the trial says precision={spec.precision}; leave it out"
     if spec.gpu_thread_count and spec.gpu_thread_mode == "global":
         count = f"gpu_thread_count={spec.gpu_thread_count}"
@@ -117,10 +124,12 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateRule) -> Iterator[s
     if spec.gradient_repacking and spec.all_reduce not in rule.repacks_with:
         packs = f"gradient_repacking={spec.gradient_repacking}"
         yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; it takes {_named('all_reduce', rule.repacks_with)}"
+    if spec.loss_scale != "none" and not rule.skips_together:
+        yield f"loss_scale={spec.loss_scale}: not with {update}, whose replicas would have to agree on skipping; choose none"
     if spec.compact_gradients and not rule.compacts:
         yield f"compact_gradients=true: not with {update}; only variable_update=replicated packs gradients itself"
 
-    if (spec.variable_update, spec.all_reduce) == ("mirrored", "hierarchical_copy") and spec.num_gpus > 1 and spec.num_gpus % 2:
+    if spec.all_reduce in rule.even_with and spec.num_gpus > 1 and spec.num_gpus % 2:
         yield f"all_reduce=hierarchical_copy: tf.distribute sums wrongly over an odd number of replicas; num_gpus={spec.num_gpus}"
 
 

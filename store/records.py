@@ -285,7 +285,7 @@ class Result:
     """What an attempt left in `result.json`."""
 
     outcome: str  # an Outcome
-    message: str  # why it did not complete; empty when it did
+    message: str  # why it did not complete, or what else is missing; empty when all is there
     measurement: Measurement | None
     op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
     verdict: str | None = None  # a Verdict on the measurement

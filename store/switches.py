@@ -20,6 +20,8 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     found = {
         variable: str(int(getattr(spec, axis) == "on")) for axis, variable in _ON_OR_OFF.items() if getattr(spec, axis) != "auto"
     }
+    if _needs_onednn(spec) and spec.onednn == "auto":
+        found[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
     if spec.gpu_thread_mode != "global":
         found["TF_GPU_THREAD_MODE"] = spec.gpu_thread_mode
     if spec.gpu_thread_count:
@@ -46,5 +48,9 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
     if override and spec.device_kind == DeviceKind.GPU and override != str(int(spec.precision == "tf32")):
         yield f"NVIDIA_TF32_OVERRIDE={override} is set, the trial says precision={spec.precision}; unset it"
     onednn_is_off = spec.onednn == "off" or (spec.onednn == "auto" and inherited.get("TF_ENABLE_ONEDNN_OPTS") == "0")
-    if spec.data_format == "NCHW" and spec.device_kind == DeviceKind.CPU_STAND_IN and onednn_is_off:
+    if _needs_onednn(spec) and onednn_is_off:
         yield "data_format=NCHW: CPU stand-ins run it by oneDNN only; leave out onednn=off or TF_ENABLE_ONEDNN_OPTS=0"
+
+
+def _needs_onednn(spec: TrialSpec) -> bool:
+    return spec.data_format == "NCHW" and spec.device_kind == DeviceKind.CPU_STAND_IN

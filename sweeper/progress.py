@@ -86,6 +86,7 @@ class Progress:
             measured = result.measurement
             line.append(f"{measured.images_per_second:9.2f} images/s")
             line.append(f"  step {measured.median_step_s * 1e3:8.1f} ± {measured.jitter_s * 1e3:.1f} ms")
+            line.append(f"  ({result.message})" if result.message else "")
             line.append("" if result.verdict == Verdict.VALID else f"  ({result.verdict}: {'; '.join(result.verdict_reasons)})")
         else:
             line.append(f"{result.outcome}: {result.message}", style="red")

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"  # before any test imports TensorFlow
+# Before any test imports TensorFlow.
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"  # channels first on CPUs
 
 PROJECT = Path(__file__).resolve().parent.parent
 

@@ -13,6 +13,7 @@ from store import software, switches
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
 from trainer import parent, selfcheck
 
+_GPU_MEMORY = re.compile(r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED")  # of libraries
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
@@ -56,6 +57,8 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
         return _ended(Outcome.INTERRUPTED, "interrupted")
     except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
         traceback.print_exc()
+        if _GPU_MEMORY.search(str(error)):
+            return _ended(Outcome.OUT_OF_MEMORY, f"out of GPU memory: {_first_line(error)}")
         return _ended(Outcome.FAILED, f"{type(error).__name__}: {_first_line(error)}")
 
 

@@ -15,11 +15,11 @@ DISPLAY_EVERY = 10  # steps
 def lines(measured: Sequence[StepSample], images_per_step: int, images_per_second: float) -> Iterator[str]:
     """A heading, a line for the first and every tenth step, and the total. Losses that are not finite print as nan."""
     yield "Step\tImg/sec\ttotal_loss"
-    speeds: list[float] = []
+    speeds: list[float] = []  # of each call
     num_steps, elapsed_s = 0, 0.0
     for sample in measured:
         elapsed_s += sample.duration_s
-        speeds += [images_per_step * sample.num_steps / sample.duration_s] * sample.num_steps
+        speeds.append(images_per_step * sample.num_steps / sample.duration_s)
         before, num_steps = num_steps, num_steps + sample.num_steps
         if before == 0 or num_steps // DISPLAY_EVERY > before // DISPLAY_EVERY:
             uncertainty = float(np.std(speeds)) / len(speeds) ** 0.5

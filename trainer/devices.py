@@ -34,10 +34,11 @@ class Devices:
     replicas: tuple[str, ...]  # full device name of each replica
     shared: bool = False  # replicas are logical devices cut from fewer physical ones
 
-    @property
-    def has_own_gpus(self) -> bool:
-        """Every replica has a physical GPU to itself."""
-        return self.kind is DeviceKind.GPU and not self.shared
+    def check_own_gpus(self) -> None:
+        """Raises UnsupportedTrialError unless every replica has a physical GPU to itself, as NCCL needs it."""
+        if self.kind is not DeviceKind.GPU or self.shared:
+            told = f"these replicas are {self.described}"
+            raise UnsupportedTrialError(f"all_reduce=nccl needs one physical GPU per replica; {told}")
 
     @property
     def described(self) -> str:

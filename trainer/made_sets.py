@@ -24,12 +24,14 @@ def default_folder(name: str) -> Path:
 def prepare_folder(folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]) -> Path:
     """Make the set in `folder` unless it is there; safe when several processes do it at once.
 
-    Raises UnsupportedTrialError when the folder holds another set.
+    Raises UnsupportedTrialError when the folder holds another set, or shards that are not known to be ours.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / ".lock"):
         if problem := shards.other_set(folder, name):
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
+        if folder != default_folder(name) and not (folder / shards.INDEX).exists() and shards.paths(folder):
+            raise UnsupportedTrialError(f"data.dir={folder}: holds shards that data={name} did not make; choose another folder")
         if shards.damage(folder):
             _make(folder, name, list(examples()))
     return folder

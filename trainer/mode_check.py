@@ -19,7 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from store.records import DeviceKind, TrialSpec
+from store.records import ORCHESTRATOR_VARIABLE, DeviceKind, TrialSpec
 from trainer import devices, exactness, op_placement, parent, registry, run
 from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
@@ -89,7 +89,7 @@ class ModeCheck:
         else:
             yield self._one_check({}, self._drifts)
         for precision in registry.names("precisions"):
-            yield self._throughput(_of_precision(precision))
+            yield self._throughput(self._of_precision(precision))
 
     def _synchronous(self) -> Iterator[Check]:
         whole = exactness.train(self._alone, self._one, self._batches).update.weights(0)
@@ -106,7 +106,7 @@ class ModeCheck:
                 yield self._exact_check({"compact_gradients": True, "gradient_repacking": num_packs}, whole, COMPACT)
         yield self._exact_check({"data_format": "NCHW"}, whole, self._exact)
         for precision, bound in FOLLOWS.items():
-            yield self._exact_check(_of_precision(precision), whole, bound)
+            yield self._exact_check(self._of_precision(precision), whole, bound)
 
     def _exact_check(self, changes: Changes, reference: Sequence[np.ndarray], bound: float, told: Changes | None = None) -> Check:
         def judge(training: run.Training) -> Check:
@@ -121,7 +121,7 @@ class ModeCheck:
         def judge(training: run.Training) -> Check:
             others = range(1, self._spec.num_gpus)
             apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
-            alike = any(_difference(training.towers.state, i) == 0 for i in others)
+            alike = any(_difference(training.towers.statistics, i) == 0 for i in others)
             problem = (
                 f"weights of replicas differ by {apart:.1e}" if apart else "replicas share batch statistics" if alike else ""
             )
@@ -150,7 +150,7 @@ class ModeCheck:
             return judge(training)
         except UnsupportedTrialError as error:
             return Check(mode=self._name, options=_text(told or changes), outcome="unsupported", problem=str(error))
-        except (tf.errors.OpError, ValueError) as error:
+        except Exception as error:  # whatever it is, it is this check that failed
             return self._check(told or changes, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
 
     def _throughput(self, changes: Changes) -> Check:
@@ -169,9 +169,13 @@ class ModeCheck:
             rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
         except UnsupportedTrialError as error:
             return Check(mode=self._name, options=_text(told), outcome="unsupported", problem=str(error))
-        except tf.errors.OpError as error:
+        except Exception as error:
             return self._check(told, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
         return self._check(told, "" if loss == loss else "the loss is no number", images_per_second=rate)
+
+    def _of_precision(self, precision: str) -> Changes:
+        scaled = registry.load("precisions", precision).IS_LOSS_SCALED and self._abilities.is_synchronous
+        return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
 
     def _check(self, told: Changes, problem: str, **found: float) -> Check:
         outcome = "failed" if problem else "passed"
@@ -188,10 +192,6 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
     return exactness.largest_difference(of_replica(0), of_replica(replica))
 
 
-def _of_precision(precision: str) -> Changes:
-    return {"precision": precision, "loss_scale": "dynamic" if precision == "fp16" else "none"}
-
-
 def _text(told: Changes) -> str:
     """As overrides; what every trial has anyway is left out."""
     plain = {"xla": "off", "steps_per_execution": 1, "loss_scale": "none", "gradient_repacking": 0}
@@ -199,7 +199,7 @@ def _text(told: Changes) -> str:
 
 
 def main(mode_json: str, bench_json: str, out: str) -> int:
-    parent.die_with(int(os.environ["SCALEMARK_ORCHESTRATOR"]))
+    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
     with Path(out).open("w") as file:
         try:

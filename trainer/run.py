@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import statistics
 import time
+import traceback
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -24,7 +25,7 @@ import tensorflow as tf
 from store import switches
 from store.records import DeviceKind, Measurement, Outcome, Profile, Result, RunFolder, StepSample, TrialSpec
 from trainer import ancestor_log, contention, devices, op_placement, profile, registry, telemetry, timing, towers, verdict
-from trainer.errors import UnsupportedTrialError
+from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.statistics import jitter, mean_interval, p90
 
 PROFILED_CALLS = 5
@@ -38,6 +39,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     what TensorFlow raises.
     """
     trial_devices = devices.prepare(spec)
+    prepare(spec)  # before the input is opened: its order depends on the seed
     with telemetry.watching(_gpu_uuids(spec), folder.telemetry):
         data = registry.load("data", spec.data).open_input(spec, trial_devices)
         training = build(spec, trial_devices, data=data)
@@ -59,22 +61,23 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
             )
         measurement = _measurement(spec, training, first, timed, contention.cores_taken_by_others(*looks))
         seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s)
-    for line in ancestor_log.lines(timed.measured(), spec.num_gpus * spec.batch_size, measurement.images_per_second):
+    for line in ancestor_log.lines(timed.counted(), spec.num_gpus * spec.batch_size, measurement.images_per_second):
         print(line)
     problem = first.placement.problem(training.wanted(spec))
     if any(sample.loss is None for sample in timed.samples):
         problem = "the loss is not finite; try a smaller learning_rate"
     num_cores = len(os.sched_getaffinity(0))
     judged, reasons = verdict.judge(spec, measurement, timed.step_durations_s(), seen, num_cores, problem)
+    found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     return Result(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
-        message=problem or "",
+        message=problem or no_profile,
         measurement=measurement,
         op_placement=first.placement.summary(),
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
-        profile=_profile(training, data, folder) if spec.profile else None,
+        profile=found,
     )
 
 
@@ -132,7 +135,7 @@ def _measurement(
         data_wait_share=sum(sample.data_wait_s for sample in measured) / timed.window_s,
         cpu_s=timed.cpu_s,
         cores_taken_by_others=cores_taken_by_others,
-        peak_host_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_host_memory_bytes=_peak_host_memory_bytes(),
         peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
         first_loss=first.loss if math.isfinite(first.loss) else None,
         last_loss=statistics.median(last_losses) if len(last_losses) == len(timed.samples[-5:]) else None,
@@ -142,7 +145,8 @@ def _measurement(
     )
 
 
-def _profile(training: Training, data: towers.Input, folder: RunFolder) -> Profile:
+def _profile(training: Training, data: towers.Input, folder: RunFolder) -> tuple[Profile | None, str]:
+    """The profile, or why there is none: what was measured before is not lost with it."""
     waits_s: list[float] = []
 
     def take_step() -> None:
@@ -151,10 +155,15 @@ def _profile(training: Training, data: towers.Input, folder: RunFolder) -> Profi
         waits_s.append(time.monotonic() - start)
         float(training.towers.step(batches))
 
-    found = profile.read(profile.capture(take_step, PROFILED_CALLS, folder.profile), statistics.fmean(waits_s))
+    try:
+        path = profile.capture(take_step, PROFILED_CALLS, folder.profile)
+        found = profile.read(path, statistics.fmean(waits_s))
+    except (tf.errors.OpError, BadDataError, ValueError, OSError) as error:
+        traceback.print_exc()
+        return None, f"no profile: {type(error).__name__}: {str(error).splitlines()[0]}"
     for line in profile.describe(found):
         print(line)
-    return found
+    return found, ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +244,12 @@ class StepsFile:
         self._file.flush()
         self._waiting.clear()
         self._written_s = time.monotonic()
+
+
+def _peak_host_memory_bytes() -> int:
+    """Of this program alone: `ru_maxrss` would remember the process that started it, too."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def _gpu_uuids(spec: TrialSpec) -> list[str]:

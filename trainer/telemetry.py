@@ -125,7 +125,7 @@ def _summary(seen: list[Reading]) -> GpuTelemetry:
         memory_used_bytes=max(_told(reading.memory_used_bytes for reading in seen), default=None),
         throttle_reasons=tuple(sorted(reasons)),
         # Ours is one of them. Which one cannot be told in a container, where NVML knows the host's process ids.
-        num_foreign_processes=max(0, max(len(set(pids)) for pids in processes) - 1) if processes else None,
+        num_foreign_processes=max(len(set(pids)) for pids in processes) - 1 if any(processes) else None,
     )
 
 

@@ -19,6 +19,7 @@ Batches = TypeVar("Batches")
 STEADY_CALLS = 3  # the last so many calls are compared with as many before them
 STEADY_TOLERANCE = 0.1  # medians of both may differ by this share
 MAX_WARM_UP_FACTOR = 5  # give up after so many times the least number of warm-up calls, and measure all the same
+MAX_WARM_UP_CALLS = 12  # but not before so many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +48,13 @@ class Timed:
     def measured(self) -> list[StepSample]:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]
 
+    def counted(self) -> list[StepSample]:
+        """The measured calls whose durations count: all but the first, which begins with idle devices and waits for nobody."""
+        return self.measured()[1:] or self.measured()
+
     def step_durations_s(self) -> list[float]:
-        """Of the measured calls, per step."""
-        return [sample.duration_s / sample.num_steps for sample in self.measured()]
+        """Of the calls that count, per step."""
+        return [sample.duration_s / sample.num_steps for sample in self.counted()]
 
 
 def run_steps(
@@ -66,8 +71,8 @@ def run_steps(
     """Warm up, synchronize the devices, measure, synchronize again.
 
     `step` starts a call and returns its loss, which `float` waits for. The loss of a call is read after the next was started,
-    so that a GPU always has work queued; the duration of a call is the time from its start to the start of reading on. The
-    window, not the sum of its calls, makes the throughput, because a loss may be there before its update is done.
+    so that a GPU works on its backward pass while the host starts the next call. The window, not the sum of its calls, makes
+    the throughput, because a loss may be there before its update is done.
     `on_window` is called when the window begins and when it ends; `on_sample` between calls, outside every duration.
     """
     cpu_clock = cpu_clock or _cpu_s
@@ -114,7 +119,8 @@ def run_steps(
 
     durations_s: list[float] = []
     min_calls = effort.calls(effort.min_warm_up_steps)
-    while len(durations_s) < min_calls or (len(durations_s) < MAX_WARM_UP_FACTOR * min_calls and not is_steady(durations_s)):
+    max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS) if min_calls else 0
+    while len(durations_s) < min_calls or (len(durations_s) < max_calls and not is_steady(durations_s)):
         take(Phase.WARM_UP)
     steady = is_steady(durations_s)
     drain()
@@ -139,7 +145,8 @@ def is_steady(durations_s: Sequence[float]) -> bool:
         return False
     last, before = durations_s[-STEADY_CALLS:], durations_s[-2 * STEADY_CALLS : -STEADY_CALLS]
     center = statistics.median(last)
-    noise = max(last) - min(last)
+    slowest, fastest = max(last), min(last)
+    noise = min(slowest - center, center - fastest)  # one hiccup is no noise
     return abs(center - statistics.median(before)) <= max(STEADY_TOLERANCE * center, noise)
 
 

@@ -73,6 +73,7 @@ class Placed:
 class VariableUpdate(Protocol):
     """A way of sharing the trainable variables among replicas."""
 
+    inlines_towers: bool  # towers must be part of the step's graph
     num_summed: int  # how many replicas' gradients are summed into one
     update_devices: tuple[str, ...]  # where update ops must be found afterwards
     reduction_devices: tuple[str, ...]  # where gradients must be found summed; empty = nowhere
@@ -152,12 +153,16 @@ class Towers:
         self._num_steps, self._at = spec.steps_per_execution, at
         self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
         self._state = [self._copy_state(replica, device) for replica, device in enumerate(devices.replicas)]
-        self._tower = tf.function(self._tower_body, autograph=False, **_compilation(spec, devices))
+        self._tower = tf.function(self._tower_body, autograph=False, **_compilation(spec.xla, devices, update.inlines_towers))
         self.step: StepFunction = tf.function(self._execution_body, autograph=False)
 
     def state(self, replica: int) -> list[np.ndarray]:
         """Non-trainable values of a replica: batch statistics and dropout seeds."""
         return [variable.numpy() for variable in self._state[replica]]
+
+    def statistics(self, replica: int) -> list[np.ndarray]:
+        """Batch statistics of a replica: its state without the seeds, which differ anyway."""
+        return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
     def _copy_state(self, replica: int, device: str) -> list[tf.Variable]:
         """Each replica has its own batch statistics, and its own dropout seed."""
@@ -239,15 +244,15 @@ class Towers:
             return tf.reduce_all(tf.stack(finite))
 
 
-def _compilation(spec: TrialSpec, devices: Devices) -> dict[str, Any]:
+def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, Any]:
     """How the tower's tf.function is compiled.
 
     Not inlined, its graph is compiled once instead of once per replica: half the start-up time on stand-ins. On GPUs it would
-    hand over all gradients at once and forbid reducing them during the backward pass. `mirrored` is as users write it: inlined.
+    hand over all gradients at once and forbid reducing them during the backward pass.
     """
-    if spec.xla == "on":
+    if xla == "on":
         return {"jit_compile": True}
-    if devices.kind is DeviceKind.GPU or spec.variable_update == "mirrored":
+    if devices.kind is DeviceKind.GPU or inlines_towers:
         return {}
     return {"experimental_attributes": {"_noinline": True}}
 

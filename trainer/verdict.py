@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from store.records import DeviceKind, GpuTelemetry, Measurement, TrialSpec, Verdict
 from trainer import statistics
 
+MIN_CALLS = 8  # fewer durations tell too little of their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
 MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
@@ -26,7 +27,7 @@ def judge(
     """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls."""
     if problem:
         return Verdict.INVALID, (problem,)
-    reasons = (*_of_steps(spec, measurement, durations_s), *_of_cores(spec, measurement, num_cores), *_of_gpus(telemetry))
+    reasons = (*_of_steps(spec, measurement, durations_s), *_of_cores(spec, measurement, num_cores), *_of_gpus(spec, telemetry))
     return Verdict.SUSPECT if reasons else Verdict.VALID, reasons
 
 
@@ -34,6 +35,9 @@ def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[f
     if not measurement.steady:
         warm_up = f"in {measurement.num_warm_up_steps} warm-up steps"
         yield f"step times had not settled {warm_up}; raise min_warm_up_steps={spec.min_warm_up_steps}"
+    if len(durations_s) < MIN_CALLS:
+        calls = f"{len(durations_s)} calls of {spec.steps_per_execution} steps"
+        yield f"{calls} are too few to know their spread; raise num_steps={spec.num_steps}"
     drift = statistics.drift(durations_s)
     if abs(drift) > MAX_DRIFT:
         became = f"steps became {abs(drift):.0%} {'slower' if drift > 0 else 'faster'}"
@@ -52,7 +56,9 @@ def _of_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iter
         yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
 
 
-def _of_gpus(telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+def _of_gpus(spec: TrialSpec, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    if spec.device_kind == DeviceKind.GPU and len(telemetry) < spec.num_gpus:
+        yield f"clocks and neighbors of {spec.num_gpus - len(telemetry)} GPUs were not watched; see log.txt"
     for gpu in telemetry:
         if throttled := [reason for reason in gpu.throttle_reasons if reason in THROTTLING]:
             yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"

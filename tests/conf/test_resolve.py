@@ -128,6 +128,10 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (["cudnn_autotune=off"], "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU stand-ins"),
         (["gpu_thread_count=2"], "gpu_thread_count=2: means nothing with gpu_thread_mode=global; choose gpu_private"),
         (["data_format=NCHW", "precision=fp16"], "CPUs have no float16 convolution in it; choose another precision, or NHWC"),
+        (
+            ["variable_update=independent", "precision=fp16", "loss_scale=dynamic"],
+            "loss_scale=dynamic: not with variable_update=independent, whose replicas would have to agree on skipping",
+        ),
         (["staged_vars=true"], "staged_vars=true: not with variable_update=replicated; only a parameter server's weights"),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
@@ -188,6 +192,7 @@ def test_float16_has_a_dynamic_loss_scale_unless_told_otherwise():
     assert trial("precision=fp16").loss_scale == "dynamic"
     assert trial("precision=fp16", "loss_scale=static").loss_scale == "128"
     assert trial("precision=fp16", "loss_scale=none").loss_scale == "none"
+    assert trial("precision=fp16", "variable_update=independent").loss_scale == "none"
     assert trial().loss_scale == "none"
 
 

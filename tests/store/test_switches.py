@@ -25,6 +25,8 @@ GPU = {"device_kind": DeviceKind.GPU}
         ({"xla": "auto"}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
         ({"xla": "auto", **GPU}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}),
         ({"xla": "on"}, {}),
+        ({"data_format": "NCHW"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
+        ({"data_format": "NCHW", **GPU}, {}),
     ],
 )
 def test_a_trial_sets_what_its_axes_name(changes, wanted):

@@ -45,5 +45,10 @@ def test_the_spread_is_the_ancestors():
     assert STEP_LINE.match(step[0]).groups() == ("10", "1.3", "0.2", "0.7", "7.000")
 
 
+def test_a_call_of_many_steps_is_one_sample_of_the_spread():
+    calls = [line for line in lines(samples([4.0] * 5 + [8.0] * 5, num_steps=10), 1, 1.7) if line.startswith("100\t")]
+    assert "+/- 0.2 " in calls[0], "deviation 0.625 over the root of 10 calls, not of 100 steps"
+
+
 def test_a_loss_that_is_no_number_prints_as_nan():
     assert any(line.endswith("\tnan") for line in lines(samples([0.5], loss=None), 1, 2.0))

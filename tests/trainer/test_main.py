@@ -14,7 +14,7 @@ from tests.trainer import image_sets
 
 def run(spec: TrialSpec, tmp_path) -> tuple[int, RunFolder]:
     folder = RunFolder(tmp_path / "run")
-    folder.path.mkdir()
+    folder.path.mkdir(exist_ok=True)
     folder.trial.write_text(spec.to_json())
     ended = subprocess.run(
         [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)], capture_output=True, check=False
@@ -48,6 +48,52 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(tmp_path
     assert environment["packages"]["tensorflow"].startswith("2.")
 
 
+def test_auto_clustering_compiles_something_and_leaves_updates_where_they_belong(tmp_path):
+    exit_code, folder = run(small(model="resnet18_cifar", xla="auto", num_gpus=2, all_reduce="none"), tmp_path)
+    result = folder.read_result()
+    assert (exit_code, result.message) == (0, "")
+    assert set(result.op_placement["xla"]) == {"_XlaRun @ CPU:1", "_XlaRun @ CPU:2"}
+    assert "--tf_xla_auto_jit=2" in json.loads(folder.environment.read_text())["set_by_trial"]["TF_XLA_FLAGS"]
+
+
+def test_a_profile_is_stored_and_can_be_opened(tmp_path):
+    exit_code, folder = run(small(model="resnet18_cifar", profile=True, num_gpus=2, all_reduce="none"), tmp_path)
+    profile = folder.read_result().profile
+    assert exit_code == 0
+    assert 0 < profile.reduction_s < profile.step_s
+    assert max(profile.op_class_s, key=profile.op_class_s.get) == "convolution"
+    assert list((folder.path / profile.folder).glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_a_profile_that_fails_does_not_take_the_measurement_with_it(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "profile").write_text("a file in the way")
+    exit_code, run_folder = run(small(profile=True), tmp_path)
+    result = run_folder.read_result()
+    assert (exit_code, result.profile) == (0, None)
+    assert result.message.startswith("no profile: ")
+    assert result.measurement.images_per_second > 0
+
+
+def test_tf32_is_refused_on_stand_ins(tmp_path):
+    exit_code, folder = run(small(precision="tf32"), tmp_path)
+    assert (exit_code, folder.read_result().message) == (3, "precision=tf32: a way of GPUs; these replicas are CPU stand-ins")
+
+
+def test_an_inherited_variable_that_contradicts_the_trial_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_GPU_THREAD_MODE", "gpu_private")
+    exit_code, folder = run(small(), tmp_path)
+    assert exit_code == 3
+    assert "unset it and set gpu_thread_mode= instead" in folder.read_result().message
+
+
+def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(tmp_path):
+    exit_code, folder = run(small(batch_size=50_000_000), tmp_path)
+    assert exit_code == 4
+    assert "OOM when allocating tensor with shape[50000000,32,32,3]" in folder.read_result().message
+
+
 def test_nccl_without_gpus_is_unsupported(tmp_path):
     exit_code, folder = run(small(all_reduce="nccl", num_gpus=2), tmp_path)
     assert exit_code == 3
@@ -77,12 +123,13 @@ def test_an_invalid_attempt_keeps_its_evidence(tmp_path):
 
 
 def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(tmp_path, all_devices):
-    (path,) = image_sets.write(tmp_path / "set", [image_sets.good(1), image_sets.record(10, image_sets.jpeg(7))])
+    records = [image_sets.good(1)] * 9 + [image_sets.record(10, image_sets.jpeg(7))]
+    (path,) = image_sets.write(tmp_path / "set", records)
     exit_code, folder = run(small(data="imagenet", data_dir=str(path.parent), num_classes=10), tmp_path)
     assert exit_code == 1
     assert folder.read_result().outcome == Outcome.FAILED
-    begin = 16 + len(image_sets.good(1))
-    assert folder.read_result().message == f"{path}: record 1 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
+    begin = 9 * (16 + len(image_sets.good(1)))
+    assert folder.read_result().message == f"{path}: record 9 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
 
 
 def test_a_trial_that_could_not_run_still_tells_its_software(tmp_path):

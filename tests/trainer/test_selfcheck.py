@@ -29,7 +29,8 @@ def test_a_mode_is_proven_measured_and_written_as_json(tmp_path):
     assert checks["precision=tf32"]["outcome"] == "unsupported"
     assert "CPU stand-ins share the cores of one machine" in ended.stdout
     assert "precision=tf32: a way of GPUs; these replicas are CPU stand-ins (precision=tf32 with ps_cpu)" in ended.stdout
-    assert "GPUs," not in ended.stdout.replace("way of GPUs", "").replace("speaks of GPUs", "")
+    assert "2 GPUs" not in ended.stdout
+    assert "2 CPU stand-ins" in ended.stdout
 
 
 def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(tmp_path):
@@ -53,13 +54,26 @@ def test_a_wrong_question_is_refused_at_once(arguments, said):
     assert (ended.returncode, said in ended.stderr) == (2, True)
 
 
-def test_a_mode_that_crashes_is_one_failure(monkeypatch):
-    mode = selfcheck.Mode(variable_update="no_such_update", local_parameter_device="gpu", all_reduce="none")
-    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_stand_in", num_replicas=2))
-    assert check.outcome == "unsupported"
+def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
+    mode = selfcheck.Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
+    (check,) = selfcheck._check_in_own_process(mode, Bench(kind="no_such_kind", num_replicas=2))
+    assert (check.outcome, "its process ended with 1: ValueError: 'no_such_kind'" in check.problem) == ("failed", True)
     monkeypatch.setattr(selfcheck, "MODE_TIMEOUT_S", 0.1)
     (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_stand_in", num_replicas=2))
     assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
+
+
+def test_a_box_on_which_nothing_could_be_checked_has_not_passed(monkeypatch, capsys):
+    refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda mode, bench: [refused])
+    assert selfcheck.main(["--devices", "gpu"]) == 1
+    assert "nothing could be checked here" in capsys.readouterr().err
+
+
+def test_modes_that_time_does_not_suffice_for_are_told(monkeypatch, capsys):
+    monkeypatch.setattr(selfcheck, "BUDGET_S", -1.0)
+    assert selfcheck.main(["--devices", "cpu_stand_in", "--modes", "ps_cpu"]) == 1
+    assert "not reached within -1 s; ask for it alone with --modes ps_cpu" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

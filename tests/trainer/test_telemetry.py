@@ -110,7 +110,7 @@ def test_every_gpu_has_its_own_summary_and_what_it_does_not_tell_stays_none(tmp_
     )
 
 
-@pytest.mark.parametrize(("pids", "num_foreign"), [([], 0), ([77], 0), ([77, 4711], 1), ([9, 8, 8, 7], 2)])
+@pytest.mark.parametrize(("pids", "num_foreign"), [([], None), ([77], 0), ([77, 4711], 1), ([9, 8, 8, 7], 2)])
 def test_all_processes_but_one_are_foreign(tmp_path, pids, num_foreign):
     path = write(tmp_path / "t", (1.0, [replace(BUSY, pids=pids)]), (2.0, [replace(BUSY, pids=[])]))
     assert telemetry.summarize(path, 0.0, 9.0)[0].num_foreign_processes == num_foreign

@@ -59,14 +59,28 @@ def test_warm_up_goes_on_until_steps_become_no_faster():
 
 
 def test_warm_up_gives_up_in_time_and_says_so():
-    timed = run([2**-n for n in range(20)], min_warm_up_steps=2)
-    assert len(timed.samples) - len(timed.measured()) == 2 * timing.MAX_WARM_UP_FACTOR
+    timed = run([2**-n for n in range(30)], min_warm_up_steps=4)
+    assert len(timed.samples) - len(timed.measured()) == 4 * timing.MAX_WARM_UP_FACTOR
     assert not timed.steady
 
 
-def test_noise_is_not_taken_for_a_trend():
+def test_noise_is_not_taken_for_a_trend_nor_a_hiccup_for_noise():
     assert timing.is_steady([1.0, 1.3, 0.8, 1.2, 0.9, 1.1])
+    assert timing.is_steady([1.0, 1.0, 1.0, 1.0, 6.1, 1.0])
     assert not timing.is_steady([6.1, 2.0, 1.0, 0.9, 0.9, 0.92])
+    assert not timing.is_steady([3.0, 2.5, 2.0, 0.9, 6.1, 0.9])
+
+
+def test_long_calls_have_room_to_become_steady():
+    """One call of 3 steps is the least warm-up here; five times that would end before six calls can be compared."""
+    timed = run([2] + [1] * 20, min_warm_up_steps=3, num_steps=9, steps_per_call=3)
+    assert timed.steady
+
+
+def test_the_first_call_of_the_window_does_not_count_among_durations():
+    timed = run([1] * 6 + [0.25, 1, 1], min_warm_up_steps=6)
+    assert timed.step_durations_s() == [1, 1]
+    assert timed.window_s == pytest.approx(2.25)
 
 
 def test_warm_up_is_never_shorter_than_asked():

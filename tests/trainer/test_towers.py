@@ -6,13 +6,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from conf import rules
 from store.records import DeviceKind
 from tests.specs import small
 from trainer import gradient_packs, op_placement, registry
 from trainer.all_reduces import nccl
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.exactness import convolutional, largest_difference, normalized, train, whole_batches
+from trainer.exactness import (
+    convolutional,
+    gradients_at,
+    largest_difference,
+    normalized,
+    one_step_stale,
+    train,
+    whole_batches,
+)
 from trainer.run import build
 
 MODES = {
@@ -87,6 +96,16 @@ def test_a_synchronous_mode_is_exact_with_more_replicas(make_devices, alone, mod
         assert largest_difference(update.weights(replica), alone(num_replicas, 1)) < 1e-6
 
 
+@pytest.mark.parametrize("update", registry.names("variable_updates"))
+def test_planning_allows_what_the_trainer_can(update):
+    """Two tables of one truth, in rooms that may not import each other."""
+    rule, abilities = rules.VARIABLE_UPDATES[update], registry.load("variable_updates", update).ABILITIES
+    assert set(rule.local_parameter_devices) == set(abilities.local_parameter_devices)
+    assert set(rule.all_reduces) == set(abilities.all_reduces)
+    assert set(rule.repacks_with) == set(abilities.repacks_with)
+    assert (rule.compacts, rule.stages, rule.skips_together) == (abilities.compacts, abilities.stages, abilities.is_synchronous)
+
+
 def test_three_steps_train_something(make_devices, alone):
     training = trained(make_devices, 1, [])
     assert largest_difference(training.update.weights(0), alone(2, 3)) > 1e-2
@@ -104,31 +123,12 @@ def test_every_all_reduce_and_variable_update_is_among_the_modes():
 def test_staged_weights_are_those_of_the_step_before(make_devices, local_parameter_device, steps_per_execution):
     """w(t+1) = w(t) - lr v(t) with gradients taken at w(t-1): computed here step by step from plain training."""
     batches = list(whole_batches(2, 3))
-    start = trained(make_devices, 1, []).update.weights(0)
-    seen, weights, velocity = start, start, [np.zeros_like(value) for value in start]
-    for batch in batches:
-        gradients = _gradients(make_devices, seen, batch)
-        velocity = [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
-        seen, weights = weights, [w - 0.1 * v for w, v in zip(weights, velocity, strict=True)]
+    weights = one_step_stale(small(**RATE), make_devices(1), batches)
     mode = {"variable_update": "parameter_server", "local_parameter_device": local_parameter_device, "weight_decay": 0.0}
     staged = trained(make_devices, 2, batches, staged_vars=True, steps_per_execution=steps_per_execution, **mode)
     fresh = trained(make_devices, 2, batches, **mode)
     assert largest_difference(staged.update.weights(0), weights) < 1e-6
     assert largest_difference(staged.update.weights(0), fresh.update.weights(0)) > 1e-3
-
-
-def _gradients(make_devices, weights, batch):
-    """By one step of gradient descent without momentum and decay, from these weights."""
-
-    def model():
-        built = convolutional()
-        for variable, value in zip(built.trainable_variables, weights, strict=True):
-            variable.assign(value)
-        return built
-
-    plain = {"optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "learning_rate": 1.0}
-    after = trained(make_devices, 1, [batch], model, **plain).update.weights(0)
-    return [before - now for before, now in zip(weights, after, strict=True)]
 
 
 @pytest.mark.parametrize("mode", [name for name in MODES if name.startswith("replicated")])
@@ -168,7 +168,7 @@ def test_an_independent_replica_trains_as_if_alone(make_devices):
 def test_replicas_of_a_normalized_model_share_weights_and_keep_their_own_statistics(make_devices, mode, xla):
     training = trained(make_devices, 2, whole_batches(2, 2), normalized, xla=xla, **MODES[mode])
     assert largest_difference(training.update.weights(0), training.update.weights(1)) == 0
-    assert largest_difference(training.towers.state(0), training.towers.state(1)) > 0
+    assert largest_difference(training.towers.statistics(0), training.towers.statistics(1)) > 0
 
 
 def test_dropout_differs_between_replicas(make_devices):
@@ -391,7 +391,7 @@ def _reference(make_devices, num_steps, rule, **told):
     weights = trained(make_devices, 1, []).update.weights(0)
     slots: list = []
     for batch in whole_batches(1, num_steps):
-        weights, slots = rule(weights, slots, _gradients(make_devices, weights, batch))
+        weights, slots = rule(weights, slots, gradients_at(weights, small(), make_devices(1), batch))
     return weights
 
 

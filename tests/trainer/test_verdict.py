@@ -44,6 +44,11 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
         ({"steady": False}, "step times had not settled in 1 warm-up steps; raise min_warm_up_steps=2"),
         ({"durations_s": [0.1] * 10 + [0.2] * 10}, "steps became 100% slower within the window; look for heat or neighbors"),
         ({"images_per_second_low": 70.0, "images_per_second_high": 130.0}, "the interval is +/- 30%; raise num_steps=4"),
+        ({"durations_s": [0.1] * 7}, "7 calls of 1 steps are too few to know their spread; raise num_steps=4"),
+        (
+            {"spec": small(device_kind=DeviceKind.GPU, num_gpus=2), "gpus": (COOL,)},
+            "clocks and neighbors of 1 GPUs were not watched; see log.txt",
+        ),
         ({"num_skipped_steps": 3}, "3 steps overflowed and were skipped; choose a smaller loss_scale"),
         ({"cores_taken_by_others": 0.7}, "others took 0.7 of 2 cores; end them, or measure again"),
         ({"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)}, "GPU-a was throttled: hw_slowdown"),
@@ -56,7 +61,7 @@ def test_a_doubt_makes_it_suspect_and_says_why(changes, reason):
 
 
 def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
-    assert verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU))[0] is Verdict.VALID
+    assert verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU), gpus=(COOL,))[0] is Verdict.VALID
 
 
 def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():

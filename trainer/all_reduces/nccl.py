@@ -8,15 +8,13 @@ from itertools import count
 import tensorflow as tf
 
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 
 _builds = count()  # names are shared by all graphs of the process
 
 
 def create(devices: Devices) -> Nccl:
     """Raises UnsupportedTrialError unless every replica has its own physical GPU."""
-    if not devices.has_own_gpus:
-        raise UnsupportedTrialError(f"all_reduce=nccl needs one physical GPU per replica; these replicas are {devices.described}")
+    devices.check_own_gpus()
     return Nccl(devices)
 
 

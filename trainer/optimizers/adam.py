@@ -14,13 +14,14 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 def create(spec: TrialSpec) -> Adam:
     with tf.device("CPU:0"):
-        return Adam(spec.learning_rate, [tf.Variable(1.0), tf.Variable(1.0)])
+        return Adam(spec.learning_rate, [tf.Variable(1.0), tf.Variable(1.0)], {})
 
 
 @dataclass(frozen=True)
 class Adam:
     learning_rate: float
     powers: list[tf.Variable]  # BETA1^t and BETA2^t of the steps applied so far, on the host
+    copies: dict[str, list[tf.Tensor]]  # of this step's powers, on each device that updates
 
     UPDATE_OP = "ResourceApplyAdam"
 
@@ -29,14 +30,16 @@ class Adam:
         return [tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable))]
 
     def begin_step(self) -> None:
+        self.copies.clear()
         for power, beta in zip(self.powers, (BETA1, BETA2), strict=True):
             with tf.device(power.device):
                 power.assign(power * beta)
 
     def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
         first, second = slots
-        with tf.device(self.powers[0].device):
-            beta1_power, beta2_power = [power.read_value() for power in self.powers]
+        if variable.device not in self.copies:
+            self.copies[variable.device] = [tf.identity(power) for power in self.powers]
+        beta1_power, beta2_power = self.copies[variable.device]
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=first.handle,

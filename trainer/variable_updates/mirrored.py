@@ -33,6 +33,8 @@ def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, opt
 
 
 class Mirrored:
+    inlines_towers = True  # as users write it
+
     def __init__(self, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer, reduction: _Reduction) -> None:
         self._strategy = _strategy(devices, reduction.ops)
         with self._strategy.scope():
@@ -110,8 +112,7 @@ def _pscpu(devices: Devices, _num_packs: int) -> _Reduction:
 
 
 def _nccl(devices: Devices, num_packs: int) -> _Reduction:
-    if not devices.has_own_gpus:
-        raise UnsupportedTrialError(f"all_reduce=nccl needs one physical GPU per replica; these replicas are {devices.described}")
+    devices.check_own_gpus()
     return _Reduction(cross_device_ops.NcclAllReduce(num_packs), "NcclAllReduce", devices.replicas)
 
 

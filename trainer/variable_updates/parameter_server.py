@@ -29,6 +29,7 @@ def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, opt
 
 
 class ParameterServer:
+    inlines_towers = False
     reduction_op = "AddN"
 
     def __init__(

@@ -31,6 +31,8 @@ def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, opt
 
 
 class Replicated:
+    inlines_towers = False
+
     def __init__(
         self, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer, packs: GradientPacks | None
     ) -> None:
