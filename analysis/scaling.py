@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec, Verdict
+from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec, Verdict, unusual_axes
 
 _ALWAYS_NAMED = ("batch_size", "image_px", "precision", "data", "scaling")
 
@@ -81,7 +81,11 @@ def _differing_axes(groups: Any) -> dict[str, list[str]]:
     for group in groups:
         settings[group[0]["model"]].append(_setting(group[0]))
     return {
-        model: [axis for axis in ofs[0] if axis in _ALWAYS_NAMED or len({of[axis] for of in ofs}) > 1]
+        model: [
+            axis
+            for axis in ofs[0]
+            if axis in _ALWAYS_NAMED or len({of[axis] for of in ofs}) > 1 or any(axis in unusual_axes(of) for of in ofs)
+        ]
         for model, ofs in settings.items()
     }
 

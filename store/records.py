@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -59,6 +60,7 @@ TRAINER_EXIT_CODES = {
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
 """Environment variable that tells a trainer the process id of who started it; it dies with that process."""
 
+LARGEST_FLOAT32 = 3.4e38
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
 
@@ -128,6 +130,9 @@ class TrialSpec:
         for name in (field.name for field in fields(self) if field.type == "int"):
             if getattr(self, name) > LARGEST_INTEGER:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted {LARGEST_INTEGER} or less")
+        for name, most in _AT_MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name}={getattr(self, name)}: wanted {most} or less")
         for name in ("learning_rate", "weight_decay", "min_window_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: wanted a finite number, 0 or more")
@@ -169,9 +174,19 @@ _ZERO_OR_MORE = (
 )
 
 
+_AT_MOST = {
+    "gradient_repacking": 256,  # a graph of more packs takes minutes to build
+    "num_inter_threads": 1024,
+    "num_intra_threads": 1024,
+    "data_threads": 1024,
+    "gpu_thread_count": 1024,
+    "prefetch": 1024,
+}
+
+
 def _is_positive(text: str) -> bool:
     try:
-        return 0 < float(text) < float("inf")
+        return 0 < float(text) < LARGEST_FLOAT32
     except ValueError:
         return False
 
@@ -187,6 +202,13 @@ STRATEGY_COLUMNS = {
     ("replicated", "gpu", "pscpu"): "replicated_pscpu",
 }
 """The five columns of the cloud article (source 004): variable_update, local_parameter_device, all_reduce -> name."""
+
+
+def unusual_axes(values: Mapping[str, object]) -> list[str]:
+    """Of a trial's axes those that are not what most trials have, in their order: worth naming beside its numbers."""
+    usual = {field.name: field.default for field in fields(TrialSpec) if field.default is not MISSING} | {"optimizer": "momentum"}
+    quiet = ("min_window_s", *STRATEGY_AXES)
+    return [name for name, value in usual.items() if name not in quiet and values[name] != value]
 
 
 def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+_NO_ERROR = "failed call to cuInit"  # what TensorFlow always says where there is no GPU
 _ERROR_LINE = re.compile(r"^[EF]\d{4} |Error\b|Fatal|Check failed|terminate called")
 LOOK_EVERY_S = 0.5  # how often progress is shown; the end of the process is noticed at once
 
@@ -210,4 +211,4 @@ def _oom_kills() -> int:
 def _last_error(log: Path) -> str:
     """The last line that looks like an error: TensorFlow logs much that is none."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    return next((line[:300] for line in reversed(lines) if _ERROR_LINE.search(line)), "")
+    return next((line[:300] for line in reversed(lines) if _ERROR_LINE.search(line) and _NO_ERROR not in line), "")

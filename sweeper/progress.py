@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from store.records import STAND_INS_NOTE, DeviceKind, Machine, Outcome, Result, RunFolder, Verdict
+from store.records import STAND_INS_NOTE, DeviceKind, Machine, Outcome, Result, RunFolder, Verdict, unusual_axes
 from store.terminal import make_console, print_columns
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
@@ -36,7 +37,9 @@ class Progress:
         self._console = console or make_console(stderr=True)
         self._inventory, self._plan, self._clock = inventory, plan, clock
         self._total = plan.num_attempts
+        unusual = {axis for trial in plan.trials for axis in unusual_axes(asdict(trial.spec))}
         self._varying = sorted(plan.varying_axes())
+        self._named = sorted({*self._varying, *unusual})
         self._done = 0
         self._durations_s: list[float] = []
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
@@ -53,7 +56,7 @@ class Progress:
     def print_plan(self, machine: Machine) -> None:
         """Machine, resolved trials, what is left out and why."""
         self._console.print(machine_line(machine, self._inventory), markup=False)
-        axes = [*_SHOWN, *(axis for axis in self._varying if axis not in _SHOWN)]
+        axes = [*_SHOWN, *(axis for axis in self._named if axis not in _SHOWN)]
         rows = [
             [*(_shown(trial, axis) for axis in axes), f"{trial.num_repeats} to run" if trial.num_repeats else "finished earlier"]
             for trial in self._plan.trials

@@ -83,6 +83,11 @@ if __name__ == "__main__":
         sys.exit(selfcheck.main(sys.argv[2:]))
     if len(sys.argv) != 3:
         sys.exit("usage: python -m trainer SPEC.json RUN_DIR, or python -m trainer selfcheck --help")
+    try:
+        TrialSpec.from_json(Path(sys.argv[1]).read_text())
+    except (OSError, ValueError, TypeError) as error:
+        print(f"{sys.argv[1]}: {error}; wanted the trial.json of a run folder", file=sys.stderr)
+        sys.exit(2)
     exit_code = main(sys.argv[1], sys.argv[2])
     sys.stdout.flush()
     sys.stderr.flush()

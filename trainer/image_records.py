@@ -19,6 +19,7 @@ from trainer.replica_feed import ReplicaFeed
 from trainer.towers import Batch
 
 SHARDS_AT_ONCE = 8
+CALLS_AHEAD = 2  # that the pipeline's own buffers hold at most
 SHUFFLE_BUFFER = 2048  # records: 230 MB of ImageNet, and more than a set of our own holds
 
 
@@ -61,7 +62,9 @@ class ImageRecords:
         if isinstance(error, tf.errors.InvalidArgumentError):
             num_records = len(self._devices.replicas) * spec.steps_per_execution * spec.batch_size
             located = records_in_order(self._paths, spec, bad_records.located)
-            suspects = located.enumerate().skip(self._num_calls * num_records).take(num_records)
+            # An error overtakes the batches that wait on the devices; the first bad record from here on is the one.
+            num_calls = 1 + CALLS_AHEAD + spec.prefetch
+            suspects = located.enumerate().skip(self._num_calls * num_records).take(num_calls * num_records)
             return bad_records.unusable(error, suspects, lambda record, position: _problem(record, position, spec))
         return bad_records.unreadable(error, self._paths)
 

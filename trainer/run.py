@@ -66,6 +66,8 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     problem = first.placement.problem(training.wanted(spec))
     if any(sample.loss is None for sample in timed.samples):
         problem = "the loss is not finite; try a smaller learning_rate"
+    if measurement.num_skipped_steps >= 1 + sum(sample.num_steps for sample in timed.samples):
+        problem = f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
     num_cores = len(os.sched_getaffinity(0))
     judged, reasons = verdict.judge(spec, measurement, timed.step_durations_s(), seen, num_cores, problem)
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")

@@ -96,13 +96,22 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"--json {asked.json}: there is no folder {asked.json.absolute().parent}")
     if not 0 <= asked.replicas <= 16:
         parser.error(f"--replicas {asked.replicas}: wanted 1 to 16, or 0 for a sensible number")
-    bench = choose_bench(asked.devices, asked.replicas, _num_gpus())
+    num_gpus = _num_gpus()
+    if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
+        parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_stand_in")
+    bench = choose_bench(asked.devices, asked.replicas, num_gpus)
     print(f"checking on {bench.described}", file=sys.stderr)
     start = time.monotonic()
-    checks = []
+    checks: list[Check] = []
+    interrupted = False
     chosen = [modes[name] for name in asked.modes or modes]
     for number, mode in enumerate(chosen, 1):
-        found = _check_in_own_process(mode, bench) if time.monotonic() - start < BUDGET_S else [_not_reached(mode)]
+        try:
+            found = _check_in_own_process(mode, bench) if time.monotonic() - start < BUDGET_S else [_not_reached(mode)]
+        except KeyboardInterrupt:
+            print("interrupted: what was checked so far", file=sys.stderr)
+            interrupted = True
+            break
         checks += found
         print(f"[{number}/{len(chosen)}] {mode.name}: {_counted(found)}", file=sys.stderr)
     for line in report(checks, bench):
@@ -112,6 +121,8 @@ def main(arguments: Sequence[str]) -> int:
     if asked.json:
         told = {"devices": asdict(bench), "took_s": round(took_s, 1), "checks": [asdict(check) for check in checks]}
         asked.json.write_text(json.dumps(told, indent=1) + "\n")
+    if interrupted:
+        return 130
     if not asked.modes and not any(check.outcome == "passed" for check in checks):
         print("nothing could be checked here: see the reasons above", file=sys.stderr)
         return 1

@@ -152,7 +152,8 @@ class Towers:
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
         self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
-        self._state = [self._copy_state(replica, device) for replica, device in enumerate(devices.replicas)]
+        state = [np.asarray(variable) for variable in model.non_trainable_variables]
+        self._state = [self._copy_state(state, replica, device) for replica, device in enumerate(devices.replicas)]
         self._tower = tf.function(self._tower_body, autograph=False, **_compilation(spec.xla, devices, update.inlines_towers))
         self.step: StepFunction = tf.function(self._execution_body, autograph=False)
 
@@ -164,13 +165,13 @@ class Towers:
         """Batch statistics of a replica: its state without the seeds, which differ anyway."""
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
-    def _copy_state(self, replica: int, device: str) -> list[tf.Variable]:
+    def _copy_state(self, state: Sequence[np.ndarray], replica: int, device: str) -> list[tf.Variable]:
         """Each replica has its own batch statistics, and its own dropout seed."""
         seeds = {id(generator.state) for generator in _seed_generators(self._model)}
         with tf.device(device):
             return [
-                tf.Variable(np.asarray(variable) + (replica if id(variable) in seeds else 0), dtype=variable.dtype)
-                for variable in self._model.non_trainable_variables
+                tf.Variable(value + (replica if id(variable) in seeds else 0), dtype=variable.dtype)
+                for variable, value in zip(self._model.non_trainable_variables, state, strict=True)
             ]
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:

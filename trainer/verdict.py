@@ -46,7 +46,7 @@ def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[f
     if width > MAX_INTERVAL:
         yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
     if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (measurement.num_steps + measurement.num_warm_up_steps):
-        yield f"{measurement.num_skipped_steps} steps overflowed and were skipped; choose a smaller loss_scale"
+        yield f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale"
 
 
 def _of_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:

@@ -94,6 +94,24 @@ def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(tmp_path):
     assert "OOM when allocating tensor with shape[50000000,32,32,3]" in folder.read_result().message
 
 
+@pytest.mark.parametrize("text", [None, "{}", "garbage"])
+def test_a_spec_that_is_none_is_refused_in_one_line(tmp_path, text):
+    path = tmp_path / "trial.json"
+    if text is not None:
+        path.write_text(text)
+    ended = subprocess.run(
+        [sys.executable, "-m", "trainer", str(path), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert str(path) in ended.stderr
+
+
+def test_a_trial_of_which_every_step_overflowed_is_invalid(tmp_path):
+    exit_code, folder = run(small(precision="fp16", loss_scale="1e38"), tmp_path)
+    assert exit_code == 5
+    assert "every step overflowed and was skipped" in folder.read_result().message
+
+
 def test_nccl_without_gpus_is_unsupported(tmp_path):
     exit_code, folder = run(small(all_reduce="nccl", num_gpus=2), tmp_path)
     assert exit_code == 3
@@ -130,6 +148,19 @@ def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(tmp_path, all_de
     assert folder.read_result().outcome == Outcome.FAILED
     begin = 9 * (16 + len(image_sets.good(1)))
     assert folder.read_result().message == f"{path}: record 9 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(tmp_path, all_devices, prefetch):
+    records = [image_sets.good(1)] * 40 + [image_sets.record(1, b"I am no JPEG")]
+    (path,) = image_sets.write(tmp_path / "set", records)
+    spec = small(
+        data="imagenet", data_dir=str(path.parent), num_classes=10, batch_size=4, num_steps=30, prefetch=prefetch, num_gpus=2
+    )
+    exit_code, folder = run(spec, tmp_path)
+    assert exit_code == 1
+    assert folder.read_result().message.startswith(f"{path}: record 40 (at byte {40 * (16 + len(image_sets.good(1)))})")
+    assert len(folder.read_steps()) >= 2
 
 
 def test_a_trial_that_could_not_run_still_tells_its_software(tmp_path):

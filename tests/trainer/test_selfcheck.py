@@ -45,6 +45,7 @@ def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(tmp_path):
     ("arguments", "said"),
     [
         (["--modes", "telepathy"], "no mode telepathy; choose from independent, mirrored,"),
+        (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_stand_in"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
         (["--json", "/nowhere/x.json"], "there is no folder /nowhere"),
     ],
@@ -66,8 +67,17 @@ def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
 def test_a_box_on_which_nothing_could_be_checked_has_not_passed(monkeypatch, capsys):
     refused = Check(**PLAIN, outcome="unsupported", problem="TensorFlow sees 0 GPUs")
     monkeypatch.setattr(selfcheck, "_check_in_own_process", lambda mode, bench: [refused])
-    assert selfcheck.main(["--devices", "gpu"]) == 1
+    assert selfcheck.main(["--devices", "cpu_stand_in"]) == 1
     assert "nothing could be checked here" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
+    def interrupted(mode, bench):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", interrupted)
+    assert selfcheck.main(["--devices", "cpu_stand_in"]) == 130
+    assert "0 checks passed" in capsys.readouterr().out
 
 
 def test_modes_that_time_does_not_suffice_for_are_told(monkeypatch, capsys):

@@ -49,7 +49,7 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
             {"spec": small(device_kind=DeviceKind.GPU, num_gpus=2), "gpus": (COOL,)},
             "clocks and neighbors of 1 GPUs were not watched; see log.txt",
         ),
-        ({"num_skipped_steps": 3}, "3 steps overflowed and were skipped; choose a smaller loss_scale"),
+        ({"num_skipped_steps": 3}, "3 steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale"),
         ({"cores_taken_by_others": 0.7}, "others took 0.7 of 2 cores; end them, or measure again"),
         ({"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)}, "GPU-a was throttled: hw_slowdown"),
         ({"gpus": (replace(COOL, sm_clock_mhz=900.0),)}, "GPU-a ran at 900 of 1410 MHz"),

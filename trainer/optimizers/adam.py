@@ -27,7 +27,7 @@ class Adam:
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         """First and second moment."""
-        return [tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable))]
+        return [tf.Variable(tf.zeros(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
     def begin_step(self) -> None:
         self.copies.clear()

@@ -22,7 +22,7 @@ class Momentum:
     UPDATE_OP = "ResourceApplyMomentum"
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
-        return [tf.Variable(tf.zeros_like(variable))]
+        return [tf.Variable(tf.zeros(variable.shape))]
 
     def begin_step(self) -> None: ...
 

@@ -29,7 +29,7 @@ class RmsProp:
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         """Mean square, which begins at 1 as in TensorFlow 1, and momentum."""
-        return [tf.Variable(tf.ones_like(variable)), tf.Variable(tf.zeros_like(variable))]
+        return [tf.Variable(tf.ones(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
     def begin_step(self) -> None: ...
 
