@@ -80,14 +80,12 @@ def _differing_axes(groups: Any) -> dict[str, list[str]]:
     settings: dict[str, list[dict[str, object]]] = defaultdict(list)
     for group in groups:
         settings[group[0]["model"]].append(_setting(group[0]))
-    return {
-        model: [
-            axis
-            for axis in ofs[0]
-            if axis in _ALWAYS_NAMED or len({of[axis] for of in ofs}) > 1 or any(axis in unusual_axes(of) for of in ofs)
-        ]
-        for model, ofs in settings.items()
-    }
+    return {model: _named_axes(ofs) for model, ofs in settings.items()}
+
+
+def _named_axes(settings: Sequence[Mapping[str, object]]) -> list[str]:
+    named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, settings))
+    return [axis for axis in settings[0] if axis in named or len({of[axis] for of in settings}) > 1]
 
 
 def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> ScalingTable:

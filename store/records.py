@@ -128,10 +128,7 @@ class TrialSpec:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted 0 or more")
         for name in (field.name for field in fields(self) if field.type == "int"):
-            if getattr(self, name) > LARGEST_INTEGER:
-                raise ValueError(f"{name}={getattr(self, name)}: wanted {LARGEST_INTEGER} or less")
-        for name, most in _AT_MOST.items():
-            if getattr(self, name) > most:
+            if getattr(self, name) > (most := _AT_MOST.get(name, LARGEST_INTEGER)):
                 raise ValueError(f"{name}={getattr(self, name)}: wanted {most} or less")
         for name in ("learning_rate", "weight_decay", "min_window_s"):
             if not 0 <= getattr(self, name) < float("inf"):

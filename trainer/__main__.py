@@ -17,11 +17,9 @@ _GPU_MEMORY = re.compile(r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CU
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
-def main(spec_path: str, run_dir: str) -> int:
+def main(spec: TrialSpec, folder: RunFolder) -> int:
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
-    spec = TrialSpec.from_json(Path(spec_path).read_text())
-    folder = RunFolder(Path(run_dir))
     environment = software.describe() | {"commit": software.commit(), "set_by_trial": switches.variables(spec, os.environ)}
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
     if contradiction := next(switches.contradictions(spec, os.environ), None):
@@ -84,11 +82,11 @@ if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: python -m trainer SPEC.json RUN_DIR, or python -m trainer selfcheck --help")
     try:
-        TrialSpec.from_json(Path(sys.argv[1]).read_text())
+        trial = TrialSpec.from_json(Path(sys.argv[1]).read_text())
     except (OSError, ValueError, TypeError) as error:
         print(f"{sys.argv[1]}: {error}; wanted the trial.json of a run folder", file=sys.stderr)
         sys.exit(2)
-    exit_code = main(sys.argv[1], sys.argv[2])
+    exit_code = main(trial, RunFolder(Path(sys.argv[2])))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)  # the result is written: a crash of a library at interpreter exit shall not spoil it

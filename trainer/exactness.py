@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import keras
 import numpy as np
@@ -46,8 +47,7 @@ def train(
     spec: TrialSpec, devices: Devices, batches: Sequence[WholeBatch], model: Callable[[], keras.Model] = convolutional
 ) -> run.Training:
     """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of steps_per_execution batches."""
-    run.prepare(spec)
-    training = run.build(spec, devices, model(), _Given(devices))
+    training = run.build(spec, devices, model, partial(_at, devices))
     per_call = spec.steps_per_execution
     for first in range(0, len(batches), per_call):
         training.towers.step(_split(batches[first : first + per_call], devices))
@@ -99,18 +99,10 @@ def _split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
     return split
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Batches that are handed over, not read."""
-
-    devices: Devices
-
-    def next(self) -> list[Batch]:
-        raise NotImplementedError
-
-    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-        chosen = []
-        for device, (images, labels) in zip(self.devices.replicas, batches, strict=True):
-            with tf.device(device):
-                chosen.append((images[index], labels[index]))
-        return chosen
+def _at(devices: Devices, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+    """As `trainer.towers.Input.at`."""
+    chosen = []
+    for device, (images, labels) in zip(devices.replicas, batches, strict=True):
+        with tf.device(device):
+            chosen.append((images[index], labels[index]))
+    return chosen

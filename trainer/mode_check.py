@@ -80,7 +80,7 @@ class ModeCheck:
     def all(self) -> Iterator[Check]:
         """A mode that cannot run here at all says so once."""
         try:
-            run.build(self._spec, self._devices, exactness.convolutional())
+            run.build(self._spec, self._devices, exactness.convolutional)
         except UnsupportedTrialError as error:
             yield Check(mode=self._name, options="-", outcome="unsupported", problem=str(error))
             return

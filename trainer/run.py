@@ -15,6 +15,7 @@ import os
 import statistics
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     prepare(spec)  # before the input is opened: its order depends on the seed
     with telemetry.watching(_gpu_uuids(spec), folder.telemetry):
         data = registry.load("data", spec.data).open_input(spec, trial_devices)
-        training = build(spec, trial_devices, data=data)
+        training = build(spec, trial_devices, at=data.at)
         first = _take_first_step(training, data)
         looks: list[contention.Moment] = []
         with StepsFile(folder) as steps_file:
@@ -188,25 +189,27 @@ class Training:
 
 
 def build(
-    spec: TrialSpec, trial_devices: devices.Devices, model: keras.Model | None = None, data: towers.Input | None = None
+    spec: TrialSpec,
+    trial_devices: devices.Devices,
+    model: Callable[[], keras.Model] | None = None,
+    at: towers.At | None = None,
 ) -> Training:
-    """Build the towers on devices already claimed; `model`, built after `prepare`, replaces the one the spec names.
+    """Build the towers on devices already claimed; `model` makes another one than the spec names.
 
-    `data` is needed only where a call of several steps takes a batch for each. Raises UnsupportedTrialError.
+    `at`, an input's, is needed only where a call of several steps takes a batch for each. Raises UnsupportedTrialError.
     """
     prepare(spec)
     if registry.load("precisions", spec.precision).TENSOR_FLOAT_32 and trial_devices.kind is not DeviceKind.GPU:
         raise UnsupportedTrialError(f"precision={spec.precision}: a way of GPUs; these replicas are {trial_devices.described}")
     with tf.device(trial_devices.host):
-        model = model or registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
-        initial = [np.asarray(variable) for variable in model.trainable_variables]
+        template = model() if model else registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
+        initial = [np.asarray(variable) for variable in template.trainable_variables]
     optimizer = registry.load("optimizers", spec.optimizer).create(spec)
     update = registry.load("variable_updates", spec.variable_update).create(spec, initial, trial_devices, optimizer)
-    at = data.at if data else None
     return Training(
         devices=trial_devices,
         update=update,
-        towers=towers.Towers(spec, model, update, optimizer, trial_devices, at),
+        towers=towers.Towers(spec, template, update, optimizer, trial_devices, at),
     )
 
 

@@ -77,27 +77,30 @@ def run_steps(
     """
     cpu_clock = cpu_clock or _cpu_s
     samples: list[StepSample] = []
-    pending: list[tuple[StepSample, SupportsFloat]] = []
+    pending: list[tuple[StepSample, SupportsFloat]] = []  # one call at most
+    durations_s: list[float] = []  # of all calls started
     begin = clock()
 
-    def finish_pending() -> None:
-        for sample, loss in pending:
-            value = float(loss)
-            samples.append(replace(sample, loss=value if math.isfinite(value) else None))
+    def read_pending() -> list[StepSample]:
+        """The call that was started last, once its loss is there."""
+        finished = [replace(sample, loss=_finite(float(loss))) for sample, loss in pending]
         pending.clear()
+        return finished
+
+    def keep(finished: list[StepSample]) -> None:
+        samples.extend(finished)
+        for sample in finished:
+            on_sample(sample)
 
     def take(phase: Phase) -> None:
-        number = samples[-1].step + effort.steps_per_call if samples else 0
-        number += effort.steps_per_call * len(pending)
         start = clock()
         batch = next_batch()
         fetched = clock()
         loss = step(batch)
-        num_finished = len(samples)
-        finish_pending()
+        finished = read_pending()
         end = clock()
         sample = StepSample(
-            step=number,
+            step=effort.steps_per_call * len(durations_s),
             phase=phase,
             start_s=start - begin,
             duration_s=end - start,
@@ -107,17 +110,13 @@ def run_steps(
         )
         pending.append((sample, loss))
         durations_s.append(sample.duration_s)
-        for finished in samples[num_finished:]:
-            on_sample(finished)
+        keep(finished)
 
     def drain() -> None:
-        num_finished = len(samples)
-        finish_pending()
+        finished = read_pending()
         synchronize()
-        for finished in samples[num_finished:]:
-            on_sample(finished)
+        keep(finished)
 
-    durations_s: list[float] = []
     min_calls = effort.calls(effort.min_warm_up_steps)
     max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS) if min_calls else 0
     while len(durations_s) < min_calls or (len(durations_s) < max_calls and not is_steady(durations_s)):
@@ -134,6 +133,10 @@ def run_steps(
     window_s, cpu_s = clock() - window_start, cpu_clock() - cpu_start
     on_window()
     return Timed(samples=samples, steady=steady, window_start_s=window_start, window_s=window_s, cpu_s=cpu_s)
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None
 
 
 def is_steady(durations_s: Sequence[float]) -> bool:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -115,6 +115,9 @@ class Input(Protocol):
         """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used only with K > 1."""
 
 
+At = Callable[[list[Batch], tf.Tensor], list[Batch]]  # Input.at
+
+
 class StepFunction(Protocol):
     """A tf.function: `steps_per_execution` training steps of all replicas. Batches in, mean loss of the last step out."""
 
@@ -145,7 +148,7 @@ class Towers:
         update: VariableUpdate,
         optimizer: Optimizer,
         devices: Devices,
-        at: Any = None,
+        at: At | None = None,
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
         self._model, self._update, self._optimizer, self._devices = model, update, optimizer, devices

@@ -25,7 +25,7 @@ def test_digits_are_learned_within_200_steps(make_devices, variable_update, num_
     )
     devices = make_devices(num_replicas)
     data = digits.open_input(spec, devices)
-    training = build(spec, devices, data=data)
+    training = build(spec, devices)
     losses = [float(training.towers.step(data.next())) for _ in range(NUM_STEPS)]
     assert np.median(losses[-20:]) < 0.3 < losses[0]
     assert np.mean([_accuracy(training, *data.next()[0]) for _ in range(10)]) >= 0.95

@@ -14,7 +14,7 @@ from tests.specs import small
 from tests.trainer.test_towers import MODES
 from trainer import op_classes, op_placement, profile, xplane
 from trainer.exactness import convolutional, whole_batches
-from trainer.run import build, prepare
+from trainer.run import build
 
 NUM_STEPS = 3
 PROFILED = ["ps_cpu", "ps_gpu", "replicated_none", "replicated_pscpu", "replicated_psgpu"]
@@ -29,8 +29,7 @@ def captured(all_devices, tmp_path_factory):
         if (mode, num_replicas) not in done:
             devices = replace(all_devices, replicas=all_devices.replicas[:num_replicas])
             spec = small(num_gpus=num_replicas, **MODES[mode])
-            prepare(spec)
-            training = build(spec, devices, convolutional())
+            training = build(spec, devices, convolutional)
             images, labels = next(whole_batches(num_replicas, 1))
             parts = [
                 (tf.constant(i), tf.constant(n))
