@@ -48,6 +48,9 @@ class ScalingTable:
         return "GPUs" if self.device_kind is DeviceKind.GPU else "CPU stand-ins"
 
 
+_SHARED = "shares_host"  # measured side by side with others: never in one number with what had the host to itself
+
+
 def scaling_tables(attempts: Sequence[Mapping[str, Any]]) -> list[ScalingTable]:
     """Tables of all attempts in `store.queries.measured` form, one per model, other axes and machine.
 
@@ -67,9 +70,12 @@ def scaling_tables(attempts: Sequence[Mapping[str, Any]]) -> list[ScalingTable]:
 
 
 def _setting(attempt: Mapping[str, Any]) -> dict[str, object]:
-    """All axes but strategy and GPU count. Strong scaling is told by its global batch, which does not change with GPUs."""
+    """All axes but strategy and GPU count, and whether others ran beside it.
+
+    Strong scaling is told by its global batch, which does not change with GPUs.
+    """
     axes = [field.name for field in fields(TrialSpec) if field.name not in (*STRATEGY_AXES, "num_gpus")]
-    setting = {axis: attempt[axis] for axis in axes}
+    setting = {axis: attempt[axis] for axis in axes} | {_SHARED: bool(attempt["shares_host"])}
     if setting["scaling"] == "strong":
         setting["batch_size"] = f"{attempt['batch_size'] * attempt['num_gpus']} in all"
     return setting
@@ -85,6 +91,8 @@ def _differing_axes(groups: Any) -> dict[str, list[str]]:
 
 def _named_axes(settings: Sequence[Mapping[str, object]]) -> list[str]:
     named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, settings))
+    if any(of[_SHARED] for of in settings):
+        named.add(_SHARED)
     return [axis for axis in settings[0] if axis in named or len({of[axis] for of in settings}) > 1]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from store.database import default_url
 from store.errors import StoreError
+from store.terminal import silence
 
 OK, USAGE = 0, 2
 
@@ -26,10 +27,19 @@ def make_app(about: str) -> typer.Typer:
 
 
 def run(app: typer.Typer, name: str) -> int:
-    """Exit codes: 0 ok, 2 usage."""
+    """Exit codes: 0 ok, 2 usage, and when its output cannot be written."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except StoreError as error:
         print(f"{name}: {error}", file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:  # who read it has read enough
+        silence(sys.stdout)
+    except OSError as error:
+        silence(sys.stdout)
+        print(f"{name}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return USAGE
     return OK

@@ -1,4 +1,4 @@
-"""Opens a results database: creates or upgrades it for the one writer, read-only for everyone else."""
+"""Opens a results database: creates or upgrades it for those who run sweeps, read-only for everyone else."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import filelock
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from store.errors import StoreError
+from store.errors import LockedError, StoreError
 
 BUSY_TIMEOUT_S = 30
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -48,11 +49,12 @@ def open_for_writing(url: str) -> sa.Engine:
         found = _revision(path)
         engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S})
         event.listen(engine, "connect", _prepare_writer)
-        event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "begin", _begin)
         if found != head_revision():
-            _upgrade(path)
+            _upgrade_alone(path)
         with engine.begin() as connection:  # a file that cannot be written shows it now, not after hours of trials
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+        event.listen(engine, "begin", _StillThere(path))
     return engine
 
 
@@ -73,7 +75,8 @@ def open_existing(url: str) -> sa.Engine | None:
             return None
         if found != head_revision():
             raise StoreError(f"{path}: its schema is {found}, this version reads {head_revision()}; run a sweep into it first")
-    return sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.NullPool)
+    engine = sa.create_engine(f"sqlite:///{path}", creator=lambda: _connect_read_only(path), poolclass=sa.NullPool)
+    return engine.execution_options(**{_ONLY_READS: True})
 
 
 @contextmanager
@@ -83,9 +86,28 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection
 
 
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One view of the database for several statements, which keeps no writer out. StoreError as for writing."""
+    with _explained(Path(engine.url.database or "")), engine.connect() as connection:
+        yield connection.execution_options(**{_ONLY_READS: True})
+
+
 def head_revision() -> str:
     """The newest migration: file names begin with their number, so this needs no Alembic."""
     return max(path.stem.split("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+def _upgrade_alone(path: Path) -> None:
+    """By one process, while others that open the file wait. Raises StoreError when they would have to wait too long."""
+    try:
+        with filelock.FileLock(f"{path}.lock", timeout=BUSY_TIMEOUT_S):
+            if _revision(path) != head_revision():
+                _upgrade(path)
+    except filelock.Timeout:
+        raise StoreError(
+            f"{path}: another process is upgrading it, or an older scalemark is writing to it; wait for it"
+        ) from None
 
 
 def _upgrade(path: Path) -> None:
@@ -97,7 +119,7 @@ def _upgrade(path: Path) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS))
     engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S}, poolclass=sa.NullPool)
     event.listen(engine, "connect", _prepare_upgrade)
-    event.listen(engine, "begin", _begin_immediate)
+    event.listen(engine, "begin", _begin)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -158,7 +180,8 @@ def _explained(path: Path) -> Iterator[None]:
         raise  # our own mistake: nothing a user could mend
     except (DatabaseError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DatabaseError) else error
-        raise StoreError(f"{path}: {cause}; {_remedy(str(cause))}") from error
+        kind = LockedError if "locked" in str(cause) else StoreError
+        raise kind(f"{path}: {cause}; {_remedy(str(cause))}") from error
 
 
 def _remedy(cause: str) -> str:
@@ -172,8 +195,25 @@ _REMEDIES = {
     "not a database": "another file, or a damaged one: choose another with store.url=FILE",
     "full": "free some space and repeat the command; finished trials are kept",
     "readonly": "make it writable, or choose another file with store.url=FILE",
-    "locked": "another sweep is writing to it; wait for it to end",
+    "locked": f"another program kept it so for {BUSY_TIMEOUT_S} s; end that and repeat the command; finished trials are kept",
+    "disk I/O error": "a bad disk, or a file system without locks: choose a file on a local disk with store.url=FILE",
+    "locking protocol": "its file system has no locks: choose a file on a local disk with store.url=FILE",
 }
+
+
+class _StillThere:
+    """Refuses to go on in a file that was removed or replaced: SQLite would not notice, and all that is written be lost."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._found = path, path.stat()
+
+    def __call__(self, _connection: sa.Connection) -> None:
+        try:
+            if os.path.samestat(self._path.stat(), self._found):
+                return
+        except FileNotFoundError:
+            pass
+        raise StoreError(f"{self._path}: removed or replaced while it was in use; results made since are in their run folders")
 
 
 def _own_transactions(connection: Any, _record: Any) -> None:
@@ -183,6 +223,7 @@ def _own_transactions(connection: Any, _record: Any) -> None:
 def _prepare_upgrade(connection: Any, record: Any) -> None:
     _own_transactions(connection, record)
     connection.execute("PRAGMA legacy_alter_table = ON")  # views may name a table that is being rebuilt
+    connection.execute("PRAGMA journal_mode = WAL")  # here, where one process is alone: of two at once one would be refused
 
 
 def _prepare_writer(connection: Any, record: Any) -> None:
@@ -192,5 +233,10 @@ def _prepare_writer(connection: Any, record: Any) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _begin_immediate(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+_ONLY_READS = "scalemark_only_reads"
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Who may write takes the lock before it reads: what it read is then still true when it writes."""
+    only_reads = connection.get_execution_options().get(_ONLY_READS, False)
+    connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from store.database import reading
 from store.errors import StoreError
 
 Row = dict[str, Any]
@@ -26,7 +27,7 @@ LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 """
 
 _ATTEMPT_WITH_ITS_MACHINE = """
-attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at,
+attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at, attempts.shares_host,
        measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.steady,
        measurements.verdict,
        measurements.num_parameters,
@@ -42,16 +43,12 @@ LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 
 _MEASURED = f"SELECT trials.*, {_ATTEMPT_WITH_ITS_MACHINE}"
 
-_OF_SWEEP = (
-    "attempts.trial_id IN (SELECT trial_id FROM sweep_trials JOIN sweeps ON sweeps.id = sweep_id WHERE sweeps.name = :sweep)"
-)
-
 
 def list_attempts(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
     """All attempts, oldest first; or those of one sweep. Raises StoreError when there is no such sweep."""
     if sweep is None:
         return rows(engine, f"{_ATTEMPTS} ORDER BY attempts.id")
-    _check_sweep(engine, sweep)
+    check_sweep(engine, sweep)
     return rows(engine, f"{_ATTEMPTS} WHERE sweeps.name = :sweep ORDER BY attempts.id", sweep=sweep)
 
 
@@ -62,21 +59,28 @@ def measured(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
     """
     if sweep is None:
         return rows(engine, f"{_MEASURED} ORDER BY attempts.id")
-    _check_sweep(engine, sweep)
-    return rows(engine, f"{_MEASURED} WHERE {_OF_SWEEP} ORDER BY attempts.id", sweep=sweep)
+    check_sweep(engine, sweep)
+    in_its_order = "JOIN sweep_trials ON sweep_trials.trial_id = trials.id JOIN sweeps ON sweeps.id = sweep_trials.sweep_id"
+    of_sweep = f"{_MEASURED} {in_its_order} WHERE sweeps.name = :sweep"
+    return rows(engine, f"{of_sweep} ORDER BY sweep_trials.position, attempts.id", sweep=sweep)
 
 
-def num_completed(engine: sa.Engine, machine_key: str, software_key: str) -> dict[str, int]:
-    """How many completed attempts each trial has on this machine with this software: trial id -> count."""
+def num_completed(engine: sa.Engine, machine_key: str, software_key: str, *, shares_host: bool = False) -> dict[str, int]:
+    """How many completed attempts each trial has on this machine with this software: trial id -> count.
+
+    Those that ran side by side with others count only for a sweep that `shares_host` itself.
+    """
     statement = """
     SELECT attempts.trial_id, count(*) AS num
     FROM attempts
     JOIN machines ON machines.id = attempts.machine_id
     JOIN environments ON environments.id = attempts.environment_id
     WHERE attempts.outcome = 'completed' AND machines.key = :machine AND environments.software_key = :software
+          AND attempts.shares_host <= :shares_host
     GROUP BY attempts.trial_id
     """
-    return {row["trial_id"]: row["num"] for row in rows(engine, statement, machine=machine_key, software=software_key)}
+    found = rows(engine, statement, machine=machine_key, software=software_key, shares_host=shares_host)
+    return {row["trial_id"]: row["num"] for row in found}
 
 
 def show(engine: sa.Engine, which: str) -> Row:
@@ -96,6 +100,13 @@ def show(engine: sa.Engine, which: str) -> Row:
     return {"trial": trial, "attempts": attempts}
 
 
+def check_sweep(engine: sa.Engine, sweep: str) -> None:
+    """Raises StoreError when there is no sweep of this name."""
+    names = [row["name"] for row in rows(engine, "SELECT name FROM sweeps ORDER BY id DESC")]
+    if sweep not in names:
+        raise StoreError(f"{sweep}: no such sweep; the newest are {', '.join(names[:5]) or 'none'}")
+
+
 def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
     """Column names and rows of any statement that reads. Raises StoreError when it is wrong or writes."""
     try:
@@ -112,21 +123,21 @@ def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
 
 def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:
     """Rows of one of our own statements."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return [dict(row) for row in connection.execute(sa.text(sql), parameters).mappings()]
 
 
 def _details(engine: sa.Engine, attempt_id: int) -> Row:
     statement = """
-    SELECT attempts.message, attempts.exit_code, attempts.visible_devices, attempts.run_dir, attempts.duration_s,
-           measurements.*, environments.description AS environment
+    SELECT attempts.message, attempts.exit_code, attempts.visible_devices, attempts.start, attempts.cores, attempts.shares_host,
+           attempts.run_dir, attempts.duration_s, measurements.*, environments.description AS environment
     FROM attempts
     LEFT JOIN measurements ON measurements.attempt_id = attempts.id
     LEFT JOIN environments ON environments.id = attempts.environment_id
     WHERE attempts.id = :id
     """
     (details,) = rows(engine, statement, id=attempt_id)
-    return details | {"attempt_id": attempt_id}
+    return details | {"attempt_id": attempt_id, "shares_host": bool(details["shares_host"])}
 
 
 def _one_trial(engine: sa.Engine, which: str) -> Row:
@@ -137,12 +148,6 @@ def _one_trial(engine: sa.Engine, which: str) -> Row:
         hint = "see `python -m store list`" if not found else f"it could be {', '.join(row['id'] for row in found[:3])}"
         raise StoreError(f"{which}: {'no' if not found else 'not just one'} attempt or trial; {hint}")
     return found[0]
-
-
-def _check_sweep(engine: sa.Engine, sweep: str) -> None:
-    names = [row["name"] for row in rows(engine, "SELECT name FROM sweeps ORDER BY id DESC")]
-    if sweep not in names:
-        raise StoreError(f"{sweep}: no such sweep; the newest are {', '.join(names[:5]) or 'none'}")
 
 
 def _names(engine: sa.Engine) -> list[str]:

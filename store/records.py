@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +24,31 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
     UNSUPPORTED = "unsupported"
     INVALID = "invalid"
+
+
+class State(StrEnum):
+    """Where one repeat of a trial stands in its sweep. After `running` it is the outcome of the last attempt."""
+
+    PENDING = "pending"  # to be run, or to be tried again
+    CLAIMED = "claimed"  # one orchestrator has taken it; nothing is started yet
+    RUNNING = "running"  # its process is started, or about to be
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    HUNG = "hung"
+    INTERRUPTED = "interrupted"
+    UNSUPPORTED = "unsupported"
+    INVALID = "invalid"
+    SKIPPED = "skipped"  # never run, for a reason that stands beside it
+
+
+class Doing(StrEnum):
+    """What a trainer is at, as it tells in its run folder: each has its own deadline."""
+
+    BUILDING = "building"  # until the first step is done
+    STEPPING = "stepping"
+    PROFILING = "profiling"  # and whatever else comes after the last measured step
 
 
 class Phase(StrEnum):
@@ -243,13 +270,13 @@ class Measurement:
     window_s: float  # from the first measured step to idle devices after the last
     num_warm_up_steps: int
     steady: bool  # the steady state was seen before measuring began
-    time_to_first_step_s: float  # from the start of the process to the end of the first step
+    time_to_first_step_s: float  # start of process to end of first step; a forked one had TensorFlow imported before its start
     trace_s: float  # building the step's graph
     first_step_s: float  # first call, compilation included
     data_wait_share: float  # of the measured window, 0..1
     cpu_s: float  # CPU seconds of the process in the measured window; divided by window_s: the cores it got
     cores_taken_by_others: float | None  # mean over the window, hypervisor included; none where the kernel does not say
-    peak_host_memory_bytes: int  # largest resident size of the process
+    peak_host_memory_bytes: int  # largest resident size of the process; forked, without pages of libraries it did not touch
     peak_device_memory_bytes: int | None  # largest of the GPUs; none on stand-ins
     first_loss: float | None  # of the step that compiles, before the samples; none when not finite
     last_loss: float | None  # median of the last five steps; none when not finite
@@ -329,16 +356,50 @@ class Result:
         return cls(**values)
 
 
+class PcieLevel(StrEnum):
+    """What a message between two GPUs has to cross without NVLink, from the nearest to the farthest."""
+
+    SAME_BOARD = "same_board"
+    SINGLE_SWITCH = "single_switch"
+    MULTIPLE_SWITCHES = "multiple_switches"
+    HOST_BRIDGE = "host_bridge"
+    NUMA_NODE = "numa_node"  # several host bridges of one CPU
+    SYSTEM = "system"  # the link between CPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLink:
+    """How two GPUs reach each other."""
+
+    between: tuple[str, str]  # their UUIDs, in PCI order
+    num_nvlinks: int = 0  # active ones from one to the other, or the fewer of both to NVSwitches
+    pcie: str | None = None  # a PcieLevel; none where the driver does not tell
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One physical GPU, as NVML knows it."""
+    """One physical GPU, as NVML knows it, or a MIG device cut from one."""
 
     uuid: str  # what CUDA_VISIBLE_DEVICES takes
-    name: str
-    memory_bytes: int
+    name: str  # of a MIG device with its profile, as "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+    memory_bytes: int | None  # none where it has no memory of its own to tell of
     pci_bus_id: str
     compute_capability: str  # as "8.0"; 7.0 has tensor cores, 8.0 bfloat16 and TensorFloat-32
     power_limit_w: float | None  # none where the GPU does not tell
+    numa_node: int | None = None  # of the CPU it is wired to; none where neither driver nor kernel tell
+    cores: tuple[int, ...] = ()  # CPU cores near it; empty where neither driver nor kernel tell
+    mig_parent: str | None = None  # of a MIG device: UUID of the GPU it is cut from
+    mig_mode: bool = False  # it is cut up: not usable whole
+    mig_devices: tuple[Gpu, ...] = ()  # what it is cut into
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What makes it another GPU for numbers: not where it sits, but how it is cut up."""
+        told: dict[str, object] = {name: getattr(self, name) for name in _GPU_IDENTITY}
+        return told | {"mig_devices": [device.identity for device in self.mig_devices]} if self.mig_mode else told
+
+
+_GPU_IDENTITY = ("uuid", "name", "memory_bytes", "pci_bus_id", "compute_capability", "power_limit_w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,20 +412,66 @@ class Machine:
     memory_bytes: int
     gpus: tuple[Gpu, ...]  # all physical GPUs, in PCI order
     driver: str  # of the GPUs; empty without
+    links: tuple[GpuLink, ...] = ()  # between each two of them
 
     @property
     def key(self) -> str:
-        """Digest of all of it, memory in GiB: another driver or another GPU makes another machine."""
-        told = asdict(self) | {"memory_bytes": round(self.memory_bytes / 2**30)}
+        """Digest of what numbers depend on, memory in GiB: another driver or another GPU makes another machine.
+
+        What was learned to be told later (links, near cores) is left out, so that numbers stored before stay comparable.
+        """
+        told = {
+            "host": self.host,
+            "cpu": self.cpu,
+            "num_cores": self.num_cores,
+            "memory_bytes": round(self.memory_bytes / 2**30),
+            "gpus": [gpu.identity for gpu in self.gpus],
+            "driver": self.driver,
+        }
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, sort_keys=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """One process among all that ever ran: its number alone is given to others later."""
+
+    host: str
+    boot_id: str  # /proc/sys/kernel/random/boot_id
+    pid_namespace: str  # as /proc/self/ns/pid names it: containers number on their own
+    pid: int
+    start_ticks: int  # since boot; field 22 of /proc/PID/stat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What an attempt was given to run on, and how it was started: `placement.json`, which its trainer obeys."""
+
+    start: str  # fork (of a server that has TensorFlow loaded) or spawn (a new process)
+    devices: tuple[int, ...]  # numbers of the slots it holds: GPUs in the order of the inventory, or CPU stand-ins
+    visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU stand-ins
+    cores: tuple[int, ...] = ()  # CPU cores it may run on; empty = all that the orchestrator may
+    spare_core: int | None = None  # a core of none of the trials, for what watches them; none where there is none to spare
+    shares_host: bool = False  # other trials of its sweep may run beside it
+    host_memory_bytes: int | None = None  # it may not have more data than this; none = no limit
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Placement:
+        values = json.loads(text)
+        return cls(**values | {"devices": tuple(values["devices"]), "cores": tuple(values["cores"])})
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The files of one attempt. The trainer writes them; the orchestrator reads them."""
+    """The files of one attempt. The trainer writes them; the orchestrator reads them.
+
+    What cannot be read raises OSError; what is read and makes no sense, as after a full disk, ValueError. Both name the file.
+    """
 
     path: Path
 
@@ -375,6 +482,14 @@ class RunFolder:
     @property
     def machine(self) -> Path:
         return self.path / "machine.json"
+
+    @property
+    def placement(self) -> Path:
+        return self.path / "placement.json"
+
+    @property
+    def doing(self) -> Path:
+        return self.path / "doing.txt"
 
     @property
     def environment(self) -> Path:
@@ -401,17 +516,33 @@ class RunFolder:
         return self.path / "log.txt"
 
     def write(self, path: Path, text: str) -> None:
-        """At once and whole: who ends in the middle leaves no half a file."""
+        """At once and whole: who ends in the middle leaves no half a file.
+
+        Of what the database is rebuilt from, not even a power loss does. What is written beside the steps never waits for a disk.
+        """
         draft = path.with_suffix(".draft")
-        draft.write_text(text)
+        with draft.open("w") as file:
+            file.write(text)
+            if path in (self.result, self.environment):
+                file.flush()
+                os.fsync(file.fileno())
         draft.replace(path)
 
     def read_steps(self) -> list[StepSample]:
         """All complete lines; a last line cut off by a crash is left out."""
         if not self.steps.exists():
             return []
-        lines = self.steps.read_text().splitlines(keepends=True)
-        return [StepSample(**json.loads(line)) for line in lines if line.endswith("\n")]
+        with _making_sense_of(self.steps):
+            lines = self.steps.read_text().splitlines(keepends=True)
+            return [StepSample(**json.loads(line)) for line in lines if line.endswith("\n")]
+
+    def read_doing(self) -> Doing:
+        """What the trainer is at; a process that has not told yet is building."""
+        try:
+            with _making_sense_of(self.doing):
+                return Doing(self.doing.read_text())
+        except FileNotFoundError:
+            return Doing.BUILDING
 
     def last_step(self) -> int | None:
         """Number of the last complete line, from the end of the file alone: cheap enough to ask beside a measurement."""
@@ -421,7 +552,35 @@ class RunFolder:
                 lines = file.read().split(b"\n")[:-1]
         except FileNotFoundError:
             return None
-        return int(json.loads(lines[-1])["step"]) if lines else None
+        with _making_sense_of(self.steps):
+            return int(json.loads(lines[-1])["step"]) if lines else None
+
+    def read_environment(self) -> dict[str, Any] | None:
+        """None when the attempt ended before it was known."""
+        if not self.environment.exists():
+            return None
+        with _making_sense_of(self.environment):
+            found: dict[str, Any] = json.loads(self.environment.read_text())
+            if missing := _TOLD_OF_AN_ENVIRONMENT - set(found):
+                raise ValueError(f"{', '.join(sorted(missing))} missing")
+            return found
 
     def read_result(self) -> Result | None:
-        return Result.from_json(self.result.read_text()) if self.result.exists() else None
+        """None when the attempt ended without one."""
+        if not self.result.exists():
+            return None
+        with _making_sense_of(self.result):
+            found = Result.from_json(self.result.read_text())
+            Outcome(found.outcome)
+            return found
+
+
+_TOLD_OF_AN_ENVIRONMENT = {"python", "kernel", "packages", "variables", "commit"}
+
+
+@contextmanager
+def _making_sense_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error

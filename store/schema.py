@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, TypeDecorator, UniqueConstraint, types
+from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Index, TypeDecorator, UniqueConstraint, types
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from store.records import Outcome, Phase, Verdict
+from store.records import Outcome, Phase, State, Verdict
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -38,7 +38,7 @@ class Base(DeclarativeBase):
     }
 
 
-def _one_of(column: str, choices: type[Outcome] | type[Phase] | type[Verdict]) -> str:
+def _one_of(column: str, choices: type[Outcome] | type[Phase] | type[State] | type[Verdict]) -> str:
     return f"{column} IN ({', '.join(repr(choice.value) for choice in choices)})"
 
 
@@ -161,8 +161,67 @@ class LeftOutRow(Base):
     reason: Mapped[str]
 
 
+class OrchestratorRow(Base):
+    """A process that runs a sweep, and the signs by which others know whether it still lives."""
+
+    __tablename__ = "orchestrators"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), index=True)
+    machine_id: Mapped[int] = mapped_column(ForeignKey("machines.id"))
+    software_key: Mapped[str]  # as in environments
+    shares_host: Mapped[bool]  # runs trials side by side
+    host: Mapped[str]
+    boot_id: Mapped[str]  # of the kernel: process numbers mean something within one boot
+    pid_namespace: Mapped[str]  # and within one container
+    pid: Mapped[int]
+    start_ticks: Mapped[int] = mapped_column(types.BigInteger)  # since boot: tells it from a later process of that number
+    started_at: Mapped[datetime]
+    heartbeat_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]  # null while it runs, and after a crash until somebody notices
+
+
+class RepeatRow(Base):
+    """One repeat of a trial in a sweep: where it stands. Every change of it is written before it is acted upon."""
+
+    __tablename__ = "repeats"
+    __table_args__ = (
+        CheckConstraint(_one_of("state", State), name="repeats_state"),
+        UniqueConstraint("sweep_id", "trial_id", "repeat", name="repeats_once"),
+        Index("ix_repeats_sweep_id_state", "sweep_id", "state"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
+    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"), index=True)
+    repeat: Mapped[int]  # counted from 1 within the sweep
+    state: Mapped[str]
+    reason: Mapped[str]  # why it was skipped; else empty
+    num_attempts: Mapped[int]  # made so far, a running one included
+    orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))  # who took it last
+    started_at: Mapped[datetime | None]  # of the newest attempt, until the next is claimed; as all below
+    run_dir: Mapped[str | None]
+    placement: Mapped[dict[str, Any] | None]  # store.records.Placement
+    pid: Mapped[int | None]  # leader of its process group
+    start_ticks: Mapped[int | None] = mapped_column(types.BigInteger)
+
+
+class EventRow(Base):
+    """One change of a repeat's state."""
+
+    __tablename__ = "events"
+    __table_args__ = (CheckConstraint(_one_of("state", State), name="events_state"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    repeat_id: Mapped[int] = mapped_column(ForeignKey("repeats.id"), index=True)
+    at: Mapped[datetime]
+    attempt: Mapped[int]  # 0 before the first
+    state: Mapped[str]
+    detail: Mapped[str]
+
+
 class AttemptRow(Base):
-    """One try to run one repeat of a trial."""
+    """One try to run one repeat of a trial, once it has ended."""
 
     __tablename__ = "attempts"
     __table_args__ = (
@@ -179,11 +238,14 @@ class AttemptRow(Base):
     attempt: Mapped[int]  # counted from 1 within the repeat
     outcome: Mapped[str]
     message: Mapped[str]  # why it did not complete
-    exit_code: Mapped[int]  # of the process; -N = ended by signal N
+    exit_code: Mapped[int | None]  # of the process; -N = ended by signal N; null when nobody saw it end
     visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU stand-ins
+    start: Mapped[str]  # fork or spawn
+    cores: Mapped[str]  # CPU cores it was given, as "0,1,4"; empty = all
+    shares_host: Mapped[bool]  # other trials of its sweep may have run beside it
     run_dir: Mapped[str]
     started_at: Mapped[datetime]
-    duration_s: Mapped[float]
+    duration_s: Mapped[float | None]  # null when nobody saw it end
 
 
 class MeasurementRow(Base):

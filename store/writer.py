@@ -1,181 +1,173 @@
-"""The one writer of a database: sweeps, trials, and each finished attempt in one transaction."""
+"""Opens a database for writing, and begins sweeps in it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-import filelock
 import sqlalchemy as sa
 
-from store import schema, software
+from store import schema
 from store.database import check_writable, open_for_writing, path_of, writing
 from store.errors import StoreError
-from store.records import Machine, Outcome, Result, StepSample, TrialSpec, strategy_name
+from store.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
+from store.records import Machine, ProcessIdentity, State, TrialSpec, strategy_name
+from store.repeat_states import add_pending, change_all, in_chunks
+from store.rows import find_or_insert, insert_all, inserted_id
+
+NOT_ASKED_FOR = "the sweep was continued without this trial"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedAttempt:
-    """All that is known of an attempt once its process has ended."""
+class NewSweep:
+    """What a sweep is going to do, and who is going to do it."""
 
-    trial_id: str
-    repeat: int
-    attempt: int
-    exit_code: int
-    visible_devices: str
-    run_dir: str
+    name: str
+    reason: str
+    command: str
     started_at: datetime
-    duration_s: float
-    result: Result
-    steps: Sequence[StepSample]
-    environment: dict[str, Any] | None  # environment.json, if the trainer came that far
+    trials: Sequence[TrialSpec]
+    num_repeats: Mapping[str, int]  # trial id -> repeats to run now; none for those finished earlier
+    left_out: Sequence[tuple[str, str]]  # overrides of a refused cell, and why
+    wanted_repeats: int  # of each trial, those finished earlier included
+    rerun: bool  # finished ones do not count
+    machine: Machine
+    software_key: str
+    shares_host: bool  # runs trials side by side
+    process: ProcessIdentity
 
 
 class Writer:
-    """Raises StoreError from every method when the file cannot be written, with what to do.
-
-    Holds a lock beside the database until it is closed: one writer per file.
-    """
+    """Raises StoreError from every method when the file cannot be written, with what to do."""
 
     def __init__(self, url: str) -> None:
-        path = path_of(url)
-        check_writable(path)
-        self._lock = filelock.FileLock(f"{path}.lock")
-        try:
-            self._lock.acquire(blocking=False)
-        except filelock.Timeout:
-            raise StoreError(f"{path}: another sweep is writing to it; wait for it to end, or choose another file") from None
-        try:
-            self.engine = open_for_writing(url)
-        except StoreError:
-            self._lock.release()
-            raise
+        check_writable(path_of(url))
+        self.engine = open_for_writing(url)
 
     def close(self) -> None:
         self.engine.dispose()
-        self._lock.release()
 
-    def begin_sweep(
-        self,
-        *,
-        name: str,
-        reason: str,
-        command: str,
-        started_at: datetime,
-        trials: Iterable[TrialSpec],
-        left_out: Iterable[tuple[str, str]],
-    ) -> int:
-        """Record what a sweep is going to do; left_out holds (overrides, reason). A sweep of this name is continued."""
+    def begin_sweep(self, sweep: NewSweep, is_alive: Callable[[ProcessIdentity, datetime], bool]) -> Ledger:
+        """Record what a sweep is going to do. A sweep of this name is continued: what it has not completed is opened again.
+
+        `is_alive` tells whether a process whose last heartbeat was then still runs. Raises StoreError when one runs this sweep,
+        or was killed and what it ran is not closed yet.
+        """
+        machine_id = self.add_machine(sweep.machine)
+        trials = {spec.trial_id: spec for spec in sweep.trials}
         with writing(self.engine) as connection:
-            sweep_id = connection.scalar(sa.select(schema.SweepRow.id).where(schema.SweepRow.name == name))
-            if sweep_id is None:
-                values: dict[str, Any] = {"name": name, "reason": reason, "command": command, "started_at": started_at}
-                sweep_id = _inserted_id(connection, schema.SweepRow, values)
-            for position, spec in enumerate(trials):
-                _add_trial(connection, spec)
-                values = {"sweep_id": sweep_id, "trial_id": spec.trial_id, "position": position}
-                connection.execute(sa.insert(schema.SweepTrialRow).prefix_with("OR IGNORE", dialect="sqlite").values(values))
-            for overrides, why in left_out:
-                values = {"sweep_id": sweep_id, "overrides": overrides, "reason": why}
-                connection.execute(sa.insert(schema.LeftOutRow).prefix_with("OR IGNORE", dialect="sqlite").values(values))
+            sweep_id = self._sweep_id(connection, sweep, is_alive)
+            _add_trials(connection, sweep_id, trials)
+            _add_left_out(connection, sweep_id, sweep.left_out)
+            orchestrator_id = inserted_id(
+                connection,
+                schema.OrchestratorRow,
+                asdict(sweep.process)
+                | {
+                    "sweep_id": sweep_id,
+                    "machine_id": machine_id,
+                    "software_key": sweep.software_key,
+                    "shares_host": sweep.shares_host,
+                    "started_at": sweep.started_at,
+                    "heartbeat_at": sweep.started_at,
+                },
+            )
+            _open_repeats(
+                connection, sweep_id, {id_: sweep.num_repeats.get(id_, 0) for id_ in trials}, orchestrator_id, sweep.started_at
+            )
+        return Ledger(
+            self.engine,
+            sweep_id=sweep_id,
+            orchestrator_id=orchestrator_id,
+            machine_id=machine_id,
+            software_key=sweep.software_key,
+            shares_host=sweep.shares_host,
+            wanted_repeats=None if sweep.rerun else sweep.wanted_repeats,
+        )
+
+    def _sweep_id(self, connection: sa.Connection, sweep: NewSweep, is_alive: Callable[[ProcessIdentity, datetime], bool]) -> int:
+        sweep_id = connection.scalar(sa.select(schema.SweepRow.id).where(schema.SweepRow.name == sweep.name))
+        if sweep_id is None:
+            values = {name: getattr(sweep, name) for name in ("name", "reason", "command", "started_at")}
+            return inserted_id(connection, schema.SweepRow, values)
+        orchestrator = schema.OrchestratorRow
+        of_sweep = (orchestrator.sweep_id == sweep_id, orchestrator.ended_at.is_(None))
+        statement = sa.select(*orchestrator.__table__.columns, has_in_flight().label("has_in_flight")).where(*of_sweep)
+        for row in connection.execute(statement).mappings():
+            process = process_of(row)
+            who = f"sweep.name={sweep.name}: process {process.pid} on {process.host}"
+            if is_alive(process, row["heartbeat_at"]):
+                wait = "wait for it (python -m sweeper status), or choose another name"
+                raise StoreError(f"{who} is running a sweep of this name; {wait}")
+            if row["has_in_flight"]:  # after the caller looked for such and closed what they ran
+                raise StoreError(f"{who} was running a sweep of this name and was killed just now; repeat the command")
+        connection.execute(sa.update(schema.SweepRow).where(schema.SweepRow.id == sweep_id).values(finished_at=None))
         return sweep_id
-
-    def next_attempt(self, sweep_id: int, trial_id: str) -> tuple[int, int]:
-        """Numbers of the repeat and the attempt to run next: a repeat is tried until it completes."""
-        table = schema.AttemptRow
-        of_trial = (table.sweep_id == sweep_id, table.trial_id == trial_id)
-        with writing(self.engine) as connection:
-            completed = sa.select(sa.func.count()).where(*of_trial, table.outcome == Outcome.COMPLETED)
-            repeat = 1 + (connection.scalar(completed) or 0)
-            tried = sa.select(sa.func.max(table.attempt)).where(*of_trial, table.repeat == repeat)
-            return repeat, 1 + (connection.scalar(tried) or 0)
-
-    def finish_sweep(self, sweep_id: int, finished_at: datetime) -> None:
-        with writing(self.engine) as connection:
-            connection.execute(sa.update(schema.SweepRow).where(schema.SweepRow.id == sweep_id).values(finished_at=finished_at))
 
     def add_machine(self, machine: Machine) -> int:
         """The row of this machine, made when it is new."""
         gpus = [asdict(gpu) for gpu in machine.gpus]
         values = asdict(machine) | {"gpus": gpus, "num_gpus": len(gpus), "gpu": gpus[0]["name"] if gpus else ""}
+        del values["links"]  # machine.json in the run folders has them
         with writing(self.engine) as connection:
-            return _find_or_insert(connection, schema.MachineRow, machine.key, values)
-
-    def add_attempt(self, sweep_id: int, machine_id: int, attempt: FinishedAttempt) -> int:
-        """One transaction: the attempt, its environment, its measurement, its steps."""
-        result = attempt.result
-        with writing(self.engine) as connection:
-            attempt_id = _inserted_id(
-                connection,
-                schema.AttemptRow,
-                {
-                    "sweep_id": sweep_id,
-                    "trial_id": attempt.trial_id,
-                    "machine_id": machine_id,
-                    "environment_id": _environment_id(connection, attempt.environment),
-                    "repeat": attempt.repeat,
-                    "attempt": attempt.attempt,
-                    "outcome": result.outcome,
-                    "message": result.message,
-                    "exit_code": attempt.exit_code,
-                    "visible_devices": attempt.visible_devices,
-                    "run_dir": attempt.run_dir,
-                    "started_at": attempt.started_at,
-                    "duration_s": attempt.duration_s,
-                },
-            )
-            if result.measurement:
-                told = asdict(result)
-                around = {name: told[name] for name in _STORED_WITH_A_MEASUREMENT}
-                values = told["measurement"] | around | {"attempt_id": attempt_id}
-                connection.execute(sa.insert(schema.MeasurementRow).values(values))
-            if attempt.steps:
-                rows = [asdict(step) | {"attempt_id": attempt_id} for step in attempt.steps]
-                connection.execute(sa.insert(schema.StepSampleRow), rows)
-        return attempt_id
+            return find_or_insert(connection, schema.MachineRow, machine.key, values)
 
 
-_STORED_WITH_A_MEASUREMENT = ("op_placement", "verdict", "verdict_reasons", "gpu_telemetry", "profile")
+def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, TrialSpec]) -> None:
+    """New trials, and the place of all in this sweep: where it is continued in another order, that one holds."""
+    table, links = schema.TrialRow, schema.SweepTrialRow
+    known = {id_ for ids in in_chunks(list(trials)) for id_ in connection.scalars(sa.select(table.id).where(table.id.in_(ids)))}
+    insert_all(connection, table, [_trial_values(id_, spec) for id_, spec in trials.items() if id_ not in known])
+    asked_for = sa.select(links.trial_id, links.position).where(links.sweep_id == sweep_id)
+    before: dict[str, int] = {row.trial_id: row.position for row in connection.execute(asked_for)}
+    places = {trial_id: position for position, trial_id in enumerate(trials)}
+    new = [{"sweep_id": sweep_id, "trial_id": id_, "position": place} for id_, place in places.items() if id_ not in before]
+    insert_all(connection, links, new)
+    moved = [{"of_trial": id_, "to": place} for id_, place in places.items() if before.get(id_, place) != place]
+    if moved:
+        one = sa.update(links).where(links.sweep_id == sweep_id, links.trial_id == sa.bindparam("of_trial"))
+        connection.execute(one.values(position=sa.bindparam("to")), moved)
 
 
-def _add_trial(connection: sa.Connection, spec: TrialSpec) -> None:
-    if connection.scalar(sa.select(schema.TrialRow.id).where(schema.TrialRow.id == spec.trial_id)):
-        return
+def _trial_values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
     strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    values = asdict(spec) | {"id": spec.trial_id, "strategy": strategy, "spec": spec.to_json()}
-    connection.execute(sa.insert(schema.TrialRow).values(values))
+    told = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    return told | {"id": trial_id, "strategy": strategy, "spec": spec.to_json()}
 
 
-def _environment_id(connection: sa.Connection, environment: dict[str, Any] | None) -> int | None:
-    if environment is None:
-        return None
-    packages = environment["packages"]
-    key = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:16]
-    values = {
-        "key": key,
-        "software_key": software.key(environment),
-        "python": environment["python"],
-        "tensorflow": packages.get("tensorflow") or packages.get("tf_nightly") or "unknown",
-        "keras": packages.get("keras", "unknown"),
-        "scalemark": packages.get("scalemark", "not installed"),
-        "revision": environment["commit"],
-        "description": environment,
-    }
-    return _find_or_insert(connection, schema.EnvironmentRow, key, values)
+def _add_left_out(connection: sa.Connection, sweep_id: int, left_out: Sequence[tuple[str, str]]) -> None:
+    known = set(connection.scalars(sa.select(schema.LeftOutRow.overrides).where(schema.LeftOutRow.sweep_id == sweep_id)))
+    new = {overrides: reason for overrides, reason in left_out if overrides not in known}
+    rows = [{"sweep_id": sweep_id, "overrides": overrides, "reason": reason} for overrides, reason in new.items()]
+    insert_all(connection, schema.LeftOutRow, rows)
 
 
-def _find_or_insert(
-    connection: sa.Connection, table: type[schema.MachineRow] | type[schema.EnvironmentRow], key: str, values: dict[str, Any]
-) -> int:
-    found = connection.scalar(sa.select(table.id).where(table.key == key))
-    return found if found is not None else _inserted_id(connection, table, values | {"key": key})
-
-
-def _inserted_id(connection: sa.Connection, table: type[schema.Base], values: dict[str, Any]) -> int:
-    (row_id,) = connection.execute(sa.insert(table).values(values)).inserted_primary_key or (None,)
-    assert isinstance(row_id, int)
-    return row_id
+def _open_repeats(
+    connection: sa.Connection, sweep_id: int, num_repeats: Mapping[str, int], orchestrator_id: int, at: datetime
+) -> None:
+    """As many pending repeats of each trial as are to be run: what this sweep left unfinished first, then new ones."""
+    table = schema.RepeatRow
+    unfinished: dict[str, list[int]] = {}
+    newest: dict[str, int] = {}
+    known = sa.select(table.id, table.trial_id, table.repeat, table.state).where(table.sweep_id == sweep_id)
+    for repeat_id, trial_id, repeat, state in connection.execute(known.order_by(table.trial_id, table.repeat)):
+        newest[trial_id] = repeat
+        if state != State.COMPLETED:
+            unfinished.setdefault(trial_id, []).append(repeat_id)
+    to_run, enough = [], []
+    new: list[dict[str, Any]] = []
+    for trial_id, wanted in num_repeats.items():
+        found = unfinished.pop(trial_id, [])
+        to_run.extend(found[:wanted])
+        enough.extend(found[wanted:])
+        first = newest.get(trial_id, 0) + 1
+        pending = {"sweep_id": sweep_id, "trial_id": trial_id, "orchestrator_id": orchestrator_id}
+        new.extend(pending | {"repeat": first + i} for i in range(wanted - len(found)))
+    given_up = [repeat_id for of_trial in unfinished.values() for repeat_id in of_trial]
+    change_all(connection, to_run, (), State.PENDING, at, "continued", reason="", orchestrator_id=orchestrator_id)
+    not_yet, pending_only = (table.state != State.SKIPPED,), (table.state == State.PENDING,)
+    for repeat_ids, which, reason in ((enough, not_yet, FINISHED_ELSEWHERE), (given_up, pending_only, NOT_ASKED_FOR)):
+        change_all(connection, repeat_ids, which, State.SKIPPED, at, reason, reason=reason, orchestrator_id=orchestrator_id)
+    add_pending(connection, new, at)

@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from store import software
-from store.records import Machine, Measurement, Outcome, Phase, Result, StepSample, TrialSpec, Verdict
-from store.writer import FinishedAttempt, Writer
+from store.finished_attempt import FinishedAttempt
+from store.ledger import Ledger
+from store.records import Machine, Measurement, Outcome, Phase, Placement, ProcessIdentity, Result, StepSample, TrialSpec, Verdict
+from store.writer import NewSweep, Writer
 
 MACHINE = Machine(host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver="")
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -18,6 +20,8 @@ ENVIRONMENT = {
 }
 
 SOFTWARE_KEY = software.key(ENVIRONMENT)
+PROCESS = ProcessIdentity(host="testbox", boot_id="b", pid_namespace="pid:[1]", pid=4711, start_ticks=1)
+PLACEMENT = Placement(start="spawn", devices=(0,), visible_devices="")
 
 
 def measurement(images_per_second: float) -> Measurement:
@@ -60,6 +64,7 @@ def attempt(
     images_per_second: float | None,
     *,
     repeat: int = 1,
+    number: int = 1,
     outcome: Outcome = Outcome.FAILED,
     environment: dict[str, Any] = ENVIRONMENT,
 ) -> FinishedAttempt:
@@ -78,9 +83,9 @@ def attempt(
     return FinishedAttempt(
         trial_id=spec.trial_id,
         repeat=repeat,
-        attempt=1,
+        attempt=number,
         exit_code=0,
-        visible_devices="",
+        placement=PLACEMENT,
         run_dir="/runs/x",
         started_at=NOON + timedelta(minutes=repeat),
         duration_s=9.5,
@@ -88,6 +93,39 @@ def attempt(
         steps=STEPS if images_per_second is not None else [],
         environment=environment if images_per_second is not None else None,
     )
+
+
+def begin(
+    writer: Writer,
+    num_repeats: dict[TrialSpec, int],
+    *,
+    name: str = "first",
+    machine: Machine = MACHINE,
+    environment: dict[str, Any] = ENVIRONMENT,
+    process: ProcessIdentity = PROCESS,
+    wanted_repeats: int = 1,
+    rerun: bool = False,
+    shares_host: bool = False,
+    alive: bool = False,
+    started_at: datetime = NOON,
+) -> Ledger:
+    """A sweep of these trials; `alive`: whether other orchestrators are."""
+    sweep = NewSweep(
+        name=name,
+        reason="",
+        command="sweep.py",
+        started_at=started_at,
+        trials=list(num_repeats),
+        num_repeats={spec.trial_id: num for spec, num in num_repeats.items()},
+        left_out=[("xla=on", "later")],
+        wanted_repeats=wanted_repeats,
+        rerun=rerun,
+        machine=machine,
+        software_key=software.key(environment),
+        shares_host=shares_host,
+        process=process,
+    )
+    return writer.begin_sweep(sweep, lambda *_: alive)
 
 
 def fill(
@@ -100,16 +138,17 @@ def fill(
 ) -> None:
     """One sweep with one attempt per entry; entries of the same trial are its repeats."""
     writer = Writer(url)
-    specs = list({spec.trial_id: spec for spec, _ in results}.values())
-    sweep_id = writer.begin_sweep(
-        name=name, reason="", command="sweep.py", started_at=NOON, trials=specs, left_out=[("xla=on", "later")]
-    )
-    machine_id = writer.add_machine(machine)
+    specs = [spec for spec, _ in results]
+    num_repeats = {spec: specs.count(spec) for spec in specs}
+    ledger = begin(writer, num_repeats, name=name, machine=machine, environment=environment, rerun=True)
+    waiting = {(repeat.trial_id, repeat.repeat): repeat for repeat in ledger.open_repeats()}
     seen: dict[str, int] = {}
     for spec, images_per_second in results:
         seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
-        writer.add_attempt(
-            sweep_id, machine_id, attempt(spec, images_per_second, repeat=seen[spec.trial_id], environment=environment)
-        )
-    writer.finish_sweep(sweep_id, NOON)
+        repeat = waiting[spec.trial_id, seen[spec.trial_id]]
+        ledger.claim(repeat, NOON)
+        number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+        finished = attempt(spec, images_per_second, repeat=repeat.repeat, number=number, environment=environment)
+        ledger.finish(repeat.repeat_id, finished, NOON)
+    ledger.end(NOON, finished=True)
     writer.close()

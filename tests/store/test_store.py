@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from store.database import head_revision, open_for_reading, open_for_writing
 from store.errors import StoreError
 from store.records import Measurement, StepSample, TrialSpec
 from store.writer import Writer
-from tests.filled import MACHINE, NOON, SOFTWARE_KEY, STEPS, attempt, fill, measurement
+from tests.filled import MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin, fill, measurement
 from tests.specs import small
 
 
@@ -33,6 +33,36 @@ def test_an_attempt_is_read_back_as_it_was_written():
     assert found["op_placement"] == {"update": {"ResourceApplyMomentum @ CPU:1": 6}}
     steps = queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples ORDER BY step")
     assert steps == [asdict(step) | {"attempt_id": 1} for step in STEPS]
+
+
+def test_how_an_attempt_was_started_is_shown():
+    writer = Writer("r.db")
+    ledger = begin(writer, {small(): 1})
+    (repeat,) = ledger.open_repeats()
+    ledger.claim(repeat, NOON)
+    packed = replace(PLACEMENT, start="fork", cores=(2, 3), shares_host=True)
+    ledger.run(repeat, "/runs/x", packed, NOON)
+    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), placement=packed), NOON)
+    writer.close()
+    (found,) = queries.show(open_for_reading("r.db"), "1")["attempts"]
+    assert (found["start"], found["cores"], found["shares_host"]) == ("fork", "2,3", True)
+
+
+def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
+    writer = Writer("results.db")
+    ledger = begin(writer, {small(): 1})
+    (repeat,) = ledger.open_repeats()
+    ledger.claim(repeat, NOON)
+    ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), exit_code=None, duration_s=None), NOON)
+    writer.close()
+    assert json.loads(run("list", "--json").stdout)[0]["duration_s"] is None
+    (shown,) = json.loads(run("show", "1", "--json").stdout)["attempts"]
+    assert (shown["exit_code"], shown["duration_s"], shown["start"], shown["shares_host"]) == (None, None, "spawn", False)
+    assert "completed" in run("list").stdout
+    lines = [line.split() for line in run("show", "1").stdout.splitlines()]
+    for line in (["exit_code"], ["duration_s"], ["start", "spawn"], ["shares_host", "False"]):
+        assert line in lines
 
 
 def test_a_failed_attempt_is_kept_without_measurement():
@@ -74,13 +104,16 @@ def test_the_database_opens_in_plain_sqlite_with_its_view():
 def test_half_an_attempt_is_never_there():
     spec = small()
     writer = Writer("r.db")
-    sweep_id = writer.begin_sweep(name="s", reason="", command="", started_at=NOON, trials=[spec], left_out=[])
-    machine_id = writer.add_machine(MACHINE)
+    ledger = begin(writer, {spec: 1})
+    (repeat,) = ledger.open_repeats()
+    ledger.claim(repeat, NOON)
+    ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
     broken = attempt(spec, 5.0)
     object.__setattr__(broken, "steps", [STEPS[0], STEPS[0]])  # the same step twice breaks the last statement
     with pytest.raises(sa.exc.IntegrityError, match="UNIQUE"):
-        writer.add_attempt(sweep_id, machine_id, broken)
+        ledger.finish(repeat.repeat_id, broken, NOON)
     writer.close()
+    assert queries.rows(open_for_reading("r.db"), "SELECT state FROM repeats") == [{"state": "running"}]
     for table in ("attempts", "measurements", "step_samples", "environments"):
         assert queries.rows(open_for_reading("r.db"), f"SELECT * FROM {table}") == []
 
@@ -95,8 +128,6 @@ def test_foreign_keys_and_outcomes_are_checked():
 
 
 def test_completed_attempts_are_counted_per_machine_and_software():
-    from dataclasses import replace
-
     fill("r.db", [(small(), 1.0), (small(), 2.0), (small(num_gpus=2), None)])
     engine = open_for_reading("r.db")
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small().trial_id: 2}
@@ -104,26 +135,18 @@ def test_completed_attempts_are_counted_per_machine_and_software():
     assert queries.num_completed(engine, MACHINE.key, "other software") == {}
 
 
-def test_a_second_writer_is_refused_while_the_first_writes():
-    writer = Writer("r.db")
-    with pytest.raises(StoreError, match="another sweep is writing to it"):
-        Writer("r.db")
-    writer.close()
-    Writer("r.db").close()
-
-
 def test_a_sweep_is_continued_under_its_name():
     spec = small()
+    fill("r.db", [(spec, None)])
     writer = Writer("r.db")
-    begin = {"name": "s", "reason": "", "command": "", "started_at": NOON, "left_out": [("x", "y")]}
-    first = writer.begin_sweep(**begin, trials=[spec])
-    machine_id = writer.add_machine(MACHINE)
-    assert writer.next_attempt(first, spec.trial_id) == (1, 1)
-    writer.add_attempt(first, machine_id, attempt(spec, None))
-    assert writer.next_attempt(first, spec.trial_id) == (1, 2)
-    assert writer.begin_sweep(**begin, trials=[spec, small(seed=2)]) == first
+    ledger = begin(writer, {spec: 1, small(seed=2): 1})
+    opened = [(repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()]
+    assert opened == [(spec.trial_id, 1, 1), (small(seed=2).trial_id, 1, 0)]
     writer.close()
     assert len(queries.rows(open_for_reading("r.db"), "SELECT * FROM sweep_trials")) == 2
+    assert queries.rows(open_for_reading("r.db"), "SELECT name, finished_at FROM sweeps") == [
+        {"name": "first", "finished_at": None}
+    ]
 
 
 def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypatch):
@@ -134,7 +157,7 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
     migrations = tmp_path / "migrations"
     shutil.copytree(database._MIGRATIONS, migrations)
     (migrations / "versions" / "0099_widen.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0002'\n"
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0003'\n"
         "def upgrade():\n"
         "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
         "        table.add_column(sa.Column('extra', sa.Text()))\n"
