@@ -29,11 +29,15 @@ EFFORT = {
 
 
 def resolve(
-    config: Config, device_kind: DeviceKind, num_devices: int, compute_capability: tuple[int, int] | None = None
+    config: Config,
+    device_kind: DeviceKind,
+    num_devices: int,
+    compute_capability: tuple[int, int] | None = None,
+    is_mig: bool = False,
 ) -> TrialSpec:
     """The trial this config means on a machine with `num_devices` devices of this kind.
 
-    `compute_capability` is the least of the usable GPUs; None on stand-ins.
+    `compute_capability` is the least of the usable GPUs; None on stand-ins. `is_mig` says that they are MIG devices.
 
     Raises TrialRefusedError, naming axis, value and remedy.
     """
@@ -102,7 +106,16 @@ def resolve(
     if spec.num_gpus > num_devices:
         kind = "CPU stand-ins (hardware.num_stand_ins raises that)" if stand_in else "GPUs usable here"
         raise TrialRefusedError(f"num_gpus={spec.num_gpus}: there are {num_devices} {kind}")
+    if is_mig and (refusal := _problem_of_mig(spec)):
+        raise TrialRefusedError(refusal)
     return spec
+
+
+def _problem_of_mig(spec: TrialSpec) -> str | None:
+    slices = "the usable devices are MIG slices, and CUDA shows a process only one"
+    if spec.num_gpus > 1:
+        return f"num_gpus={spec.num_gpus}: {slices}"
+    return f"visibility=all: {slices}; choose masked" if spec.visibility == "all" else None
 
 
 def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:

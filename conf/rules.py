@@ -62,6 +62,7 @@ GPU_ONLY = {
     ("winograd_nonfused", "off"): "cuDNN runs on GPUs",
     ("batchnorm_persistent", "on"): "cuDNN runs on GPUs",
     ("batchnorm_persistent", "off"): "cuDNN runs on GPUs",
+    ("visibility", "all"): "there is no GPU to hide",
 }
 """Axis and value that CPU stand-ins cannot run, and why."""
 
@@ -78,7 +79,6 @@ BUILT: dict[str, tuple[object, ...]] = {
     "hosts": (1,),
     "variable_update": tuple(VARIABLE_UPDATES),
     "data": ("synthetic", "photos", "digits", "imagenet"),
-    "visibility": ("masked",),
 }
 """Axis -> values whose engine is in this version. Other values are declared, and refused until their engine comes."""
 

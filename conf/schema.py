@@ -33,6 +33,10 @@ Switch = Enum("Switch", ["auto", "on", "off"])  # auto: as TensorFlow has it
 GpuThreadMode = Enum("GpuThreadMode", ["global", "gpu_private", "gpu_shared"])
 Visibility = Enum("Visibility", ["masked", "all"])
 Invalid = Enum("Invalid", ["skip", "error"])
+Start = Enum("Start", ["fork", "spawn"])
+OnFailure = Enum("OnFailure", ["continue", "stop"])
+OnInterrupt = Enum("OnInterrupt", ["stop", "finish"])
+PlanFormat = Enum("PlanFormat", ["table", "json"])
 
 IntOrAuto = int | str  # the one string allowed is "auto"
 FloatOrAuto = int | float | str
@@ -71,9 +75,26 @@ class LauncherConfig:
     """A file in conf/launcher/."""
 
     name: str = MISSING
+    start: Start = Start.fork  # fork a server that has TensorFlow loaded, or spawn a new Python for every attempt
+    share_host: bool = False  # run trials side by side on the devices that are free; results are marked
+    max_parallel: int | None = None  # trials side by side, with share_host; null = one per GPU, on CPU stand-ins one per core
     timeout_s: float = 3600.0  # an attempt that takes longer is ended
+    start_timeout_s: float = 1800.0  # an attempt that has not done its first step by then has hung, and is ended
     step_timeout_s: float = 600.0  # an attempt whose steps stop coming for longer has hung, and is ended
-    grace_s: float = 5.0  # between asking a process to end and killing it
+    grace_s: float = 5.0  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL, when an attempt is ended
+    host_memory_gib: float | None = None  # an attempt may not have more data than this; null = no limit
+
+
+@dataclass
+class RetryConfig:
+    """How often a repeat is tried again after an attempt that ended so. What the sweep interrupted is always tried again."""
+
+    crashed: int = 1  # the process ended without a result: by a signal, killed, lost; or was interrupted, but not by the sweep
+    failed: int = 0  # the trainer itself said what went wrong: it would again
+    out_of_memory: int = 0
+    timed_out: int = 0
+    hung: int = 0
+    invalid: int = 0
 
 
 @dataclass
@@ -91,10 +112,17 @@ class SweepConfig:
     name: str | None = None  # null = the time it started
     reason: str = ""  # why it was run, for the record
     invalid: Invalid = Invalid.skip  # meaningless cells of a grid: leave out and list, or refuse the sweep
-    max_trials: int = 1000  # a larger grid is refused: it was probably a slip
-    repeats: int = 1  # fresh processes per trial
+    exclude: list[str] = field(default_factory=list)  # trials to leave out, as "model=vgg16,alexnet num_gpus>=4"
+    max_trials: int = 10000  # a larger grid is refused: it was probably a slip
+    repeats: int = 1  # fresh processes per trial; each round of repeats runs all trials in a random order of its own
+    seed: int = 1  # of that order
+    on_failure: OnFailure = OnFailure["continue"]  # stop: start nothing more after an attempt that is not tried again
+    on_interrupt: OnInterrupt = OnInterrupt.stop  # of the first Ctrl-C, SIGTERM, SIGHUP: end what is running, or let it finish
+    skip_larger_after_oom: bool = False  # after out_of_memory skip trials that are equal but for a larger batch or image
+    notify: str | None = None  # a shell command to run at the end; it finds SCALEMARK_SWEEP_* in its environment
     rerun: bool = False  # run finished trials again
     dry_run: bool = False  # print the plan and stop
+    plan_format: PlanFormat = PlanFormat.table  # of a dry run: for people, or for scripts
 
 
 @dataclass
@@ -115,6 +143,7 @@ class Config:
     launcher: LauncherConfig = MISSING
     hardware: HardwareConfig = MISSING
     sweep: SweepConfig = field(default_factory=SweepConfig)
+    retry: RetryConfig = field(default_factory=RetryConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 
     num_gpus: int = 1

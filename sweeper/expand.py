@@ -1,49 +1,103 @@
-"""Expands override strings into the cells of a grid, and composes each cell's config."""
+"""Expands override strings into the cells of a grid: products of axes, unions of grids, axes that advance together."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString, RangeSweep, Transformer, ValueType
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, flag_override
-from omegaconf.errors import OmegaConfBaseException
 
-from conf.schema import Config, typed
 from store.records import STRATEGY_AXES
 from sweeper.errors import SweepRefusedError
-from sweeper.explain import explain, no_such_axis
+from sweeper.explain import explain, nearest
 
-WHOLE_SWEEP = ("sweep", "store", "launcher", "hardware", "experiment", "hydra")  # settings, not axes
-Cell = tuple[str, ...]  # override strings, none of them a sweep
+WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "experiment", "hydra")  # settings, not axes
+Params = Mapping[str, object]  # axis -> a sweep as on the command line, one value, or a list of values
 
 
-def expand(arguments: Sequence[str], params: Mapping[str, str], max_trials: int) -> list[Cell]:
-    """All cells that the arguments and an experiment's params span, last axis fastest; an argument wins over a param.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One override that is no sweep, already parsed: an axis at one of its values."""
+
+    text: str  # as on the command line
+    override: Override = field(compare=False, repr=False)
+
+
+Cell = tuple[Choice, ...]
+
+
+def text_of(cell: Cell) -> str:
+    """The overrides of a cell, as on the command line."""
+    return " ".join(choice.text for choice in cell)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The axes that a sweep was asked for."""
+
+    arguments: Sequence[str]
+    params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
+    grids: Sequence[Params] = ()  # the sweep is the union of these, each spanned together with the params and arguments
+    zipped: Sequence[Sequence[str]] = ()  # groups of axes that advance together
+
+
+def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None) -> list[Cell]:
+    """The distinct cells that were asked for, last axis fastest. `loader` finds what a glob matches.
 
     Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
     """
-    parser = OverridesParser.create()
+    parser = OverridesParser.create(loader)
+    named = _last_of_each(_parse(parser, request.arguments))
+    axes_of_grids = []
+    for grid in request.grids or [{}]:
+        asked = _parse(parser, [_argument(axis, values) for axis, values in {**request.params, **grid}.items()])
+        axes = {axis: override for axis, override in _last_of_each(asked).items() if axis not in named} | named
+        _refuse_contradictions(set(axes))
+        axes_of_grids.append(axes)
+    _check_zipped(request.zipped, axes_of_grids)
+    counts = [{axis: _num_values(override) for axis, override in axes.items()} for axes in axes_of_grids]
+    strands = [_strands(request.zipped, counted) for counted in counts]
+    num_cells = sum(math.prod(counted[strand[0]] for strand in of_grid) for of_grid, counted in zip(strands, counts, strict=True))
+    if num_cells > max_trials:
+        counted_cells = "1 cell" if num_cells == 1 else f"{num_cells} cells"
+        raise SweepRefusedError(f"a grid of {counted_cells}, sweep.max_trials={max_trials}; raise that if you mean it")
+    cells: dict[Cell, None] = {}
+    for axes, of_grid in zip(axes_of_grids, strands, strict=True):
+        cells.update(dict.fromkeys(_cells(axes, of_grid, parser)))
+    return list(cells)
+
+
+def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
+    """As in stock Hydra, of a repeated axis the last counts."""
+    return {override.get_key_element(): override for override in overrides}
+
+
+def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
     try:
-        given = parser.parse_overrides(list(arguments))
-        named = {override.get_key_element() for override in given}
-        overrides = [
-            *parser.parse_overrides([f"{axis}={values}" for axis, values in params.items() if axis not in named]),
-            *given,
-        ]
+        return parser.parse_overrides(list(texts))
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
-    _refuse_contradictions({str(override.get_key_element()) for override in overrides})
-    values = [_values(override, max_trials) for override in overrides]
-    num_cells = math.prod(map(len, values))
-    if num_cells > max_trials:
-        raise SweepRefusedError(f"a grid of {num_cells} cells or more, sweep.max_trials={max_trials}; raise that if you mean it")
-    return list(itertools.product(*values))
+
+
+def _argument(axis: str, values: object) -> str:
+    """A param as it would stand on the command line."""
+    if isinstance(values, list):
+        if not values:
+            raise SweepRefusedError(f"hydra.sweeper: {axis}=[]: an empty axis; give it at least one value")
+        return f"{axis}={','.join(map(_value_text, values))}"
+    return f"{axis}={_value_text(values)}"
+
+
+def _value_text(value: object) -> str:
+    """Text is in Hydra's own syntax already; numbers, null, lists and dicts of YAML are brought into it."""
+    return value if isinstance(value, str) else str(Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
 
 
 def _refuse_contradictions(axes: set[str]) -> None:
@@ -58,86 +112,83 @@ def _refuse_contradictions(axes: set[str]) -> None:
             )
 
 
-def _values(override: Override, most: int) -> list[str]:
+def _check_zipped(zipped: Sequence[Sequence[str]], axes_of_grids: Sequence[Mapping[str, Override]]) -> None:
+    named = [axis for group in zipped for axis in group]
+    known = {axis for axes in axes_of_grids for axis in axes}
+    for axis in named:
+        if axis not in known:
+            raise SweepRefusedError(
+                f"hydra.sweeper.zip: {axis}: no axis of this grid; {nearest(axis, known)}Its axes: {', '.join(sorted(known))}"
+            )
+        if named.count(axis) > 1:
+            raise SweepRefusedError(f"hydra.sweeper.zip: {axis}: named more than once; an axis advances with one group only")
+
+
+def _strands(zipped: Sequence[Sequence[str]], counts: Mapping[str, int]) -> list[list[str]]:
+    """The axes of one grid in their order, those that advance together in one list, where the first of them stands."""
+    group_of = {axis: tuple(member for member in group if member in counts) for group in zipped for axis in group}
+    for group in dict.fromkeys(group_of.values()):
+        if len({counts[axis] for axis in group}) > 1:
+            found = ", ".join(f"{axis} has {counts[axis]} {'value' if counts[axis] == 1 else 'values'}" for axis in group)
+            raise SweepRefusedError(
+                f"hydra.sweeper.zip: {found}; axes that advance together need equally many, or leave one out of the zip"
+            )
+    return [list(strand) for strand in dict.fromkeys(group_of.get(axis, (axis,)) for axis in counts)]
+
+
+def _cells(axes: Mapping[str, Override], strands: Sequence[Sequence[str]], parser: OverridesParser) -> list[Cell]:
+    together = [list(zip(*(_choices(axes[axis], parser) for axis in strand), strict=True)) for strand in strands]
+    return [tuple(itertools.chain.from_iterable(steps)) for steps in itertools.product(*together)]
+
+
+def _num_values(override: Override) -> int:
+    """How many values an override has, without making them. Raises SweepRefusedError for none, and for no finite number."""
+    if not override.is_sweep_override():
+        return 1
+    axis = override.get_key_element()
+    if re.split(r"[./]", axis)[0] in WHOLE_SWEEP:
+        raise SweepRefusedError(f"{override.input_line}: {axis} is one value for the whole sweep; run one sweep per value")
+    sweep = override.value()
+    if isinstance(sweep, RangeSweep):
+        num_values = _num_in_range(sweep)
+    elif isinstance(sweep, ChoiceSweep):
+        num_values = len(sweep.list)
+    elif override.value_type is ValueType.GLOB_CHOICE_SWEEP:
+        num_values = len(list(override.sweep_string_iterator()))
+    else:
+        num_values = None
+    if num_values is None:
+        raise SweepRefusedError(f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4")
+    if not num_values:
+        raise SweepRefusedError(f"{override.input_line}: an empty axis; give it at least one value")
+    return num_values
+
+
+def _num_in_range(sweep: RangeSweep) -> int | None:
+    """None where it never ends."""
+    start, stop, step = (Decimal(bound or 0) for bound in (sweep.start, sweep.stop, sweep.step))
+    try:
+        return max(0, math.ceil((stop - start) / step))
+    except (ArithmeticError, InvalidOperation, ValueError):  # a step of 0, an endless bound, or what is no number
+        return None
+
+
+def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
     axis = override.get_key_element()
     if not override.is_sweep_override():
-        return [str(override.input_line)]
-    if axis.split(".")[0] in WHOLE_SWEEP:
-        raise SweepRefusedError(f"{override.input_line}: {axis} is one value for the whole sweep; run one sweep per value")
-    if not override.is_discrete_sweep():
-        raise SweepRefusedError(f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4")
-    values = [f"{axis}={value}" for value in itertools.islice(override.sweep_string_iterator(), most + 1)]
-    if not values:
-        raise SweepRefusedError(f"{override.input_line}: an empty axis; give it at least one value")
-    return values
+        return [Choice(text=str(override.input_line), override=override)]
+    return [_choice(override, axis, value, parser) for value in override.sweep_iterator()]
 
 
-class Composer:
-    """Composes cells: by Hydra once per combination of groups, then plain values on a copy, which is many times faster."""
-
-    def __init__(self, loader: ConfigLoader, base: DictConfig) -> None:
-        self._loader, self._base = loader, base
-        self.base = typed(_without_hydra(base))  # sweeps not applied: what holds for the whole sweep
-        self._parser = OverridesParser.create()
-        self._composed: dict[Cell, DictConfig] = {}
-        self._parsed: dict[str, Override] = {}
-        self._groups: dict[str, bool] = {}
-
-    def compose(self, cell: Cell) -> Config:
-        """Raises SweepRefusedError, naming the override and the nearest choice."""
-        for override in map(self._parse, cell):
-            if override.is_add() and not self._is_group(override.key_or_group):
-                raise SweepRefusedError(no_such_axis(override.key_or_group))
-        structural = tuple(text for text in cell if not self._is_plain_value(text))
-        config = copy.deepcopy(self._stock(structural))
-        for text in cell:
-            if text in structural:
-                continue
-            override = self._parse(text)
-            try:
-                OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
-            except OmegaConfBaseException as error:
-                raise SweepRefusedError(explain(error, text)) from error
-        try:
-            return typed(config)
-        except OmegaConfBaseException as error:
-            raise SweepRefusedError(explain(error)) from error
-
-    def _is_plain_value(self, text: str) -> bool:
-        """AXIS=VALUE on a value, not on a group, with nothing unusual about it."""
-        override = self._parse(text)
-        key = override.key_or_group
-        return (
-            override.type is not None
-            and override.type.name == "CHANGE"
-            and override.package is None
-            and not key.startswith("hydra")
-            and not self._is_group(key)
-        )
-
-    def _parse(self, text: str) -> Override:
-        if text not in self._parsed:
-            (self._parsed[text],) = self._parser.parse_overrides([text])
-        return self._parsed[text]
-
-    def _is_group(self, key: str) -> bool:
-        """Asked once per key: Hydra copies its whole repository to answer."""
-        if key not in self._groups:
-            self._groups[key] = bool(self._loader.get_group_options(key))
-        return self._groups[key]
-
-    def _stock(self, overrides: Cell) -> DictConfig:
-        if overrides not in self._composed:
-            try:
-                config = self._loader.load_sweep_config(self._base, list(overrides))
-            except (HydraException, OmegaConfBaseException) as error:
-                raise SweepRefusedError(explain(error)) from error
-            self._composed[overrides] = _without_hydra(config)
-        return self._composed[overrides]
+def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
+    """Numbers and quoted strings are what their text means; other text may come from a cast, and read as a number."""
+    text = f"{axis}={_element_text(value)}"
+    if isinstance(value, int | float | QuotedString):
+        parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)
+    else:
+        (parsed,) = _parse(parser, [text])
+    return Choice(text=text, override=parsed)
 
 
-def _without_hydra(config: DictConfig) -> DictConfig:
-    bare = copy.deepcopy(config)
-    with flag_override(bare, ["struct", "readonly"], False):
-        bare.pop("hydra")
-    return bare
+def _element_text(value: object) -> str:
+    return str(Transformer.str(value))  # type: ignore[arg-type]  # what Hydra's own iterator gave

@@ -20,6 +20,8 @@ def explain(error: ConfigError, override: str = "") -> str:
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
         return f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
+    if found := re.search(r"Ambiguous value for argument '(.+)'|Sweep parameters '(.+)' requires", str(error)):
+        return f"{found.group(1) or found.group(2)}: more than one value, and --cfg shows one trial; give it one value"
     override = override or _override_in(str(error))
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
@@ -59,6 +61,9 @@ def _wrong_value(override: str, cause: str) -> str:
     if found := re.search(r"expected one of \[(.*)\]", cause):
         choices = found.group(1).split(", ")
         return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
+    if "is not a ListConfig" in cause:
+        of_lists = " of lists, as [[model,batch_size]]" if override.startswith("hydra.sweeper.zip") else ""
+        return f"{override}: wanted a list{of_lists} in square brackets"
     found = re.search(r"(?:could not be converted to|is not a valid) (\w+)", cause) or re.search(
         r"type hint '(?:Union)?\[?(.*?)\]?'", cause
     )

@@ -13,7 +13,8 @@ from conf.schema import Config, DataConfig, SweepConfig
 from store import shards, switches
 from store.records import STRATEGY_AXES, TrialSpec, strategy_name
 from sweeper.errors import SweepRefusedError
-from sweeper.expand import Cell
+from sweeper.exclude import Rule, read_rules
+from sweeper.expand import Cell, text_of
 from sweeper.machine import Inventory
 
 
@@ -39,7 +40,8 @@ class Plan:
     """What a sweep will do."""
 
     trials: tuple[PlannedTrial, ...]
-    left_out: tuple[tuple[str, str], ...]  # overrides of a refused cell, and why
+    left_out: tuple[tuple[str, str], ...]  # overrides of a refused or excluded cell, and why
+    useless_rules: tuple[str, ...] = ()  # of sweep.exclude, those that no trial matched
 
     @property
     def num_attempts(self) -> int:
@@ -69,21 +71,24 @@ def resolve_grid(
 ) -> tuple[list[TrialSpec], list[tuple[str, str]]]:
     """The distinct trials of a grid in its order, and the cells left out, with the reason.
 
-    Raises SweepRefusedError for a value no axis has, for a grid of which nothing is left, and for any refused cell with
-    sweep.invalid=error.
+    Raises SweepRefusedError for a value no axis has, for a grid of which nothing is left, for a rule of sweep.exclude that is
+    none, and for any cell that means nothing with sweep.invalid=error.
     """
+    rules = read_rules(sweep.exclude)
     specs: dict[str, TrialSpec] = {}
+    refused: list[tuple[str, str]] = []
     left_out: list[tuple[str, str]] = []
     problems: dict[tuple[str, str], str | None] = {}
     for cell in cells:
         config = compose(cell)
         try:
-            spec = resolve(config, inventory.kind, inventory.num_devices, inventory.compute_capability)
+            spec = _resolve(config, inventory)
         except TrialRefusedError as error:
-            left_out.append((" ".join(cell), str(error)))
+            refused.append((text_of(cell), str(error)))
+            left_out.append(refused[-1])
             continue
-        if contradiction := next(switches.contradictions(spec, os.environ), None):
-            left_out.append((" ".join(cell), contradiction))
+        if rule := _excluding(spec, rules):
+            left_out.append((text_of(cell), rule.reason))
             continue
         source = (spec.data, spec.data_dir)
         if source not in problems:
@@ -91,9 +96,23 @@ def resolve_grid(
         if problem := problems[source]:
             raise SweepRefusedError(f"data.dir={spec.data_dir}: {problem}")
         specs.setdefault(spec.trial_id, spec)
-    if left_out and (sweep.invalid.name == "error" or not specs):
-        raise SweepRefusedError(_refusal(left_out))
+    if refused and sweep.invalid.name == "error":
+        raise SweepRefusedError(_refusal(refused))
+    if left_out and not specs:
+        raise SweepRefusedError(_refusal(refused) if refused else f"sweep.exclude leaves out all of the {len(left_out)} trials")
     return list(specs.values()), left_out
+
+
+def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
+    """Raises TrialRefusedError also for what the environment contradicts."""
+    spec = resolve(config, inventory.kind, inventory.num_devices, inventory.compute_capability, inventory.is_mig)
+    if contradiction := next(switches.contradictions(spec, os.environ), None):
+        raise TrialRefusedError(contradiction)
+    return spec
+
+
+def _excluding(spec: TrialSpec, rules: Sequence[Rule]) -> Rule | None:
+    return next((rule for rule in rules if rule.holds(spec)), None)
 
 
 def make_plan(
@@ -105,7 +124,9 @@ def make_plan(
         return sweep.repeats if sweep.rerun else max(0, sweep.repeats - num_completed.get(spec.trial_id, 0))
 
     trials = tuple(PlannedTrial(spec=spec, num_repeats=still_to_run(spec)) for spec in specs)
-    return Plan(trials=trials, left_out=tuple(left_out))
+    reasons = {reason for _, reason in left_out}
+    useless = tuple(rule.text for rule in read_rules(sweep.exclude) if rule.reason not in reasons)
+    return Plan(trials=trials, left_out=tuple(left_out), useless_rules=useless)
 
 
 def data_folder_problem(data: DataConfig, folder: Path) -> str | None:
@@ -132,5 +153,5 @@ def _problem_of_made_set(name: str, folder: Path) -> str | None:
 
 def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
     reasons = list(dict.fromkeys(reason for _, reason in left_out))
-    more = f" (and {len(reasons) - 1} more reasons for {len(left_out)} refused cells)" if len(reasons) > 1 else ""
+    more = f" (and {len(reasons) - 1} more reasons for {len(left_out)} cells left out)" if len(reasons) > 1 else ""
     return reasons[0] + more

@@ -9,32 +9,37 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 
 class ScalemarkSweeper(Sweeper):
     """A Hydra sweeper that composes the grid and leaves running it to `sweeper.sweep`."""
 
-    def __init__(self, params: dict[str, str]) -> None:
-        self._params = params
+    def __init__(self, **axes: Any) -> None:
+        self._axes = axes  # the other fields of ScalemarkSweeperConf
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self._hydra_context, self._task_function, self._config = hydra_context, task_function, config
 
     def sweep(self, arguments: list[str]) -> Any:
-        """Run the grid that the arguments and `hydra.sweeper.params` span; arguments win."""
+        """Run the grid that the arguments and `hydra.sweeper` span; arguments win."""
         from sweeper import sweep  # here, because Hydra imports every plugin at every start, `--help` included
-        from sweeper.expand import Composer, expand
+        from sweeper.compose import Composer
+        from sweeper.expand import Request, expand
 
-        composer = Composer(self._hydra_context.config_loader, self._config)
-        cells = expand(arguments, self._params, composer.base.sweep.max_trials)
-        return self._task_function(sweep.run(cells, composer))
+        loader = self._hydra_context.config_loader
+        composer = Composer(loader, self._config)
+        params, grids, zipped = (OmegaConf.to_container(self._axes[name], resolve=True) for name in ("params", "grids", "zip"))
+        request = Request(arguments=arguments, params=params, grids=grids, zipped=zipped)
+        return self._task_function(sweep.run(expand(request, composer.base.sweep.max_trials, loader), composer))
 
 
 @dataclass
 class ScalemarkSweeperConf:
     _target_: str = "hydra_plugins.scalemark_sweeper.plugin.ScalemarkSweeper"
-    params: dict[str, str] = field(default_factory=dict)  # axis -> sweep, as on the command line
+    params: dict[str, Any] = field(default_factory=dict)  # axis -> sweep as on the command line, a value, or a list of values
+    grids: list[dict[str, Any]] = field(default_factory=list)  # the sweep is the union of these; axes as in params
+    zip: list[list[str]] = field(default_factory=list)  # groups of axes that advance together
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="scalemark", node=ScalemarkSweeperConf, provider="scalemark")

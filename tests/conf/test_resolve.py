@@ -129,6 +129,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (["precision=tf32"], "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU stand-ins"),
         (["gpu_thread_mode=gpu_private"], "gpu_thread_mode=gpu_private: it is about the threads that launch GPU kernels; these"),
         (["cudnn_autotune=off"], "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU stand-ins"),
+        (["visibility=all"], "visibility=all: there is no GPU to hide; these replicas are CPU stand-ins"),
         (["gpu_thread_count=2"], "gpu_thread_count=2: means nothing with gpu_thread_mode=global; choose gpu_private"),
         (["data_format=NCHW", "precision=fp16"], "CPUs have no float16 convolution in it; choose another precision, or NHWC"),
         (
@@ -167,7 +168,6 @@ def test_a_cell_that_means_nothing_is_refused(overrides, message):
     "override",
     [
         "variable_update=distributed_replicated",
-        "visibility=all",
         "hosts=2",
     ],
 )
@@ -181,6 +181,20 @@ def test_an_axis_whose_engine_comes_later_is_refused_and_says_so(override):
 def test_more_gpus_than_exist_are_refused():
     with pytest.raises(TrialRefusedError, match="num_gpus=4: there are 2 GPUs usable here"):
         trial("num_gpus=4", kind=GPU, num_devices=2)
+
+
+def test_gpus_can_be_hidden_by_tensorflow_alone():
+    assert trial("visibility=all", "num_gpus=2", kind=GPU).visibility == "all"
+
+
+def test_what_mig_devices_can_never_do_is_refused():
+    with pytest.raises(
+        TrialRefusedError, match="num_gpus=2: the usable devices are MIG slices, and CUDA shows a process only one"
+    ):
+        resolve(config("num_gpus=2"), GPU, 7, is_mig=True)
+    with pytest.raises(TrialRefusedError, match=r"visibility=all: the usable devices are MIG slices, .*; choose masked"):
+        resolve(config("visibility=all"), GPU, 7, is_mig=True)
+    assert resolve(config(), GPU, 7, is_mig=True).num_gpus == 1
 
 
 @pytest.mark.parametrize(("precision", "capability"), [("bf16", (7, 5)), ("tf32", (7, 0))])

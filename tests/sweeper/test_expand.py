@@ -1,56 +1,30 @@
-"""Our faster composition gives what Hydra's own would."""
+"""What a user asks for becomes the cells that stock Hydra would make of it, and what makes no grid is refused early."""
 
 import pytest
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from conf.schema import register, typed
+from conf.schema import register
 from sweeper.errors import SweepRefusedError
-from sweeper.expand import Composer, expand
+from sweeper.expand import Request, expand
 from tests.conf.test_resolve import FOLDER
 
 
+def cells(*arguments, most=100, loader=None, **asked):
+    return [tuple(choice.text for choice in cell) for cell in expand(Request(arguments=arguments, **asked), most, loader)]
+
+
 @pytest.fixture(scope="module")
-def composer():
+def loader():
     register()
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        hydra = GlobalHydra.instance().hydra
-        base = hydra.compose_config("config", ["model=vgg16"], run_mode=RunMode.MULTIRUN)
-        HydraConfig.instance().set_config(base)
-        yield Composer(hydra.config_loader, base)
-
-
-AXES = {
-    "model": ["resnet50", "vgg16", "trivial"],
-    "strategy": ["auto", "ps_cpu", "replicated_pscpu"],
-    "data": ["synthetic", "photos"],
-    "num_gpus": ["1", "4"],
-    "batch_size": ["auto", "16"],
-    "learning_rate": ["auto", "0.5", "1e-3"],
-    "all_reduce": ["none", "psgpu"],
-    "distortions": ["true", "auto"],
-    "image_px": ["32", "64"],
-    "data.dir": ["/tmp/a", "null"],
-    "xla": ["off"],
-}
-
-
-@settings(max_examples=25, deadline=None)
-@given(choices=st.fixed_dictionaries({}, optional={axis: st.sampled_from(values) for axis, values in AXES.items()}))
-def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, choices):
-    cell = tuple(f"{axis}={value}" for axis, value in choices.items())
-    stock = composer._loader.load_sweep_config(composer._base, list(cell))
-    from sweeper.expand import _without_hydra
-
-    assert composer.compose(cell) == typed(_without_hydra(stock))
+        yield GlobalHydra.instance().hydra.config_loader
 
 
 def test_the_last_axis_runs_fastest():
-    assert expand(["model=a,b", "num_gpus=1,2", "seed=3"], {}, 100) == [
+    assert cells("model=a,b", "num_gpus=1,2", "seed=3") == [
         ("model=a", "num_gpus=1", "seed=3"),
         ("model=a", "num_gpus=2", "seed=3"),
         ("model=b", "num_gpus=1", "seed=3"),
@@ -59,58 +33,160 @@ def test_the_last_axis_runs_fastest():
 
 
 def test_an_argument_wins_over_an_experiments_axis():
-    assert expand(["num_gpus=8"], {"num_gpus": "1,2", "model": "a,b"}, 100) == [
+    assert cells("num_gpus=8", params={"num_gpus": "1,2", "model": "a,b"}) == [
         ("model=a", "num_gpus=8"),
         ("model=b", "num_gpus=8"),
     ]
 
 
-def test_ranges_are_lists():
-    assert [cell[0] for cell in expand(["num_gpus=range(1,4)"], {}, 100)] == ["num_gpus=1", "num_gpus=2", "num_gpus=3"]
+def test_of_a_repeated_axis_the_last_counts():
+    assert cells("num_gpus=1,2", "seed=1", "num_gpus=4") == [("num_gpus=4", "seed=1")]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ("range(1,4)", ["1", "2", "3"]),
+        ("range(3,0,-2)", ["3", "1"]),
+        ("range(0.5,2)", ["0.5", "1.5"]),
+        ("a,'b c',null", ["a", "'b c'", "null"]),
+        ("sort(3,1,2)", ["1", "2", "3"]),
+        ("int(1.5,2.5)", ["1", "2"]),
+        ("[1,2],[3]", ["[1,2]", "[3]"]),
+        ("a,b,a", ["a", "b"]),
+    ],
+)
+def test_every_sweep_of_hydras_is_a_list_of_values(values, texts):
+    assert cells(f"x={values}") == [(f"x={text}",) for text in texts]
+
+
+def test_a_glob_is_the_choices_that_match(loader):
+    assert cells("model=glob(resnet*)", loader=loader) == [("model=resnet152",), ("model=resnet18_cifar",), ("model=resnet50",)]
+    assert cells("model=glob([*],exclude=[resnet*,*16,incep*])", loader=loader) == [("model=alexnet",), ("model=trivial",)]
+
+
+def test_params_may_be_text_numbers_and_lists():
+    params = {"model": ["a", "b"], "num_gpus": 4, "staged_vars": [True], "data.dir": None, "seed": "1,2"}
+    assert cells(params=params)[0] == ("model=a", "num_gpus=4", "staged_vars=True", "data.dir=null", "seed=1")
+    assert len(cells(params=params)) == 4
+
+
+def test_values_are_parsed_as_their_text_would_be():
+    for values in ("1,2.5,1e-3,true,null,abc,'a b'", "range(1,3)", "str(1,2)", "'1','true'"):
+        for cell in expand(Request(arguments=[f"x={values}"]), 100):
+            (again,) = expand(Request(arguments=[cell[0].text]), 100)
+            assert cell[0].override.value() == again[0].override.value()
+            assert type(cell[0].override.value()) is type(again[0].override.value())
+
+
+def test_a_union_of_grids_has_each_grid_with_all_other_axes_and_no_cell_twice():
+    grids = [{"model": "a", "batch_size": [1, 2]}, {"model": ["a", "b"], "batch_size": 1}]
+    assert cells("seed=1,2", params={"batch_size": "9"}, grids=grids) == [
+        ("batch_size=1", "model=a", "seed=1"),
+        ("batch_size=1", "model=a", "seed=2"),
+        ("batch_size=2", "model=a", "seed=1"),
+        ("batch_size=2", "model=a", "seed=2"),
+        ("batch_size=1", "model=b", "seed=1"),
+        ("batch_size=1", "model=b", "seed=2"),
+    ]
+
+
+def test_an_argument_wins_over_a_grids_axis():
+    assert cells("model=c", grids=[{"model": "a"}, {"model": "b"}]) == [("model=c",)]
+
+
+def test_zipped_axes_advance_together():
+    assert cells("model=a,b", "seed=1,2", "batch_size=8,4", zipped=[["model", "batch_size"]]) == [
+        ("model=a", "batch_size=8", "seed=1"),
+        ("model=a", "batch_size=8", "seed=2"),
+        ("model=b", "batch_size=4", "seed=1"),
+        ("model=b", "batch_size=4", "seed=2"),
+    ]
+
+
+def test_a_zip_speaks_of_those_of_its_axes_that_a_grid_has():
+    grids = [{"model": "a,b", "batch_size": "1,2"}, {"model": "c"}]
+    assert cells(grids=grids, zipped=[["model", "batch_size"]]) == [
+        ("model=a", "batch_size=1"),
+        ("model=b", "batch_size=2"),
+        ("model=c",),
+    ]
+
+
+@given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
+def test_a_grid_has_the_product_of_its_axes_and_each_group_of_a_zip_counts_once(lengths, data):
+    num_zipped = data.draw(st.integers(2, 3))
+    groups = [[f"x{index}_{member}" for member in range(num_zipped)] for index in range(len(lengths))]
+    arguments = [f"{axis}=range(0,{length})" for group, length in zip(groups, lengths, strict=True) for axis in group]
+    arguments = data.draw(st.permutations(arguments))
+    found = cells(*arguments, most=1000, zipped=groups)
+    product = 1
+    for length in lengths:
+        product *= length
+    assert len(set(found)) == len(found) == product
+    for cell in found:
+        values = dict(text.split("=") for text in cell)
+        assert len(values) == len(arguments)
+        assert all(len({values[axis] for axis in group}) == 1 for group in groups)
+
+
+@pytest.mark.parametrize(
+    ("zipped", "message"),
+    [
+        ([["model", "seed"]], "zip: model has 2 values, seed has 3 values; axes that advance together need equally many"),
+        ([["num_gpus", "model"]], "zip: num_gpus has 1 value, model has 2 values"),
+        ([["modell", "seed"]], "zip: modell: no axis of this grid; did you mean model[?] Its axes: model, num_gpus, seed"),
+        ([["model", "seed"], ["model", "num_gpus"]], "zip: model: named more than once"),
+    ],
+)
+def test_a_zip_that_cannot_be_is_refused(zipped, message):
+    with pytest.raises(SweepRefusedError, match=message):
+        cells("model=a,b", "seed=1,2,3", "num_gpus=1", zipped=zipped)
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
         ("num_gpus=interval(1,4)", "no finite list; write its values out, as in num_gpus=1,2,4"),
+        ("seed=range(1,4,0)", "no finite list"),
+        ("seed=range(1,inf)", "no finite list"),
+        ("seed=range(0.0,nan)", "no finite list"),
+        ("seed=range(4,1)", r"seed=range\(4,1\): an empty axis; give it at least one value"),
+        ("model=glob(nothing*)", r"model=glob\(nothing\*\): an empty axis"),
         ("sweep.repeats=1,2", "sweep.repeats is one value for the whole sweep"),
+        ("retry.crashed=1,2", "retry.crashed is one value for the whole sweep"),
         ("launcher.timeout_s=1,2", "one value for the whole sweep"),
+        ("hydra/launcher=a,b", "one value for the whole sweep"),
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
-        ("seed=range(1,1000000000)", "a grid of 101 cells or more, sweep.max_trials=100"),
+        ("seed=range(1,1000000000000)", r"a grid of 999999999999 cells, sweep\.max_trials=100; raise that if you mean it"),
+        ("seed=shuffle(range(0,1000000000000))", "a grid of 1000000000000 cells"),
+        ("learning_rate=range(0.0,1e9,0.5)", "a grid of 2000000000 cells"),
         ("model.name=../evil", r"model\.name: a fact of the files in conf/model/"),
         ("data.makes_folder=true", r"data\.makes_folder: a fact of the files in conf/data/"),
     ],
 )
-def test_what_makes_no_grid_is_refused(argument, message):
+def test_what_makes_no_grid_is_refused(argument, message, loader):
     with pytest.raises(SweepRefusedError, match=message):
-        expand([argument], {}, 100)
+        cells(argument, loader=loader)
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model=resnet51", "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, "),
-        ("strategy=ps_gpus", "did you mean ps_gpu[?]"),
-        ("num_gpu=2", "num_gpu: no such axis; did you mean num_gpus[?]"),
-        ("+foo=1", "foo: no such axis"),
-        ("data.dri=/x", "data.dri: data has no setting dri"),
-        ("all_reduce=nclc", "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, none, nccl"),
-        ("num_gpus=two", "num_gpus=two: wanted a whole number"),
-        ("batch_size=1.5", "batch_size=1.5: wanted a whole number or auto"),
-        ("staged_vars=maybe", "staged_vars=maybe: wanted true or false"),
-    ],
-)
-def test_a_wrong_override_names_itself_and_the_nearest_choice(composer, override, message):
-    with pytest.raises(SweepRefusedError, match=message):
-        composer.compose((override,))
+def test_a_product_is_refused_before_it_is_made():
+    with pytest.raises(SweepRefusedError, match="a grid of 1000000000000000000 cells"):
+        cells(*(f"{axis}=range(0,1000000)" for axis in ("seed", "prefetch", "data_threads")))
+
+
+def test_the_grids_of_a_union_count_together():
+    with pytest.raises(SweepRefusedError, match="a grid of 120 cells"):
+        cells("seed=range(0,60)", grids=[{"model": "a"}, {"model": "b"}])
+
+
+def test_an_empty_list_of_values_is_refused():
+    with pytest.raises(SweepRefusedError, match=r"num_gpus=\[\]: an empty axis"):
+        cells(params={"num_gpus": []})
 
 
 def test_a_strategy_and_one_of_its_axes_are_refused_together():
     with pytest.raises(
         SweepRefusedError, match="strategy with all_reduce: a strategy sets variable_update, local_parameter_device, all_reduce"
     ):
-        expand(["strategy=ps_cpu,ps_gpu", "all_reduce=pscpu"], {}, 100)
-
-
-def test_a_learning_rate_may_be_a_whole_number(composer):
-    assert composer.compose(("learning_rate=1",)).learning_rate == 1
+        cells("strategy=ps_cpu,ps_gpu", "all_reduce=pscpu")

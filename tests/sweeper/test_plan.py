@@ -4,8 +4,9 @@ import pytest
 
 from conf.schema import Invalid, SweepConfig
 from store import shards
-from store.records import DeviceKind
+from store.records import DeviceKind, Gpu
 from sweeper.errors import SweepRefusedError
+from sweeper.expand import Choice
 from sweeper.machine import Inventory
 from sweeper.plan import data_folder_problem, make_plan, resolve_grid
 from tests.conf.test_resolve import config
@@ -14,8 +15,9 @@ from tests.specs import small
 STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
 
 
-def resolve(*cells: tuple[str, ...], sweep: SweepConfig | None = None):
-    return resolve_grid(cells, lambda cell: config(*cell), STAND_INS, sweep or SweepConfig())
+def resolve(*cells: tuple[str, ...], sweep: SweepConfig | None = None, inventory: Inventory = STAND_INS):
+    given = [tuple(Choice(text=text, override=None) for text in cell) for cell in cells]
+    return resolve_grid(given, lambda cell: config(*(choice.text for choice in cell)), inventory, sweep or SweepConfig())
 
 
 def test_what_means_nothing_is_left_out_of_a_grid_and_listed():
@@ -24,6 +26,22 @@ def test_what_means_nothing_is_left_out_of_a_grid_and_listed():
     ((overrides, reason),) = left_out
     assert overrides == "strategy=replicated_nccl"
     assert reason.startswith("all_reduce=nccl: NCCL needs")
+
+
+def test_a_trial_of_two_mig_devices_is_left_out_with_the_reason():
+    gpu = Gpu(
+        uuid="MIG-1",
+        name="1g.5gb",
+        memory_bytes=1,
+        pci_bus_id="",
+        compute_capability="8.0",
+        power_limit_w=None,
+        mig_parent="GPU-a",
+    )
+    slices = Inventory(kind=DeviceKind.GPU, gpus=(gpu, gpu), num_devices=2)
+    specs, left_out = resolve(("num_gpus=1",), ("num_gpus=2",), inventory=slices)
+    assert [spec.num_gpus for spec in specs] == [1]
+    assert left_out == [("num_gpus=2", "num_gpus=2: the usable devices are MIG slices, and CUDA shows a process only one")]
 
 
 def test_what_means_nothing_is_an_error_when_asked_for_alone():
@@ -37,8 +55,25 @@ def test_what_means_nothing_is_an_error_when_the_user_says_so():
 
 
 def test_a_grid_of_which_nothing_is_left_says_how_many_reasons_there_are():
-    with pytest.raises(SweepRefusedError, match=r"num_gpus=0: wanted 1 or more \(and 1 more reasons for 2 refused cells\)"):
+    with pytest.raises(SweepRefusedError, match=r"num_gpus=0: wanted 1 or more \(and 1 more reasons for 2 cells left out\)"):
         resolve(("num_gpus=0",), ("num_gpus=99",))
+
+
+def test_what_a_rule_excludes_is_left_out_and_listed_also_where_meaningless_cells_are_errors():
+    sweep = SweepConfig(exclude=["num_gpus>=2 model=resnet50"], invalid=Invalid.error)
+    specs, left_out = resolve(("num_gpus=1",), ("num_gpus=4",), ("model=vgg16", "num_gpus=2"), sweep=sweep)
+    assert [(spec.model, spec.num_gpus) for spec in specs] == [("resnet50", 1), ("vgg16", 2)]
+    assert left_out == [("num_gpus=4", "sweep.exclude: num_gpus>=2 model=resnet50")]
+
+
+def test_rules_that_leave_nothing_are_an_error():
+    with pytest.raises(SweepRefusedError, match=r"sweep\.exclude leaves out all of the 2 trials"):
+        resolve(("num_gpus=1",), ("num_gpus=2",), sweep=SweepConfig(exclude=["num_gpus>0"]))
+
+
+def test_a_wrong_rule_is_refused_before_anything_is_composed():
+    with pytest.raises(SweepRefusedError, match="did you mean num_gpus"):
+        resolve(("no_such_axis=1",), sweep=SweepConfig(exclude=["num_gpu>0"]))
 
 
 def test_two_cells_that_mean_the_same_trial_are_one():
