@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,10 @@ import psutil
 import pynvml
 
 from conf.schema import HardwareConfig
-from store.records import DeviceKind, Gpu, Machine
+from store.records import DeviceKind, Gpu, GpuLink, Machine
 from sweeper.errors import SweepRefusedError
+from sweeper.gpu_mask import HIDE_ALL, visible_gpus
+from sweeper.nvml_inventory import NOTHING, find_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,17 +23,29 @@ class Inventory:
     """The devices of one kind that trials may use."""
 
     kind: DeviceKind
-    gpus: tuple[Gpu, ...]  # usable ones, in PCI order; empty for stand-ins
+    gpus: tuple[Gpu, ...]  # usable ones, in the mask's order, else in PCI order; empty for stand-ins
     num_devices: int
+    machine_gpus: tuple[Gpu, ...] = ()  # all that sweeps of this machine may use, in PCI order, whatever the mask hides
+    links: tuple[GpuLink, ...] = ()  # between each two of the usable GPUs; none between MIG devices
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
         """The least of the usable GPUs; None for stand-ins."""
         return min((_version(gpu.compute_capability) for gpu in self.gpus), default=None)
 
-    def visible_devices(self, num_gpus: int) -> str:
-        """CUDA_VISIBLE_DEVICES for a trial: UUIDs of the first GPUs; empty, which hides all GPUs, for stand-ins."""
-        return ",".join(gpu.uuid for gpu in self.gpus[:num_gpus])
+    @property
+    def is_mig(self) -> bool:
+        """The devices are MIG devices: slices of GPUs."""
+        return any(gpu.mig_parent for gpu in self.gpus)
+
+    @property
+    def most_gpus_per_trial(self) -> int:
+        """The largest trial that can ever fit: CUDA shows a process only one MIG device."""
+        return 1 if self.is_mig else self.num_devices
+
+    def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
+        """Of the devices of these numbers, the same for all sweeps of this machine; of stand-ins names that serve as such."""
+        return tuple(self.gpus[device].uuid if self.gpus else f"stand-in-{device}" for device in devices)
 
 
 def describe_machine(hardware: HardwareConfig) -> Machine:
@@ -40,18 +54,19 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
     Raises SweepRefusedError when NVML fails, unless only CPU stand-ins are wanted.
     """
     try:
-        gpus, driver = nvml_gpus()
+        found = find_gpus()
     except pynvml.NVMLError as error:
         if hardware.device_kind != DeviceKind.CPU_STAND_IN:
             raise SweepRefusedError(f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU stand-ins") from error
-        gpus, driver = (), ""
+        found = NOTHING
     return Machine(
         host=platform.node(),
         cpu=_cpu_model(),
         num_cores=psutil.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
-        gpus=gpus,
-        driver=driver,
+        gpus=found.gpus,
+        driver=found.driver,
+        links=found.links,
     )
 
 
@@ -60,82 +75,52 @@ def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mappin
 
     Raises SweepRefusedError when GPUs are asked for and there are none.
     """
-    mask = variables.get("CUDA_VISIBLE_DEVICES")
-    usable = visible_gpus(machine.gpus, mask)
+    wanted = hardware.device_kind
     if hardware.num_stand_ins < 1:
         raise SweepRefusedError(f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more")
-    wanted = hardware.device_kind
     if wanted not in ("auto", "gpu", "cpu_stand_in"):
         raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_stand_in")
-    if wanted == "gpu" and not usable:
-        found = f"NVML finds {len(machine.gpus)}, CUDA_VISIBLE_DEVICES leaves none" if machine.gpus else "NVML finds none"
-        raise SweepRefusedError(f"hardware=gpu: no usable GPU ({found}); choose hardware=cpu for CPU stand-ins")
-    if wanted == "auto" and machine.gpus and not usable and mask not in _HIDE_ALL:
+    stand_ins = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=hardware.num_stand_ins)
+    if wanted == "cpu_stand_in":
+        return stand_ins
+    mask = variables.get("CUDA_VISIBLE_DEVICES")
+    usable = visible_gpus(machine.gpus, variables)
+    if usable:
+        return _of_gpus(usable, machine)
+    if wanted == "gpu":
         raise SweepRefusedError(
-            f"CUDA_VISIBLE_DEVICES={mask}: names no whole GPU that NVML finds; mend it, or choose hardware=cpu"
+            f"hardware=gpu: no usable GPU ({_why_none(machine, mask)}); choose hardware=cpu for CPU stand-ins"
         )
-    if usable and wanted != "cpu_stand_in":
-        return Inventory(kind=DeviceKind.GPU, gpus=usable, num_devices=len(usable))
-    return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=hardware.num_stand_ins)
+    if mask not in (None, *HIDE_ALL) and machine.gpus:
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES={mask}: names no GPU that NVML finds, or one twice; mend it, or choose hardware=cpu"
+        )
+    if mask is None and machine.gpus:
+        raise SweepRefusedError(f"no usable GPU ({_why_none(machine, mask)}); {_STAND_INS}")
+    return stand_ins
 
 
-_HIDE_ALL = ("", "-1", "NoDevFiles")  # masks that are meant to leave nothing
+_STAND_INS = "choose hardware=cpu for CPU stand-ins"
 
 
-def visible_gpus(gpus: tuple[Gpu, ...], mask: str | None) -> tuple[Gpu, ...]:
-    """Those a CUDA program would see under this CUDA_VISIBLE_DEVICES, in the mask's order.
+def _of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
+    uuids = {gpu.uuid for gpu in usable}
+    links = tuple(link for link in machine.links if uuids.issuperset(link.between))
+    all_gpus = tuple(device for gpu in machine.gpus for device in (gpu.mig_devices if gpu.mig_mode else (gpu,)))
+    return Inventory(kind=DeviceKind.GPU, gpus=usable, num_devices=len(usable), machine_gpus=all_gpus, links=links)
 
-    As CUDA reads it: indices in PCI order, or UUIDs or their beginnings; the first entry that names no GPU ends the list.
-    """
+
+def _why_none(machine: Machine, mask: str | None) -> str:
+    if not machine.gpus:
+        return "NVML finds none"
     if mask is None:
-        return gpus
-    visible: list[Gpu] = []
-    for entry in (part.strip() for part in mask.split(",")):
-        if entry.isdecimal():
-            named = gpus[int(entry) : int(entry) + 1]
-        else:
-            named = tuple(gpu for gpu in gpus if entry and gpu.uuid.startswith(entry))
-        if len(named) != 1 or named[0] in visible:
-            break
-        visible.extend(named)
-    return tuple(visible)
-
-
-def nvml_gpus() -> tuple[tuple[Gpu, ...], str]:
-    """All physical GPUs in PCI order, and the driver's version; nothing where there is no NVIDIA driver. Raises NVMLError."""
-    try:
-        pynvml.nvmlInit()
-    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
-        return (), ""
-    try:
-        gpus = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            gpus.append(
-                Gpu(
-                    uuid=pynvml.nvmlDeviceGetUUID(handle),
-                    name=pynvml.nvmlDeviceGetName(handle),
-                    memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
-                    pci_bus_id=pynvml.nvmlDeviceGetPciInfo(handle).busId,
-                    compute_capability="{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
-                    power_limit_w=_power_limit_w(handle),
-                )
-            )
-        return tuple(sorted(gpus, key=lambda gpu: gpu.pci_bus_id)), pynvml.nvmlSystemGetDriverVersion()
-    finally:
-        pynvml.nvmlShutdown()
+        return "all are in MIG mode and have no MIG devices; make some with nvidia-smi mig"
+    return f"NVML finds {len(machine.gpus)}, CUDA_VISIBLE_DEVICES leaves none"
 
 
 def _version(text: str) -> tuple[int, int]:
     major, minor = map(int, text.split("."))
     return major, minor
-
-
-def _power_limit_w(handle: object) -> float | None:
-    try:
-        return float(pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1000
-    except pynvml.NVMLError_NotSupported:
-        return None
 
 
 def _cpu_model() -> str:
