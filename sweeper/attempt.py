@@ -1,157 +1,219 @@
-"""Runs one attempt: a trainer process in its own session, watched until it ends, its end turned into an outcome."""
+"""Watches one attempt, a started trainer, until it ends, and turns its end into an outcome. Never waits itself."""
 
 from __future__ import annotations
 
 import os
 import re
-import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder
+from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
+from sweeper.readable import is_readable
+from sweeper.starts import Process
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+LOOK_EVERY_S = 0.5  # how often the files of a trainer are read; the end of the process is noticed at once
+OVERSLEPT_S = 2.0  # a look that comes so much too late finds a machine that was paused, or an orchestrator that was stopped
+_LOG_TAIL_BYTES = 2**16
 _NO_ERROR = "failed call to cuInit"  # what TensorFlow always says where there is no GPU
 _ERROR_LINE = re.compile(r"^[EF]\d{4} |Error\b|Fatal|Check failed|terminate called")
-LOOK_EVERY_S = 0.5  # how often progress is shown; the end of the process is noticed at once
+_NO_MEMORY = re.compile(r"std::bad_alloc|pthread_create\(\) failed")  # a thread's stack counts as memory, too
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of an attempt, as conf.schema.LauncherConfig has them."""
+
+    timeout_s: float  # for all of it
+    start_timeout_s: float  # until the first step is done, and again for what comes after the last
+    step_timeout_s: float  # from step to step
+    grace_s: float  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How the process of an attempt ended."""
 
-    exit_code: int  # -N: by signal N
+    exit_code: int | None  # -N: by signal N; none when nobody saw it
     duration_s: float
-    timed_out: bool
-    hung_after: int | None  # the step after which none came for too long; none when it did not hang
-    interrupted: bool
-    allocation_failed: bool  # a library said std::bad_alloc as its last word
-    out_of_memory: bool  # the kernel killed something of this control group for memory meanwhile
+    cause: Outcome | None = None  # why it was ended: timed_out, hung, interrupted, or failed; none when it ended by itself
+    doing: Doing = Doing.BUILDING  # what it was at when it was seen last
+    last_step: int | None = None  # the last that was seen
+    last_error: str = ""  # the last line of its log that looks like one
+    unreadable: str = ""  # what is wrong with its run folder
+    kernel_killed: bool = False  # the kernel killed something of this control group for memory meanwhile
+    shares_host: bool = False  # other attempts of the sweep may have run beside it
 
 
-def run_process(
-    folder: RunFolder,
-    *,
-    visible_devices: str,
-    timeout_s: float,
-    step_timeout_s: float,
-    grace_s: float,
-    on_look: Callable[[], None],
-    command: tuple[str, ...] = (sys.executable, "-m", "trainer"),
-) -> Ended:
-    """Start `python -m trainer` on the folder's trial.json and wait for it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What an attempt came to."""
 
-    On time-out, when no step follows another within `step_timeout_s`, and when `on_look` raises KeyboardInterrupt, the whole
-    process group is ended, by SIGTERM and after `grace_s` by SIGKILL.
+    result: Result
+    crashed: bool  # failed without a result of its own, or interrupted but not by us: another try may do better
+
+
+class Attempt:
+    """Looks after a process from its start. `clock` counts seconds.
+
+    Time in which nobody looked, though it was asked for, is left out of all that is counted: as likely as not the process stood
+    still, too.
     """
-    oom_kills = _oom_kills()
-    start = time.monotonic()
-    with folder.log.open("ab") as log:
-        process = subprocess.Popen(
-            [*command, str(folder.trial), str(folder.path)],
-            env=_environment(os.environ, visible_devices),
-            cwd=folder.path,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    timed_out = interrupted = False
-    hung_after = None
-    progress = _Progress(folder, step_timeout_s)
-    descriptor = os.pidfd_open(process.pid)
-    try:
 
-        def look() -> None:
-            on_look()
-            progress.look()
-
-        timed_out = not _wait(descriptor, timeout_s, look)
-    except _HungError as error:
-        hung_after = error.last_step
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        _end_group(process, descriptor, grace_s)
-        os.close(descriptor)
-    return Ended(
-        exit_code=process.returncode,
-        duration_s=time.monotonic() - start,
-        timed_out=timed_out,
-        hung_after=hung_after,
-        interrupted=interrupted,
-        allocation_failed="std::bad_alloc" in _last_error(folder.log),
-        out_of_memory=_oom_kills() > oom_kills,
-    )
-
-
-def result_of(folder: RunFolder, ended: Ended, timeout_s: float, step_timeout_s: float) -> Result:
-    """What the attempt came to: what the trainer wrote, or what its end tells."""
-    written = folder.read_result()
-    if written and TRAINER_EXIT_CODES.get(ended.exit_code) == written.outcome:
-        return written
-    outcome, message = _judge(ended, timeout_s, step_timeout_s)
-    if outcome is Outcome.FAILED:
-        message = f"{message}: {_last_error(folder.log) or 'see log.txt in its run folder'}"
-    return Result(outcome=outcome, message=message, measurement=None, op_placement={})
-
-
-def _judge(ended: Ended, timeout_s: float, step_timeout_s: float) -> tuple[Outcome, str]:
-    if ended.interrupted:
-        return Outcome.INTERRUPTED, "the sweep was interrupted"
-    if ended.timed_out:
-        return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={timeout_s:g}"
-    if ended.hung_after is not None:
-        return Outcome.HUNG, f"no step within launcher.step_timeout_s={step_timeout_s:g} after step {ended.hung_after}"
-    if ended.exit_code == -signal.SIGKILL and ended.out_of_memory:
-        return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
-    if ended.exit_code == -signal.SIGKILL:
-        return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
-    if ended.exit_code == -signal.SIGABRT and ended.allocation_failed:
-        return Outcome.OUT_OF_MEMORY, "out of host memory: std::bad_alloc; try a smaller batch_size or image_px"
-    if ended.exit_code < 0:
-        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}"
-    return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result"
-
-
-class _HungError(Exception):
-    """Steps stopped coming."""
-
-    def __init__(self, last_step: int) -> None:
-        super().__init__(last_step)
-        self.last_step = last_step
-
-
-class _Progress:
-    """Raises _HungError from `look` when the trainer took steps and then none for too long; building may take its time."""
-
-    def __init__(self, folder: RunFolder, step_timeout_s: float) -> None:
-        self._folder, self._step_timeout_s = folder, step_timeout_s
+    def __init__(
+        self,
+        folder: RunFolder,
+        process: Process,
+        limits: Limits,
+        *,
+        shares_host: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder, self._process, self._limits, self._clock = folder, process, limits, clock
+        self._shares_host = shares_host
+        self._oom_kills = _oom_kills()
+        self._started_s = self._changed_s = self._read_s = self._looked_s = clock()
+        self._doing = Doing.BUILDING
         self._last_step: int | None = None
-        self._changed_s = time.monotonic()
+        self._unreadable = ""
+        self._cause: Outcome | None = None
+        self._signals: list[signal.Signals] = []  # still to be sent
+        self._signal_due_s = 0.0
+
+    @property
+    def descriptor(self) -> int:
+        """Readable once the process has ended."""
+        return self._process.descriptor
 
     def look(self) -> None:
-        if (last_step := self._folder.last_step()) != self._last_step:
-            self._last_step, self._changed_s = last_step, time.monotonic()
-        elif last_step is not None and time.monotonic() - self._changed_s > self._step_timeout_s:
-            raise _HungError(last_step)
+        """Check the deadlines; end, and go on ending, what has missed one or was stopped. What has ended missed none."""
+        now_s = self._wake()
+        if is_readable(self.descriptor):
+            return
+        if self._cause is None:
+            self._check_deadlines(now_s)
+        if self._signals and now_s >= self._signal_due_s:
+            self._signal_group(self._signals.pop(0))
+            self._signal_due_s = now_s + self._limits.grace_s
+
+    def next_look_s(self) -> float:
+        """Seconds until `look` has something to do; LOOK_EVERY_S at most."""
+        if self._cause is not None:
+            due_s = self._signal_due_s if self._signals else float("inf")
+        else:
+            due_s = min(self._read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
+        return min(max(0.0, due_s - self._clock()), LOOK_EVERY_S)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """The sweep was interrupted. Asking again changes nothing, unless it is to be at once: by SIGKILL."""
+        now_s = self._wake()
+        self._begin_ending(Outcome.INTERRUPTED, now_s)
+        if at_once:
+            self._signals, self._signal_due_s = [signal.SIGKILL], now_s
+        self.look()
+
+    def ended(self) -> Ended | None:
+        """None while the process runs. Afterwards call once: ends what is left of the group, then lets go of its number."""
+        if not is_readable(self.descriptor):
+            return None
+        duration_s = self._wake() - self._started_s
+        self._signal_group(signal.SIGKILL)
+        exit_code = self._process.reap()
+        if self._cause is None:
+            self._read_progress()
+        return Ended(
+            exit_code=exit_code,
+            duration_s=duration_s,
+            cause=self._cause,
+            doing=self._doing,
+            last_step=self._last_step,
+            last_error=self._last_error(),
+            unreadable=self._unreadable,
+            kernel_killed=_oom_kills() > self._oom_kills,
+            shares_host=self._shares_host,
+        )
+
+    def _wake(self) -> float:
+        """The time now. What was overslept moves all that is counted from."""
+        now_s = self._clock()
+        overslept_s = now_s - self._looked_s - LOOK_EVERY_S
+        if overslept_s > OVERSLEPT_S:
+            self._started_s += overslept_s
+            self._changed_s += overslept_s
+            self._signal_due_s += overslept_s
+        self._looked_s = now_s
+        return now_s
+
+    def _check_deadlines(self, now_s: float) -> None:
+        if now_s - self._started_s >= self._limits.timeout_s:
+            self._begin_ending(Outcome.TIMED_OUT, now_s)
+        elif now_s - self._read_s >= LOOK_EVERY_S:
+            self._read_s = now_s
+            if self._read_progress():
+                self._changed_s = now_s
+            elif now_s - self._changed_s >= self._allowed_s():
+                self._begin_ending(Outcome.FAILED if self._unreadable else Outcome.HUNG, now_s)
+
+    def _read_progress(self) -> bool:
+        """Whether there was any. What cannot be read now may be read later: there is none until its deadline."""
+        try:
+            self._folder.path.stat()  # one that is gone would look like one where nothing has happened yet
+            doing = self._folder.read_doing()
+            last_step = self._folder.last_step() if doing is not Doing.BUILDING else None
+        except (OSError, ValueError) as error:
+            self._unreadable = str(error)
+            return False
+        self._unreadable = ""
+        before = self._doing, self._last_step
+        self._doing, self._last_step = doing, last_step
+        return (doing, last_step) != before
+
+    def _last_error(self) -> str:
+        try:
+            return _last_error(self._folder.log)
+        except OSError as error:
+            self._unreadable = str(error)
+            return ""
+
+    def _allowed_s(self) -> float:
+        return self._limits.step_timeout_s if self._doing is Doing.STEPPING else self._limits.start_timeout_s
+
+    def _begin_ending(self, cause: Outcome, now_s: float) -> None:
+        if self._cause is None:
+            self._cause, self._signals, self._signal_due_s = cause, list(_ENDING), now_s
+
+    def _signal_group(self, which: signal.Signals) -> None:
+        """The group has the number of the process, which leads a session; until it does, it is alone."""
+        try:
+            os.killpg(self._process.pid, which)
+        except ProcessLookupError:
+            with suppress(ProcessLookupError):  # it has ended, which is what was wanted
+                signal.pidfd_send_signal(self.descriptor, which)
 
 
-def _signal_name(number: int) -> str:
+def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
+    """By what the trainer wrote, or else by its end."""
+    unreadable = ""
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # a real-time signal has no name
+        written = folder.read_result()
+    except (OSError, ValueError) as error:
+        written, unreadable = None, str(error)
+    if written and _counts(written, ended):
+        return Judged(result=written, crashed=written.outcome == Outcome.INTERRUPTED)
+    outcome, message = _judge_end(ended, limits)
+    if outcome is Outcome.FAILED:
+        message = f"{message}: {unreadable or ended.unreadable or ended.last_error or 'see log.txt in its run folder'}"
+    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    return Judged(result=result, crashed=outcome is Outcome.FAILED)
 
 
-def _environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
-    """The trainer runs in its run folder, so folders named relative to ours are made absolute."""
+def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
+    """Of a trainer. It runs in its run folder, so folders named relative to ours are made absolute."""
     kept = {name: value for name, value in inherited.items() if name != "HYDRA_FULL_ERROR"}
     if cache := inherited.get("SCALEMARK_CACHE"):
         kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
@@ -165,37 +227,60 @@ def _environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str
     }
 
 
-def _wait(descriptor: int, timeout_s: float, on_look: Callable[[], None]) -> bool:
-    """True when the process ended in time. Sleeps in the kernel: nobody polls beside a measurement."""
-    deadline = time.monotonic() + timeout_s
-    while (left_s := deadline - time.monotonic()) > 0:
-        if _has_ended(descriptor, min(LOOK_EVERY_S, left_s)):
-            return True
-        on_look()
-    return False
+def _counts(written: Result, ended: Ended) -> bool:
+    """Unless its exit tells another story: it is written whole, as the last thing, and a kill that comes later changes nothing.
 
-
-def _has_ended(descriptor: int, timeout_s: float) -> bool:
-    return bool(select.select([descriptor], [], [], timeout_s)[0])
-
-
-def _end_group(process: subprocess.Popen[bytes], descriptor: int, grace_s: float) -> None:
-    """End what is left of the process and its children; its group has its number because it leads a session.
-
-    The process is reaped last: until then the kernel gives its number to nobody else.
+    That it was interrupted, or failed over it, is no news when we ended it.
     """
+    told = written.outcome if ended.exit_code in (None, -signal.SIGKILL) else TRAINER_EXIT_CODES.get(ended.exit_code)
+    if told != written.outcome:
+        return False
+    return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
+
+
+def _judge_end(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
+    if ended.cause is Outcome.INTERRUPTED:
+        return Outcome.INTERRUPTED, "the sweep was interrupted"
+    if ended.cause is Outcome.TIMED_OUT:
+        return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={limits.timeout_s:g}"
+    if ended.cause is Outcome.HUNG:
+        return Outcome.HUNG, _missed(ended, limits)
+    if ended.cause is Outcome.FAILED:
+        return Outcome.FAILED, "ended, for its run folder could not be read"
+    if ended.exit_code is None:
+        return Outcome.FAILED, "ended unseen, and left no result (the fork server that started it was lost)"
+    if ended.exit_code == -signal.SIGKILL:
+        return _judge_kill(ended)
+    if ended.exit_code == -signal.SIGABRT and _NO_MEMORY.search(ended.last_error):
+        return Outcome.OUT_OF_MEMORY, "out of host memory; try a smaller batch_size or image_px"
+    if ended.exit_code < 0:
+        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}"
+    return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result"
+
+
+def _missed(ended: Ended, limits: Limits) -> str:
+    if ended.doing is Doing.BUILDING:
+        return f"no first step within launcher.start_timeout_s={limits.start_timeout_s:g}"
+    if ended.doing is Doing.PROFILING:
+        return f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the measured steps"
+    after = "the first" if ended.last_step is None else str(ended.last_step)
+    return f"no step within launcher.step_timeout_s={limits.step_timeout_s:g} after step {after}"
+
+
+def _judge_kill(ended: Ended) -> tuple[Outcome, str]:
+    """The kernel counts its kills for all of the control group, and so cannot tell whose one was."""
+    if ended.kernel_killed and ended.shares_host:
+        return Outcome.FAILED, "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+    if ended.kernel_killed:
+        return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
+    return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
+
+
+def _signal_name(number: int) -> str:
     try:
-        if not _has_ended(descriptor, 0):
-            _signal_group(process.pid, signal.SIGTERM)
-            _has_ended(descriptor, grace_s)
-    finally:
-        _signal_group(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _signal_group(group: int, which: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # nothing is left of it, which is what was wanted
-        os.killpg(group, which)
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name
 
 
 def _oom_kills() -> int:
@@ -209,6 +294,8 @@ def _oom_kills() -> int:
 
 
 def _last_error(log: Path) -> str:
-    """The last line that looks like an error: TensorFlow logs much that is none."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    """The last line that looks like an error, near the end of the log: TensorFlow logs much that is none."""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
     return next((line[:300] for line in reversed(lines) if _ERROR_LINE.search(line) and _NO_ERROR not in line), "")

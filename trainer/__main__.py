@@ -7,42 +7,60 @@ import os
 import re
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
+import trainer
 from store import software, switches
-from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Outcome, Result, RunFolder, TrialSpec
-from trainer import parent, selfcheck
+from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
+from trainer import ending, parent, placement, selfcheck
+from trainer.errors import BadDataError, UnsupportedTrialError
 
 _GPU_MEMORY = re.compile(r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED")  # of libraries
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
-    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        parent.die_with(int(orchestrator))
+    folder.write(folder.doing, Doing.BUILDING)
     environment = software.describe() | {"commit": software.commit(), "set_by_trial": switches.variables(spec, os.environ)}
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
-    if contradiction := next(switches.contradictions(spec, os.environ), None):
-        result = _ended(Outcome.UNSUPPORTED, contradiction)
-    else:
-        os.environ.update(switches.variables(spec, os.environ))
+    try:
         result = _run(spec, folder)
+    except KeyboardInterrupt:
+        result = _ended(Outcome.INTERRUPTED, "interrupted")
     folder.write(folder.result, result.to_json())
     return _EXIT_CODES[Outcome(result.outcome)]
 
 
+def preload() -> None:
+    """Import what trials import, so that a process forked from this one need not."""
+    for module in walk_packages(trainer.__path__, "trainer."):
+        if not module.name.endswith(("__main__", ".fork_server")):
+            import_module(module.name)
+
+
 def _run(spec: TrialSpec, folder: RunFolder) -> Result:
+    if contradiction := next(switches.contradictions(spec, os.environ), None):
+        return _ended(Outcome.UNSUPPORTED, contradiction)
+    os.environ.update(switches.variables(spec, os.environ))
+    try:
+        if given := placement.read(folder):
+            placement.take(given)
+    except UnsupportedTrialError as error:
+        return _ended(Outcome.UNSUPPORTED, str(error))
     # Imported here: TensorFlow takes seconds, and whatever goes wrong with it is an outcome of the trial.
     try:
         import tensorflow as tf
 
-        from trainer.errors import BadDataError, UnsupportedTrialError
         from trainer.run import run
     except ImportError as error:
         traceback.print_exc()
         return _ended(Outcome.UNSUPPORTED, f"TensorFlow cannot be imported: {error}")
     try:
-        return run(spec, folder)
+        if given:
+            placement.limit_memory(given)
+        return run(spec, folder, given)
     except UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
     except BadDataError as error:
@@ -51,8 +69,6 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         traceback.print_exc()
         return _ended(Outcome.OUT_OF_MEMORY, f"out of memory; try a smaller batch_size or image_px ({_allocation(error)})")
-    except KeyboardInterrupt:
-        return _ended(Outcome.INTERRUPTED, "interrupted")
     except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
         traceback.print_exc()
         if _GPU_MEMORY.search(str(error)):
@@ -81,12 +97,7 @@ if __name__ == "__main__":
         sys.exit(selfcheck.main(sys.argv[2:]))
     if len(sys.argv) != 3:
         sys.exit("usage: python -m trainer SPEC.json RUN_DIR, or python -m trainer selfcheck --help")
-    try:
-        trial = TrialSpec.from_json(Path(sys.argv[1]).read_text())
-    except (OSError, ValueError, TypeError) as error:
-        print(f"{sys.argv[1]}: {error}; wanted the trial.json of a run folder", file=sys.stderr)
-        sys.exit(2)
-    exit_code = main(trial, RunFolder(Path(sys.argv[2])))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)  # the result is written: a crash of a library at interpreter exit shall not spoil it
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
+        parent.heed_signals()
+    ending.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

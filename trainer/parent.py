@@ -10,7 +10,18 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def die_with(parent: int) -> None:
-    """Ask Linux to kill this process when its parent, of that process id, dies: nothing is orphaned."""
+    """Ask Linux to kill this process when its parent, of that process id, dies: nothing is orphaned.
+
+    Linux takes the thread that started this process for the parent: start from one that lives as long as its process.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before we asked
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def heed_signals() -> None:
+    """Let SIGINT interrupt and SIGTERM end, as in any Python, whatever the starting process ignored or held back."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -24,8 +24,19 @@ import numpy as np
 import tensorflow as tf
 
 from store import switches
-from store.records import DeviceKind, Measurement, Outcome, Profile, Result, RunFolder, StepSample, TrialSpec
-from trainer import ancestor_log, contention, devices, op_placement, profile, registry, telemetry, timing, towers, verdict
+from store.records import DeviceKind, Doing, Measurement, Outcome, Placement, Profile, Result, RunFolder, StepSample, TrialSpec
+from trainer import (
+    ancestor_log,
+    contention,
+    devices,
+    op_placement,
+    profile,
+    registry,
+    telemetry,
+    timing,
+    towers,
+    verdict,
+)
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.statistics import jitter, mean_interval, p90
 
@@ -33,18 +44,21 @@ PROFILED_CALLS = 5
 FLUSH_EVERY_S = 0.5  # how often steps are written: progress for whoever watches, at no cost for the steps
 
 
-def run(spec: TrialSpec, folder: RunFolder) -> Result:
+def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None) -> Result:
     """Train and measure one trial, leaving steps.jsonl, telemetry.jsonl and a profile in the folder.
+
+    `given`: the placement that was taken; none by hand.
 
     A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError, or
     what TensorFlow raises.
     """
     trial_devices = devices.prepare(spec)
     prepare(spec)  # before the input is opened: its order depends on the seed
-    with telemetry.watching(_gpu_uuids(spec), folder.telemetry):
+    with telemetry.watching(_gpu_uuids(spec), folder.telemetry, given.spare_core if given else None):
         data = registry.load("data", spec.data).open_input(spec, trial_devices)
         training = build(spec, trial_devices, at=data.at)
         first = _take_first_step(training, data)
+        folder.write(folder.doing, Doing.STEPPING)
         looks: list[contention.Moment] = []
         with StepsFile(folder) as steps_file:
             timed = timing.run_steps(
@@ -60,6 +74,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
                 on_sample=steps_file.add,
                 on_window=lambda: looks.append(contention.now()),
             )
+        folder.write(folder.doing, Doing.PROFILING)
         measurement = _measurement(spec, training, first, timed, contention.cores_taken_by_others(*looks))
         seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s)
     for line in ancestor_log.lines(timed.counted(), spec.num_gpus * spec.batch_size, measurement.images_per_second):
@@ -70,7 +85,8 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     if measurement.num_skipped_steps >= 1 + sum(sample.num_steps for sample in timed.samples):
         problem = f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
     num_cores = len(os.sched_getaffinity(0))
-    judged, reasons = verdict.judge(spec, measurement, timed.step_durations_s(), seen, num_cores, problem)
+    shares_host = given is not None and given.shares_host
+    judged, reasons = verdict.judge(spec, measurement, timed.step_durations_s(), seen, num_cores, shares_host, problem)
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     return Result(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
@@ -258,10 +274,10 @@ def _peak_host_memory_bytes() -> int:
 
 
 def _gpu_uuids(spec: TrialSpec) -> list[str]:
-    """Of the trial's GPUs, in the order of its replicas: what the launcher made visible. None on stand-ins."""
+    """Of the trial's GPUs, in the order of its replicas: the first that the launcher made visible. None on stand-ins."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     is_gpu = spec.device_kind == DeviceKind.GPU
-    return [uuid for uuid in visible[: spec.num_gpus] if uuid.startswith("GPU-")] if is_gpu else []
+    return [uuid for uuid in visible[: spec.num_gpus] if uuid.startswith(("GPU-", "MIG-"))] if is_gpu else []
 
 
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:

@@ -1,12 +1,12 @@
 """Watches a trial's GPUs from a process of its own: `python -m trainer.telemetry --uuids U1 U2 --out FILE`.
 
 ```
-  trainer  ── watching() ──►  sampler: last core, lowest priority, no TensorFlow  ──►  telemetry.jsonl
+  trainer  ── watching() ──►  sampler: spare core, lowest priority, no TensorFlow ──►  telemetry.jsonl
      └── summarize(): samples of the measured window only  ◄─────────────────────────────────┘
 ```
 
-The trainer keeps all its cores: TensorFlow sized its pools by them, and a narrower set would measure another machine. Two samples
-a second cost the last core some milliseconds each.
+Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow sized its pools by them, and a
+narrower set would measure another machine. Two samples a second cost that core some milliseconds each.
 """
 
 from __future__ import annotations
@@ -54,8 +54,10 @@ class Sample:
 
 
 @contextmanager
-def watching(uuids: Sequence[str], path: Path, interval_s: float = INTERVAL_S) -> Iterator[None]:
-    """Sample these GPUs into the file as long as the block runs. Without GPUs nothing is started.
+def watching(uuids: Sequence[str], path: Path, spare_core: int | None = None, interval_s: float = INTERVAL_S) -> Iterator[None]:
+    """Sample these GPUs into the file as long as the block runs, from the spare core where there is one.
+
+    Without GPUs nothing is started.
 
     Never fails: a sampler that cannot work says so in the log, in one line, and leaves no samples.
     """
@@ -63,6 +65,8 @@ def watching(uuids: Sequence[str], path: Path, interval_s: float = INTERVAL_S) -
         yield
         return
     command = [sys.executable, "-m", "trainer.telemetry", "--out", str(path), "--interval", str(interval_s)]
+    if spare_core is not None:
+        command += ["--core", str(spare_core)]
     try:
         sampler = subprocess.Popen([*command, "--trainer", str(os.getpid()), "--uuids", *uuids], stdin=subprocess.DEVNULL)
     except OSError as error:
@@ -147,10 +151,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, required=True, help="the file to write, a JSON line per sample")
     parser.add_argument("--interval", type=float, default=INTERVAL_S, help="seconds between samples")
     parser.add_argument("--trainer", type=int, help="process id of who started this; the sampler dies with it")
+    parser.add_argument("--core", type=int, help="CPU core to run on; the last one it may use unless given")
     options = parser.parse_args(arguments)
     if options.trainer:
         parent.die_with(options.trainer)
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0)) if options.core is None else options.core})
     os.nice(_LOWEST_PRIORITY)
     try:
         gpus = Gpus(options.uuids)

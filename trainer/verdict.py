@@ -22,12 +22,18 @@ def judge(
     durations_s: Sequence[float],
     telemetry: Sequence[GpuTelemetry],
     num_cores: int,
+    shares_host: bool,
     problem: str | None,
 ) -> tuple[Verdict, tuple[str, ...]]:
     """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls."""
     if problem:
         return Verdict.INVALID, (problem,)
-    reasons = (*_of_steps(spec, measurement, durations_s), *_of_cores(spec, measurement, num_cores), *_of_gpus(spec, telemetry))
+    reasons = (
+        *_of_steps(spec, measurement, durations_s),
+        *_of_cores(spec, measurement, num_cores),
+        *_of_gpus(spec, telemetry),
+        *(["other trials of the sweep may have run beside it"] if shares_host else []),
+    )
     return Verdict.SUSPECT if reasons else Verdict.VALID, reasons
 
 

@@ -225,6 +225,29 @@ def test_the_sampler_ends_with_the_block_it_watches(tmp_path, monkeypatch):
         os.waitpid(-1, os.WNOHANG)
 
 
+@pytest.mark.parametrize(("arguments", "core"), [([], max(os.sched_getaffinity(0))), (["--core", "7"], 7)])
+def test_the_sampler_runs_on_the_spare_core_or_else_on_the_last(tmp_path, monkeypatch, arguments, core):
+    """There is no such GPU, so it ends where it would take the first sample."""
+    told = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: told.append(cores))
+    monkeypatch.setattr(os, "nice", told.append)
+    assert telemetry.main(["--uuids", "GPU-00000000-0000-0000-0000-000000000000", "--out", str(tmp_path / "t"), *arguments]) == 1
+    assert told == [{core}, 19]
+
+
+def test_the_sampler_is_started_on_the_spare_core(tmp_path, monkeypatch):
+    script = tmp_path / "python"
+    script.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments.draft; mv {tmp_path}/arguments.draft {tmp_path}/arguments\nexec sleep 100\n'
+    )
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    with telemetry.watching(["GPU-a"], tmp_path / "t", 5):
+        while not (tmp_path / "arguments").exists():
+            os.sched_yield()
+    assert " --core 5 " in (tmp_path / "arguments").read_text()
+
+
 def test_a_python_that_cannot_be_started_is_told_too(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with telemetry.watching(["GPU-a"], tmp_path / "t"):

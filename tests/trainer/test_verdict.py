@@ -26,8 +26,8 @@ COOL = GpuTelemetry(
 )
 
 
-def verdict(durations_s=EVEN, gpus=(), problem=None, spec=SPEC, **changes):
-    return judge(spec, replace(measurement(100.0), **changes), durations_s, gpus, 2, problem)
+def verdict(durations_s=EVEN, gpus=(), problem=None, spec=SPEC, shares_host=False, **changes):
+    return judge(spec, replace(measurement(100.0), **changes), durations_s, gpus, 2, shares_host, problem)
 
 
 def test_a_quiet_measurement_is_valid():
@@ -67,3 +67,7 @@ def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
 def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():
     silent = replace(COOL, sm_clock_mhz=None, max_sm_clock_mhz=None)
     assert verdict(cores_taken_by_others=None, gpus=(silent,))[0] is Verdict.VALID
+
+
+def test_a_measurement_with_neighbors_of_its_own_sweep_is_suspect():
+    assert verdict(shares_host=True) == (Verdict.SUSPECT, ("other trials of the sweep may have run beside it",))

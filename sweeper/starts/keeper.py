@@ -1,0 +1,86 @@
+"""Kills what trainers started when the orchestrator dies, even by SIGKILL: the only process that is still there to do it.
+
+```
+  orchestrator ── "+123", "-123" ──►  keeper        at the end of the pipe: SIGKILL to every group that is still listed
+       └── starts ──►  trainer 123 ── starts ──►  sampler and others, all in group 123
+```
+
+Linux kills a trainer whose parent dies, also a stopped one, but not what that trainer has started; and before a thread
+of the trainer could see to it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+
+
+class Keeper:
+    """Tells a keeper process what to end. It is started with the first group."""
+
+    def __init__(self) -> None:
+        self._groups: set[int] = set()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def add(self, group: int) -> None:
+        self._groups.add(group)
+        self._tell(f"+{group}\n")
+
+    def remove(self, group: int) -> None:
+        """Call before the number of the group may become another's."""
+        self._groups.remove(group)
+        if self._process:
+            self._tell(f"-{group}\n")
+
+    def close(self) -> None:
+        """What is still listed is killed."""
+        if self._process:
+            assert self._process.stdin
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+    def _tell(self, text: str) -> None:
+        process = self._process or self._start()
+        assert process.stdin
+        try:
+            process.stdin.write(text.encode())
+        except BrokenPipeError:  # somebody killed it: the next one is told everything
+            self.close()
+            self._tell("".join(f"+{group}\n" for group in self._groups))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # whoever ends our group leaves it to do its work
+            bufsize=0,
+        )
+        return self._process
+
+
+def keep(told: Iterable[str]) -> None:
+    """Kill the groups that were added and not removed when `told` ends."""
+    groups: set[int] = set()
+    for line in told:
+        change, group = line[0], int(line[1:])
+        if change == "+":
+            groups.add(group)
+        else:
+            groups.discard(group)
+    for group in groups:
+        with suppress(ProcessLookupError):  # nothing is left of it, which is what was wanted
+            os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    keep(sys.stdin)

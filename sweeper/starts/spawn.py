@@ -1,0 +1,63 @@
+"""`launcher.start=spawn`: a new Python for every attempt, which imports TensorFlow itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from store.records import RunFolder
+from sweeper.starts.keeper import Keeper
+
+
+class Spawn:
+    """Starts `command TRIAL.json RUN_DIR` in the run folder."""
+
+    name = "spawn"
+    problem = None
+
+    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "trainer")) -> None:
+        self._command = command
+        self._keeper = Keeper()
+
+    def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> None:
+        """There is nothing to prepare."""
+
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
+        with folder.log.open("ab") as log:
+            process = subprocess.Popen(
+                [*self._command, str(folder.trial), str(folder.path)],
+                env=environment,
+                cwd=folder.path,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            return Spawned(process, self._keeper)
+        except OSError:
+            process.kill()
+            process.wait()
+            raise
+
+    def close(self) -> None:
+        self._keeper.close()
+
+
+class Spawned:
+    """A child of ours."""
+
+    start = Spawn.name
+
+    def __init__(self, process: subprocess.Popen[bytes], keeper: Keeper) -> None:
+        self._process, self._keeper = process, keeper
+        self.pid = process.pid
+        self.descriptor = os.pidfd_open(process.pid)
+        keeper.add(self.pid)
+
+    def reap(self) -> int:
+        self._keeper.remove(self.pid)
+        os.close(self.descriptor)
+        return self._process.wait()

@@ -1,0 +1,24 @@
+"""In the trainer's place: runs script.py of the run folder, which finds `folder`, and may set `exit_code`."""
+
+import os
+import sys
+from pathlib import Path
+
+from store.records import ORCHESTRATOR_VARIABLE, RunFolder, TrialSpec
+from trainer import ending, parent
+
+
+def preload() -> None:
+    pass
+
+
+def main(spec: TrialSpec, folder: RunFolder) -> int:
+    names = {"folder": folder.path, "spec": spec, "exit_code": 0}
+    exec((folder.path / "script.py").read_text(), names)
+    return int(names["exit_code"])  # type: ignore[call-overload]  # what a script sets is a number
+
+
+if __name__ == "__main__":
+    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    parent.heed_signals()
+    ending.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

@@ -1,0 +1,41 @@
+"""Runs a trial in this process and ends the process with it, in the same way however it was started."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from store.records import RunFolder, TrialSpec
+
+BAD_USAGE = 2
+
+
+def run_and_exit(main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder) -> NoReturn:
+    """Exit with what `main` returns, past the interpreter's exit: the result is written, no library shall spoil it."""
+    code = 1
+    try:
+        code = _run(main, trial, folder)
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        code = 130
+    except BaseException:  # a forked trainer must not go on as the server that it was
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def _run(main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder) -> int:
+    try:
+        spec = TrialSpec.from_json(trial.read_text())
+    except (OSError, ValueError, TypeError) as error:
+        print(f"{trial}: {error}; wanted the trial.json of a run folder", file=sys.stderr)
+        return BAD_USAGE
+    return main(spec, folder)

@@ -1,0 +1,62 @@
+"""Takes what placement.json gives a trainer: cores and limits. Without that file, by hand, nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from store.records import Placement, RunFolder
+from trainer.errors import UnsupportedTrialError
+
+
+def read(folder: RunFolder) -> Placement | None:
+    return Placement.from_json(folder.placement.read_text()) if folder.placement.exists() else None
+
+
+def take(placement: Placement) -> None:
+    """Call while the process has one thread: libraries size their pools by the cores they find.
+
+    Raises UnsupportedTrialError for cores that this process may not use.
+    """
+    if placement.cores:
+        _pin(set(placement.cores))
+    _, most_core_bytes = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))  # a crash leaves a log, not gigabytes
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+
+
+def limit_memory(placement: Placement) -> None:
+    """Call once everything is imported: an import that finds no memory looks like a library that is broken.
+
+    Raises UnsupportedTrialError for a limit that is reached already.
+    """
+    limit_bytes = placement.host_memory_bytes
+    if limit_bytes is None:
+        return
+    if (taken_bytes := _data_bytes()) >= limit_bytes:
+        raise UnsupportedTrialError(
+            f"launcher.host_memory_gib={limit_bytes / 2**30:g}: TensorFlow alone takes {taken_bytes / 2**30:.2f}; raise it"
+        )
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA is about."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData:"))
+    return int(line.split()[1]) * 1024
+
+
+def _pin(cores: set[int]) -> None:
+    allowed = os.sched_getaffinity(0)
+    if missing := cores - allowed:
+        raise UnsupportedTrialError(
+            f"placement.json gives CPU cores {_listed(missing)}, and this process may run on {_listed(allowed)} only; "
+            "start the sweep where all its cores may be used"
+        )
+    os.sched_setaffinity(0, cores)
+
+
+def _listed(cores: set[int]) -> str:
+    return ", ".join(map(str, sorted(cores)))
