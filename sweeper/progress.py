@@ -1,48 +1,56 @@
-"""Shows how a sweep goes, on stderr: the plan, a live view on a terminal, one line per finished attempt everywhere."""
+"""Shows how a sweep goes, on stderr: a live view on a terminal, one line per ended attempt everywhere."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from store.records import STAND_INS_NOTE, DeviceKind, Machine, Outcome, Result, RunFolder, Verdict, unusual_axes
-from store.terminal import make_console, print_columns
+from store.records import Doing, Result, RunFolder, State, TrialSpec
+from store.terminal import make_console, silence
+from sweeper.live import plain_line, render
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
+from sweeper.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 
-_SHOWN = {
-    "model": "model",
-    "strategy": "strategy",
-    "num_gpus": "GPUs",
-    "batch_size": "batch",
-    "image_px": "px",
-    "precision": "precision",
-    "data": "data",
-    "num_steps": "steps",
-}
-"""Axes that every plan shows, with their headings; others are shown when they vary."""
+NUM_RECENT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """An attempt that runs."""
+
+    trial: PlannedTrial
+    repeat: int
+    attempt: int
+    devices: tuple[int, ...]
+    folder: RunFolder
+    started_s: float
+    expected_s: float | None
 
 
 class Progress:
-    """One sweep's progress. `clock` counts seconds."""
+    """One sweep's progress."""
 
-    def __init__(
-        self, inventory: Inventory, plan: Plan, console: Console | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, sweep: str, machine: str, inventory: Inventory, plan: Plan, console: Console | None = None) -> None:
         self._console = console or make_console(stderr=True)
-        self._inventory, self._plan, self._clock = inventory, plan, clock
-        self._total = plan.num_attempts
-        unusual = {axis for trial in plan.trials for axis in unusual_axes(asdict(trial.spec))}
-        self._varying = sorted(plan.varying_axes())
-        self._named = sorted({*self._varying, *unusual})
-        self._done = 0
-        self._durations_s: list[float] = []
+        self._varying = sorted(plan.varying_axes() - {"num_gpus"})
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
+        self._total = plan.num_attempts
+        self._states: Counter[State] = Counter()
+        self._snapshot = Snapshot(
+            sweep=sweep,
+            machine=machine,
+            kind=inventory.kind,
+            slots=slot_names(inventory),
+            running=(),
+            counts=Counts(pending=self._total),
+        )
 
     def __enter__(self) -> Progress:
         if self._live:
@@ -53,86 +61,94 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def print_plan(self, machine: Machine) -> None:
-        """Machine, resolved trials, what is left out and why."""
-        self._console.print(machine_line(machine, self._inventory), markup=False)
-        axes = [*_SHOWN, *(axis for axis in self._named if axis not in _SHOWN)]
-        rows = [
-            [*(_shown(trial, axis) for axis in axes), f"{trial.num_repeats} to run" if trial.num_repeats else "finished earlier"]
-            for trial in self._plan.trials
-        ]
-        print_columns(self._console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
-        for reason, cells in self._plan.left_out_by_reason().items():
-            self._console.print(f"left out: {reason}", markup=False)
-            self._console.print(f"          {'; '.join(cells)}", markup=False)
+    @property
+    def is_live(self) -> bool:
+        """Whether `show` draws anything."""
+        return self._live is not None
 
-    def attempt_started(self, trial: PlannedTrial, folder: RunFolder) -> Callable[[], None]:
-        """Returns what to call now and then while the attempt runs."""
-        started = self._clock()
+    def note(self, text: str) -> None:
+        """Something people should know, once."""
+        self._print(Text(f"sweep: {text}"))
 
-        def look() -> None:
-            if self._live:
-                self._live.update(self._view(trial, folder, self._clock() - started), refresh=True)
+    def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
+        """Draw the sweep as it is; `note` is what it waits for."""
+        if not self._live:
+            return
+        views = tuple(self._view(started, now_s) for started in running)
+        self._snapshot = replace(
+            self._snapshot, running=views, counts=self._counts(len(views)), eta_s=eta_s, notes=(note,) if note else ()
+        )
+        try:
+            self._live.update(render(self._snapshot), refresh=True)
+        except OSError:
+            self._go_quiet()
 
-        look()
-        return look
+    def attempt_ended(
+        self, trial: PlannedTrial, result: Result, duration_s: float, *, again: str | None, eta_s: float | None
+    ) -> None:
+        """`again`: why the repeat is tried again, or None."""
+        ended = EndedAttempt.of(self._label(trial), result, duration_s)
+        line = plain_line(ended, num_done=self._states.total(), total=self._total, eta_s=eta_s)
+        self._print(line.append(f"  ({again})") if again else line)
+        self._snapshot = replace(self._snapshot, recent=(*self._snapshot.recent, ended)[-NUM_RECENT:])
 
-    def attempt_ended(self, trial: PlannedTrial, result: Result, duration_s: float) -> None:
-        self._done += 1
-        self._durations_s.append(duration_s)
-        self._console.print(self._line(trial, result, duration_s))
+    def settled(self, state: State) -> None:
+        """A repeat needs no more attempts."""
+        self._states[state] += 1
 
-    def _line(self, trial: PlannedTrial, result: Result, duration_s: float) -> Text:
-        width = len(str(self._total))
-        line = Text(f"[{self._done:>{width}}/{self._total}] {self._label(trial):<36} ")
-        if result.measurement and result.outcome == Outcome.COMPLETED:
-            measured = result.measurement
-            line.append(f"{measured.images_per_second:9.2f} images/s")
-            line.append(f"  step {measured.median_step_s * 1e3:8.1f} ± {measured.jitter_s * 1e3:.1f} ms")
-            line.append(f"  ({result.message})" if result.message else "")
-            line.append("" if result.verdict == Verdict.VALID else f"  ({result.verdict}: {'; '.join(result.verdict_reasons)})")
-        else:
-            line.append(f"{result.outcome}: {result.message}", style="red")
-        line.append(f"  took {duration_s:.1f} s")
-        if result.outcome == Outcome.COMPLETED and self._done < self._total:
-            line.append(f"  ETA {_clock_text(self._eta_s())}")
-        return line
+    def _print(self, text: Text) -> None:
+        try:
+            self._console.print(text)
+        except OSError:
+            self._go_quiet()
 
-    def _view(self, trial: PlannedTrial, folder: RunFolder, elapsed_s: float) -> Group:
-        spec = trial.spec
-        last_step = folder.last_step()
-        about = spec.min_warm_up_steps + spec.num_steps
-        doing = "building" if last_step is None else f"step {last_step + 1} of about {about}"
-        eta = f"ETA {_clock_text(max(0.0, self._eta_s() - elapsed_s))}" if self._durations_s else "ETA after the first attempt"
-        slots = Text("".join("■" if slot < spec.num_gpus else "□" for slot in range(self._inventory.num_devices)))
-        kind = "stand-ins" if self._inventory.kind is DeviceKind.CPU_STAND_IN else "GPUs"
-        return Group(
-            Text(f"{kind} ") + slots + Text(f"  {self._label(trial)}: {doing}, {elapsed_s:.0f} s"),
-            Text(f"{self._done}/{self._total} done, {eta}"),
+    def _go_quiet(self) -> None:
+        """The terminal was closed, or who read our lines has gone: the sweep goes on, and its results are in the database."""
+        self._live = None
+        silence(sys.stderr, *([sys.stdout] if sys.stdout.isatty() else []))
+
+    def _counts(self, num_running: int) -> Counts:
+        failed: dict[str, int] = {
+            state: count for state, count in self._states.items() if state not in (State.COMPLETED, State.SKIPPED)
+        }
+        return Counts(
+            completed=self._states[State.COMPLETED],
+            failed=failed,
+            running=num_running,
+            pending=self._total - self._states.total() - num_running,
+            skipped=self._states[State.SKIPPED],
+        )
+
+    def _view(self, started: Started, now_s: float) -> RunningAttempt:
+        return RunningAttempt(
+            slots=started.devices,
+            label=self._label(started.trial),
+            repeat=started.repeat,
+            attempt=started.attempt,
+            doing=doing_text(started.folder, started.trial.spec),
+            elapsed_s=now_s - started.started_s,
+            expected_s=started.expected_s,
         )
 
     def _label(self, trial: PlannedTrial) -> str:
         """The trial, with what tells it from its neighbors."""
-        told = (f"{axis}={getattr(trial.spec, axis)}" for axis in self._varying if axis != "num_gpus")
+        told = (f"{axis}={getattr(trial.spec, axis)}" for axis in self._varying)
         return " ".join([trial.label, *told])
 
-    def _eta_s(self) -> float:
-        return (self._total - self._done) * sum(self._durations_s) / max(1, len(self._durations_s))
+
+def slot_names(inventory: Inventory) -> tuple[SlotName, ...]:
+    """Of the devices that trials may use."""
+    kind = "GPU" if inventory.gpus else "stand-in"
+    return tuple(SlotName(number=number, name=f"{kind} {number}") for number in range(inventory.num_devices))
 
 
-def _shown(trial: PlannedTrial, axis: str) -> str:
-    return str(trial.strategy if axis == "strategy" else getattr(trial.spec, axis))
-
-
-def machine_line(machine: Machine, inventory: Inventory) -> str:
-    """One line for people: what the numbers will be made on."""
-    where = f"{machine.host}: {machine.num_cores} cores {machine.cpu}, {machine.memory_bytes / 2**30:.0f} GiB"
-    if inventory.kind is DeviceKind.CPU_STAND_IN:
-        return f"{where}; {inventory.num_devices} {STAND_INS_NOTE}"
-    names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
-    return f"{where}; {len(inventory.gpus)} usable GPUs: {names}, driver {machine.driver}"
-
-
-def _clock_text(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
+    """What a trainer is at, for people."""
+    try:
+        doing, last_step = folder.read_doing(), folder.last_step()
+    except (OSError, ValueError):  # its deadlines decide what comes of it
+        return "unknown"
+    if doing is not Doing.STEPPING or last_step is None:
+        return str(doing)
+    step, about = last_step + 1, spec.min_warm_up_steps + spec.num_steps
+    return f"step {step} of about {about}" if step <= about else f"step {step}"  # min_window_s decides, or warm-up
