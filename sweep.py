@@ -11,22 +11,28 @@ signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))  # a quiet end al
 
 import hydra
 from hydra.errors import HydraException
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register
 from store.errors import StoreError
-from store.records import Outcome
+from store.records import State
+from store.terminal import silence
 from sweeper.errors import SweepRefusedError
 from sweeper.explain import explain
+from sweeper.notify import notify
 from sweeper.sweep import Report
 
 OK, SOME_FAILED, USAGE = 0, 1, 2
+MOST_SHOWN = 30  # tables at the end of a sweep; nobody looks through more
 _reports: list[Report | None] = []  # Hydra drops what its function returns
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
-def _keep(report: Report | None) -> None:
-    """What our Hydra sweeper (hydra_plugins/) calls with the report of the sweep it ran."""
+def _keep(report: Report | DictConfig | None) -> None:
+    """What our Hydra sweeper (hydra_plugins/) calls with the report of the sweep it ran; Hydra itself calls with a config."""
+    if isinstance(report, DictConfig):
+        raise SweepRefusedError("hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out")
     _reports.append(report)
 
 
@@ -35,7 +41,9 @@ def main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
     try:
+        sys.argv[1:] = _without_multirun(sys.argv[1:])
         _keep()
+        sys.stdout.flush()
         return _conclude(_reports[0]) if _reports and _reports[0] else OK
     except (SweepRefusedError, StoreError) as error:
         return _refuse(str(error))
@@ -43,21 +51,49 @@ def main() -> int:
         return _refuse(explain(error))
     except KeyboardInterrupt:
         return _interrupted()
+    except BrokenPipeError:  # who read the plan or the help has read enough
+        silence(sys.stdout, sys.stderr)
+        return OK
+    except OSError as error:
+        if error.filename:
+            raise
+        silence(sys.stdout)
+        return _refuse(f"the output cannot be written: {error.strerror}")
+
+
+_SHOWING = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+_MULTIRUN = ("--multirun", "-m")
+_MODES = (*_MULTIRUN, "--run", "-r")
+
+
+def _without_multirun(arguments: list[str]) -> list[str]:
+    """Every command is a multirun here, -m or not; Hydra takes -m neither between overrides nor with flags that show something.
+
+    Raises SweepRefusedError for flags that Hydra answers with a traceback.
+    """
+    flags = {argument.split("=")[0] for argument in arguments}
+    if "--resolve" in flags and not flags & {"--cfg", "-c", "--help", "-h"}:
+        raise SweepRefusedError("--resolve: goes with --cfg job only")
+    if "--experimental-rerun" in flags:
+        raise SweepRefusedError("--experimental-rerun: no run is kept that way; repeat the command, finished trials are kept")
+    dropped = _MODES if flags & set(_SHOWING) else _MULTIRUN
+    return [argument for argument in arguments if argument not in dropped]
 
 
 def _conclude(report: Report) -> int:
     """Tables on stdout, charts in the figures folder, what happened on stderr."""
-    num_completed = report.outcomes[Outcome.COMPLETED]
-    parts = [f"{count} {outcome}" for outcome, count in sorted(report.outcomes.items())]
-    if report.num_not_started:
-        parts.append(f"{report.num_not_started} not started")
-    if report.num_finished_earlier:
-        parts.append(f"{report.num_finished_earlier} finished earlier")
-    print(f"sweep {report.name}: {', '.join(parts)}; results in {report.store_url}", file=sys.stderr)
-    drawn = _draw(report) if num_completed + report.num_finished_earlier else True
-    if report.interrupted:
-        return _interrupted()
-    return OK if drawn and num_completed == report.outcomes.total() else SOME_FAILED
+    _tell(f"sweep {report.name}: {report.summary}; results in {report.store_url}")
+    for line in report.failures[:MOST_SHOWN]:
+        _tell(f"  {line}")
+    num_completed = report.states[State.COMPLETED]
+    drawn = _draw(report) if num_completed + report.num_finished_earlier and not report.failure else True
+    all_completed = num_completed == report.states.total() and not report.num_not_started
+    exit_code = INTERRUPTED if report.interrupted else OK if drawn and all_completed else SOME_FAILED
+    if report.failure:
+        exit_code = _refuse(report.failure)
+    if report.notify and (problem := notify(report, exit_code)):
+        _tell(f"sweep: {problem}")
+    return _interrupted() if report.interrupted and not report.failure else exit_code
 
 
 def _draw(report: Report) -> bool:
@@ -65,23 +101,42 @@ def _draw(report: Report) -> bool:
     from plots import charts, tables  # here, because matplotlib is slow to import and a refused sweep needs none of it
 
     found = tables.load(report.store_url, sweep=report.name)
-    tables.print_terminal(found)
+    try:
+        tables.print_terminal(found[:MOST_SHOWN])
+        sys.stdout.flush()
+    except OSError as error:
+        silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            _tell(f"sweep: the tables cannot be written: {error.strerror}; see python -m plots tables")
+            return False
+    if len(found) > MOST_SHOWN:
+        told = f"{len(found)} tables, the first {MOST_SHOWN} are shown and no charts drawn"
+        _tell(f"sweep: {told}: python -m plots tables (or charts) --sweep {report.name}")
+        return True
     try:
         for path in charts.draw_all(found, report.figures_dir):
-            print(f"chart: {path}", file=sys.stderr)
+            _tell(f"chart: {path}")
     except StoreError as error:
-        print(f"sweep: {error}; the results are stored, draw them with python -m plots charts", file=sys.stderr)
+        _tell(f"sweep: {error}; the results are stored, draw them with python -m plots charts")
         return False
     return True
 
 
+def _tell(text: str) -> None:
+    """On stderr, if anybody still reads it."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
 def _interrupted() -> int:
-    print("sweep: interrupted; repeat the command to run what is left", file=sys.stderr)
+    _tell("sweep: interrupted; repeat the command to run what is left")
     return INTERRUPTED
 
 
 def _refuse(message: str) -> int:
-    print(f"sweep: {message}", file=sys.stderr)
+    _tell(f"sweep: {message}")
     return USAGE
 
 

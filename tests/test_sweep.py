@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from tests.conftest import PROJECT
 
@@ -33,7 +36,7 @@ def test_a_grid_ends_in_the_database_in_tables_and_in_a_chart_and_is_not_run_twi
     assert outcomes() == ["completed"] * 4
     assert "left out: all_reduce=nccl: NCCL needs one physical GPU per replica" in first.stderr
     assert "          num_gpus=1; num_gpus=2\n" in first.stderr
-    assert "[4/4] trivial-replicated_pscpu-x2" in first.stderr
+    assert "[4/4] trivial-" in first.stderr
     assert "strategy          1 CPU stand-in  2 CPU stand-ins" in first.stdout
     assert Path("figures/trivial.png").stat().st_size > 10_000
     run_dirs = [path for path in Path("runs").glob("*/*") if path.is_dir()]
@@ -56,12 +59,76 @@ def test_auto_is_resolved_printed_and_stored():
 
 
 def test_a_dry_run_prints_the_plan_and_makes_nothing():
+    ended = sweep("experiment=cloud_article", "sweep.dry_run=true", "model=vgg16,alexnet")
+    assert ended.returncode == 0
+    assert ended.stdout.count("1 to run") == 32
+    assert ended.stdout.count("left out: ") == 1
+    assert ended.stdout.count("num_gpus=8") == 2
+    assert "32 attempts to run; no recorded durations of such trials on this machine: no estimate" in ended.stdout
+    assert list(Path().iterdir()) == []
+
+
+def test_a_dry_run_of_many_trials_sums_them_up():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true")
     assert ended.returncode == 0
-    assert ended.stdout.count("1 to run") == 80
-    assert ended.stdout.count("left out: ") == 1
-    assert ended.stdout.count("num_gpus=8") == 5
+    assert "80 trials, 0 of them finished earlier" in ended.stdout
+    assert re.search(r"num_gpus +4  1 \(20\), 2 \(20\), 4 \(20\), 8 \(20\)\n", ended.stdout)
+    assert "left out: 20 cells, all_reduce=nccl" in ended.stdout
+
+
+def test_a_plan_for_scripts_is_one_json_object_on_stdout():
+    ended = sweep("experiment=batch_sizes", "sweep.dry_run=true", "sweep.plan_format=json", "sweep.exclude=['num_gpus>2']")
+    plan = json.loads(ended.stdout)
+    told = [(trial["spec"]["model"], trial["spec"]["batch_size"], trial["spec"]["num_gpus"]) for trial in plan["trials"]]
+    assert told == [
+        ("resnet18_cifar", 16, 1),
+        ("resnet18_cifar", 16, 2),
+        ("trivial", 64, 1),
+        ("trivial", 64, 2),
+        ("resnet18_cifar", 8, 2),
+        ("trivial", 32, 2),
+    ]
+    assert {cell["reason"] for cell in plan["left_out"]} == {"sweep.exclude: num_gpus>2"}
+    assert ended.stderr == ""
+
+
+def test_axes_advance_together_and_globs_match_on_the_command_line():
+    zipped = sweep("-m", "model=vgg16,trivial", "batch_size=2,4", "hydra.sweeper.zip=[[model,batch_size]]", "sweep.dry_run=true")
+    assert zipped.stdout.count("1 to run") == 2, zipped.stderr
+    grids = ["hydra.sweeper.grids=[{model:'glob(resnet*)',num_gpus:[1,2]},{model:vgg16}]", "sweep.dry_run=true"]
+    assert sweep(*grids).stdout.count("1 to run") == 7
+
+
+@pytest.mark.parametrize("multirun", [[], ["-m"]])
+def test_hydra_shows_the_config_with_and_without_multirun(multirun):
+    job = sweep(*multirun, "--cfg", "job", "model=vgg16", "num_gpus=4")
+    assert job.returncode == 0, job.stderr
+    assert yaml.safe_load(job.stdout)["model"]["name"] == "vgg16"
+    assert yaml.safe_load(job.stdout)["num_gpus"] == 4
+    assert "hydra_plugins.scalemark_sweeper" in sweep(*multirun, "--cfg", "hydra").stdout
+    assert "strategy/auto" in sweep(*multirun, "--info", "defaults").stdout
     assert list(Path().iterdir()) == []
+
+
+def test_help_tells_how_to_write_grids():
+    told = sweep("--help").stdout
+    for way in ("hydra.sweeper.zip=[[model,batch_size]]", "hydra.sweeper.grids=[{", "glob(resnet*)", "sweep.exclude="):
+        assert way in told
+    assert "--multirun,-m" in sweep("--hydra-help").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"),
+    [
+        ("python sweep.py model=res", {"model=resnet152", "model=resnet18_cifar", "model=resnet50"}),
+        ("python sweep.py -m model=vgg16 num_g", {"num_gpus="}),
+        ("python sweep.py experiment=b", {"experiment=batch_sizes"}),
+    ],
+)
+def test_the_shell_completes_axes_and_choices(line, choices, monkeypatch):
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+    assert set(sweep("-sc", "query=bash").stdout.split()) == choices
 
 
 def test_an_interrupted_sweep_is_continued_under_its_name():
@@ -69,7 +136,7 @@ def test_an_interrupted_sweep_is_continued_under_its_name():
     assert (first.returncode, outcomes()) == (1, ["invalid"])
     assert sweep("-m", *TINY, "sweep.name=mine", "learning_rate=1e30,0.1").returncode == 1
     assert outcomes() == ["invalid", "invalid", "completed"]
-    assert sorted(path.name[-5:] for path in Path("runs/mine").iterdir()) == ["r1-a1", "r1-a1", "r1-a2"]
+    assert sorted(path.name[-5:] for path in Path("runs/mine").glob("*/")) == ["r1-a1", "r1-a1", "r1-a2"]
 
 
 def test_charts_that_cannot_be_drawn_spoil_no_result():
@@ -111,6 +178,77 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_leaves_no_process(how)
     assert not psutil.pid_exists(trainer.pid)
 
 
+def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
+    process = subprocess.Popen(
+        [sys.executable, str(PROJECT / "sweep.py"), "-m", *TINY, "seed=1,2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    process.stderr.readline()
+    process.stderr.close()
+    assert process.wait() == 0
+    assert outcomes() == ["completed", "completed"]
+
+
+def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word():
+    process = subprocess.Popen(
+        [sys.executable, str(PROJECT / "sweep.py"), "-m", *TINY, "seed=range(1,9)"], stderr=subprocess.PIPE, text=True
+    )
+    with process.stderr:
+        for line in process.stderr:
+            if line.startswith("[1/8]"):
+                Path("results.db").unlink()
+                break
+        rest = process.stderr.read()
+    assert process.wait() == 2
+    assert rest.splitlines()[-1].startswith("sweep: results.db: removed or replaced while it was in use; results made since")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["sweep.dry_run=true", "sweep.plan_format=json", "-m", "seed=range(1,2000)"]])
+def test_a_reader_who_has_read_enough_is_no_error(arguments):
+    command = f"{shlex.join([sys.executable, str(PROJECT / 'sweep.py'), *arguments])} | head -1"
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_output_that_cannot_be_written_is_said_in_one_line():
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, str(PROJECT / "sweep.py"), *TINY, "sweep.dry_run=true"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == "sweep: the output cannot be written: No space left on device\n"
+
+
+def test_the_end_of_a_sweep_is_told_to_the_users_command():
+    ended = sweep(*TINY, "sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"')
+    assert ended.returncode == 0
+    told = dict(line.split("=", 1) for line in Path("told.txt").read_text().splitlines())
+    assert told == {
+        "SCALEMARK_SWEEP_NAME": "mine",
+        "SCALEMARK_SWEEP_SUMMARY": "1 completed",
+        "SCALEMARK_SWEEP_EXIT_CODE": "0",
+        "SCALEMARK_SWEEP_STORE": str(Path("results.db").absolute()),
+    }
+    assert "sweep: sweep.notify: ended with exit code 3" in ended.stderr
+
+
+def test_a_sweep_is_seen_from_another_terminal():
+    slow = ["model=trivial", "min_warm_up_steps=1", "num_steps=100000000", "sweep.name=mine"]
+    process = psutil.Popen([sys.executable, str(PROJECT / "sweep.py"), *slow], stderr=subprocess.DEVNULL)
+    _wait_for_trainer(process)
+    status = [sys.executable, "-m", "sweeper", "status", "--json"]
+    (running,) = json.loads(subprocess.run(status, capture_output=True, text=True, check=True, env=_with_project()).stdout)
+    assert (running["sweep"], running["state"], running["counts"]["running"]) == ("mine", "running", 1)
+    assert running["running"][0]["label"].startswith("trivial-replicated_none-x1 ")
+    process.kill()
+    process.wait()
+    (killed,) = json.loads(subprocess.run(status, capture_output=True, text=True, check=True, env=_with_project()).stdout)
+    assert (killed["state"], killed["counts"]["running"], killed["counts"]["pending"]) == ("killed", 0, 1)
+    assert killed["notes"][0].startswith("killed; what is left is run by: python ")
+
+
+def _with_project() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(PROJECT)}
+
+
 def test_a_killed_sweep_leaves_no_process():
     process = psutil.Popen(
         [sys.executable, str(PROJECT / "sweep.py"), "model=trivial", "num_steps=100000000"], stderr=subprocess.DEVNULL
@@ -126,7 +264,7 @@ def _wait_for_trainer(process: psutil.Popen) -> psutil.Process:
     """The trainer, once it has run steps: by then it has asked to die with its parent."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        trainers = [child for child in process.children() if "trainer" in child.cmdline()]
+        trainers = [child for child in process.children(recursive=True) if child.name() == "trainer"]
         if trainers and any(
             path.stat().st_size for path in Path("runs").glob("*/*/steps.jsonl") if "100000000" in _steps_asked(path)
         ):
@@ -145,6 +283,7 @@ def _steps_asked(steps: Path) -> str:
         (["model=resnet51"], "did you mean resnet50?"),
         (["-m", "model=resnet50,resnet51"], "did you mean resnet50?"),
         (["num_gpu=2"], "did you mean num_gpus?"),
+        (["++num_gpu=2"], "did you mean num_gpus?"),
         (["all_reduce=ncll"], "did you mean nccl?"),
         (["experiment=quik"], "did you mean quick?"),
         (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
@@ -154,9 +293,22 @@ def _steps_asked(steps: Path) -> str:
         (["sweep.name=a/b"], "sweep.name=a/b: wanted letters"),
         (["sweep.repeats=0"], "sweep.repeats=0: wanted 1 to 1000"),
         (["num_steps=99999999999999999999"], "num_steps=99999999999999999999: wanted 2147483647 or less"),
-        (["-m", "seed=range(1,100000000)"], "sweep.max_trials=1000"),
+        (["-m", "seed=range(1,100000001)"], "a grid of 100000000 cells, sweep.max_trials=10000; raise that if you mean it"),
+        (["-m", "seed=range(9,1)"], "an empty axis"),
+        (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
+        (["sweep.plan_format=json"], "add sweep.dry_run=true"),
+        (["hydra.sweeper.zip=[model,seed]"], "wanted a list of lists, as [[model,batch_size]]"),
+        (["-m", "--cfg", "job", "model=vgg16,alexnet"], "more than one value, and --cfg shows one trial"),
+        (["--resolve"], "--resolve: goes with --cfg job only"),
+        (["--experimental-rerun", "x"], "repeat the command"),
         (["model.name=../evil"], "a fact of the files in conf/model/"),
         (["strategy=ps_cpu", "all_reduce=none"], "give either"),
+        (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0.0: wanted seconds, more than 0"),
+        (["launcher.max_parallel=2"], "trials run one at a time unless launcher.share_host=true"),
+        (["launcher.host_memory_gib=-1"], "wanted GiB, more than 0, or null"),
+        (["launcher=cluster"], "launcher=cluster: no such launcher; Choices: local"),
+        (["launcher.start=frok"], "did you mean fork?"),
+        (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),
         (["launcher.timeout_s=-1"], "launcher.timeout_s=-1.0: wanted seconds, more than 0"),
         (["store.url=/"], "/: a folder; a database is a file"),
         (["store.url=foreign.db"], "a database of another program"),

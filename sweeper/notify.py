@@ -1,0 +1,29 @@
+"""Runs the user's command at the end of a sweep: `sweep.notify`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from store.database import path_of
+from sweeper.sweep import Report
+
+WITHIN_S = 60
+
+
+def notify(report: Report, exit_code: int) -> str | None:
+    """Why the command failed, in one line, or None. Its output goes where ours goes."""
+    assert report.notify is not None
+    told = {
+        "SCALEMARK_SWEEP_NAME": report.name,
+        "SCALEMARK_SWEEP_EXIT_CODE": str(exit_code),
+        "SCALEMARK_SWEEP_SUMMARY": report.summary,
+        "SCALEMARK_SWEEP_STORE": str(path_of(report.store_url).absolute()),
+    }
+    try:
+        ended = subprocess.run(
+            report.notify, shell=True, env={**os.environ, **told}, stdin=subprocess.DEVNULL, timeout=WITHIN_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"sweep.notify: not done within {WITHIN_S} s, and ended"
+    return f"sweep.notify: ended with exit code {ended.returncode}" if ended.returncode else None

@@ -1,0 +1,46 @@
+"""Hears Ctrl-C, SIGTERM and SIGHUP, and wakes whoever waits in poll."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Stop:
+    """How often somebody asked to stop: once is to start nothing more, twice is to end everything now.
+
+    Only Ctrl-C can be the second time: a terminal that is closed sends SIGHUP twice, a system that goes down SIGTERM and SIGHUP.
+    Looked at between actions, so that no attempt is lost while it is being recorded.
+    """
+
+    def __init__(self) -> None:
+        self.times_asked = 0
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self.times_asked = self.times_asked + 1 if number == signal.SIGINT else max(1, self.times_asked)
+
+    @contextmanager
+    def listening(self) -> Iterator[socket.socket]:
+        """Gives a socket that becomes readable with every signal.
+
+        SIGINT is heard also where a shell had it ignored for a background job; SIGHUP not where `nohup` did.
+        """
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        before = [signal.signal(number, self._ask) for number in heard]
+        woken_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        try:
+            yield reader
+        finally:
+            signal.set_wakeup_fd(woken_before)
+            for number, handler in zip(heard, before, strict=True):
+                signal.signal(number, handler)
+            reader.close()
+            writer.close()

@@ -1,0 +1,71 @@
+"""A trainer in a hundredth of a second, for tests of what starts trainers: what it does is told by its trial's seed.
+
+| seed | does |
+|---|---|
+| 900 | crashes, when it is the first attempt of its repeat |
+| 901 | says that it failed |
+| 902 | runs out of memory with a batch larger than 4 |
+| 903 | takes steps until it is ended, and writes then that it was interrupted |
+| 904 | hears no signal but SIGKILL, and does nothing |
+| 905 | completes after a second |
+| else | completes, with two steps |
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from store import software
+from store.records import TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
+from tests.filled import STEPS, measurement
+
+
+def preload() -> None:
+    """Nothing to load."""
+
+
+def main(spec: TrialSpec, folder: RunFolder) -> int:
+    folder.write(folder.environment, json.dumps(software.describe() | {"commit": "", "set_by_trial": {}}))
+    outcome, message = _do(spec, folder)
+    measured = measurement(100.0 * spec.num_gpus) if outcome is Outcome.COMPLETED else None
+    folder.steps.write_text("".join(f"{json.dumps(_step(number))}\n" for number in range(3)) if measured else "")
+    folder.write(folder.result, Result(outcome=outcome, message=message, measurement=measured, op_placement={}).to_json())
+    return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
+
+
+def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:
+    if spec.seed == 900 and folder.path.name.endswith("-a1"):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if spec.seed == 901:
+        return Outcome.FAILED, "as it was told"
+    if spec.seed == 902 and spec.batch_size > 4:
+        return Outcome.OUT_OF_MEMORY, "as it was told"
+    if spec.seed == 904:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+        time.sleep(600)
+    if spec.seed == 905:
+        time.sleep(1)
+    if spec.seed == 903:
+        try:
+            folder.write(folder.doing, Doing.STEPPING)
+            with folder.steps.open("w") as steps:
+                for number in range(10_000):
+                    steps.write(json.dumps(_step(number)) + "\n")
+                    steps.flush()
+                    time.sleep(0.05)
+        except KeyboardInterrupt:
+            return Outcome.INTERRUPTED, "interrupted"
+    return Outcome.COMPLETED, ""
+
+
+def _step(number: int) -> dict[str, object]:
+    return {**_STEP, "step": number}
+
+
+_STEP = {name: getattr(STEPS[1], name) for name in ("phase", "start_s", "duration_s", "data_wait_s", "loss")}
+
+if __name__ == "__main__":
+    sys.exit(main(TrialSpec.from_json(Path(sys.argv[1]).read_text()), RunFolder(Path(sys.argv[2]))))
