@@ -16,24 +16,24 @@ import argparse
 import json
 import math
 import os
-import platform
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from benchmarks.ratio import Ratio, Want, machine, table
+
 ROOT = Path(__file__).resolve().parent.parent
-SEED = 1  # of orders and bootstrap
+SEED = 1  # of orders
 WARM_UP_STEPS = 10  # the ancestor's floor
 AGREEING_STEPS = 3  # so many first losses must be those of the peer
 FIRST_LOSS_TOLERANCE = 1e-3  # relative: same weights, same batch
@@ -113,37 +113,6 @@ class Turn:
     idle_s: float = 0.0  # waited for the order
     idle_cpu_s: float = 0.0  # CPU seconds burnt while waiting
     peak_memory_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
-    """A row of the table."""
-
-    name: str
-    ours: str
-    peer: str
-    metric: str
-    pairs: list[tuple[float, float]]  # ours and the peer's, one per round
-    target: float | None
-    at_most: bool = False  # small ratios are good ones
-    ratio: float = field(init=False)  # median over rounds of ours / peer
-    low: float = field(init=False)  # 95 % interval of the ratio
-    high: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        ratios = [ours / peer for ours, peer in self.pairs]
-        low, high = _interval(ratios)
-        for name, value in (("ratio", statistics.median(ratios)), ("low", low), ("high", high)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def verdict(self) -> str:
-        """Met or missed where the whole interval is on one side of the target, else open."""
-        if self.target is None:
-            return ""
-        if self.low < self.target < self.high:
-            return "open"
-        return "met" if (self.high <= self.target if self.at_most else self.low >= self.target) else "missed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,16 +216,16 @@ def main(arguments: Sequence[str]) -> int:
         except BrokenError as error:
             broken[comparison.name] = str(error)
             _say(f"  broken: {error}")
-    print(_table(rows))
-    print(f"\n{_machine()}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, {settings.num_starts} starts.")
+    print(table(rows))
+    print(f"\n{machine()}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, {settings.num_starts} starts.")
     if options.quick:
         print("\nA smoke test: the numbers mean nothing.")
     if options.json:
         written = {
-            "machine": _machine(),
+            "machine": machine(),
             "settings": asdict(settings),
             "broken": broken,
-            "rows": [asdict(row) | {"verdict": row.verdict} for row in rows],
+            "rows": [row.told() for row in rows],
         }
         options.json.write_text(json.dumps(written, indent=1) + "\n")
     return 1 if broken else 0
@@ -309,7 +278,7 @@ def start(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
                 pairs = [(a[metric], b[metric]) for a, b in zip(seen[ours], seen[peer], strict=True)]
                 target = MEMORY_TARGET if "memory" in metric else FIRST_STEP_TARGET
                 names = {"name": comparison.name, "ours": ours.label, "peer": peer.label, "metric": metric}
-                rows.append(Ratio(**names, pairs=pairs, target=target, at_most=True))
+                rows.append(Ratio(**names, pairs=pairs, target=target, want=Want.AT_MOST))
     return rows
 
 
@@ -394,41 +363,8 @@ def _throughputs(
     ]
 
 
-def _interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """95 % bootstrap interval of the median over rounds."""
-    drawn = np.random.default_rng(SEED).choice(ratios, (10_000, len(ratios)))
-    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def _table(rows: Sequence[Ratio]) -> str:
-    lines = [
-        "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % interval | target | verdict |",
-        "|---|---|---|---|---:|---:|---:|---|---|---|",
-    ]
-    for row in rows:
-        target = "" if row.target is None else f"{'<=' if row.at_most else '>='} {row.target:.2f}"
-        cells = [
-            *(row.name, row.ours, row.peer, row.metric),
-            *(f"{statistics.median(values):.3g}" for values in zip(*row.pairs, strict=True)),
-            *(f"{row.ratio:.3f}", f"{row.low:.3f}..{row.high:.3f}", target, row.verdict),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _machine() -> str:
-    processors = [line.split(":", 1)[1].strip() for line in _lines(Path("/proc/cpuinfo")) if line.startswith("model name")]
-    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    return f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, no GPU used, load {load}"
-
-
 def _numbers(values: Sequence[float]) -> str:
     return " ".join(f"{value:.4f}" for value in values)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def _say(text: str, end: str = "\n") -> None:

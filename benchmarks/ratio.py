@@ -1,0 +1,106 @@
+"""Compares ours with a peer, or with a limit: a ratio per round, their median, and its 95 % bootstrap interval."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SEED = 1  # of the bootstrap
+
+
+class Want(StrEnum):
+    """What the ratio shall be, seen from its target."""
+
+    AT_LEAST = ">="
+    AT_MOST = "<="
+    EQUAL = "="  # the interval shall contain the target
+
+
+EQUAL_WITHIN = 0.05  # of the target, on either side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """A row of the table."""
+
+    name: str
+    ours: str
+    peer: str
+    metric: str
+    pairs: list[tuple[float, float]]  # ours and the peer's, one per round
+    target: float | None
+    want: Want = Want.AT_LEAST
+    ratio: float = field(init=False)  # median over rounds of ours / peer
+    low: float = field(init=False)  # 95 % interval of the ratio
+    high: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        ratios = [ours / peer for ours, peer in self.pairs]
+        low, high = _interval(ratios)
+        for name, value in (("ratio", statistics.median(ratios)), ("low", low), ("high", high)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def verdict(self) -> str:
+        """Met or missed where the whole interval is on one side of the target, else open; open where there is no interval.
+
+        Equal is what has an interval around the target that is narrow, too.
+        """
+        if self.target is None:
+            return ""
+        if len(self.pairs) < 2:
+            return "open"
+        if self.want is Want.EQUAL:
+            if not self.low <= self.target <= self.high:
+                return "missed"
+            return "met" if max(self.high - self.target, self.target - self.low) <= EQUAL_WITHIN * self.target else "open"
+        if self.low < self.target < self.high:
+            return "open"
+        return "met" if (self.high <= self.target if self.want is Want.AT_MOST else self.low >= self.target) else "missed"
+
+    def told(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self) | {"verdict": self.verdict}
+
+
+def table(rows: Sequence[Ratio]) -> str:
+    """Markdown."""
+    lines = [
+        "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % interval | target | verdict |",
+        "|---|---|---|---|---:|---:|---:|---|---|---|",
+    ]
+    for row in rows:
+        cells = [
+            *(row.name, row.ours, row.peer, row.metric),
+            *(f"{statistics.median(values):.3g}" for values in zip(*row.pairs, strict=True)),
+            *(f"{row.ratio:.3f}", f"{row.low:.3f}..{row.high:.3f}"),
+            *("" if row.target is None else f"{row.want} {row.target:.2f}", row.verdict),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """What the numbers were made on."""
+    processors = [line.split(":", 1)[1].strip() for line in _lines(Path("/proc/cpuinfo")) if line.startswith("model name")]
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    return f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, no GPU used, load {load}"
+
+
+def _interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """95 % bootstrap interval of the median over rounds."""
+    drawn = np.random.default_rng(SEED).choice(ratios, (10_000, len(ratios)))
+    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
