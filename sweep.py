@@ -98,7 +98,7 @@ def _conclude(report: Report) -> int:
 
 def _draw(report: Report) -> bool:
     """False when the charts could not be drawn."""
-    from plots import charts, tables  # here, because matplotlib is slow to import and a refused sweep needs none of it
+    from plots import tables  # here, because a refused sweep needs none of it
 
     found = tables.load(report.store_url, sweep=report.name)
     try:
@@ -113,6 +113,8 @@ def _draw(report: Report) -> bool:
         told = f"{len(found)} tables, the first {MOST_SHOWN} are shown and no charts drawn"
         _tell(f"sweep: {told}: python -m plots tables (or charts) --sweep {report.name}")
         return True
+    from plots import charts  # here, because matplotlib is slow to import
+
     try:
         for path in charts.draw_all(found, report.figures_dir):
             _tell(f"chart: {path}")
