@@ -13,7 +13,12 @@ from pathlib import Path
 
 import psutil
 
-SWEEP = Path(__file__).resolve().parent.parent / "sweep.py"
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[0] = str(ROOT)  # beside this file lies another `trainer`
+
+from benchmarks.memory import tree_bytes
+
+SWEEP = ROOT / "sweep.py"
 MAIN = ["-m", "model=resnet50,vgg16", "num_gpus=1,2,4,8"]
 SAMPLE_EVERY_S = 0.25
 
@@ -28,21 +33,10 @@ def main(overrides: list[str]) -> int:
                 exit_code = process.wait(SAMPLE_EVERY_S)
                 break
             except psutil.TimeoutExpired:
-                peak_bytes = max(peak_bytes, _tree_bytes(process))
+                peak_bytes = max(peak_bytes, tree_bytes(process))
         wall_s = time.monotonic() - start
     print(json.dumps({"exit_code": exit_code, "wall_s": round(wall_s, 1), "peak_gb": round(peak_bytes / 1e9, 2)}))
     return exit_code
-
-
-def _tree_bytes(process: psutil.Process) -> int:
-    """Resident bytes of a process and its descendants; shared pages are counted once per process."""
-    total = 0
-    for member in (process, *process.children(recursive=True)):
-        try:
-            total += member.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return total
 
 
 if __name__ == "__main__":

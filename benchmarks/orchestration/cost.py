@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.memory import tree_bytes
 from benchmarks.orchestration.settings import ROOT, BrokenError
 
 LOOK_EVERY_S = 0.1  # at memory, where that is asked for
@@ -41,7 +42,7 @@ def run(command: Sequence[str], folder: Path, *, watch_memory: bool = False) -> 
         process = psutil.Popen(command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             while (exit_code := _ended(process, LOOK_EVERY_S if watch_memory else None)) is None:
-                peak_bytes = max(peak_bytes, _tree_bytes(process))
+                peak_bytes = max(peak_bytes, tree_bytes(process))
         finally:  # an interrupt ends it, too
             if process.poll() is None:
                 process.terminate()
@@ -98,14 +99,3 @@ def _end_orphans(command: Sequence[str]) -> None:
 def _children_cpu_s() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-def _tree_bytes(process: psutil.Process) -> int:
-    """Resident bytes of a process and its descendants; shared pages are counted once per process."""
-    total = 0
-    for member in (process, *process.children(recursive=True)):
-        try:
-            total += member.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return total
