@@ -47,7 +47,7 @@ class Progress:
             sweep=sweep,
             machine=machine,
             kind=inventory.kind,
-            slots=slot_names(inventory),
+            slots=tuple(SlotName.of(inventory.kind, number) for number in range(inventory.num_devices)),
             running=(),
             counts=Counts(pending=self._total),
         )
@@ -108,16 +108,7 @@ class Progress:
         silence(sys.stderr, *([sys.stdout] if sys.stdout.isatty() else []))
 
     def _counts(self, num_running: int) -> Counts:
-        failed: dict[str, int] = {
-            state: count for state, count in self._states.items() if state not in (State.COMPLETED, State.SKIPPED)
-        }
-        return Counts(
-            completed=self._states[State.COMPLETED],
-            failed=failed,
-            running=num_running,
-            pending=self._total - self._states.total() - num_running,
-            skipped=self._states[State.SKIPPED],
-        )
+        return Counts.of(self._states | Counter({State.PENDING: self._total - self._states.total()}), num_running)
 
     def _view(self, started: Started, now_s: float) -> RunningAttempt:
         return RunningAttempt(
@@ -134,12 +125,6 @@ class Progress:
         """The trial, with what tells it from its neighbors."""
         told = (f"{axis}={getattr(trial.spec, axis)}" for axis in self._varying)
         return " ".join([trial.label, *told])
-
-
-def slot_names(inventory: Inventory) -> tuple[SlotName, ...]:
-    """Of the devices that trials may use."""
-    kind = "GPU" if inventory.gpus else "stand-in"
-    return tuple(SlotName(number=number, name=f"{kind} {number}") for number in range(inventory.num_devices))
 
 
 def doing_text(folder: RunFolder, spec: TrialSpec) -> str:

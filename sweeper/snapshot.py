@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from store.records import DeviceKind, Outcome, Result
+from store.records import DeviceKind, Outcome, Result, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,11 @@ class SlotName:
     """One device, or one stand-in."""
 
     number: int
-    name: str  # short, as "GPU 3" or "1g.10gb"
+    name: str  # short, as "GPU 3"
+
+    @classmethod
+    def of(cls, kind: DeviceKind, number: int) -> SlotName:
+        return cls(number=number, name=f"{'GPU' if kind is DeviceKind.GPU else 'stand-in'} {number}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,20 @@ class Counts:
     running: int = 0
     pending: int = 0  # to be run, or to be tried again
     skipped: int = 0
+
+    @classmethod
+    def of(cls, states: Mapping[State, int], num_running: int) -> Counts:
+        """`states` counts all repeats of the sweep; those that it takes for running and are not are to be run again."""
+        waiting = (State.PENDING, State.CLAIMED, State.RUNNING)
+        return cls(
+            completed=states.get(State.COMPLETED, 0),
+            failed={
+                state.value: count for state, count in states.items() if state not in (*waiting, State.COMPLETED, State.SKIPPED)
+            },
+            running=num_running,
+            pending=sum(states.get(state, 0) for state in waiting) - num_running,
+            skipped=states.get(State.SKIPPED, 0),
+        )
 
     @property
     def num_failed(self) -> int:

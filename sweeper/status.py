@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
-from store.records import DeviceKind, RunFolder, State, TrialSpec
+from store.records import DeviceKind, RunFolder, TrialSpec
 from store.sweep_status import FinishedRepeat, OrchestratorStatus, Pace, RunningRepeat, SweepStatus
 from sweeper.process_identity import is_alive
 from sweeper.progress import doing_text
@@ -20,16 +20,16 @@ def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
     state = _state(status)
     running = [_running(repeat, now) for repeat in status.running] if state == "running" else []
     on_gpus = any(repeat.placement.visible_devices for repeat in status.running)
-    kind = "GPU" if on_gpus else "stand-in"
+    kind = DeviceKind.GPU if on_gpus else DeviceKind.CPU_STAND_IN
     devices = sorted(device for attempt in running for device in attempt.slots)
     return Snapshot(
         sweep=status.name,
         state=state,
         machine=_where(status.orchestrator),
-        kind=DeviceKind.GPU if on_gpus else DeviceKind.CPU_STAND_IN,
-        slots=tuple(SlotName(number=device, name=f"{kind} {device}") for device in devices),
+        kind=kind,
+        slots=tuple(SlotName.of(kind, device) for device in devices),
         running=tuple(running),
-        counts=_counts(status, len(running)),
+        counts=Counts.of(status.counts, len(running)),
         recent=tuple(_ended(repeat) for repeat in reversed(status.last_finished)),
         eta_s=_eta_s(status.paces, len(running)) if state == "running" else None,
         notes=(_note(status, state),),
@@ -56,19 +56,6 @@ def _note(status: SweepStatus, state: str) -> str:
     if status.finished_at is not None:
         return f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
     return f"{state}; what is left is run by: python {status.command}"
-
-
-def _counts(status: SweepStatus, num_running: int) -> Counts:
-    counts = dict(status.counts)
-    completed, skipped = counts.pop(State.COMPLETED, 0), counts.pop(State.SKIPPED, 0)
-    waiting = sum(counts.pop(state, 0) for state in (State.PENDING, State.CLAIMED, State.RUNNING))
-    return Counts(
-        completed=completed,
-        failed={state.value: count for state, count in counts.items()},
-        running=num_running,
-        pending=waiting - num_running,
-        skipped=skipped,
-    )
 
 
 def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:
