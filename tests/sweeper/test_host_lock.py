@@ -206,8 +206,9 @@ def test_a_turn_begins_anew_after_another_sweep_had_the_host(sweeps):
 def test_a_sweep_alone_never_makes_way(sweeps):
     runs, _ = sweeps
     for runs.now_s in range(0, 10 * int(TURN_S), int(TURN_S)):
-        with runs.lock.try_hold(shares_host=False):
-            pass
+        held = runs.lock.try_hold(shares_host=False)
+        assert held
+        held.close()
 
 
 def test_who_got_the_host_waits_no_longer(sweeps):
