@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from conf.schema import register
 from store.errors import StoreError
 from store.records import State
+from store.redact import masked, without_secrets
 from store.terminal import silence
 from sweeper.errors import SweepRefusedError
 from sweeper.explain import explain
@@ -82,7 +83,7 @@ def _without_multirun(arguments: list[str]) -> list[str]:
 
 def _conclude(report: Report) -> int:
     """Tables on stdout, charts in the figures folder, what happened on stderr."""
-    _tell(f"sweep {report.name}: {report.summary}; results in {report.store_url}")
+    _tell(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
     for line in report.failures[:MOST_SHOWN]:
         _tell(f"  {line}")
     num_completed = report.states[State.COMPLETED]
@@ -125,9 +126,9 @@ def _draw(report: Report) -> bool:
 
 
 def _tell(text: str) -> None:
-    """On stderr, if anybody still reads it."""
+    """On stderr, if anybody still reads it: what it is about, a command or an error, may have a password in it."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(without_secrets(text), file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
 

@@ -119,7 +119,7 @@ class SweepConfig:
     on_failure: OnFailure = OnFailure["continue"]  # stop: start nothing more after an attempt that is not tried again
     on_interrupt: OnInterrupt = OnInterrupt.stop  # of the first Ctrl-C, SIGTERM, SIGHUP: end what is running, or let it finish
     skip_larger_after_oom: bool = False  # after out_of_memory skip trials that are equal but for a larger batch or image
-    notify: str | None = None  # a shell command to run at the end; it finds SCALEMARK_SWEEP_* in its environment
+    notify: str | None = None  # a shell command to run at the end; it finds SCALEMARK_SWEEP_* in its environment; never stored
     rerun: bool = False  # run finished trials again
     dry_run: bool = False  # print the plan and stop
     plan_format: PlanFormat = PlanFormat.table  # of a dry run: for people, or for scripts
@@ -129,7 +129,7 @@ class SweepConfig:
 class StoreConfig:
     """Where results go."""
 
-    url: str = "${oc.env:SCALEMARK_DB,results.db}"  # path or sqlite:/// URL
+    url: str = "${oc.env:SCALEMARK_DB,results.db}"  # path, sqlite:/// or postgresql:// URL
     runs_dir: str = "runs"  # run folders
     figures_dir: str = "figures"  # pictures
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ class Doing(StrEnum):
     BUILDING = "building"  # until the first step is done
     STEPPING = "stepping"
     PROFILING = "profiling"  # and whatever else comes after the last measured step
+
+
+IN_FLIGHT = (State.CLAIMED, State.RUNNING)
+"""Of repeats that an orchestrator has in its hands."""
 
 
 class Phase(StrEnum):
@@ -170,10 +175,23 @@ class TrialSpec:
         """Identity of the trial: the first 16 hex digits of the SHA-256 of its canonical JSON."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
+    @property
+    def curve(self) -> str:
+        """Digest of everything but the number of GPUs: trials of one scaling curve share it.
+
+        Under strong scaling it is the global batch that they share.
+        """
+        told = json.loads(self.to_json())
+        num_gpus = told.pop("num_gpus")
+        if self.scaling == "strong":
+            told["batch_size"] *= num_gpus
+        return hashlib.sha256(_canonical(told).encode()).hexdigest()[:16]
+
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, nothing that has its default. Equal specs give equal text."""
-        told = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
-        return json.dumps(told, sort_keys=True, separators=(",", ":"))
+        return _canonical(
+            {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> TrialSpec:
@@ -184,6 +202,10 @@ class TrialSpec:
         if missing or unknown:
             raise ValueError(f"not a trial spec: missing {sorted(missing)}, unknown {sorted(unknown)}")
         return cls(**values)
+
+
+def _canonical(told: Mapping[str, object]) -> str:
+    return json.dumps(told, sort_keys=True, separators=(",", ":"))
 
 
 _ZERO_OR_MORE = (
@@ -433,6 +455,19 @@ class Machine:
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, sort_keys=True)
 
+    @classmethod
+    def from_json(cls, text: str) -> Machine:
+        values: dict[str, Any] = json.loads(text)
+        values["gpus"] = tuple(_gpu(gpu) for gpu in values["gpus"])
+        links = values.get("links", ())  # run folders of earlier versions have none
+        values["links"] = tuple(GpuLink(**link | {"between": tuple(link["between"])}) for link in links)
+        return cls(**values)
+
+
+def _gpu(values: dict[str, Any]) -> Gpu:
+    cut = tuple(_gpu(device) for device in values.get("mig_devices", ()))
+    return Gpu(**values | {"cores": tuple(values.get("cores", ())), "mig_devices": cut})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
@@ -466,9 +501,134 @@ class Placement:
         return cls(**values | {"devices": tuple(values["devices"]), "cores": tuple(values["cores"])})
 
 
+def sweep_uid(name: str, started_at: datetime, command: str) -> str:
+    """What tells a sweep from those of the same name in other databases: 16 hex digits of a digest of how it first began."""
+    digest = hashlib.sha256(json.dumps([name, _utc_text(started_at), command]).encode())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFor:
+    """One trial of a sweep. Where a sweep was continued with others, two may have the same position."""
+
+    position: int
+    spec: str  # canonical JSON of its TrialSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRecord:
+    """What a database holds of one sweep beside its attempts: `sweep.json`, once it has begun."""
+
+    name: str
+    reason: str
+    command: str  # of the first beginning, as the time
+    started_at: datetime
+    trials: tuple[AskedFor, ...]  # also those finished earlier
+    left_out: tuple[tuple[str, str], ...]  # overrides of a refused cell, and why
+
+    @property
+    def uid(self) -> str:
+        return sweep_uid(self.name, self.started_at, self.command)
+
+    def to_json(self) -> str:
+        """A line per trial: their specs are JSON already."""
+        head = {name: getattr(self, name) for name in ("uid", "name", "reason", "command")}
+        head |= {"started_at": _utc_text(self.started_at), "left_out": self.left_out}
+        trials = ",\n".join(f'{{"position": {trial.position}, "spec": {trial.spec}}}' for trial in self.trials)
+        return f'{json.dumps(head, indent=1)[:-2]},\n "trials": [\n{trials}\n ]\n}}\n'
+
+    @classmethod
+    def from_json(cls, text: str) -> SweepRecord:
+        """Inverse of `to_json`. Raises ValueError, TypeError or KeyError when it is none; earlier versions told no trials."""
+        values = json.loads(text)
+        found = cls(
+            **{name: str(values[name]) for name in ("name", "reason", "command")},
+            started_at=_utc(values["started_at"]),
+            trials=tuple(_asked_for(trial) for trial in values["trials"]),
+            left_out=tuple((str(overrides), str(reason)) for overrides, reason in values["left_out"]),
+        )
+        if found.uid != values["uid"]:
+            raise ValueError(f"uid {values['uid']}, and what it tells of has {found.uid}")
+        return found
+
+
+def _asked_for(trial: dict[str, Any]) -> AskedFor:
+    return AskedFor(position=int(trial["position"]), spec=TrialSpec.from_json(json.dumps(trial["spec"])).to_json())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptBegin:
+    """Which attempt a run folder is of: `attempt.json`, once the folder is made."""
+
+    sweep_uid: str
+    sweep: str  # its name
+    trial_id: str
+    repeat: int
+    attempt: int
+    started_at: datetime
+    software_key: str  # of what its orchestrator wanted to run it with
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self) | {"started_at": _utc_text(self.started_at)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> AttemptBegin:
+        values = json.loads(text)
+        return cls(**values | {"started_at": _utc(values["started_at"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnd:
+    """How an attempt ended, as the database has it: `ended.json`, written before the row."""
+
+    exit_code: int | None  # as in FinishedAttempt
+    duration_s: float | None
+    ended_at: datetime
+    placement: Placement  # as it came to be
+    outcome: str  # an Outcome
+    message: str
+    result: Result | None  # what counts instead of result.json; none where that counts as it is
+
+    def __post_init__(self) -> None:
+        if self.outcome not in tuple(Outcome):
+            raise ValueError(f"outcome={self.outcome}: wanted one of {', '.join(Outcome)}")
+        if self.result and (self.result.outcome, self.result.message) != (self.outcome, self.message):
+            raise ValueError(f"outcome={self.outcome}, and its result says {self.result.outcome}: {self.result.message}")
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self) | {"ended_at": _utc_text(self.ended_at)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> AttemptEnd:
+        values = json.loads(text)
+        result = values["result"]
+        return cls(
+            **values
+            | {
+                "ended_at": _utc(values["ended_at"]),
+                "placement": Placement.from_json(json.dumps(values["placement"])),
+                "result": None if result is None else Result.from_json(json.dumps(result)),
+            }
+        )
+
+
+def _utc_text(at: datetime) -> str:
+    """Always with microseconds: equal times give equal text."""
+    if at.utcoffset() is None:
+        raise ValueError(f"{at}: a time without zone")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _utc(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    if at.utcoffset() is None:
+        raise ValueError(f"{text}: a time without zone")
+    return at.astimezone(UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The files of one attempt. The trainer writes them; the orchestrator reads them.
+    """The files of one attempt. The trainer writes most of them; the orchestrator reads them.
 
     What cannot be read raises OSError; what is read and makes no sense, as after a full disk, ValueError. Both name the file.
     """
@@ -478,6 +638,14 @@ class RunFolder:
     @property
     def trial(self) -> Path:
         return self.path / "trial.json"
+
+    @property
+    def attempt(self) -> Path:
+        return self.path / "attempt.json"
+
+    @property
+    def ended(self) -> Path:
+        return self.path / "ended.json"
 
     @property
     def machine(self) -> Path:
@@ -518,7 +686,8 @@ class RunFolder:
     def write(self, path: Path, text: str) -> None:
         """At once and whole: who ends in the middle leaves no half a file.
 
-        Of what the database is rebuilt from, not even a power loss does. What is written beside the steps never waits for a disk.
+        Of what was measured not even a power loss does. What is written beside the steps never waits for a disk, and neither does
+        how the attempt ended: the database, which is told next, is as likely to lose it.
         """
         draft = path.with_suffix(".draft")
         with draft.open("w") as file:
@@ -527,6 +696,27 @@ class RunFolder:
                 file.flush()
                 os.fsync(file.fileno())
         draft.replace(path)
+
+    def read_attempt(self) -> AttemptBegin | None:
+        """None in a folder that an earlier version made, or a trainer by hand."""
+        if not self.attempt.exists():
+            return None
+        with _making_sense_of(self.attempt):
+            return AttemptBegin.from_json(self.attempt.read_text())
+
+    def read_ended(self) -> AttemptEnd | None:
+        """None while it runs, and when its orchestrator was killed before it could tell."""
+        if not self.ended.exists():
+            return None
+        with _making_sense_of(self.ended):
+            return AttemptEnd.from_json(self.ended.read_text())
+
+    def read_machine(self) -> Machine | None:
+        """None in a folder that a trainer was given by hand."""
+        if not self.machine.exists():
+            return None
+        with _making_sense_of(self.machine):
+            return Machine.from_json(self.machine.read_text())
 
     def read_steps(self) -> list[StepSample]:
         """All complete lines; a last line cut off by a crash is left out."""

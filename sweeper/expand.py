@@ -15,6 +15,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 from hydra.errors import HydraException
 
 from store.records import STRATEGY_AXES
+from store.redact import masked
 from sweeper.errors import SweepRefusedError
 from sweeper.explain import explain, nearest
 
@@ -34,8 +35,8 @@ Cell = tuple[Choice, ...]
 
 
 def text_of(cell: Cell) -> str:
-    """The overrides of a cell, as on the command line."""
-    return " ".join(choice.text for choice in cell)
+    """The overrides of a cell, as on the command line, for people: without secrets."""
+    return " ".join(masked(choice.text) for choice in cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

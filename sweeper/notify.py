@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 
-from store.database import path_of
+from store.database import file_of
 from sweeper.sweep import Report
 
 WITHIN_S = 60
 
 
 def notify(report: Report, exit_code: int) -> str | None:
-    """Why the command failed, in one line, or None. Its output goes where ours goes."""
+    """Why the command failed, in one line, or None. Its output goes where ours goes.
+
+    It is a child of its user's own: the address of the database is told with its password, so that it can be used.
+    """
     assert report.notify is not None
+    path = file_of(report.store_url)
     told = {
         "SCALEMARK_SWEEP_NAME": report.name,
         "SCALEMARK_SWEEP_EXIT_CODE": str(exit_code),
         "SCALEMARK_SWEEP_SUMMARY": report.summary,
-        "SCALEMARK_SWEEP_STORE": str(path_of(report.store_url).absolute()),
+        "SCALEMARK_SWEEP_STORE": str(path.absolute()) if path else report.store_url,
     }
     try:
         ended = subprocess.run(

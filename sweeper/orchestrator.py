@@ -27,6 +27,7 @@ from store.errors import LockedError, StoreError
 from store.finished_attempt import FinishedAttempt
 from store.ledger import Claim, Ledger, LostError, OpenRepeat
 from store.records import Outcome, Placement, Result, State, TrialSpec
+from store.redact import without_secrets
 from sweeper import retry
 from sweeper.attempt import Attempt, Limits, environment, judge
 from sweeper.errors import SweepRefusedError
@@ -37,7 +38,7 @@ from sweeper.plan import PlannedTrial
 from sweeper.process_identity import SILENT_FOR, start_ticks
 from sweeper.progress import Progress, Started
 from sweeper.recover import recover
-from sweeper.run_folders import RunFolders, read_left
+from sweeper.run_folders import RunFolders, read_end, read_left, write_end
 from sweeper.schedule import Queue, Running, Task
 from sweeper.simulate import remaining_s
 from sweeper.slots import Grant, Slots
@@ -358,8 +359,8 @@ class Orchestrator:
             host_memory_bytes=round(launcher.host_memory_gib * 2**30) if launcher.host_memory_gib else None,
         )
         number = repeat.open.num_attempts + 1
-        folder = tools.folders.make(repeat.trial, repeat.open.repeat, number, placement)
         started_at = datetime.now(UTC)
+        folder = tools.folders.make(repeat.trial, repeat.open.repeat, number, placement, started_at)
         tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
         repeat.open = replace(repeat.open, num_attempts=number)
         started = Started(
@@ -431,7 +432,8 @@ class Orchestrator:
 
     def _record(self, given: _Given, result: Result, exit_code: int | None, duration_s: float, *, crashed: bool) -> None:
         left = read_left(given.started.folder, result)
-        repeat, result, outcome = given.repeat, left.result, Outcome(left.result.outcome)
+        result = replace(left.result, message=without_secrets(left.result.message))
+        repeat, outcome = given.repeat, Outcome(result.outcome)
         again = self._why_again(repeat, outcome, crashed=crashed)
         given.held.close()
         self._tools.slots.free(given.grant)
@@ -448,9 +450,12 @@ class Orchestrator:
             steps=left.steps,
             environment=left.environment,
         )
+        ended_at = datetime.now(UTC)
         try:
-            self._patiently(lambda: self._tools.ledger.finish(repeat.open.repeat_id, finished, datetime.now(UTC), again=again))
-        except StoreError as error:
+            if read_end(given.started.folder) is None:  # else another took this one for dead, and has told how it ended
+                write_end(given.started.folder, finished, ended_at)
+            self._patiently(lambda: self._tools.ledger.finish(repeat.open.repeat_id, finished, ended_at, again=again))
+        except (StoreError, SweepRefusedError) as error:
             return self._give_up(error)
         if again is None:
             self._settle(repeat, State(outcome))

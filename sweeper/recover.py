@@ -6,17 +6,21 @@ import os
 import select
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from store import step_arrays
+from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from store.ledger import Abandoned, abandoned, close_abandoned, end_abandoned, unended
-from store.records import ORCHESTRATOR_VARIABLE, Outcome, Placement, Result, RunFolder
+from store.records import ORCHESTRATOR_VARIABLE, AttemptEnd, Outcome, Placement, Result, RunFolder
+from store.redact import without_secrets
+from sweeper.errors import SweepRefusedError
 from sweeper.process_identity import is_alive, is_visible, this_process
-from sweeper.run_folders import Left
+from sweeper.run_folders import Left, read_end, readable_environment, write_end
 
 _END_WITHIN_S = 30  # of a killed process: the kernel may be freeing much memory
 
@@ -76,37 +80,55 @@ def _kill(pid: int) -> None:
 
 
 def _finished(repeat: Abandoned) -> FinishedAttempt:
-    """What its run folder holds: the trainer writes its result whole, before it ends."""
+    """What its run folder holds: the trainer writes its result whole, before it ends, and its orchestrator how that ended."""
     assert repeat.run_dir is not None
     assert repeat.placement is not None
     assert repeat.started_at is not None
     folder = RunFolder(Path(repeat.run_dir))
-    left = _left(folder)
-    return FinishedAttempt(
+    end, left = _read(folder)
+    finished = FinishedAttempt(
         trial_id=repeat.trial_id,
         repeat=repeat.repeat,
         attempt=repeat.attempt,
-        exit_code=None,
-        placement=_placement(folder, repeat.placement),
+        exit_code=end.exit_code if end else None,
+        placement=end.placement if end else _placement(folder, repeat.placement),
         run_dir=repeat.run_dir,
         started_at=repeat.started_at,
-        duration_s=None,
+        duration_s=end.duration_s if end else None,
         result=left.result,
         steps=left.steps,
         environment=left.environment,
     )
+    if end is None:
+        _write_end(folder, finished)
+    return finished
 
 
-def _left(folder: RunFolder) -> Left:
-    """Files that a crash of the machine has damaged are no result."""
+def _write_end(folder: RunFolder, finished: FinishedAttempt) -> None:
+    """Another user's folder is left as it is: the database is what counts. Raises StoreError."""
+    if os.access(folder.path, os.W_OK):
+        try:
+            write_end(folder, finished, datetime.now(UTC))
+        except SweepRefusedError as error:
+            raise StoreError(str(error)) from error
+
+
+def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
+    """Files that a crash of the machine has damaged are no result, and then what its orchestrator told is none either."""
     why = "its orchestrator was killed"
+    end = read_end(folder)
     try:
-        if result := folder.read_result():
-            return Left(result=result, steps=folder.read_steps(), environment=folder.read_environment())
+        if result := (end and end.result) or folder.read_result():
+            result = replace(result, message=without_secrets(result.message))
+            steps = folder.read_steps() if result.measurement else []
+            if steps:
+                step_arrays.pack(steps)  # as the database will: what it refuses is no result
+            environment = readable_environment(folder) if end and end.result else folder.read_environment()
+            return end, Left(result=result, steps=steps, environment=environment)
     except (ValueError, OSError) as error:
         why += f", and what it left cannot be read: {error}"
-    interrupted = Result(outcome=Outcome.INTERRUPTED, message=why, measurement=None, op_placement={})
-    return Left(result=interrupted, steps=[], environment=None)
+    interrupted = Result(outcome=Outcome.INTERRUPTED, message=without_secrets(why), measurement=None, op_placement={})
+    return None, Left(result=interrupted, steps=[], environment=readable_environment(folder))
 
 
 def _placement(folder: RunFolder, planned: Placement) -> Placement:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from store.records import Outcome, Placement, Result, RunFolder, StepSample
-from store.writer import NewSweep
+from store import step_arrays
+from store.finished_attempt import FinishedAttempt
+from store.records import AttemptBegin, AttemptEnd, Machine, Outcome, Placement, Result, RunFolder, StepSample, SweepRecord
 from sweeper.errors import SweepRefusedError
 from sweeper.plan import PlannedTrial
 
@@ -27,43 +31,146 @@ class Left:
 def read_left(folder: RunFolder, result: Result) -> Left:
     """Beside the result. An attempt whose files cannot be read has failed: its result rests on them."""
     try:
-        return Left(
-            result=result,
-            steps=folder.read_steps() if result.measurement else [],
-            environment=folder.read_environment(),
-        )
+        steps = folder.read_steps() if result.measurement else []
+        if steps:
+            step_arrays.pack(steps)  # as the database will: what it refuses is no result
+        return Left(result=result, steps=steps, environment=folder.read_environment())
     except (ValueError, OSError) as error:
         message = f"{folder.path}: what the trainer left cannot be read: {error}"
         failed = Result(outcome=Outcome.FAILED, message=message, measurement=None, op_placement={})
-        return Left(result=failed, steps=[], environment=None)
+        return Left(result=failed, steps=[], environment=readable_environment(folder))
+
+
+def readable_environment(folder: RunFolder) -> dict[str, Any] | None:
+    """Of an attempt that ended badly: there may be none, or half of one."""
+    try:
+        return folder.read_environment()
+    except (ValueError, OSError):
+        return None
+
+
+def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) -> None:
+    """Before the database is told, and what it will be told: it is rebuilt from this.
+
+    A folder that was removed keeps nothing. Raises SweepRefusedError when there is no room.
+    """
+    if not folder.path.is_dir():
+        return
+    result = finished.result
+    ended = AttemptEnd(
+        exit_code=finished.exit_code,
+        duration_s=finished.duration_s,
+        ended_at=ended_at,
+        placement=finished.placement,
+        outcome=result.outcome,
+        message=result.message,
+        result=None if result == _readable_result(folder) else result,
+    )
+    try:
+        folder.write(folder.ended, ended.to_json())
+    except OSError as error:
+        raise _refused(folder.path, error) from error
+
+
+def read_end(folder: RunFolder) -> AttemptEnd | None:
+    """None also when a crash of the machine has damaged it: then it is found out anew."""
+    try:
+        return folder.read_ended()
+    except (ValueError, OSError):
+        return None
+
+
+def _readable_result(folder: RunFolder) -> Result | None:
+    try:
+        return folder.read_result()
+    except (ValueError, OSError):
+        return None
 
 
 class RunFolders:
-    """`RUNS_DIR/SWEEP/MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT/`, and `sweep.json` beside them."""
+    """`RUNS_DIR/SWEEP/MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT/`, and `sweep.json` beside them.
 
-    def __init__(self, runs_dir: Path, sweep: NewSweep) -> None:
+    The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` tells whose a folder is.
+    """
+
+    def __init__(self, runs_dir: Path, sweep: SweepRecord, machine: Machine, software_key: str) -> None:
         """Writes down what a lost database could not tell. Raises SweepRefusedError when that cannot be done."""
-        self._root, self._machine = runs_dir / sweep.name, sweep.machine
-        told = {name: str(getattr(sweep, name)) for name in ("name", "reason", "command", "started_at")}
+        self._sweep, self._machine, self._software_key = sweep, machine, software_key
         try:
-            self._root.mkdir(parents=True, exist_ok=True)
-            (self._root / "sweep.json").write_text(json.dumps(told, indent=1))
+            runs_dir.mkdir(parents=True, exist_ok=True)
+            self.path = _folder_of(sweep.uid, _candidates(runs_dir, sweep.name))
         except OSError as error:
-            raise _refused(self._root, error) from error
+            raise _refused(runs_dir / sweep.name, error) from error
+        try:
+            _write_synced(self.path / "sweep.json", sweep.to_json())
+        except OSError as error:
+            with suppress(OSError):  # unless it is in use already
+                self.path.rmdir()
+            raise _refused(self.path, error) from error
 
-    def make(self, trial: PlannedTrial, repeat: int, attempt: int, placement: Placement) -> RunFolder:
-        """A new folder with the trial, the machine and the placement in it. Raises SweepRefusedError as above."""
+    def make(self, trial: PlannedTrial, repeat: int, attempt: int, placement: Placement, started_at: datetime) -> RunFolder:
+        """A new folder that tells all of the attempt but what comes of it. Raises SweepRefusedError as above."""
         name = f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
-        names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))  # of another database's sweep
-        folder = RunFolder(next(path for path in map(self._root.joinpath, names) if not path.exists()))
+        folder = RunFolder(next(path for path in _candidates(self.path, name) if not path.exists()))
+        begin = AttemptBegin(
+            sweep_uid=self._sweep.uid,
+            sweep=self._sweep.name,
+            trial_id=trial.spec.trial_id,
+            repeat=repeat,
+            attempt=attempt,
+            started_at=started_at,
+            software_key=self._software_key,
+        )
         try:
             folder.path.mkdir(parents=True)
             folder.trial.write_text(trial.spec.to_json())
             folder.machine.write_text(self._machine.to_json())
             folder.placement.write_text(placement.to_json())
+            folder.attempt.write_text(begin.to_json())
         except OSError as error:
             raise _refused(folder.path, error) from error
         return folder
+
+
+def _candidates(parent: Path, name: str) -> Iterator[Path]:
+    """NAME, NAME-2, NAME-3, ...: what was begun there before and never recorded, or is another database's, is left alone."""
+    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+    return map(parent.joinpath, names)
+
+
+def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
+    """The folder that this sweep has, or a new one: of two sweeps that begin at once one gets it. Raises OSError."""
+    for path in candidates:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if _uid_in(path / "sweep.json") != sweep_uid:
+                continue
+        return path
+    raise AssertionError("there is always another candidate")
+
+
+def _uid_in(path: Path) -> str | None:
+    """Of the sweep whose folder it is; None where that cannot be told. Earlier versions told none."""
+    try:
+        told = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return told.get("uid") if isinstance(told, dict) else None
+
+
+def _write_synced(path: Path, text: str) -> None:
+    """At once and whole: once per command, so it may wait for the disk."""
+    draft = path.with_suffix(".draft")
+    try:
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _refused(path: Path, error: OSError) -> SweepRefusedError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -15,12 +14,16 @@ import sqlalchemy as sa
 
 from conf.schema import Config
 from store import queries, software
-from store.database import check_writable, open_existing, path_of
+from store.database import check_writable, file_of, open_existing
 from store.filesystem import without_reliable_locks
+from store.ledger import Ledger
 from store.records import Machine, State
+from store.redact import command_line, without_secrets
+from store.sweep_record import read_sweep
 from store.terminal import make_console, silence
 from store.writer import NewSweep, Writer
 from sweeper.compose import Composer
+from sweeper.errors import SweepRefusedError
 from sweeper.estimate import Estimate
 from sweeper.expand import Cell
 from sweeper.host_lock import HostLock
@@ -78,7 +81,7 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     specs, left_out = resolve_grid(cells, composer.compose, inventory, config.sweep)
     software_key = software.key(software.describe())
     if config.sweep.dry_run:
-        check_writable(path_of(config.store.url))
+        check_writable(config.store.url)
         engine = open_existing(config.store.url)
         done = _num_completed(engine, machine.key, software_key, config) if engine else {}
         _print_plan(config, make_plan(specs, left_out, config.sweep, done), machine, inventory, Estimate.of(engine, machine.key))
@@ -123,9 +126,10 @@ def _print_plan(config: Config, plan: Plan, machine: Machine, inventory: Invento
 
 def _open(url: str) -> Writer:
     """The database, with what killed orchestrators left in it recorded."""
-    if kind := without_reliable_locks(path_of(url)):
+    path = file_of(url)
+    if path and (kind := without_reliable_locks(path)):
         print(
-            f"sweep: {path_of(url)} is on a file system ({kind}) where SQLite's locks may not reach every host: use the database "
+            f"sweep: {path} is on a file system ({kind}) where SQLite's locks may not reach every host: use the database "
             "from one host only, or choose a local disk with store.url=FILE",
             file=sys.stderr,
         )
@@ -151,8 +155,8 @@ def _orchestrator(
     slots = Slots(inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel)
     sweep = NewSweep(
         name=name,
-        reason=config.sweep.reason,
-        command=shlex.join(sys.argv),
+        reason=without_secrets(config.sweep.reason),
+        command=command_line(sys.argv),
         started_at=datetime.now(UTC),
         trials=[trial.spec for trial in plan.trials],
         num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
@@ -165,8 +169,8 @@ def _orchestrator(
         process=this_process(),
     )
     host_lock = HostLock()
-    folders = RunFolders(Path(config.store.runs_dir).expanduser().resolve(), sweep)
     ledger = writer.begin_sweep(sweep, is_alive)
+    folders = _run_folders(config, writer, ledger, sweep)
     start = START[launcher.start.name]()
     stack.callback(start.close)
     tools = Tools(
@@ -180,3 +184,13 @@ def _orchestrator(
     )
     policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
     return Orchestrator(tools, policy, inventory, plan.trials, estimate.expected_s)
+
+
+def _run_folders(config: Config, writer: Writer, ledger: Ledger, sweep: NewSweep) -> RunFolders:
+    """Of the sweep as the database has it: one that is continued keeps its beginning. Raises SweepRefusedError."""
+    try:
+        runs_dir = Path(config.store.runs_dir).expanduser().resolve()
+        return RunFolders(runs_dir, read_sweep(writer.engine, ledger.sweep_id), sweep.machine, sweep.software_key)
+    except SweepRefusedError:
+        ledger.end(datetime.now(UTC), finished=False)
+        raise

@@ -77,7 +77,7 @@ class Campaign:
             if check != "ok":
                 found.append(f"the database is damaged: {check}")
             samples = dict(connection.execute("SELECT attempt_id, count(*) FROM step_samples GROUP BY attempt_id"))
-            of_completed = "SELECT id, run_dir FROM attempts WHERE outcome = 'completed'"
+            of_completed = "SELECT attempt_id, run_dir FROM latest_attempts WHERE outcome = 'completed'"
             for attempt_id, run_dir in connection.execute(of_completed):
                 lines = len((Path(run_dir) / "steps.jsonl").read_text().splitlines())
                 if samples.get(attempt_id, 0) != lines:

@@ -230,6 +230,28 @@ def test_the_end_of_a_sweep_is_told_to_the_users_command():
     assert "sweep: sweep.notify: ended with exit code 3" in ended.stderr
 
 
+def test_no_secret_of_the_command_is_stored_or_printed():
+    reason = "sweep.reason='see postgresql://me:hidden@host/db'"
+    ended = sweep("-m", *TINY, "strategy=ps_cpu,replicated_nccl", "sweep.notify='true hidden'", reason)
+    assert ended.returncode == 0, ended.stderr
+    assert "hidden" not in ended.stderr + ended.stdout
+    with sqlite3.connect("results.db") as connection:
+        ((command, reason),) = connection.execute("SELECT command, reason FROM sweeps")
+        ((left_out,),) = connection.execute("SELECT overrides FROM left_out")
+    assert "'sweep.notify=***'" in command
+    assert reason == "see postgresql://me:***@host/db"
+    assert "sweep.notify=***" in left_out
+    connection.close()
+    holding = [path for path in Path().rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
+    assert holding == []
+
+
+def test_an_error_about_a_secret_does_not_tell_it():
+    ended = sweep("store.url=postgresql://me:hidden@host/[")
+    assert ended.returncode == 2
+    assert "hidden" not in ended.stderr
+
+
 def test_a_sweep_is_seen_from_another_terminal():
     slow = ["model=trivial", "min_warm_up_steps=1", "num_steps=100000000", "sweep.name=mine"]
     process = psutil.Popen([sys.executable, str(PROJECT / "sweep.py"), *slow], stderr=subprocess.DEVNULL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -12,9 +11,10 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import trainer
-from store import software, switches
+from store import switches
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
-from trainer import ending, parent, placement, selfcheck
+from store.redact import without_secrets
+from trainer import ending, environment, parent, placement, selfcheck
 from trainer.errors import BadDataError, UnsupportedTrialError
 
 _GPU_MEMORY = re.compile(r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED")  # of libraries
@@ -23,8 +23,7 @@ _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.doing, Doing.BUILDING)
-    environment = software.describe() | {"commit": software.commit(), "set_by_trial": switches.variables(spec, os.environ)}
-    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
+    environment.write(spec, folder)
     try:
         result = _run(spec, folder)
     except KeyboardInterrupt:
@@ -58,6 +57,7 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
         traceback.print_exc()
         return _ended(Outcome.UNSUPPORTED, f"TensorFlow cannot be imported: {error}")
     try:
+        environment.add_build(folder, tf.sysconfig.get_build_info())
         if given:
             placement.limit_memory(given)
         return run(spec, folder, given)
@@ -77,6 +77,7 @@ def _run(spec: TrialSpec, folder: RunFolder) -> Result:
 
 
 def _ended(outcome: Outcome, message: str) -> Result:
+    message = without_secrets(message)
     print(f"{outcome}: {message}", file=sys.stderr)
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 

@@ -31,6 +31,7 @@ from trainer import ending, parent
 def main(descriptor: int, module_name: str) -> NoReturn:
     """The module has `preload()`, called once here, and `main(spec, folder) -> int`, called in every trainer."""
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    leave_out_idle_libraries()
     module = import_module(module_name)
     module.preload()
     _stop_idle_threads()
@@ -43,6 +44,11 @@ def main(descriptor: int, module_name: str) -> NoReturn:
         if not line:
             os._exit(0)
         answer = _obey(json.loads(line), module, descriptor)
+
+
+def leave_out_idle_libraries() -> None:
+    """Keras loads pandas, and that pyarrow where it is installed: its threads would do nothing here, but forbid forking."""
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
 
 
 def _obey(order: dict[str, Any], module: ModuleType, descriptor: int) -> dict[str, Any]:

@@ -2,13 +2,28 @@
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from store.records import Doing, RunFolder
-from tests.filled import ENVIRONMENT, STEPS
+from store.records import (
+    AskedFor,
+    AttemptBegin,
+    AttemptEnd,
+    Doing,
+    Gpu,
+    GpuLink,
+    Outcome,
+    Placement,
+    Result,
+    RunFolder,
+    SweepRecord,
+    sweep_uid,
+)
+from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS
+from tests.specs import small
 
 NOTHING = '{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}'
 
@@ -93,3 +108,81 @@ def test_results_are_on_the_disk_before_they_have_their_name_and_what_is_told_be
     folder.write(folder.result, NOTHING)
     assert synced == [("environment.draft", "{}", False), ("result.draft", NOTHING, False)]
     assert folder.result.read_text() == NOTHING
+
+
+BEGIN = AttemptBegin(
+    sweep_uid="0" * 16, sweep="first", trial_id="1" * 16, repeat=1, attempt=2, started_at=NOON, software_key=SOFTWARE_KEY
+)
+END = AttemptEnd(
+    exit_code=-9,
+    duration_s=0.1 + 0.2,
+    ended_at=NOON,
+    placement=Placement(start="fork", devices=(0, 2), visible_devices="", cores=(4, 5), shares_host=True),
+    outcome=Outcome.FAILED,
+    message="killed",
+    result=Result(outcome=Outcome.FAILED, message="killed", measurement=None, op_placement={}),
+)
+
+
+def test_begin_and_end_of_an_attempt_are_read_as_they_were_written(folder):
+    assert (folder.read_attempt(), folder.read_ended(), folder.read_machine()) == (None, None, None)
+    folder.write(folder.attempt, BEGIN.to_json())
+    folder.write(folder.ended, END.to_json())
+    assert (folder.read_attempt(), folder.read_ended()) == (BEGIN, END)
+    folder.write(folder.ended, replace(END, result=None, duration_s=None, exit_code=None).to_json())
+    assert folder.read_ended().result is None
+
+
+def test_a_machine_is_read_as_it_was_written_also_where_an_earlier_version_told_less(folder):
+    mig = Gpu(uuid="MIG-1", name="A100 MIG", memory_bytes=None, pci_bus_id="0", compute_capability="8.0", power_limit_w=None)
+    gpu = replace(mig, uuid="GPU-1", numa_node=1, cores=(0, 1), mig_mode=True, mig_devices=(mig,))
+    machine = replace(MACHINE, gpus=(gpu,), links=(GpuLink(between=("GPU-1", "GPU-2"), num_nvlinks=2),))
+    folder.machine.write_text(machine.to_json())
+    assert folder.read_machine() == machine
+    told = json.loads(machine.to_json())
+    del told["links"], told["gpus"][0]["cores"]
+    folder.machine.write_text(json.dumps(told))
+    assert folder.read_machine() == replace(machine, links=(), gpus=(replace(gpu, cores=()),))
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "3", "{}", "\0\0"])
+@pytest.mark.parametrize("name", ["attempt", "ended", "machine"])
+def test_what_is_told_of_an_attempt_and_makes_no_sense_is_a_value_error_with_its_name(folder, name, text):
+    getattr(folder, name).write_text(text)
+    with pytest.raises(ValueError, match=rf"/{name}\.json is damaged: "):
+        getattr(folder, f"read_{name}")()
+
+
+@pytest.mark.parametrize("change", [{"outcome": "splendid"}, {"message": "another"}, {"ended_at": "2026-11-21T12:00:00"}])
+def test_an_end_that_contradicts_itself_is_damage(folder, change):
+    folder.ended.write_text(json.dumps(json.loads(END.to_json()) | change))
+    with pytest.raises(ValueError, match=r"/ended\.json is damaged: ValueError: "):
+        folder.read_ended()
+
+
+def test_a_time_without_zone_is_not_written():
+    with pytest.raises(ValueError, match="a time without zone"):
+        replace(BEGIN, started_at=datetime(2026, 1, 1)).to_json()
+
+
+def test_a_sweep_is_another_when_its_name_its_beginning_or_its_command_is():
+    uids = {
+        sweep_uid("a", NOON, "sweep.py"),
+        sweep_uid("b", NOON, "sweep.py"),
+        sweep_uid("a", NOON + timedelta(microseconds=1), "sweep.py"),
+        sweep_uid("a", NOON, "sweep.py -m"),
+    }
+    assert len(uids) == 4
+    assert sweep_uid("a", NOON.astimezone(timezone(timedelta(hours=5))), "sweep.py") == sweep_uid("a", NOON, "sweep.py")
+    assert sweep_uid("a", NOON, "sweep.py") == "6987c1402ee96c80"  # stored in databases: it never changes
+
+
+def test_a_sweep_is_read_as_it_was_written():
+    trials = tuple(AskedFor(position=position, spec=small(seed=seed).to_json()) for position, seed in ((0, 1), (0, 7), (1, 2)))
+    sweep = SweepRecord(
+        name="s", reason='a "reason"\n', command="sweep.py", started_at=NOON, trials=trials, left_out=(("xla=on", "later"),)
+    )
+    assert SweepRecord.from_json(sweep.to_json()) == sweep
+    assert SweepRecord.from_json(replace(sweep, trials=(), left_out=()).to_json()).trials == ()
+    with pytest.raises(ValueError, match="uid 0, and what it tells of has "):
+        SweepRecord.from_json(json.dumps(json.loads(sweep.to_json()) | {"uid": "0"}))

@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,10 @@ import pytest
 from conf.schema import LauncherConfig, OnFailure, OnInterrupt, RetryConfig, Start, SweepConfig
 from store import queries, software
 from store.database import open_for_reading
-from store.records import ORCHESTRATOR_VARIABLE, DeviceKind, RunFolder, State, TrialSpec
+from store.records import ORCHESTRATOR_VARIABLE, DeviceKind, Outcome, Result, RunFolder, State, SweepRecord, TrialSpec
+from store.sweep_record import read_sweep
 from store.writer import NewSweep, Writer
+from sweeper.attempt import Judged
 from sweeper.host_lock import HostLock
 from sweeper.machine import Inventory
 from sweeper.orchestrator import Orchestrator, Policy, Tools
@@ -26,12 +30,12 @@ from sweeper.plan import make_plan
 from sweeper.process_identity import is_alive, this_process
 from sweeper.progress import Progress
 from sweeper.recover import recover
-from sweeper.run_folders import RunFolders
+from sweeper.run_folders import RunFolders, write_end
 from sweeper.slots import Slots
 from sweeper.starts import Fork
 from sweeper.stop import Stop
 from tests import tiny_trainer
-from tests.filled import MACHINE, NOON, PLACEMENT
+from tests.filled import MACHINE, NOON, PLACEMENT, attempt
 from tests.specs import small
 
 EIGHT = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=8)
@@ -41,7 +45,15 @@ class World:
     """A sweep of tests.tiny_trainer in this process. `expected_s`: seed -> seconds."""
 
     def __init__(
-        self, stack: ExitStack, specs: list[TrialSpec], *, name: str = "s", repeats: int = 1, clock=time.monotonic, **settings
+        self,
+        stack: ExitStack,
+        specs: list[TrialSpec],
+        *,
+        name: str = "s",
+        repeats: int = 1,
+        clock=time.monotonic,
+        left_out: Sequence[tuple[str, str]] = (),
+        **settings,
     ) -> None:
         sweep = SweepConfig(repeats=repeats, **settings.pop("sweep", {}))
         launcher = LauncherConfig(name="local", start=Start.fork, grace_s=0.3, **settings.pop("launcher", {}))
@@ -57,7 +69,7 @@ class World:
             started_at=NOON,
             trials=specs,
             num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
-            left_out=[],
+            left_out=left_out,
             wanted_repeats=repeats,
             rerun=False,
             machine=MACHINE,
@@ -65,12 +77,13 @@ class World:
             shares_host=launcher.share_host,
             process=this_process(),
         )
-        folders = RunFolders(Path("runs").resolve(), begun)
+        ledger = writer.begin_sweep(begun, is_alive)
+        folders = RunFolders(Path("runs").resolve(), read_sweep(writer.engine, ledger.sweep_id), MACHINE, key)
         start = Fork(module="tests.tiny_trainer")
         stack.callback(start.close)
         self.stop = Stop()
         self.tools = Tools(
-            ledger=writer.begin_sweep(begun, is_alive),
+            ledger=ledger,
             slots=Slots(EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
             host_lock=HostLock(),
             start=start,
@@ -101,7 +114,7 @@ def story(seed: int) -> list[tuple[int, str]]:
     """The events of one trial: attempt and state."""
     return rows(
         "SELECT events.attempt, events.state FROM events JOIN repeats ON repeats.id = repeat_id "
-        f"JOIN trials ON trials.id = trial_id WHERE trials.seed = {seed} ORDER BY events.id"
+        f"JOIN trials ON trials.id = trial_id WHERE trials.seed = {seed} ORDER BY number"
     )
 
 
@@ -109,7 +122,9 @@ def test_every_state_is_written_down(stack):
     world = World(stack, [small(seed=1)])
     assert world.run() == {State.COMPLETED: 1}
     assert story(1) == [(0, "pending"), (0, "claimed"), (1, "running"), (1, "completed")]
-    assert rows("SELECT outcome, start, shares_host, exit_code FROM attempts") == [("completed", "fork", 0, 0)]
+    assert rows(
+        "SELECT outcome, start, attempts.shares_host, exit_code FROM attempts JOIN placements ON placements.id = placement_id"
+    ) == [("completed", "fork", 0, 0)]
     assert rows("SELECT finished_at IS NULL FROM sweeps") == [(0,)]
     assert rows("SELECT ended_at IS NULL FROM orchestrators") == [(0,)]
     assert rows("SELECT count(*) FROM step_samples") == [(3,)]
@@ -179,13 +194,15 @@ def test_side_by_side_no_slot_is_given_twice(stack):
     world = World(stack, specs, launcher={"share_host": True, "max_parallel": 4})
     assert world.run() == {State.COMPLETED: 20}
     assert rows("SELECT DISTINCT shares_host FROM attempts") == [(1,)]
-    held: dict[int, set[int]] = {}
+    held: dict[int, set[str]] = {}
     events = rows(
-        "SELECT repeat_id, events.state, placement FROM events JOIN repeats ON repeats.id = repeat_id ORDER BY events.id"
+        "SELECT repeat_id, events.state, devices FROM events JOIN repeats ON repeats.id = repeat_id "
+        "JOIN attempts USING (sweep_id, trial_id, repeat) JOIN placements ON placements.id = placement_id "
+        "WHERE events.attempt = 1 ORDER BY at_unix_us, events.state"  # of one moment, completed before running
     )
     for repeat_id, state, placement in events:
         if state == "running":
-            devices = set(json.loads(placement)["devices"])
+            devices = set(placement.split(","))
             assert not devices & set().union(*held.values())
             held[repeat_id] = devices
         elif state == "completed":
@@ -254,7 +271,7 @@ def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack)
 
 
 def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch, capsys):
-    monkeypatch.setattr("store.database.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
     monkeypatch.setattr("sweeper.orchestrator.BEAT_EVERY_S", 0.2)
     world = World(stack, [small(seed=903)], launcher={"timeout_s": 4})
     other = sqlite3.connect("results.db", isolation_level=None, check_same_thread=False)
@@ -268,7 +285,7 @@ def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch, 
 
 
 def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monkeypatch):
-    monkeypatch.setattr("store.database.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
     world = World(stack, [small(seed=903)], launcher={"timeout_s": 2})
     other = sqlite3.connect("results.db", isolation_level=None, check_same_thread=False)
     _when_running(lambda: other.execute("BEGIN IMMEDIATE"), stepping=True)
@@ -278,7 +295,10 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     assert rows("SELECT state FROM repeats") == [("running",)]
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(world.tools.ledger.engine).num_interrupted == 1
+    assert recover(world.tools.ledger.engine).num_completed == 1
+    ((outcome, exit_code, duration_s),) = rows("SELECT outcome, exit_code, duration_s FROM attempts")
+    assert (outcome, exit_code) == ("timed_out", 130)
+    assert duration_s > 2
 
 
 def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
@@ -337,9 +357,13 @@ def test_what_a_killed_orchestrator_left_running_is_killed_and_strangers_are_not
 @pytest.mark.parametrize(("signals", "times"), [("INT", 1), ("HUP HUP", 1), ("TERM HUP", 1), ("TERM INT", 2), ("INT INT", 2)])
 def test_only_ctrl_c_is_a_second_request_to_stop(signals, times):
     stop = Stop()
-    with stop.listening():
-        for name in signals.split():
-            os.kill(os.getpid(), signal.Signals[f"SIG{name}"])
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, which would let it be ignored
+    try:
+        with stop.listening():
+            for name in signals.split():
+                os.kill(os.getpid(), signal.Signals[f"SIG{name}"])
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert stop.times_asked == times
 
 
@@ -353,3 +377,112 @@ def _when_running(then, *, stepping: bool) -> None:
         then()
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(stack):
+    seeds = (1, 900, 901, 902, 903, 904)
+    world = World(stack, [small(seed=seed, batch_size=8) for seed in seeds], launcher={"timeout_s": 2}, name="all")
+    assert world.run().total() == len(seeds)
+    database = open_for_reading("results.db")
+    stored = queries.rows(
+        database,
+        "SELECT attempts.*, sweeps.run_dir || '/' || attempts.run_dir AS run_dir, visible_devices, start, cores, description "
+        "FROM attempts JOIN sweeps ON sweeps.id = sweep_id JOIN placements ON placements.id = placement_id "
+        "LEFT JOIN environments ON environments.id = environment_id",
+    )
+    assert {row["outcome"] for row in stored} == {"completed", "failed", "out_of_memory", "timed_out"}
+    sweep = SweepRecord.from_json(Path("runs/all/sweep.json").read_text())
+    for row in stored:
+        folder = RunFolder(Path(row["run_dir"]))
+        begin, end = folder.read_attempt(), folder.read_ended()
+        result, placement = end.result or folder.read_result(), end.placement
+        assert (end.result is None) == (folder.result.exists() and row["outcome"] == folder.read_result().outcome)
+        assert row == {
+            "id": row["id"],
+            "sweep_id": 1,
+            "machine_id": 1,
+            "environment_id": row["environment_id"],
+            "placement_id": row["placement_id"],
+            "deleted_at": None,
+            "trial_id": begin.trial_id,
+            "repeat": begin.repeat,
+            "attempt": begin.attempt,
+            "outcome": result.outcome,
+            "message": result.message,
+            "exit_code": end.exit_code,
+            "visible_devices": placement.visible_devices,
+            "start": placement.start,
+            "cores": ",".join(map(str, placement.cores)),
+            "shares_host": placement.shares_host,
+            "run_dir": str(folder.path),
+            "started_at": begin.started_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
+            "duration_s": end.duration_s,
+            "description": row["description"],
+        }
+        assert json.loads(row["description"] or "null") == folder.read_environment()
+        assert (begin.sweep_uid, begin.software_key) == (sweep.uid, software.key(software.describe()))
+        assert (end.outcome, end.message) == (result.outcome, result.message)
+    ended = rows("SELECT at FROM state_changes WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY at")
+    ends = sorted(RunFolder(Path(row["run_dir"])).read_ended().ended_at for row in stored)
+    assert [at for (at,) in ended] == [at.strftime("%Y-%m-%d %H:%M:%S.%f") for at in ends]
+
+
+def test_an_end_that_was_told_and_not_recorded_is_recorded_as_it_was_told(stack):
+    """Its orchestrator was killed between the two."""
+    tools = World(stack, [small(seed=1), small(seed=2)]).tools
+    for repeat in tools.ledger.open_repeats():
+        tools.ledger.claim(repeat, NOON)
+        folder = RunFolder(Path("runs").resolve() / str(repeat.repeat_id))
+        folder.path.mkdir()
+        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        spec = small(seed=repeat.repeat_id)
+        assert tiny_trainer.main(spec, folder) == 0
+        finished = replace(attempt(spec, 100.0 if spec.seed == 1 else None, outcome=Outcome.HUNG), exit_code=-9, duration_s=7.5)
+        write_end(folder, replace(finished, placement=replace(PLACEMENT, start="fork")), NOON)
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(tools.ledger.engine).num_completed == 2
+    told = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
+    assert rows(told) == [("completed", "", "fork", -9, 7.5, 1), ("hung", "it broke", "fork", -9, 7.5, 1)]
+    assert rows("SELECT count(*) FROM step_samples") == [(3,)]
+
+
+def test_how_an_attempt_of_a_killed_orchestrator_is_closed_is_in_its_folder(stack):
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    folder = RunFolder(Path("runs/x").resolve())
+    folder.path.mkdir()
+    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(tools.ledger.engine).num_interrupted == 1
+    end = folder.read_ended()
+    assert (end.exit_code, end.duration_s, end.placement, end.outcome) == (None, None, PLACEMENT, "interrupted")
+    assert rows("SELECT outcome, message FROM attempts") == [(end.outcome, end.message)]
+
+
+def test_an_end_for_which_there_is_no_room_ends_the_sweep_and_is_found_by_the_next_command(stack):
+    world = World(stack, [small(seed=905), small(seed=1)])
+    _when_running(lambda: [path.with_name("ended.draft").mkdir() for path in Path("runs").glob("*/*/trial.json")], stepping=False)
+    assert world.run() == {}
+    assert "make room or choose another folder with store.runs_dir=" in str(world.orchestrator.failure)
+    assert rows("SELECT count(*) FROM attempts") == [(0,)]
+    (draft,) = Path("runs").glob("*/*/ended.draft")
+    draft.rmdir()
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(world.tools.ledger.engine).num_completed == 1
+
+
+def test_a_secret_in_a_message_is_neither_stored_nor_told(stack, capsys, monkeypatch):
+    monkeypatch.setattr("sweeper.orchestrator.judge", _judge_with_a_secret)
+    assert World(stack, [small(seed=901)]).run() == {State.FAILED: 1}
+    ((message, run_dir),) = rows("SELECT message, run_dir FROM latest_attempts")
+    assert message == RunFolder(Path(run_dir)).read_ended().message == "no postgresql://me:***@host/db"
+    assert "hidden" not in capsys.readouterr().err
+
+
+def _judge_with_a_secret(*_: object) -> Judged:
+    message = "no postgresql://me:hidden@host/db"
+    return Judged(result=Result(outcome="failed", message=message, measurement=None, op_placement={}), crashed=False)

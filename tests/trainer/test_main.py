@@ -172,4 +172,17 @@ def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(tmp_path, a
 
 def test_a_trial_that_could_not_run_still_tells_its_software(tmp_path):
     _, folder = run(small(device_kind="gpu"), tmp_path)
-    assert software.key(json.loads(folder.environment.read_text())) == software.key(software.describe())
+    environment = folder.read_environment()
+    assert software.key(environment) == software.key(software.describe())
+    assert (environment["commit"], environment["diff"]) == (software.commit(), software.diff())
+
+
+def test_the_environment_tells_what_tensorflow_was_built_with_and_no_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("NCCL_DEBUG_FILE", "http://me:hidden@host")
+    exit_code, folder = run(small(), tmp_path)
+    environment = folder.read_environment()
+    assert exit_code == 0
+    assert environment["cuda_build"].split(".")[0].isdecimal()  # the packaged TensorFlow is built for GPUs, too
+    assert environment["cudnn_build"].split(".")[0].isdecimal()
+    assert environment["variables"]["NCCL_DEBUG_FILE"] == "http://me:***@host"
+    assert "hidden" not in folder.environment.read_text()

@@ -1,0 +1,153 @@
+"""A secret never survives; what is none is left as it is."""
+
+import shlex
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.redact import command_line, masked, without_secrets
+
+ANY_SECRET = st.text(min_size=4, max_size=40).map(lambda text: f"s3cr3t{text}")
+ONE_WORD = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=4, max_size=40).map(lambda text: f"s3cr3t{text}")
+UNQUOTED = ONE_WORD.filter(lambda text: "'" not in text and '"' not in text)
+AROUND = st.text(st.characters(codec="ascii", exclude_characters="s"), max_size=20)  # cannot hold the secret itself
+
+IN_TEXT = [
+    "password=SECRET",
+    "PASSWORD: SECRET",
+    "TF_DB_PASSWD=SECRET",
+    "sslmode=require&password=SECRET",
+    "token=SECRET",
+    "access_token=SECRET",
+    "aws_secret_access_key = SECRET",
+    "API_KEY=SECRET",
+    "x-api-key: SECRET",
+    "--password SECRET",
+    "--api-key SECRET",
+    "Authorization: Bearer SECRET",
+    "authorization: Basic SECRET",
+    "Bearer SECRET",
+    "auth=SECRET",
+    "cannot reach postgresql://me:SECRET@host:5432/db",
+    "redis://:SECRET@host",
+    "DB_PASS=SECRET",
+    "pass=SECRET",
+    '"smtp-pass": SECRET',
+    "{'pass': SECRET",
+    "--pass SECRET",
+    "--db-pass SECRET",
+    "post to https://hooks.slack.com/services/SECRET",
+    "https://discord.com/api/webhooks/SECRET",
+]
+
+
+@pytest.mark.parametrize("form", IN_TEXT)
+@settings(deadline=None)
+@given(secret=UNQUOTED, before=AROUND, after=AROUND)
+def test_a_secret_in_text_never_survives(form, secret, before, after):
+    assert "s3cr3t" not in without_secrets(f"{before} {form.replace('SECRET', secret)} {after}")
+
+
+@settings(deadline=None)
+@given(secret=ANY_SECRET)
+def test_a_secret_in_quotes_may_have_spaces(secret):
+    quoted = '"' + secret.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    assert "s3cr3t" not in without_secrets(f'{{"password": {quoted}, "user": "me"}}')
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "store.url=postgresql://me:SECRET@host/db",
+        "store.url='postgresql+psycopg://me:SECRET@host/db?sslmode=require'",
+        "+x.password=SECRET",
+        "sweep.notify=curl -u me:SECRET host",
+        "++sweep.notify=mail SECRET",
+    ],
+)
+@settings(deadline=None)
+@given(secret=ANY_SECRET)
+def test_a_secret_in_an_argument_never_survives_whatever_it_is_made_of(form, secret):
+    told = command_line(["sweep.py", form.replace("SECRET", secret), "num_gpus=1"])
+    assert "s3cr3t" not in told
+    assert told.endswith(" num_gpus=1")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "git+https", "HTTPS"])
+def test_who_asks_over_http_may_be_a_token_and_is_told_to_nobody(scheme):
+    assert without_secrets(f"cloning {scheme}://s3cr3t@github.com/x") == f"cloning {scheme}://***@github.com/x"
+    assert masked(f"{scheme}://me:s3cr3t@github.com/x") == f"{scheme}://***@github.com/x"
+
+
+@settings(deadline=None)
+@given(secret=ANY_SECRET)
+def test_what_follows_a_password_flag_is_one(secret):
+    assert command_line(["sweep.py", "--db-password", secret, "x"]) == "sweep.py --db-password '***' x"
+    assert command_line(["sweep.py", "--pass", secret, "x"]) == "sweep.py --pass '***' x"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "ghp_" + "a1B2" * 9,
+        "github_pat_" + "a1B2" * 9,
+        "sk-" + "a1B2" * 9,
+        "sk-proj-" + "a1-B2_" * 5,
+        "AKIA" + "A1B2" * 4,
+        "hf_" + "a1B2" * 8,
+        "xoxb-1234567890-abcdef",
+        "glpat-" + "a1B2" * 5,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_tokens_are_known_by_their_shape(secret):
+    assert without_secrets(f"it said ({secret}) here") == "it said (***) here"
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(), st.lists(st.sampled_from([*IN_TEXT, *' "=:@/-']), max_size=8).map("".join)))
+def test_what_is_masked_already_stays_as_it_is(text):
+    once = without_secrets(text)
+    assert without_secrets(once) == once
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        """python sweep.py -m model=resnet50 'sweep.exclude=["num_gpus>=4"]'""",
+        "sweep.py -m model=resnet50,vgg16 batch_size=64,32 'hydra.sweeper.zip=[[model,batch_size]]'",
+        "sweep.py experiment=cloud_article sweep.dry_run=true sweep.plan_format=json",
+        "sweep.py store.url=/data/a@b:c/results.db store.runs_dir=runs data.dir=/mnt/secrets/set",
+        "sweep.py store.url=sqlite:////data/results.db",
+        "sweep.py store.url=postgresql://me@host:5432/db 'sweep.reason=disk-usage of the author'",
+        "sweep.py store.url=postgresql://postgres@/results?host=/run/postgresql num_passes=2 two_pass_fit=true",
+        "git clone ssh://git@github.com/x && curl https://host:8080/path?to=3",
+        "sweep.py -m 'hydra.sweeper.grids=[{model:\"glob(resnet*)\",num_gpus:[1,2]},{model:vgg16}]'",
+    ],
+)
+def test_ordinary_commands_are_stored_as_they_are(command):
+    assert command_line(shlex.split(command)) == shlex.join(shlex.split(command))
+    assert without_secrets(command) == command
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "not finished within launcher.timeout_s=8",
+        "first pass: 3 of 4 tests pass 'all' checks; bypass=1, pass_rate=0.75",
+        "see https://example.org/user?mail=me@host and https://slack.com/help/articles",
+        "out of memory; try a smaller batch_size (OOM when allocating tensor with shape[1,2] and type float)",
+        "InvalidArgumentError: ordering tokens are 3, wanted 4 [Op:CollectiveReduceV2]",
+        "ended with exit code 3 and left no result: see log.txt in its run folder",
+    ],
+)
+def test_ordinary_messages_are_left_as_they_are(message):
+    assert without_secrets(message) == message
+
+
+def test_the_address_of_a_database_is_shown_without_its_password():
+    assert masked("postgresql://me:p w@host/db") == "postgresql://me:***@host/db"
+    assert masked("postgresql://me@host/db?password=p") == "postgresql://me@host/db?password=***"
+    assert masked("results.db") == "results.db"
