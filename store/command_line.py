@@ -9,6 +9,7 @@ import typer
 
 from store.database import default_url
 from store.errors import StoreError
+from store.redact import without_secrets
 from store.terminal import silence
 
 OK, USAGE = 0, 2
@@ -16,7 +17,10 @@ OK, USAGE = 0, 2
 Db = Annotated[
     str,
     typer.Option(
-        "--db", help="File or sqlite:/// URL.", show_default="SCALEMARK_DB, else results.db", default_factory=default_url
+        "--db",
+        help="File, sqlite:/// or postgresql:// URL.",
+        show_default="SCALEMARK_DB, else results.db",
+        default_factory=default_url,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
@@ -26,15 +30,28 @@ def make_app(about: str) -> typer.Typer:
     return typer.Typer(help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
+def ask(what: str, *, yes: bool) -> None:
+    """Goes on when a person at the terminal wants it, or `yes` said so before. Raises StoreError."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise StoreError(f"{what}, and nobody is there to ask; say so with --yes")
+    if not typer.confirm(f"{what}: do it?", err=True):
+        raise StoreError("nothing was changed")
+
+
 def run(app: typer.Typer, name: str) -> int:
     """Exit codes: 0 ok, 2 usage, and when its output cannot be written."""
+    if sys.stdout is None:
+        print(f"{name}: there is no standard output to write to", file=sys.stderr)
+        return USAGE
     try:
         try:
             app()
         finally:
             sys.stdout.flush()
     except StoreError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {without_secrets(str(error))}", file=sys.stderr)  # whatever it quotes
         return USAGE
     except BrokenPipeError:  # who read it has read enough
         silence(sys.stdout)

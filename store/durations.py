@@ -15,7 +15,8 @@ FROM (
   FROM attempts
   JOIN trials ON trials.id = attempts.trial_id
   JOIN machines ON machines.id = attempts.machine_id
-  WHERE attempts.outcome = 'completed' AND attempts.duration_s IS NOT NULL AND machines.key = :machine
+  WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND attempts.duration_s IS NOT NULL
+        AND machines.key = :machine
 ) AS ranked
 WHERE place IN ((num_attempts + 1) / 2, (num_attempts + 2) / 2)
 GROUP BY trial_id, model, device_kind, num_gpus, num_attempts

@@ -7,13 +7,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from store import schema, software
+from store import schema, software, step_arrays
 from store.records import Placement, Result, StepSample
-from store.rows import find_or_insert, inserted_id
+from store.rows import digest, find_or_insert, inserted_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +44,15 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
             "sweep_id": sweep_id,
             "trial_id": attempt.trial_id,
             "machine_id": machine_id,
-            "environment_id": _environment_id(connection, attempt.environment),
+            "environment_id": environment_id_of(connection, attempt.environment) if attempt.environment else None,
             "repeat": attempt.repeat,
             "attempt": attempt.attempt,
             "outcome": result.outcome,
-            "message": result.message,
+            "message": result.message.replace("\0", "\ufffd"),  # PostgreSQL takes none
             "exit_code": attempt.exit_code,
-            "visible_devices": placement.visible_devices,
-            "start": placement.start,
-            "cores": ",".join(map(str, placement.cores)),
+            "placement_id": placement_id_of(connection, placement),
             "shares_host": placement.shares_host,
-            "run_dir": attempt.run_dir,
+            "run_dir": _within_sweep(connection, sweep_id, Path(attempt.run_dir)),
             "started_at": attempt.started_at,
             "duration_s": attempt.duration_s,
         },
@@ -61,30 +60,61 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
     if result.measurement:
         told = asdict(result)
         around = {name: told[name] for name in _STORED_WITH_A_MEASUREMENT}
-        values = told["measurement"] | around | {"attempt_id": attempt_id}
+        op_placement_id = find_or_insert(
+            connection, schema.OpPlacementRow, digest(result.op_placement), {"description": result.op_placement}
+        )
+        values = told["measurement"] | around | {"attempt_id": attempt_id, "op_placement_id": op_placement_id}
         connection.execute(sa.insert(schema.MeasurementRow).values(values))
     if attempt.steps:
-        rows = [asdict(step) | {"attempt_id": attempt_id} for step in attempt.steps]
-        connection.execute(sa.insert(schema.StepSampleRow), rows)
+        packed = step_arrays.pack(attempt.steps)
+        connection.execute(sa.insert(schema.StepArraysRow).values(packed | {"attempt_id": attempt_id}))
     return attempt_id
 
 
-_STORED_WITH_A_MEASUREMENT = ("op_placement", "verdict", "verdict_reasons", "gpu_telemetry", "profile")
+_STORED_WITH_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile")
 
 
-def _environment_id(connection: sa.Connection, environment: dict[str, Any] | None) -> int | None:
-    if environment is None:
-        return None
+def environment_values(environment: dict[str, Any]) -> dict[str, Any]:
+    """The columns of `store.schema.EnvironmentRow`."""
     packages = environment["packages"]
-    key = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:16]
-    values = {
-        "key": key,
+    return {
+        "key": _environment_key(environment),
         "software_key": software.key(environment),
         "python": environment["python"],
         "tensorflow": packages.get("tensorflow") or packages.get("tf_nightly") or "unknown",
         "keras": packages.get("keras", "unknown"),
         "scalemark": packages.get("scalemark", "not installed"),
         "revision": environment["commit"],
+        "diff": environment.get("diff", ""),
+        "cuda": environment.get("cuda", ""),
+        "cudnn": environment.get("cudnn", ""),
         "description": environment,
     }
-    return find_or_insert(connection, schema.EnvironmentRow, key, values)
+
+
+def environment_id_of(connection: sa.Connection, environment: dict[str, Any]) -> int:
+    """The row of this environment, made when it is new, inside the caller's transaction."""
+    values = environment_values(environment)
+    return find_or_insert(connection, schema.EnvironmentRow, values["key"], values)
+
+
+def _environment_key(environment: dict[str, Any]) -> str:
+    """As it has been since schema 0001: with spaces."""
+    return hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def placement_id_of(connection: sa.Connection, placement: Placement) -> int:
+    """As `environment_id_of`."""
+    told = asdict(placement)
+    values = told | {name: ",".join(map(str, told[name])) for name in ("devices", "cores")}
+    return find_or_insert(connection, schema.PlacementRow, digest(values), values)
+
+
+def _within_sweep(connection: sa.Connection, sweep_id: int, run_dir: Path) -> str:
+    """A sweep's attempts have their folders side by side: the folder around them is told once."""
+    sweeps = schema.SweepRow
+    around = connection.scalar(sa.select(sweeps.run_dir).where(sweeps.id == sweep_id))
+    if around is None:
+        around = str(run_dir.parent)
+        connection.execute(sa.update(sweeps).where(sweeps.id == sweep_id).values(run_dir=around))
+    return run_dir.name if str(run_dir.parent) == around else str(run_dir)

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from store import schema
 from store.database import reading, writing
 from store.finished_attempt import FinishedAttempt, add_attempt
-from store.records import Outcome, Placement, ProcessIdentity, State
+from store.records import IN_FLIGHT, Outcome, Placement, ProcessIdentity, State
 from store.repeat_states import change, change_all
 
 FINISHED_ELSEWHERE = "enough repeats of it are completed"
@@ -158,7 +158,7 @@ class Ledger:
         running = (*self._own(repeat_id, State.RUNNING), _Repeat.num_attempts == attempt.attempt)
         outcome = State(attempt.result.outcome)
         with writing(self.engine) as connection:
-            if not change(connection, running, outcome, at):
+            if not change(connection, running, outcome, at, **_NO_ATTEMPT):
                 raise LostError(f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial {attempt.trial_id[:8]}")
             if again is not None:
                 change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
@@ -219,6 +219,7 @@ class Ledger:
                 attempts.machine_id == self.machine_id,
                 environments.software_key == self._software_key,
                 attempts.shares_host.in_(self._good_enough),
+                attempts.deleted_at.is_(None),
             )
         )
         return connection.scalar(statement) or 0
@@ -231,7 +232,7 @@ class Ledger:
             .join(_Orchestrator, _Orchestrator.id == _Repeat.orchestrator_id)
             .where(
                 _Repeat.trial_id == trial_id,
-                _Repeat.state.in_(_IN_FLIGHT),
+                sa.text(f"repeats.{schema.IN_FLIGHT}"),  # as its index says it
                 _Orchestrator.machine_id == self.machine_id,
                 _Orchestrator.software_key == self._software_key,
                 _Orchestrator.shares_host.in_(self._good_enough),
@@ -258,7 +259,7 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
         )
         .add_columns(_Orchestrator.machine_id)
         .join(_Orchestrator, (_Orchestrator.id == _Repeat.orchestrator_id) & (_Orchestrator.sweep_id == _Repeat.sweep_id))
-        .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(_IN_FLIGHT))
+        .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(IN_FLIGHT))
         .order_by(_Repeat.id)
     )
     with reading(engine) as connection:
@@ -282,7 +283,7 @@ def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAtte
         if finished is None:
             raise ValueError(f"{repeat}: it was running, and what its run folder held is not told")
         outcome = State(finished.result.outcome)
-        if not change(connection, (*as_found, _Repeat.state == State.RUNNING), outcome, at, _KILLED):
+        if not change(connection, (*as_found, _Repeat.state == State.RUNNING), outcome, at, _KILLED, **_NO_ATTEMPT):
             return False
         if outcome is State.INTERRUPTED:
             change(connection, as_found, State.PENDING, at, _KILLED)
@@ -301,14 +302,13 @@ def has_in_flight() -> sa.Exists:
     """Of a row of `orchestrators`: whether it has claimed, or is running, anything."""
     return sa.exists().where(
         _Repeat.sweep_id == _Orchestrator.sweep_id,
-        _Repeat.state.in_(_IN_FLIGHT),
+        _Repeat.state.in_(IN_FLIGHT),
         _Repeat.orchestrator_id == _Orchestrator.id,
     )
 
 
 _NO_ATTEMPT: dict[str, Any] = dict.fromkeys(("started_at", "run_dir", "placement", "pid", "start_ticks"))
 _KILLED = "its orchestrator was killed"
-_IN_FLIGHT = (State.CLAIMED, State.RUNNING)
 
 
 def placement_of(stored: dict[str, Any] | None) -> Placement | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -10,6 +10,9 @@ import sqlalchemy as sa
 
 from store import schema
 from store.records import State
+
+REMOVED = "the attempt was removed for good"
+"""Detail of an event, which tells that the row of its attempt is not there any more."""
 
 _Item = TypeVar("_Item")
 _CHUNK = 500  # values in one statement; SQLite takes no more than 32,766
@@ -54,13 +57,32 @@ def add_pending(connection: sa.Connection, repeats: Sequence[dict[str, Any]], at
         _add_events(connection, State.PENDING, at, "", added)
 
 
+def tell_removed(connection: sa.Connection, attempts: Sequence[tuple[int, int, str]], at: datetime) -> None:
+    """That these attempts, told by repeat, number and the state of the repeat, are not there any more. The state stays."""
+    for repeat_id, attempt, state in attempts:
+        _add_events(connection, state, at, REMOVED, [(repeat_id, attempt)])
+
+
 def in_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """As many at a time as one statement takes."""
     return (items[begin : begin + _CHUNK] for begin in range(0, len(items), _CHUNK))
 
 
-def _add_events(connection: sa.Connection, state: State, at: datetime, detail: str, repeats: Sequence[sa.Row[int, int]]) -> None:
+def _add_events(
+    connection: sa.Connection, state: str, at: datetime, detail: str, repeats: Iterable[tuple[int, int] | sa.Row[int, int]]
+) -> None:
     """`repeats` holds ids and numbers of the attempt, 0 before the first."""
-    rows = [{"repeat_id": id_, "at": at, "attempt": attempt, "state": state, "detail": detail} for id_, attempt in repeats]
+    table = schema.EventRow
+    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0)).where(table.repeat_id == sa.bindparam("of_repeat"))
+    number = last.scalar_subquery() + 1
+    statement = sa.insert(table).values(
+        repeat_id=sa.bindparam("of_repeat"),
+        number=number,
+        attempt=sa.bindparam("of_attempt"),
+        at_unix_us=at,
+        state=state,
+        detail=detail,
+    )
+    rows = [{"of_repeat": repeat_id, "of_attempt": attempt} for repeat_id, attempt in repeats]
     if rows:
-        connection.execute(sa.insert(schema.EventRow), rows)
+        connection.execute(statement, rows)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Index, TypeDecorator, UniqueConstraint, types
+from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Index, TypeDecorator, UniqueConstraint, text, types
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from store.records import Outcome, Phase, State, Verdict
@@ -29,6 +29,26 @@ class UtcDateTime(TypeDecorator[datetime]):
         return None if value is None else value.replace(tzinfo=UTC)
 
 
+class UnixMicroseconds(TypeDecorator[datetime]):
+    """A point in time as a whole number: a third of the text's size, for rows of which there are millions."""
+
+    impl = types.BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        if value is None:
+            return None
+        if value.utcoffset() is None:
+            raise ValueError(f"{value}: a time without zone")
+        return (value - _EPOCH) // timedelta(microseconds=1)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: UtcDateTime,
@@ -40,6 +60,21 @@ class Base(DeclarativeBase):
 
 def _one_of(column: str, choices: type[Outcome] | type[Phase] | type[State] | type[Verdict]) -> str:
     return f"{column} IN ({', '.join(repr(choice.value) for choice in choices)})"
+
+
+_ONE_SUBJECT = (
+    "(CASE WHEN sweep_id IS NULL THEN 0 ELSE 1 END) + (CASE WHEN trial_id IS NULL THEN 0 ELSE 1 END)"
+    " + (CASE WHEN attempt_id IS NULL THEN 0 ELSE 1 END) = 1"
+)
+
+
+class InfoRow(Base):
+    """What is known of the database itself: `id`, by which others that took its rows in know where these are from."""
+
+    __tablename__ = "database_info"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
 
 
 class MachineRow(Base):
@@ -56,7 +91,37 @@ class MachineRow(Base):
     num_gpus: Mapped[int]
     gpu: Mapped[str]  # name of the GPUs, empty without
     driver: Mapped[str]  # of the GPUs
-    gpus: Mapped[list[Any]]  # store.records.Gpu of each
+
+
+class GpuRow(Base):
+    """A physical GPU of a machine, or a MIG device cut from one: the fields of `store.records.Gpu`."""
+
+    __tablename__ = "gpus"
+
+    machine_id: Mapped[int] = mapped_column(ForeignKey("machines.id"), primary_key=True)
+    uuid: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]  # in PCI order; MIG devices after the GPU they are cut from
+    name: Mapped[str]
+    memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    pci_bus_id: Mapped[str]
+    compute_capability: Mapped[str]
+    power_limit_w: Mapped[float | None]
+    numa_node: Mapped[int | None]
+    cores: Mapped[str]  # CPU cores near it, as "0,1,4"
+    mig_parent: Mapped[str | None]
+    mig_mode: Mapped[bool]
+
+
+class GpuLinkRow(Base):
+    """How two GPUs of a machine reach each other: the fields of `store.records.GpuLink`."""
+
+    __tablename__ = "gpu_links"
+
+    machine_id: Mapped[int] = mapped_column(ForeignKey("machines.id"), primary_key=True)
+    first_uuid: Mapped[str] = mapped_column(primary_key=True)
+    second_uuid: Mapped[str] = mapped_column(primary_key=True)
+    num_nvlinks: Mapped[int]
+    pcie: Mapped[str | None]  # store.records.PcieLevel
 
 
 class EnvironmentRow(Base):
@@ -72,6 +137,9 @@ class EnvironmentRow(Base):
     keras: Mapped[str]
     scalemark: Mapped[str]
     revision: Mapped[str]  # git commit of scalemark, +dirty when changed
+    diff: Mapped[str]  # digest of what was changed; empty when nothing, or not told
+    cuda: Mapped[str]  # version TensorFlow was built for; empty without, or not told
+    cudnn: Mapped[str]
     description: Mapped[dict[str, Any]]  # the whole environment.json
 
 
@@ -81,19 +149,24 @@ class SweepRow(Base):
     __tablename__ = "sweeps"
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    uid: Mapped[str] = mapped_column(unique=True)  # store.records.sweep_uid: tells it from sweeps of other databases
     name: Mapped[str] = mapped_column(unique=True)
     reason: Mapped[str]
     command: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]  # null while running, and after a crash
+    run_dir: Mapped[str | None]  # folder of the run folders; null before the first attempt has ended
+    origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
 
 
 class TrialRow(Base):
     """One cell of a grid: the fields of `store.records.TrialSpec`, and its identity."""
 
     __tablename__ = "trials"
+    __table_args__ = (Index("ix_trials_curve", "curve", "num_gpus"), Index("ix_trials_model", "model", "num_gpus"))
 
     id: Mapped[str] = mapped_column(primary_key=True)  # TrialSpec.trial_id
+    curve: Mapped[str]  # TrialSpec.curve: the same for trials that differ in the number of GPUs alone
     strategy: Mapped[str]  # store.records.strategy_name
     model: Mapped[str]
     num_gpus: Mapped[int]
@@ -145,6 +218,7 @@ class SweepTrialRow(Base):
     """Which trials a sweep asked for, in its order; also those it found finished already."""
 
     __tablename__ = "sweep_trials"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
     trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"), primary_key=True)
@@ -181,6 +255,10 @@ class OrchestratorRow(Base):
     ended_at: Mapped[datetime | None]  # null while it runs, and after a crash until somebody notices
 
 
+IN_FLIGHT = "state IN ('claimed', 'running')"
+"""As the index says it: SQLite uses it only for a condition of the same text."""
+
+
 class RepeatRow(Base):
     """One repeat of a trial in a sweep: where it stands. Every change of it is written before it is acted upon."""
 
@@ -188,18 +266,18 @@ class RepeatRow(Base):
     __table_args__ = (
         CheckConstraint(_one_of("state", State), name="repeats_state"),
         UniqueConstraint("sweep_id", "trial_id", "repeat", name="repeats_once"),
-        Index("ix_repeats_sweep_id_state", "sweep_id", "state"),
+        Index("ix_repeats_in_flight", "trial_id", sqlite_where=text(IN_FLIGHT), postgresql_where=text(IN_FLIGHT)),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
-    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"), index=True)
+    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"))
     repeat: Mapped[int]  # counted from 1 within the sweep
     state: Mapped[str]
     reason: Mapped[str]  # why it was skipped; else empty
     num_attempts: Mapped[int]  # made so far, a running one included
     orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))  # who took it last
-    started_at: Mapped[datetime | None]  # of the newest attempt, until the next is claimed; as all below
+    started_at: Mapped[datetime | None]  # of the attempt that runs, as all below; null when none does
     run_dir: Mapped[str | None]
     placement: Mapped[dict[str, Any] | None]  # store.records.Placement
     pid: Mapped[int | None]  # leader of its process group
@@ -207,17 +285,33 @@ class RepeatRow(Base):
 
 
 class EventRow(Base):
-    """One change of a repeat's state."""
+    """One change of a repeat's state. The view `state_changes` tells the same with times to read."""
 
     __tablename__ = "events"
-    __table_args__ = (CheckConstraint(_one_of("state", State), name="events_state"),)
+    __table_args__ = (CheckConstraint(_one_of("state", State), name="events_state"), {"sqlite_with_rowid": False})
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    repeat_id: Mapped[int] = mapped_column(ForeignKey("repeats.id"), index=True)
-    at: Mapped[datetime]
+    repeat_id: Mapped[int] = mapped_column(ForeignKey("repeats.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)  # counted from 1 within the repeat
+    at_unix_us: Mapped[datetime] = mapped_column(UnixMicroseconds)
     attempt: Mapped[int]  # 0 before the first
     state: Mapped[str]
     detail: Mapped[str]
+
+
+class PlacementRow(Base):
+    """What an attempt was given to run on: the fields of `store.records.Placement`."""
+
+    __tablename__ = "placements"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)  # digest of the columns below
+    start: Mapped[str]  # fork or spawn
+    devices: Mapped[str]  # numbers of the slots it held, as "0,1"; empty in rows of schema 0003
+    visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU stand-ins
+    cores: Mapped[str]  # CPU cores it was given, as "0,1,4"; empty = all
+    spare_core: Mapped[int | None]
+    shares_host: Mapped[bool]
+    host_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
 
 
 class AttemptRow(Base):
@@ -226,33 +320,45 @@ class AttemptRow(Base):
     __tablename__ = "attempts"
     __table_args__ = (
         CheckConstraint(_one_of("outcome", Outcome), name="attempts_outcome"),
-        UniqueConstraint("sweep_id", "trial_id", "repeat", "attempt", name="attempts_once"),
+        UniqueConstraint("trial_id", "sweep_id", "repeat", "attempt", name="attempts_once"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), index=True)
-    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"), index=True)
+    trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"))
     machine_id: Mapped[int] = mapped_column(ForeignKey("machines.id"))
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))  # null: ended before it was known
+    placement_id: Mapped[int] = mapped_column(ForeignKey("placements.id"))
     repeat: Mapped[int]  # counted from 1 within the sweep
     attempt: Mapped[int]  # counted from 1 within the repeat
     outcome: Mapped[str]
     message: Mapped[str]  # why it did not complete
     exit_code: Mapped[int | None]  # of the process; -N = ended by signal N; null when nobody saw it end
-    visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU stand-ins
-    start: Mapped[str]  # fork or spawn
-    cores: Mapped[str]  # CPU cores it was given, as "0,1,4"; empty = all
     shares_host: Mapped[bool]  # other trials of its sweep may have run beside it
-    run_dir: Mapped[str]
+    run_dir: Mapped[str]  # within sweeps.run_dir; whole when it is elsewhere
     started_at: Mapped[datetime]
     duration_s: Mapped[float | None]  # null when nobody saw it end
+    deleted_at: Mapped[datetime | None]  # null: counts; else left out of every view and result until it is restored
+
+
+class OpPlacementRow(Base):
+    """Where operations of a trial's step were seen to run: attempts of one trial share it."""
+
+    __tablename__ = "op_placements"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)  # digest of the description
+    description: Mapped[dict[str, Any]]  # role -> "op @ device" -> how many nodes
 
 
 class MeasurementRow(Base):
     """What follows from the measured steps: the fields of `store.records.Measurement`, and of Result around it."""
 
     __tablename__ = "measurements"
-    __table_args__ = (CheckConstraint(_one_of("verdict", Verdict), name="measurements_verdict"),)
+    __table_args__ = (
+        CheckConstraint(_one_of("verdict", Verdict), name="measurements_verdict"),
+        CheckConstraint("images_per_second >= 0 AND images_per_second < 1e300", name="measurements_images_per_second"),
+    )
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
     images_per_second: Mapped[float]
@@ -278,24 +384,86 @@ class MeasurementRow(Base):
     num_skipped_steps: Mapped[int | None]
     last_loss_scale: Mapped[float | None]
     num_parameters: Mapped[int] = mapped_column(types.BigInteger)
-    op_placement: Mapped[dict[str, Any]]  # role -> "op @ device" -> how many nodes
+    op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
     gpu_telemetry: Mapped[list[Any] | None]  # store.records.GpuTelemetry of each GPU
     profile: Mapped[dict[str, Any] | None]  # store.records.Profile
 
 
-class StepSampleRow(Base):
-    """One step: the fields of `store.records.StepSample`."""
+class StepArraysRow(Base):
+    """All steps of one attempt, as `store.step_arrays` packs them. The view `step_samples` has a row per step.
 
-    __tablename__ = "step_samples"
-    __table_args__ = (CheckConstraint(_one_of("phase", Phase), name="step_samples_phase"), {"sqlite_with_rowid": False})
+    Times have five digits of the shortest step, losses five of the smallest; the run folder keeps them as they were measured.
+    """
+
+    __tablename__ = "step_arrays"
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
-    step: Mapped[int] = mapped_column(primary_key=True)
-    phase: Mapped[str]
-    start_s: Mapped[float]
-    duration_s: Mapped[float]
-    data_wait_s: Mapped[float]
-    loss: Mapped[float | None]
-    num_steps: Mapped[int]
+    first_step: Mapped[int]
+    num_steps: Mapped[int]  # training steps in each call
+    num_warm_up: Mapped[int]  # calls before measuring began
+    time_unit_us: Mapped[int] = mapped_column(types.BigInteger)  # of all times below
+    least_duration: Mapped[int] = mapped_column(types.BigInteger)
+    least_loss: Mapped[float | None]  # null when no loss was finite
+    loss_unit: Mapped[float]
+    duration_over_least: Mapped[list[Any]]
+    data_wait: Mapped[list[Any]]  # empty when none waited, as for synthetic data
+    gap_before: Mapped[list[Any]]  # between the end of the call before and the beginning of this one
+    loss_over_least: Mapped[list[Any]]  # in loss_unit; null where it was not finite
+
+
+class TagRow(Base):
+    """A word that a person gave a sweep, a trial or an attempt."""
+
+    __tablename__ = "tags"
+    __table_args__ = (CheckConstraint(_ONE_SUBJECT, name="tags_one_subject"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
+    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
+    tag: Mapped[str]
+    added_at: Mapped[datetime]
+
+
+class NoteRow(Base):
+    """What a person had to say of a sweep, a trial or an attempt."""
+
+    __tablename__ = "notes"
+    __table_args__ = (CheckConstraint(_ONE_SUBJECT, name="notes_one_subject"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
+    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
+    note: Mapped[str]
+    added_at: Mapped[datetime]
+
+
+class ReferenceRow(Base):
+    """A figure that others measured: the fields of `store.references.Reference`."""
+
+    __tablename__ = "reference_results"
+    __table_args__ = (
+        CheckConstraint("num_gpus >= 1", name="reference_results_num_gpus"),
+        CheckConstraint("images_per_second > 0", name="reference_results_images_per_second"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)  # Reference.key
+    origin: Mapped[str]
+    source: Mapped[str]
+    citation: Mapped[str]
+    hardware: Mapped[str]
+    model: Mapped[str]
+    batch_size: Mapped[int | None]
+    data: Mapped[str]
+    variable_update: Mapped[str]
+    all_reduce: Mapped[str]
+    local_parameter_device: Mapped[str]
+    precision: Mapped[str]
+    num_gpus: Mapped[int]
+    images_per_second: Mapped[float]
+    evidence: Mapped[str]
+    note: Mapped[str]

@@ -165,7 +165,7 @@ def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRep
         sa.select(_Attempt.trial_id, *_LABEL, _Attempt.repeat, _Attempt.attempt, *end, _Attempt.started_at, _Attempt.duration_s)
         .join(_Trial, _Trial.id == _Attempt.trial_id)
         .outerjoin(schema.MeasurementRow, schema.MeasurementRow.attempt_id == _Attempt.id)
-        .where(_Attempt.sweep_id == sweep_id)
+        .where(_Attempt.sweep_id == sweep_id, _Attempt.deleted_at.is_(None))
         .order_by(_Attempt.id.desc())
         .limit(NUM_LAST)
     )
@@ -185,6 +185,7 @@ def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
         sa.select(*kind, sa.func.count(), sa.func.avg(_Attempt.duration_s))
         .join(_Attempt, _Attempt.trial_id == _Trial.id)
         .where(_Attempt.sweep_id == sweep_id, _Attempt.outcome == Outcome.COMPLETED, _Attempt.duration_s.is_not(None))
+        .where(_Attempt.deleted_at.is_(None))
         .group_by(*kind)
     )
     num_open = {(model, num_gpus): num for model, num_gpus, num in connection.execute(open_)}

@@ -10,12 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from store import schema
-from store.database import check_writable, open_for_writing, path_of, writing
+from store.database import open_for_writing, writing
 from store.errors import StoreError
 from store.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
-from store.records import Machine, ProcessIdentity, State, TrialSpec, strategy_name
+from store.machine_rows import machine_id_of
+from store.records import Machine, ProcessIdentity, State, TrialSpec, strategy_name, sweep_uid
 from store.repeat_states import add_pending, change_all, in_chunks
-from store.rows import find_or_insert, insert_all, inserted_id
+from store.rows import insert_all, inserted_id
 
 NOT_ASKED_FOR = "the sweep was continued without this trial"
 
@@ -43,7 +44,6 @@ class Writer:
     """Raises StoreError from every method when the file cannot be written, with what to do."""
 
     def __init__(self, url: str) -> None:
-        check_writable(path_of(url))
         self.engine = open_for_writing(url)
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Writer:
         """Record what a sweep is going to do. A sweep of this name is continued: what it has not completed is opened again.
 
         `is_alive` tells whether a process whose last heartbeat was then still runs. Raises StoreError when one runs this sweep,
-        or was killed and what it ran is not closed yet.
+        or was killed and what it ran is not closed yet; and when the sweep of this name was measured into another database.
         """
         machine_id = self.add_machine(sweep.machine)
         trials = {spec.trial_id: spec for spec in sweep.trials}
@@ -88,10 +88,15 @@ class Writer:
         )
 
     def _sweep_id(self, connection: sa.Connection, sweep: NewSweep, is_alive: Callable[[ProcessIdentity, datetime], bool]) -> int:
-        sweep_id = connection.scalar(sa.select(schema.SweepRow.id).where(schema.SweepRow.name == sweep.name))
-        if sweep_id is None:
+        table = schema.SweepRow
+        known = connection.execute(sa.select(table.id, table.origin).where(table.name == sweep.name)).one_or_none()
+        if known is None:
             values = {name: getattr(sweep, name) for name in ("name", "reason", "command", "started_at")}
-            return inserted_id(connection, schema.SweepRow, values)
+            values |= {"uid": sweep_uid(sweep.name, sweep.started_at, sweep.command), "origin": ""}
+            return inserted_id(connection, table, values)
+        if known.origin:
+            raise StoreError(f"sweep.name={sweep.name}: imported from {known.origin}; choose another name")
+        sweep_id: int = known.id
         orchestrator = schema.OrchestratorRow
         of_sweep = (orchestrator.sweep_id == sweep_id, orchestrator.ended_at.is_(None))
         statement = sa.select(*orchestrator.__table__.columns, has_in_flight().label("has_in_flight")).where(*of_sweep)
@@ -103,23 +108,20 @@ class Writer:
                 raise StoreError(f"{who} is running a sweep of this name; {wait}")
             if row["has_in_flight"]:  # after the caller looked for such and closed what they ran
                 raise StoreError(f"{who} was running a sweep of this name and was killed just now; repeat the command")
-        connection.execute(sa.update(schema.SweepRow).where(schema.SweepRow.id == sweep_id).values(finished_at=None))
+        connection.execute(sa.update(table).where(table.id == sweep_id).values(finished_at=None))
         return sweep_id
 
     def add_machine(self, machine: Machine) -> int:
         """The row of this machine, made when it is new."""
-        gpus = [asdict(gpu) for gpu in machine.gpus]
-        values = asdict(machine) | {"gpus": gpus, "num_gpus": len(gpus), "gpu": gpus[0]["name"] if gpus else ""}
-        del values["links"]  # machine.json in the run folders has them
         with writing(self.engine) as connection:
-            return find_or_insert(connection, schema.MachineRow, machine.key, values)
+            return machine_id_of(connection, machine)
 
 
 def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, TrialSpec]) -> None:
     """New trials, and the place of all in this sweep: where it is continued in another order, that one holds."""
     table, links = schema.TrialRow, schema.SweepTrialRow
     known = {id_ for ids in in_chunks(list(trials)) for id_ in connection.scalars(sa.select(table.id).where(table.id.in_(ids)))}
-    insert_all(connection, table, [_trial_values(id_, spec) for id_, spec in trials.items() if id_ not in known])
+    insert_all(connection, table, [trial_values(id_, spec) for id_, spec in trials.items() if id_ not in known])
     asked_for = sa.select(links.trial_id, links.position).where(links.sweep_id == sweep_id)
     before: dict[str, int] = {row.trial_id: row.position for row in connection.execute(asked_for)}
     places = {trial_id: position for position, trial_id in enumerate(trials)}
@@ -131,10 +133,11 @@ def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, T
         connection.execute(one.values(position=sa.bindparam("to")), moved)
 
 
-def _trial_values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
+def trial_values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
+    """The columns of `store.schema.TrialRow`."""
     strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
     told = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    return told | {"id": trial_id, "strategy": strategy, "spec": spec.to_json()}
+    return told | {"id": trial_id, "curve": spec.curve, "strategy": strategy, "spec": spec.to_json()}
 
 
 def _add_left_out(connection: sa.Connection, sweep_id: int, left_out: Sequence[tuple[str, str]]) -> None:

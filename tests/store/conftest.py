@@ -1,26 +1,57 @@
-"""A new database, open for writing."""
+"""Empty databases, in SQLite and in PostgreSQL: what the store promises it promises of both."""
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from store.postgresql import _engine
 from store.writer import Writer
+from tests import postgresql
 
 
 @pytest.fixture(scope="session")
-def _empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made once: the migrations take a quarter of a second."""
     path = tmp_path_factory.mktemp("empty") / "r.db"
     Writer(str(path)).close()
     return path
 
 
+@pytest.fixture(scope="session")
+def _template(postgresql_server: str) -> Iterator[str]:
+    """Name of a database on the server, made once, too."""
+    with postgresql.new_database(postgresql_server) as url:
+        Writer(url).close()
+        yield url.partition("?")[0].rpartition("/")[2]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def db(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """URL of an empty database of our own: r.db in the current folder, or one on a real server. A test need not close it."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("empty_database"), "r.db")
+        yield "r.db"
+    else:
+        server, template = request.getfixturevalue("postgresql_server"), request.getfixturevalue("_template")
+        engines = []
+
+        def engine(*arguments: Any, **options: Any) -> sa.Engine:
+            engines.append(_engine(*arguments, **options))
+            return engines[-1]
+
+        monkeypatch.setattr("store.postgresql._engine", engine)
+        with postgresql.new_database(server, template) as url:
+            yield url
+            for one in engines:
+                one.dispose()
+
+
 @pytest.fixture
-def writer(_empty_database: Path) -> Iterator[Writer]:
-    """Of r.db in the current folder."""
-    shutil.copy(_empty_database, "r.db")
-    opened = Writer("r.db")
+def writer(db: str) -> Iterator[Writer]:
+    opened = Writer(db)
     yield opened
     opened.close()

@@ -12,6 +12,7 @@ from store import queries
 from store.errors import StoreError
 from store.ledger import Abandoned, Claim, Ledger, LostError, OpenRepeat, abandoned, close_abandoned, end_abandoned, unended
 from store.records import Outcome, State, TrialSpec
+from store.schema import SweepRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, PROCESS, attempt, begin
 from tests.specs import small
@@ -24,13 +25,13 @@ def states(writer: Writer) -> list[str]:
 
 
 def events(writer: Writer, repeat_id: int = 1) -> list[tuple[int, str, str]]:
-    sql = "SELECT attempt, state, detail FROM events WHERE repeat_id = :id ORDER BY id"
+    sql = "SELECT attempt, state, detail FROM events WHERE repeat_id = :id ORDER BY number"
     return [(row["attempt"], row["state"], row["detail"]) for row in queries.rows(writer.engine, sql, id=repeat_id)]
 
 
 def everything(writer: Writer) -> list[object]:
     """What may not change where nothing is to be written."""
-    tables = ("repeats", "events", "attempts", "measurements", "step_samples", "orchestrators", "sweeps")
+    tables = ("repeats", "events", "attempts", "measurements", "step_arrays", "orchestrators", "sweeps")
     return [queries.rows(writer.engine, f"SELECT * FROM {table}") for table in tables]
 
 
@@ -421,8 +422,8 @@ def test_a_heartbeat_tells_that_an_orchestrator_lives_until_it_ends(writer):
     assert unended(writer.engine) == [(ledger.orchestrator_id, PROCESS, NOON + timedelta(seconds=10))]
     ledger.end(NOON + timedelta(seconds=20), finished=True)
     assert unended(writer.engine) == []
-    (sweep,) = queries.rows(writer.engine, "SELECT finished_at FROM sweeps")
-    assert sweep["finished_at"] == "2026-11-21 12:00:20.000000"
+    (sweep,) = queries.selected(writer.engine, sa.select(SweepRow.finished_at))
+    assert sweep["finished_at"] == NOON + timedelta(seconds=20)
 
 
 # The same name once more
@@ -519,6 +520,7 @@ def test_a_sweep_continued_without_a_trial_skips_its_pending_repeats(writer):
     assert [repeat.trial_id for repeat in ledger.open_repeats()] == [small(seed=2).trial_id, small(seed=1).trial_id]
 
 
+@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
 def test_what_is_asked_often_is_found_by_an_index(writer):
     """A scan of all repeats at every claim would make ten thousand of them slow."""
     ledger = begin(writer, {small(): 1})

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
@@ -14,29 +15,32 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from store import queries, schema
-from store.database import head_revision, open_for_reading, open_for_writing
+from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.records import Measurement, StepSample, TrialSpec
+from store.records import Measurement, Placement, TrialSpec
+from store.references import Reference
+from store.show import show
+from store.upgrade import head_revision
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin, fill, measurement
 from tests.specs import small
 
 
-def test_an_attempt_is_read_back_as_it_was_written():
+def test_an_attempt_is_read_back_as_it_was_written(db):
     spec = small(num_gpus=2)
-    fill("r.db", [(spec, 123.5)])
-    shown = queries.show(open_for_reading("r.db"), "1")
+    fill(db, [(spec, 123.5)])
+    shown = show(open_for_reading(db), "1")
     assert TrialSpec.from_json(shown["trial"]["spec"]) == spec
     assert shown["trial"]["strategy"] == "replicated_none"
     (found,) = shown["attempts"]
     assert {key: found[key] for key in asdict(measurement(123.5))} == asdict(measurement(123.5))
     assert found["op_placement"] == {"update": {"ResourceApplyMomentum @ CPU:1": 6}}
-    steps = queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples ORDER BY step")
+    steps = queries.rows(open_for_reading(db), "SELECT * FROM step_samples ORDER BY step")
     assert steps == [asdict(step) | {"attempt_id": 1} for step in STEPS]
 
 
-def test_how_an_attempt_was_started_is_shown():
-    writer = Writer("r.db")
+def test_how_an_attempt_was_started_is_shown(db):
+    writer = Writer(db)
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     ledger.claim(repeat, NOON)
@@ -44,7 +48,7 @@ def test_how_an_attempt_was_started_is_shown():
     ledger.run(repeat, "/runs/x", packed, NOON)
     ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), placement=packed), NOON)
     writer.close()
-    (found,) = queries.show(open_for_reading("r.db"), "1")["attempts"]
+    (found,) = show(open_for_reading(db), "1")["attempts"]
     assert (found["start"], found["cores"], found["shares_host"]) == ("fork", "2,3", True)
 
 
@@ -65,22 +69,23 @@ def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
         assert line in lines
 
 
-def test_a_failed_attempt_is_kept_without_measurement():
-    fill("r.db", [(small(), None)])
-    (row,) = queries.list_attempts(open_for_reading("r.db"))
+def test_a_failed_attempt_is_kept_without_measurement(db):
+    fill(db, [(small(), None)])
+    (row,) = queries.list_attempts(open_for_reading(db))
     assert (row["outcome"], row["images_per_second"]) == ("failed", None)
 
 
 @pytest.mark.parametrize(
     ("table", "record", "besides"),
     [
-        (schema.TrialRow, TrialSpec, {"id", "strategy", "spec"}),
+        (schema.TrialRow, TrialSpec, {"id", "curve", "strategy", "spec"}),
         (
             schema.MeasurementRow,
             Measurement,
-            {"attempt_id", "op_placement", "verdict", "verdict_reasons", "gpu_telemetry", "profile"},
+            {"attempt_id", "op_placement_id", "verdict", "verdict_reasons", "gpu_telemetry", "profile"},
         ),
-        (schema.StepSampleRow, StepSample, {"attempt_id"}),
+        (schema.PlacementRow, Placement, {"id", "key"}),
+        (schema.ReferenceRow, Reference, {"id", "key"}),
     ],
 )
 def test_a_table_has_a_column_for_every_field_of_its_record(table, record, besides):
@@ -101,68 +106,68 @@ def test_the_database_opens_in_plain_sqlite_with_its_view():
     assert (rows, mode) == ([("trivial", "replicated_none", 1, 50.0)], "wal")
 
 
-def test_half_an_attempt_is_never_there():
+def test_half_an_attempt_is_never_there(db):
     spec = small()
-    writer = Writer("r.db")
+    writer = Writer(db)
     ledger = begin(writer, {spec: 1})
     (repeat,) = ledger.open_repeats()
     ledger.claim(repeat, NOON)
     ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
     broken = attempt(spec, 5.0)
     object.__setattr__(broken, "steps", [STEPS[0], STEPS[0]])  # the same step twice breaks the last statement
-    with pytest.raises(sa.exc.IntegrityError, match="UNIQUE"):
+    with pytest.raises(ValueError, match="step 0: wanted step 1, in calls of 1 steps"):
         ledger.finish(repeat.repeat_id, broken, NOON)
     writer.close()
-    assert queries.rows(open_for_reading("r.db"), "SELECT state FROM repeats") == [{"state": "running"}]
+    assert queries.rows(open_for_reading(db), "SELECT state FROM repeats") == [{"state": "running"}]
     for table in ("attempts", "measurements", "step_samples", "environments"):
-        assert queries.rows(open_for_reading("r.db"), f"SELECT * FROM {table}") == []
+        assert queries.rows(open_for_reading(db), f"SELECT * FROM {table}") == []
 
 
-def test_foreign_keys_and_outcomes_are_checked():
-    fill("r.db", [(small(), 1.0)])
-    with open_for_writing("r.db").begin() as connection:
-        with pytest.raises(sa.exc.IntegrityError, match="FOREIGN KEY"):
-            connection.execute(sa.text("UPDATE attempts SET trial_id = 'nobody'"))
-        with pytest.raises(sa.exc.IntegrityError, match="CHECK"):
-            connection.execute(sa.text("UPDATE attempts SET outcome = 'splendid'"))
+def test_foreign_keys_and_outcomes_are_checked(db):
+    fill(db, [(small(), 1.0)])
+    with closing(Writer(db)) as writer:
+        for statement in ("trial_id = 'nobody'", "outcome = 'splendid'", "sweep_id = 99"):
+            with (
+                pytest.raises(sa.exc.IntegrityError, match=r"(?i)foreign key|check constraint"),
+                writer.engine.begin() as connection,
+            ):
+                connection.execute(sa.text(f"UPDATE attempts SET {statement}"))
 
 
-def test_completed_attempts_are_counted_per_machine_and_software():
-    fill("r.db", [(small(), 1.0), (small(), 2.0), (small(num_gpus=2), None)])
-    engine = open_for_reading("r.db")
+def test_completed_attempts_are_counted_per_machine_and_software(db):
+    fill(db, [(small(), 1.0), (small(), 2.0), (small(num_gpus=2), None)])
+    engine = open_for_reading(db)
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small().trial_id: 2}
     assert queries.num_completed(engine, replace(MACHINE, host="other").key, SOFTWARE_KEY) == {}
     assert queries.num_completed(engine, MACHINE.key, "other software") == {}
 
 
-def test_a_sweep_is_continued_under_its_name():
+def test_a_sweep_is_continued_under_its_name(db):
     spec = small()
-    fill("r.db", [(spec, None)])
-    writer = Writer("r.db")
+    fill(db, [(spec, None)])
+    writer = Writer(db)
     ledger = begin(writer, {spec: 1, small(seed=2): 1})
     opened = [(repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()]
     assert opened == [(spec.trial_id, 1, 1), (small(seed=2).trial_id, 1, 0)]
     writer.close()
-    assert len(queries.rows(open_for_reading("r.db"), "SELECT * FROM sweep_trials")) == 2
-    assert queries.rows(open_for_reading("r.db"), "SELECT name, finished_at FROM sweeps") == [
-        {"name": "first", "finished_at": None}
-    ]
+    assert len(queries.rows(open_for_reading(db), "SELECT * FROM sweep_trials")) == 2
+    assert queries.rows(open_for_reading(db), "SELECT name, finished_at FROM sweeps") == [{"name": "first", "finished_at": None}]
 
 
 def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypatch):
     """SQLite alters a table by copying and dropping it, which foreign keys would forbid."""
-    from store import database
+    from store import upgrade
 
     fill("r.db", [(small(), 1.0)])
     migrations = tmp_path / "migrations"
-    shutil.copytree(database._MIGRATIONS, migrations)
+    shutil.copytree(upgrade._MIGRATIONS, migrations)
     (migrations / "versions" / "0099_widen.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0003'\n"
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0004'\n"
         "def upgrade():\n"
         "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
         "        table.add_column(sa.Column('extra', sa.Text()))\n"
     )
-    monkeypatch.setattr(database, "_MIGRATIONS", migrations)
+    monkeypatch.setattr(upgrade, "_MIGRATIONS", migrations)
     Writer("r.db").close()
     assert queries.rows(open_for_reading("r.db"), "SELECT extra, outcome FROM attempts") == [
         {"extra": None, "outcome": "completed"}
@@ -172,7 +177,7 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
 
 def test_a_database_of_schema_0001_is_upgraded_with_its_rows(tmp_path):
     shutil.copy(Path(__file__).parent / "databases" / "0001.db", "r.db")
-    with pytest.raises(StoreError, match=r"its schema is 0001, this version reads \d+; run a sweep into it first"):
+    with pytest.raises(StoreError, match=r"its schema is 0001, this version reads \d+; `python -m store upgrade`"):
         open_for_reading("r.db")
     Writer("r.db").close()
     engine = open_for_reading("r.db")
@@ -220,7 +225,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path, make, m
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("postgresql://me:secret@host/db", r"^postgresql://\.\.\.: this version stores in SQLite"),
+        ("mysql://me:secret@host/db", r"^mysql://\.\.\.: no such kind of database; wanted a file, sqlite:///FILE or postgresql"),
         ("no/such/folder/r.db", "there is no folder no/such/folder"),
     ],
 )
@@ -229,26 +234,14 @@ def test_a_place_that_cannot_hold_a_database_is_refused(url, message):
         Writer(url)
 
 
-def test_the_query_command_reads_and_cannot_write():
-    fill("r.db", [(small(), 1.0)])
-    engine = open_for_reading("r.db")
-    assert queries.query(engine, "SELECT count(*) AS n FROM trials") == (["n"], [(1,)])
-    for writing in (
-        "DELETE FROM trials",
-        "DELETE FROM trials RETURNING id",
-        "PRAGMA query_only=0; DELETE FROM trials",
-        "DROP VIEW throughput",
-    ):
-        with pytest.raises(StoreError):
-            queries.query(engine, writing)
-    assert queries.query(engine, "SELECT count(*) FROM trials")[1] == [(1,)]
-    assert not {"copy.db", "new.db"} & {path.name for path in Path().iterdir()}
-    with pytest.raises(StoreError, match=r"no such table: nope; tables and views: .*throughput"):
-        queries.query(engine, "SELECT * FROM nope")
-
-
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_without_a_standard_output_there_is_a_word_on_the_other():
+    command = f"{sys.executable} -m store list >&-"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (2, "store: there is no standard output to write to\n")
 
 
 def test_every_command_answers_in_json(monkeypatch):

@@ -16,11 +16,11 @@ from tests.specs import small
 PACKED = replace(PLACEMENT, start="fork", devices=(0, 1), cores=(2, 3), shares_host=True)
 
 
-def names(sweep: str | None = None) -> list[str]:
-    return [status.name for status in sweep_status(open_for_reading("r.db"), sweep)]
+def names(db: str, sweep: str | None = None) -> list[str]:
+    return [status.name for status in sweep_status(open_for_reading(db), sweep)]
 
 
-def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(writer):
+def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(writer, db):
     two = small(num_gpus=2)
     ledger = begin(writer, {small(): 3, two: 2, small(model="resnet50"): 1}, wanted_repeats=3)
     done, failed, claimed, running, *_ = ledger.open_repeats()
@@ -37,7 +37,7 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
     failure = {"outcome": Outcome.FAILED, "message": "it broke", "images_per_second": None, "verdict": None}
     success = {"outcome": Outcome.COMPLETED, "message": "", "images_per_second": 50.0, "verdict": Verdict.VALID}
     at = {"started_at": NOON + timedelta(minutes=5)}
-    assert sweep_status(open_for_reading("r.db")) == [
+    assert sweep_status(open_for_reading(db)) == [
         SweepStatus(
             name="first",
             reason="",
@@ -75,68 +75,69 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
     ]
 
 
-def test_all_sweeps_that_have_not_ended_are_told_else_the_newest(writer):
-    engine = open_for_reading("r.db")
+def test_all_sweeps_that_have_not_ended_are_told_else_the_newest(writer, db):
+    engine = open_for_reading(db)
     assert sweep_status(engine) == []
     first = begin(writer, {small(): 1}, name="first")
     second = begin(writer, {small(): 1}, name="second")
-    assert names() == ["first", "second"]
+    assert names(db) == ["first", "second"]
     first.end(NOON, finished=True)
-    assert names() == ["second"]
+    assert names(db) == ["second"]
     second.end(NOON, finished=True)
-    assert names() == ["second"]
+    assert names(db) == ["second"]
     begin(writer, {small(): 1}, name="first", started_at=NOON + timedelta(hours=1)).end(NOON, finished=False)
-    assert names() == ["first"]  # continued since
+    assert names(db) == ["first"]  # continued since
 
 
-def test_one_sweep_is_told_by_its_name_whether_it_has_ended_or_not(writer):
+def test_one_sweep_is_told_by_its_name_whether_it_has_ended_or_not(writer, db):
     begin(writer, {small(): 1}, name="first").end(NOON + timedelta(hours=1), finished=True)
     begin(writer, {small(): 1}, name="second")
-    (status,) = sweep_status(open_for_reading("r.db"), "first")
+    (status,) = sweep_status(open_for_reading(db), "first")
     assert (status.name, status.finished_at) == ("first", NOON + timedelta(hours=1))
     assert status.orchestrator is not None
     assert status.orchestrator.ended_at == NOON + timedelta(hours=1)
     with pytest.raises(StoreError, match="third: no such sweep; the newest are second, first"):
-        sweep_status(open_for_reading("r.db"), "third")
+        sweep_status(open_for_reading(db), "third")
 
 
-def test_the_orchestrator_that_is_told_is_the_one_that_continued_the_sweep(writer):
+def test_the_orchestrator_that_is_told_is_the_one_that_continued_the_sweep(writer, db):
     begin(writer, {small(): 1}).end(NOON, finished=False)
     begin(writer, {small(): 1}, process=replace(PROCESS, pid=77))
-    (status,) = sweep_status(open_for_reading("r.db"))
+    (status,) = sweep_status(open_for_reading(db))
     assert status.orchestrator is not None
     assert (status.orchestrator.process.pid, status.orchestrator.ended_at) == (77, None)
 
 
-def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer):
+def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer, db):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     ledger.claim(repeat, NOON)
     ledger.run(repeat, "/runs/1", PLACEMENT, NOON)
     ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), duration_s=None), NOON)
-    (status,) = sweep_status(open_for_reading("r.db"))
+    (status,) = sweep_status(open_for_reading(db))
     assert (status.paces, status.last_finished[0].duration_s) == ([], None)
 
 
-def test_only_the_last_few_are_told_newest_first():
-    fill("r.db", [(small(), float(number)) for number in range(1, 9)])
-    (status,) = sweep_status(open_for_reading("r.db"))
+def test_only_the_last_few_are_told_newest_first(db):
+    fill(db, [(small(), float(number)) for number in range(1, 9)])
+    (status,) = sweep_status(open_for_reading(db))
     assert [finished.images_per_second for finished in status.last_finished] == [8.0, 7.0, 6.0, 5.0, 4.0]
 
 
-def test_it_can_be_asked_while_others_write(writer):
+def test_it_can_be_asked_while_others_write(writer, db):
     """Through the engine of a writer too: reading takes no lock."""
     begin(writer, {small(): 1})
     with writer.engine.begin() as connection:
         connection.execute(sa.text("UPDATE sweeps SET reason = 'being written'"))
-        for engine in (open_for_reading("r.db"), writer.engine):
+        for engine in (open_for_reading(db), writer.engine):
             (status,) = sweep_status(engine)
             assert status.reason == ""
 
 
-def test_what_a_big_database_holds_is_found_by_an_index(writer):
+@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
+def test_what_a_big_database_holds_is_found_by_an_index(writer, db):
     begin(writer, {small(): 1})
-    engine = open_for_reading("r.db")
+    engine = open_for_reading(db)
     asked = []
     sa.event.listen(
         engine, "before_cursor_execute", lambda _c, _u, statement, parameters, *_: asked.append((statement, parameters))

@@ -1,0 +1,153 @@
+"""A results database in PostgreSQL, through psycopg 3: the same rules as in SQLite, so that both give the same answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+
+from store import engine as engines
+from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
+from store.errors import LockedError, StoreError
+from store.upgrade import Upgraded, head_revision, run_migrations
+
+_WRITERS, _UPGRADERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
+_CONNECT_TIMEOUT_S = 10
+_ASK_AGAIN_S = 0.5
+
+
+class PostgresDatabase:
+    """See `store.database.Database`. Tables lie in the first schema of the user's search path."""
+
+    def __init__(self, url: str) -> None:
+        """Raises StoreError when it is no such URL, or its password would be taken for a part of the host."""
+        try:
+            self._url = make_url(url).set(drivername="postgresql+psycopg")
+        except (ArgumentError, ValueError) as error:
+            raise StoreError("store.url: not a URL; wanted postgresql://USER:PASSWORD@HOST:PORT/NAME") from error
+        if self._url.password is not None and "@" in url.partition("://")[2].partition(":")[2].partition("@")[2]:
+            raise StoreError("store.url: more than one @ behind the user; write each @ of the password as %40")
+
+    @property
+    def name(self) -> str:
+        return _shown(self._url)
+
+    def revision(self) -> str | None:
+        with self._connected() as connection:
+            own = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY 1"
+            tables = list(connection.scalars(sa.text(own)))
+            if not tables:
+                return None
+            if "alembic_version" not in tables or "attempts" not in tables:
+                raise StoreError(f"{self.name}: a database of another program (it has {', '.join(tables[:3])}); name another")
+            return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
+
+    def check_writable(self) -> None:
+        """Only the server can tell, once something is written."""
+
+    def upgrade(self) -> Upgraded | None:
+        """In one transaction: when it fails, nothing has changed. Copies are the server's matter."""
+        with self._connected() as connection, connection.begin():
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADERS)))
+            found = self.revision()
+            if found == head_revision():
+                return None
+            run_migrations(connection)
+        return Upgraded(found=found, made=head_revision(), kept=None)
+
+    def writer(self) -> sa.Engine:
+        engine = _engine(self._url, pool_pre_ping=True)
+        event.listen(engine, "begin", _begin)
+        with engine.begin() as connection:  # who may not write learns it now, not after hours of trials
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+        event.listen(engine, "do_connect", _connect_again)
+        return engine
+
+    def reader(self) -> sa.Engine:
+        return _engine(self._url, poolclass=sa.NullPool).execution_options(**ONLY_READS["postgresql"])
+
+    def explained(self) -> AbstractContextManager[None]:
+        return postgresql_explained(self._url)
+
+    def size_bytes(self) -> int:
+        with self._connected() as connection:
+            return int(connection.scalar(sa.text("SELECT pg_database_size(current_database())")) or 0)
+
+    def compact(self) -> None:
+        with self._connected() as connection:
+            outside = connection.execution_options(isolation_level="AUTOCOMMIT")
+            tables = ", ".join(sa.inspect(outside).get_table_names())
+            outside.exec_driver_sql(f"VACUUM (ANALYZE) {tables}")  # no others: they may belong to other users
+
+    @contextmanager
+    def _connected(self) -> Iterator[sa.Connection]:
+        with _engine(self._url, poolclass=sa.NullPool).connect() as connection:
+            yield connection
+
+
+def _engine(url: sa.URL, **options: Any) -> sa.Engine:
+    own = f"-c lock_timeout={int(engines.BUSY_TIMEOUT_S * 1000)} -c timezone=UTC"
+    told = f"{url.query.get('options', '')} {own}".strip()
+    connect_args = {"connect_timeout": _CONNECT_TIMEOUT_S, "application_name": "scalemark", "options": told}
+    return sa.create_engine(url, json_serializer=engines.compact_json, connect_args=connect_args, **options)
+
+
+def _connect_again(dialect: sa.Dialect, _record: Any, arguments: list[Any], options: dict[str, Any]) -> DBAPIConnection:
+    """Once it was there, a server that is started anew is waited for: sweeps last for days."""
+    gives_up_s = time.monotonic() + engines.BUSY_TIMEOUT_S
+    while True:
+        try:
+            return dialect.connect(*arguments, **options)
+        except psycopg.OperationalError:
+            if time.monotonic() > gives_up_s:
+                raise
+            time.sleep(_ASK_AGAIN_S)
+
+
+def _begin(connection: sa.Connection) -> None:
+    """One writer at a time, as in SQLite: what it read is then still true when it writes."""
+    if not connection.get_execution_options().get(SCALEMARK_ONLY_READS, False):
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITERS)))
+
+
+@contextmanager
+def postgresql_explained(url: sa.URL) -> Iterator[None]:
+    """Turns what the driver raises into StoreError."""
+    try:
+        yield
+    except IntegrityError:
+        raise  # our own mistake: nothing a user could mend
+    except (DBAPIError, psycopg.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        told = partial("{}: {}; {}".format, _shown(url), " ".join(str(cause).split()))
+        if isinstance(cause, psycopg.errors.LockNotAvailable):
+            raise LockedError(
+                told(f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat the command")
+            ) from error
+        for kind, remedy in _REMEDIES.items():
+            if isinstance(cause, kind):
+                raise StoreError(told(remedy)) from error
+        raise StoreError(told("see the server's log")) from error
+
+
+_REMEDIES = {
+    psycopg.errors.DiskFull: "free some space on the server and repeat the command; finished trials are kept",
+    psycopg.errors.InsufficientPrivilege: "grant its user the right, or name another database with store.url=URL",
+    psycopg.errors.ReadOnlySqlTransaction: "it only reads; name another database with store.url=URL",
+    psycopg.OperationalError: "is the server there, and are user, password and database right?",
+}
+
+
+def _shown(url: sa.URL) -> str:
+    """Without its password."""
+    query = {name: "***" if "pass" in name else value for name, value in url.query.items()}
+    return url.set(drivername="postgresql", query=query).render_as_string(hide_password=True)

@@ -1,0 +1,277 @@
+"""A results database in a SQLite file: many read while one writes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DatabaseError, IntegrityError
+
+from store import engine as engines
+from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
+from store.errors import LockedError, StoreError
+from store.progress import Progress
+from store.upgrade import Upgraded, head_revision, run_migrations
+
+_PAGES_AT_ONCE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteFile:
+    """See `store.database.Database`."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def revision(self) -> str | None:
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            return None
+        with closing(connect_read_only(self.path)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if not tables:
+                return None
+            if "alembic_version" not in tables or "attempts" not in tables:
+                first = ", ".join(sorted(tables)[:3])
+                raise StoreError(f"{self.path}: a database of another program (it has {first}); name another file")
+            (found,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        return str(found)
+
+    def check_writable(self) -> None:
+        path = self.path
+        if path.exists() and not os.access(path, os.W_OK):
+            raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE")
+        if not path.parent.is_dir():
+            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or choose another file with store.url=FILE")
+        if not os.access(path.parent, os.W_OK):
+            raise StoreError(f"{path}: its folder is read-only; choose another file with store.url=FILE")
+
+    def upgrade(self) -> Upgraded | None:
+        try:
+            with filelock.FileLock(f"{self.path}.lock", timeout=engines.BUSY_TIMEOUT_S):
+                found = self.revision()
+                if found == head_revision():
+                    return None
+                kept = None if found is None else self._keep(found)
+                try:
+                    migrate(self.path)
+                except BaseException:
+                    if kept is not None:
+                        kept.unlink()  # nothing was changed
+                    raise
+                return Upgraded(found=found, made=head_revision(), kept=kept)
+        except filelock.Timeout:
+            raise StoreError(
+                f"{self.path}: another process is upgrading it, or an older scalemark is writing to it; wait for it"
+            ) from None
+
+    def _keep(self, revision: str) -> Path:
+        kept = next(path for path in self._names_for(revision) if not path.exists())
+        try:
+            copy_whole(self.path, kept)
+        except (OSError, sqlite3.Error) as error:
+            why = f"the copy {kept} that is kept of it cannot be made: {error}"
+            raise StoreError(
+                f"{self.path}: not upgraded, nothing was changed: {why}; free some space, or see to that folder"
+            ) from error
+        return kept
+
+    def _names_for(self, revision: str) -> Iterator[Path]:
+        name = f"{self.path.name}.schema-{revision}"
+        yield self.path.with_name(f"{name}.backup")
+        yield from (self.path.with_name(f"{name}-{count}.backup") for count in range(2, sys.maxsize))
+
+    def writer(self) -> sa.Engine:
+        engine = _engine(self.path)
+        event.listen(engine, "connect", _prepare_writer)
+        event.listen(engine, "begin", _begin)
+        with engine.begin() as connection:  # a file that cannot be written shows it now, not after hours of trials
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+        event.listen(engine, "begin", _StillThere(self.path))
+        return engine
+
+    def reader(self) -> sa.Engine:
+        path = self.path
+        engine = sa.create_engine(_url(path), creator=lambda: connect_read_only(path), poolclass=sa.NullPool)
+        event.listen(engine, "connect", _own_transactions)
+        event.listen(engine, "begin", _begin)
+        return engine.execution_options(**ONLY_READS["sqlite"])
+
+    def explained(self) -> AbstractContextManager[None]:
+        return sqlite_explained(self.path)
+
+    def size_bytes(self) -> int:
+        """With what has not been moved from its write-ahead log into it."""
+        return sum(path.stat().st_size for path in (self.path, wal_of(self.path)) if path.exists())
+
+    def compact(self) -> None:
+        with closing(sqlite3.connect(self.path, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as far as nobody still reads what is in it
+
+
+def wal_of(path: Path) -> Path:
+    """The write-ahead log beside a database: transactions that are not in the file itself yet."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Also on read-only media. Nothing can be written through it, not even another file."""
+    wal = wal_of(path)
+    # Beside a database in WAL mode SQLite wants to write two files. Where it cannot and they are not there, nobody is writing.
+    in_use = path.with_name(f"{path.name}-shm").exists() or (wal.exists() and wal.stat().st_size > 0)
+    frozen = not os.access(path.parent, os.W_OK) and not in_use
+    mode = "immutable=1" if frozen else "mode=ro"
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=engines.BUSY_TIMEOUT_S)
+    connection.set_authorizer(_allow_no_other_file)
+    return connection
+
+
+def migrate(path: Path, to: str = "head") -> None:
+    """Makes or upgrades this file, in one transaction.
+
+    Without foreign keys, because SQLite alters a table by copying and dropping it; they are checked after.
+    """
+    engine = _engine(path, poolclass=sa.NullPool)
+    event.listen(engine, "connect", _prepare_upgrade)
+    event.listen(engine, "begin", _begin)
+    with engine.begin() as connection:
+        run_migrations(connection, to)
+        if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all():
+            raise StoreError(f"{path}: the upgrade would break {len(broken)} references; nothing was changed")
+
+
+def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
+    """A copy as of one moment, also while others write. What exists at `to` is replaced at once, when the copy is whole.
+
+    Raises StoreError when what was copied is damaged.
+    """
+    draft = to.with_name(f"{to.name}.draft")
+    remove_file(draft)  # of who was killed while making it
+    try:
+        with closing(connect_read_only(path)) as source, closing(sqlite3.connect(draft)) as target:
+            source.execute("BEGIN")  # while it lasts, what others write makes SQLite begin the copy anew no more
+            source.execute("SELECT 1 FROM sqlite_master").fetchone()
+            source.backup(target, pages=_PAGES_AT_ONCE, progress=None if progress is None else _told(progress))
+            (found,) = target.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise StoreError(f"{path}: damaged ({' '.join(found.split())}); `python -m store check` tells more")
+        draft.replace(to)
+        make_last(to.parent)
+    finally:
+        remove_file(draft)
+
+
+def remove_file(path: Path) -> None:
+    """A database file, with what SQLite keeps beside it."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
+
+
+def _told(progress: Progress) -> Callable[[int, int, int], None]:
+    return lambda _status, remaining, total: progress("pages", total - remaining, total)
+
+
+def make_last(folder: Path) -> None:
+    """A new name in this folder, through a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _allow_no_other_file(action: int, *_: str | None) -> int:
+    """VACUUM INTO writes another file even through a read-only connection; it begins by attaching it."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+
+
+def _engine(path: Path, **options: Any) -> sa.Engine:
+    return sa.create_engine(
+        _url(path), json_serializer=engines.compact_json, connect_args={"timeout": engines.BUSY_TIMEOUT_S}, **options
+    )
+
+
+def _url(path: Path) -> sa.URL:
+    """Whatever is in its name: in the text of a URL some characters would mean something."""
+    return sa.URL.create("sqlite", database=str(path))
+
+
+@contextmanager
+def sqlite_explained(path: Path) -> Iterator[None]:
+    """Turns what the driver raises into StoreError."""
+    try:
+        yield
+    except (IntegrityError, sqlite3.IntegrityError):
+        raise  # our own mistake: nothing a user could mend
+    except (DatabaseError, sqlite3.DatabaseError) as error:
+        cause = error.orig if isinstance(error, DatabaseError) else error
+        kind = LockedError if "locked" in str(cause) else StoreError
+        raise kind(f"{path}: {cause}; {_remedy(str(cause))}") from error
+
+
+def _remedy(cause: str) -> str:
+    for sign, remedy in _REMEDIES.items():
+        if sign in cause:
+            return remedy
+    return "choose another file with store.url=FILE"
+
+
+_REMEDIES = {
+    "not a database": "another file, or a damaged one: choose another with store.url=FILE",
+    "malformed": "it is damaged: `python -m store check` tells what is, and saves what can be read",
+    "full": "free some space and repeat the command; finished trials are kept",
+    "readonly": "make it writable, or choose another file with store.url=FILE",
+    "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; finished trials are kept",
+    "disk I/O error": "a bad disk, or a file system without locks: choose a file on a local disk with store.url=FILE",
+    "locking protocol": "its file system has no locks: choose a file on a local disk with store.url=FILE",
+}
+
+
+class _StillThere:
+    """Refuses to go on in a file that was removed or replaced: SQLite would not notice, and all that is written be lost."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._found = path, path.stat()
+
+    def __call__(self, _connection: sa.Connection) -> None:
+        try:
+            if os.path.samestat(self._path.stat(), self._found):
+                return
+        except FileNotFoundError:
+            pass
+        raise StoreError(f"{self._path}: removed or replaced while it was in use; results made since are in their run folders")
+
+
+def _own_transactions(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver's own BEGIN would be deferred, and lose the race to upgrade its lock
+
+
+def _prepare_upgrade(connection: Any, record: Any) -> None:
+    _own_transactions(connection, record)
+    connection.execute("PRAGMA legacy_alter_table = ON")  # views may name a table that is being rebuilt
+    connection.execute("PRAGMA journal_mode = WAL")  # here, where one process is alone: of two at once one would be refused
+
+
+def _prepare_writer(connection: Any, record: Any) -> None:
+    _own_transactions(connection, record)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Who may write takes the lock before it reads: what it read is then still true when it writes."""
+    only_reads = connection.get_execution_options().get(SCALEMARK_ONLY_READS, False)
+    connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")

@@ -1,0 +1,237 @@
+"""Both engines keep the same promises: who writes waits for its turn, who reads can change nothing, no password is ever shown."""
+
+import multiprocessing
+from contextlib import closing
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from store import engine, queries
+from store.__main__ import app
+from store.command_line import run
+from store.database import check_writable, locate, open_existing, open_for_reading, open_for_writing, reading, writing
+from store.errors import LockedError, StoreError
+from store.ledger import Claim
+from store.upgrade import head_revision
+from store.writer import Writer
+from tests.filled import NOON, begin, fill
+from tests.specs import small
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM trials",
+        "DELETE FROM trials RETURNING id",
+        "WITH gone AS (DELETE FROM trials RETURNING id) SELECT * FROM gone",
+        "SELECT 1; DELETE FROM trials",
+        "COMMIT; DELETE FROM trials",
+        "SET TRANSACTION READ WRITE",
+        "CREATE TABLE mine (id int)",
+        "PRAGMA query_only=0; DELETE FROM trials",
+        "VACUUM INTO 'elsewhere.db'",
+        "ATTACH 'elsewhere.db' AS other",
+        "",
+    ],
+)
+def test_a_query_can_change_nothing(db, statement):
+    fill(db, [(small(), 1.0)])
+    reader = open_for_reading(db)
+    with pytest.raises(StoreError):
+        queries.query(reader, statement)
+    assert queries.query(reader, "SELECT count(*) FROM trials")[1] == [(1,)]
+    assert not sa.inspect(reader).has_table("mine")
+
+
+def test_a_query_for_what_is_not_there_tells_what_is(db):
+    with pytest.raises(StoreError, match=r"nope.*; tables and views: .*attempts.*throughput"):
+        queries.query(open_for_reading(db), "SELECT * FROM nope")
+
+
+def test_a_reader_cannot_write_through_its_engine_either(db):
+    fill(db, [(small(), 1.0)])
+    with pytest.raises(StoreError, match="read"), writing(open_for_reading(db)) as connection:
+        connection.execute(sa.text("DELETE FROM step_arrays"))
+
+
+def test_who_writes_keeps_other_writers_waiting_and_no_reader(db, monkeypatch):
+    fill(db, [(small(), 1.0)])
+    first = Writer(db)
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.05)
+    second = Writer(db)
+    with closing(first), closing(second), writing(first.engine) as connection:
+        connection.execute(sa.text("UPDATE sweeps SET reason = 'being written'"))
+        with pytest.raises(LockedError, match="another program kept it so"), writing(second.engine):
+            pass
+        for reader in (open_for_reading(db), second.engine):
+            with reading(reader) as other:
+                assert other.scalar(sa.text("SELECT reason FROM sweeps")) == ""
+
+
+def test_all_that_one_reader_asks_is_of_one_moment(db):
+    with reading(open_for_reading(db)) as connection:
+        count = sa.text("SELECT count(*) FROM sweeps")
+        assert connection.scalar(count) == 0
+        fill(db, [(small(), 1.0)])
+        assert connection.scalar(count) == 0
+    with closing(Writer(db)) as writer, reading(writer.engine) as connection:
+        assert connection.scalar(count) == 1
+
+
+def test_a_new_database_of_a_server_is_made_by_who_writes_first(postgresql_url):
+    assert open_existing(postgresql_url) is None
+    with pytest.raises(StoreError, match=r"^postgresql://.*: no such database; run a sweep first"):
+        open_for_reading(postgresql_url)
+    check_writable(postgresql_url)
+    assert open_existing(postgresql_url) is None
+    Writer(postgresql_url).close()
+    assert queries.list_attempts(open_for_reading(postgresql_url)) == []
+    references = queries.query(open_for_reading(postgresql_url), "SELECT count(*) FROM reference_results")[1]
+    assert references[0][0] > 300
+
+
+def _open(url: str, barrier: Barrier) -> None:
+    barrier.wait()
+    Writer(url).close()
+
+
+def test_processes_that_open_a_servers_database_at_once_make_it_once(postgresql_url):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.store.test_engines"])
+    barrier = context.Barrier(4)
+    processes = [context.Process(target=_open, args=(postgresql_url, barrier)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert queries.query(open_for_reading(postgresql_url), "SELECT version_num FROM alembic_version")[1] == [(head_revision(),)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE TABLE moz_places (id int)", r"a database of another program \(it has moz_places\); name another"),
+        (None, rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)"),
+    ],
+)
+def test_a_servers_database_that_is_not_ours_is_left_alone(postgresql_url, statement, message):
+    if statement is None:
+        fill(postgresql_url, [(small(), 1.0)])
+        statement = "UPDATE alembic_version SET version_num = '9999'"
+    connected = sa.create_engine(locate(postgresql_url)._url)
+    with connected.begin() as connection:
+        connection.execute(sa.text(statement))
+    connected.dispose()
+    for opens in (Writer, open_for_reading, check_writable):
+        with pytest.raises(StoreError, match=message):
+            opens(postgresql_url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@localhost:1/db",
+        "postgres://me:hunter2@localhost:1/db",
+        "postgresql+psycopg://me@localhost:1/db?password=hunter2",
+        "postgresql://me:hunter2@localhost:no-port/db",
+        "postgresql://me:p@hunter2@localhost:1/db",
+        "postgresql://me@corp:p@hunter2@localhost:1/db",
+        "postgresql://me:p@ss/hunter2@localhost:1/db",
+        "postgresql://me:p@ss?hunter2@localhost:1/db",
+        "mysql://me:hunter2@localhost/db",
+    ],
+)
+def test_no_message_shows_a_password(url):
+    for opens in (Writer, open_for_reading, check_writable):
+        with pytest.raises(StoreError) as caught:
+            opens(url)
+        assert "hunter2" not in f"{caught.value} {caught.value.__cause__}"
+
+
+def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
+    with pytest.raises(StoreError, match=r"^store\.url: more than one @ behind the user; write each @ of the password as %40$"):
+        locate("postgresql://me:p@ssw0rd@localhost/db")
+    assert locate("postgresql://me@corp:p%40ssw0rd@localhost/db").name == "postgresql://me%40corp:***@localhost/db"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["import", "URL", "--db", "r.db"],
+        ["import", "URL", "--db", "r.db", "--json"],
+        ["import", "URL", "--db", "r.db", "--format", "jsonl"],
+        ["import", "URL", "--db", "r.db", "--format", "mlperf"],
+        ["export", "--db", "r.db", "--format", "sqlite", "--out", "URL"],
+        ["backup", "URL", "--db", "r.db"],
+        ["list", "--db", "URL"],
+        ["show", "URL", "--db", "r.db"],
+        ["list", "--db", "r.db", "URL"],
+        ["tag", "URL", "x", "--db", "r.db"],
+        ["query", "URL", "--db", "r.db"],
+    ],
+)
+@pytest.mark.parametrize("url", ["postgresql://u:TOPSECRET@127.0.0.1:1/db", "postgresql://u:p@TOPSECRET@127.0.0.1:1/db"])
+def test_no_command_shows_a_password(arguments, url, monkeypatch, capsys):
+    fill("r.db", [(small(), 1.0)])
+    monkeypatch.setattr("sys.argv", ["store", *(url if one == "URL" else one for one in arguments)])
+    try:
+        code: object = run(app, "store")
+    except SystemExit as ended:
+        code = ended.code
+    told = "".join(capsys.readouterr())
+    assert code in (1, 2)
+    assert told
+    assert "TOPSECRET" not in told
+
+
+def test_a_server_that_is_not_there_is_told(postgresql_server):
+    with pytest.raises(StoreError, match=r"^postgresql://me:\*\*\*@localhost:1/db: .*; is the server there, and are user"):
+        Writer("postgresql://me:hunter2@localhost:1/db")
+    with pytest.raises(StoreError, match="does not exist; is the server there"):
+        Writer(postgresql_server.replace("/postgres?", "/nobody?"))
+
+
+@pytest.mark.parametrize("name", ["c%41.db", "a?b.db", "a#b.db", "a b.db", "ü;'.db"])
+def test_a_file_is_written_under_the_name_it_is_read_by(name):
+    fill(name, [(small(), 1.0)])
+    assert Path(name).exists()
+    assert {path.name.partition(".db")[0] for path in Path().iterdir()} == {name.removesuffix(".db")}
+    assert len(queries.list_attempts(open_for_reading(name))) == 1
+
+
+@pytest.mark.parametrize("url", ["postgresql:/me:hunter2@h/d", "me:hunter2@h/d", "host=h password=hunter2", "sqlite:r.db"])
+def test_a_mistyped_url_is_no_name_of_a_file(url):
+    with pytest.raises(StoreError, match="neither a file nor a URL") as caught:
+        Writer(url)
+    assert "hunter2" not in str(caught.value)
+    assert list(Path().iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_not_made():
+    with pytest.raises(StoreError, match="there is no folder nodir"):
+        open_for_writing("nodir/r.db")
+    assert not Path("nodir").exists()
+
+
+def test_a_writer_goes_on_when_its_server_ended_its_connection(postgresql_url):
+    with closing(Writer(postgresql_url)) as writer:
+        ledger = begin(writer, {small(): 1})
+        server = psycopg.connect(postgresql_url.replace("+psycopg", ""), autocommit=True)
+        with server as connection:
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            assert connection.execute(others).fetchall() == [(True,)]
+        (repeat,) = ledger.open_repeats()
+        assert ledger.claim(repeat, NOON) is Claim.TAKEN
+
+
+def test_steps_of_deleted_attempts_are_in_no_view(db):
+    fill(db, [(small(), 1.0), (small(), 2.0)])
+    with closing(Writer(db)) as writer, writing(writer.engine) as connection:
+        connection.execute(sa.text("UPDATE attempts SET deleted_at = started_at WHERE id = 1"))
+    for view in ("step_samples", "throughput", "latest_attempts"):
+        assert queries.query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[1] == [(2,)]
+    assert queries.query(open_for_reading(db), "SELECT num_repeats, images_per_second FROM scaling")[1] == [(1, 2.0)]
