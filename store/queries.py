@@ -2,54 +2,128 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import sqlalchemy as sa
 
 from store.database import reading
 from store.errors import StoreError
+from store.filter_values import checked, shortened
+from store.references import Reference
+from store.schema import (
+    AttemptRow,
+    EnvironmentRow,
+    MachineRow,
+    MeasurementRow,
+    OpPlacementRow,
+    PlacementRow,
+    ReferenceRow,
+    SweepRow,
+    SweepTrialRow,
+    TrialRow,
+)
+from store.selection import attempt_ids, deleted_at, nearest
+from store.targets import Target
 
 Row = dict[str, Any]
 
-_ATTEMPTS = """
-SELECT attempts.id AS attempt, substr(trials.id, 1, 8) AS trial, trials.model, trials.strategy, trials.num_gpus,
-       trials.batch_size, trials.precision, trials.data,
-       trials.device_kind, attempts.repeat, attempts.outcome, measurements.images_per_second, measurements.jitter_s,
-       measurements.verdict,
-       attempts.duration_s, sweeps.name AS sweep, attempts.started_at
-FROM attempts
-JOIN trials ON trials.id = attempts.trial_id
-JOIN sweeps ON sweeps.id = attempts.sweep_id
-LEFT JOIN measurements ON measurements.attempt_id = attempts.id
-"""
+_ABOUT_ATTEMPTS = ("repeat", "outcome", "message", "exit_code", "shares_host", "started_at", "duration_s", "deleted_at")
+_NOT_LISTED = ("attempt_id", "num_steps", "op_placement_id", "verdict_reasons", "gpu_telemetry", "profile")
 
-_ATTEMPT_WITH_ITS_MACHINE = """
-attempts.id AS attempt_id, attempts.repeat, attempts.outcome, attempts.started_at, attempts.shares_host,
-       measurements.images_per_second, measurements.median_step_s, measurements.jitter_s, measurements.steady,
-       measurements.verdict,
-       measurements.num_parameters,
-       machines.key AS machine, machines.host, machines.cpu, machines.num_cores, machines.gpu,
-       machines.num_gpus AS machine_num_gpus,
-       machines.driver, environments.tensorflow, environments.scalemark, environments.software_key
-FROM attempts
-JOIN trials ON trials.id = attempts.trial_id
-JOIN machines ON machines.id = attempts.machine_id
-LEFT JOIN environments ON environments.id = attempts.environment_id
-LEFT JOIN measurements ON measurements.attempt_id = attempts.id
-"""
+RUN_DIR = sa.case(
+    (sa.func.substr(AttemptRow.run_dir, 1, 1) == "/", AttemptRow.run_dir), else_=SweepRow.run_dir + "/" + AttemptRow.run_dir
+).label("run_dir")
+"""Of an attempt joined with its sweep: the whole path."""
 
-_MEASURED = f"SELECT trials.*, {_ATTEMPT_WITH_ITS_MACHINE}"
+LISTABLE: Mapping[str, sa.ColumnElement[Any]] = {
+    "attempt": AttemptRow.id.expression,
+    "trial": sa.func.substr(TrialRow.id, 1, 8),
+    "trial_id": TrialRow.id.expression,
+    **{column.name: column for column in TrialRow.__table__.columns if column.name != "id"},
+    **{name: AttemptRow.__table__.columns[name] for name in _ABOUT_ATTEMPTS},
+    **{column.name: column for column in MeasurementRow.__table__.columns if column.name not in _NOT_LISTED},
+    "num_measured_steps": MeasurementRow.num_steps.expression,
+    **{name: MachineRow.__table__.columns[name] for name in ("host", "cpu", "num_cores", "gpu", "driver")},
+    "machine": MachineRow.key.expression,
+    "machine_num_gpus": MachineRow.num_gpus.expression,
+    **{column.name: column for column in EnvironmentRow.__table__.columns if column.name not in ("id", "key", "description")},
+    "sweep": SweepRow.name.expression,
+    "origin": SweepRow.origin.expression,
+    "run_dir": RUN_DIR.element,
+}
+"""What can be listed and sorted by: name -> column of an attempt, or of what belongs to it."""
+
+LISTED = (
+    *("attempt", "trial", "model", "strategy", "num_gpus", "batch_size", "precision", "data", "device_kind"),
+    *("repeat", "outcome", "images_per_second", "jitter_s", "verdict", "duration_s", "sweep", "started_at"),
+)
+"""What is listed unless something else is asked for."""
+
+_OF_AN_ATTEMPT = (
+    AttemptRow.id.label("attempt_id"),
+    *(AttemptRow.repeat, AttemptRow.outcome, AttemptRow.started_at, AttemptRow.shares_host),
+    *(MeasurementRow.images_per_second, MeasurementRow.median_step_s, MeasurementRow.jitter_s, MeasurementRow.steady),
+    *(MeasurementRow.verdict, MeasurementRow.num_parameters),
+    MachineRow.key.label("machine"),
+    *(MachineRow.host, MachineRow.cpu, MachineRow.num_cores, MachineRow.gpu),
+    MachineRow.num_gpus.label("machine_num_gpus"),
+    *(MachineRow.driver, EnvironmentRow.tensorflow, EnvironmentRow.scalemark, EnvironmentRow.software_key),
+)
+
+_COUNTS = deleted_at(False)
 
 
 def list_attempts(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
     """All attempts, oldest first; or those of one sweep. Raises StoreError when there is no such sweep."""
-    if sweep is None:
-        return rows(engine, f"{_ATTEMPTS} ORDER BY attempts.id")
-    check_sweep(engine, sweep)
-    return rows(engine, f"{_ATTEMPTS} WHERE sweeps.name = :sweep ORDER BY attempts.id", sweep=sweep)
+    return selected(engine, listing(engine, sweep=sweep))
+
+
+def listing(
+    engine: sa.Engine,
+    filters: Sequence[str] = (),
+    *,
+    sweep: str | None = None,
+    deleted: bool = False,
+    columns: Sequence[str] = LISTED,
+    sort: str | None = None,
+    limit: int | None = None,
+) -> sa.Select[Any]:
+    """Of the attempts chosen by `filters` (see `store.selection`) these columns, oldest first.
+
+    `sort` names a column, with a minus before it for largest first; what has none comes last. Raises StoreError for a filter, a
+    column or a sweep that is none.
+    """
+    if sweep is not None:
+        check_sweep(engine, sweep)
+    statement = (
+        sa.select(*(_listable(name).label(name) for name in columns))
+        .select_from(AttemptRow)
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(AttemptRow.id.in_(attempt_ids(filters, deleted=deleted)) if filters else deleted_at(deleted))
+        .order_by(*([_ordered(sort, engine.dialect.name)] if sort else []), AttemptRow.id)
+        .limit(limit)
+    )
+    return statement if sweep is None else statement.where(SweepRow.name == sweep)
+
+
+def _listable(name: str) -> sa.ColumnElement[Any]:
+    if name not in LISTABLE:
+        raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(LISTABLE))}")
+    return LISTABLE[name]
+
+
+def _ordered(sort: str, dialect: str) -> sa.ColumnElement[Any]:
+    column = _listable(sort.removeprefix("-"))
+    if isinstance(column.type, sa.String):  # by code points: languages would order each server's texts their own way
+        column = sa.collate(column, {"sqlite": "BINARY", "postgresql": "C"}[dialect])
+    return (column.desc() if sort.startswith("-") else column.asc()).nulls_last()
 
 
 def measured(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
@@ -57,12 +131,30 @@ def measured(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
 
     Trials which that sweep found finished already are among them. Raises StoreError when there is no such sweep.
     """
+    statement = with_its_machine(*TrialRow.__table__.columns, *_OF_AN_ATTEMPT)
     if sweep is None:
-        return rows(engine, f"{_MEASURED} ORDER BY attempts.id")
+        return selected(engine, statement.order_by(AttemptRow.id))
     check_sweep(engine, sweep)
-    in_its_order = "JOIN sweep_trials ON sweep_trials.trial_id = trials.id JOIN sweeps ON sweeps.id = sweep_trials.sweep_id"
-    of_sweep = f"{_MEASURED} {in_its_order} WHERE sweeps.name = :sweep"
-    return rows(engine, f"{of_sweep} ORDER BY sweep_trials.position, attempts.id", sweep=sweep)
+    in_its_order = (
+        statement.join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
+        .join(SweepRow, SweepRow.id == SweepTrialRow.sweep_id)
+        .where(SweepRow.name == sweep)
+        .order_by(SweepTrialRow.position, AttemptRow.id)
+    )
+    return selected(engine, in_its_order)
+
+
+def with_its_machine(*columns: Any) -> sa.Select[Any]:
+    """Of attempts that count, their trial, machine, environment and measurement."""
+    return (
+        sa.select(*columns)
+        .select_from(AttemptRow)
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(_COUNTS)
+    )
 
 
 def num_completed(engine: sa.Engine, machine_key: str, software_key: str, *, shares_host: bool = False) -> dict[str, int]:
@@ -70,85 +162,120 @@ def num_completed(engine: sa.Engine, machine_key: str, software_key: str, *, sha
 
     Those that ran side by side with others count only for a sweep that `shares_host` itself.
     """
-    statement = """
-    SELECT attempts.trial_id, count(*) AS num
-    FROM attempts
-    JOIN machines ON machines.id = attempts.machine_id
-    JOIN environments ON environments.id = attempts.environment_id
-    WHERE attempts.outcome = 'completed' AND machines.key = :machine AND environments.software_key = :software
-          AND attempts.shares_host <= :shares_host
-    GROUP BY attempts.trial_id
-    """
-    found = rows(engine, statement, machine=machine_key, software=software_key, shares_host=shares_host)
-    return {row["trial_id"]: row["num"] for row in found}
+    statement = (
+        sa.select(AttemptRow.trial_id, sa.func.count().label("num"))
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .where(
+            AttemptRow.outcome == "completed",
+            MachineRow.key == machine_key,
+            EnvironmentRow.software_key == software_key,
+            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
+            _COUNTS,
+        )
+        .group_by(AttemptRow.trial_id)
+    )
+    return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
 
 
-def show(engine: sa.Engine, which: str) -> Row:
-    """Everything about one attempt (its number) or one trial (the beginning of its id). Raises StoreError when there is none."""
-    if not which:
-        raise StoreError("which attempt or trial? give its number, or the beginning of its id; see `python -m store list`")
-    trial = _one_trial(engine, which)
-    of_trial = f"SELECT {_ATTEMPT_WITH_ITS_MACHINE} WHERE trials.id = :id ORDER BY attempts.id"
-    attempts = rows(engine, of_trial, id=trial["id"])
-    if which.isdecimal() and (chosen := [row for row in attempts if row["attempt_id"] == int(which)]):
-        attempts = chosen
-    for attempt in attempts:
-        attempt.update(_details(engine, attempt["attempt_id"]))
-        # JSON columns, which plain SQL gives as text
-        for column in ("op_placement", "environment", "verdict_reasons", "gpu_telemetry", "profile"):
-            attempt[column] = json.loads(attempt[column]) if attempt[column] else None
-    return {"trial": trial, "attempts": attempts}
+def with_its_trial(engine: sa.Engine, target: Target) -> Row:
+    """All rows of an attempt, or of a trial and all its attempts, deleted ones, too."""
+    if target.column == "trial_id":
+        trial_id = target.id
+    else:
+        (trial_id,) = selected(engine, sa.select(AttemptRow.trial_id).where(target.has_attempt()))[0].values()
+    (trial,) = selected(engine, sa.select(*TrialRow.__table__.columns).where(TrialRow.id == trial_id))
+    statement = (
+        sa.select(
+            *_OF_AN_ATTEMPT,
+            *(SweepRow.name.label("sweep"), AttemptRow.sweep_id, AttemptRow.machine_id, AttemptRow.attempt),
+            *(AttemptRow.message, AttemptRow.exit_code, AttemptRow.duration_s, AttemptRow.deleted_at, RUN_DIR),
+            *(column for column in PlacementRow.__table__.columns if column.name not in ("id", "key", "shares_host")),
+            *(column for column in MeasurementRow.__table__.columns if column.name not in _NOT_SHOWN),
+            OpPlacementRow.description.label("op_placement"),
+            EnvironmentRow.description.label("environment"),
+        )
+        .select_from(AttemptRow)
+        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
+        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .outerjoin(OpPlacementRow, OpPlacementRow.id == MeasurementRow.op_placement_id)
+        .where(target.has_attempt())
+        .order_by(AttemptRow.id)
+    )
+    return {"trial": trial, "attempts": selected(engine, statement)}
+
+
+_SHOWN_ALREADY = {column.name for column in _OF_AN_ATTEMPT}
+_NOT_SHOWN = {"attempt_id", "op_placement_id", *_SHOWN_ALREADY}
+
+
+def list_references(engine: sa.Engine) -> list[Row]:
+    """The fields of every reference, in the order in which they were added."""
+    columns = [getattr(ReferenceRow, field.name) for field in fields(Reference)]
+    return selected(engine, sa.select(*columns).order_by(ReferenceRow.id))
 
 
 def check_sweep(engine: sa.Engine, sweep: str) -> None:
     """Raises StoreError when there is no sweep of this name."""
-    names = [row["name"] for row in rows(engine, "SELECT name FROM sweeps ORDER BY id DESC")]
-    if sweep not in names:
-        raise StoreError(f"{sweep}: no such sweep; the newest are {', '.join(names[:5]) or 'none'}")
+    newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc())
+    if not selected(engine, newest.where(SweepRow.name == sweep)):
+        names = [row["name"] for row in selected(engine, newest.limit(5))]
+        raise StoreError(f"{sweep}: no such sweep; the newest are {', '.join(names) or 'none'}")
 
 
 def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
-    """Column names and rows of any statement that reads. Raises StoreError when it is wrong or writes."""
-    try:
-        with engine.connect() as connection:
-            result = connection.exec_driver_sql(sql)
+    """Columns and rows of any statement that only reads. Raises StoreError for others, and with what is wrong in the SQL."""
+    with queried(engine, sql) as (columns, found):
+        return columns, list(found)
+
+
+@contextmanager
+def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
+    """As `query`, row by row."""
+    with reading(engine) as connection:
+        try:
+            # a cursor on PostgreSQL's side takes one statement, and no other than one that reads
+            options = {"stream_results": True, "no_parameters": True, "yield_per": _AT_A_TIME}
+            result = connection.execution_options(**options).exec_driver_sql(checked(sql, ""))
             if not result.returns_rows:
                 raise StoreError("the statement returns no rows; query only reads")
-            return list(result.keys()), [tuple(row) for row in result.all()]
-    except (sa.exc.DBAPIError, sqlite3.Error) as error:
-        cause = getattr(error, "orig", error)
-        hint = f"; tables and views: {', '.join(_names(engine))}" if "no such table" in str(cause) else ""
-        raise StoreError(f"{cause}{hint}") from error
+            yield list(result.keys()), map(tuple, result)
+        except sa.exc.DBAPIError as error:
+            connection.rollback()
+            cause = str(error.orig).partition("\n")[0]  # below it PostgreSQL shows a statement that is not the user's
+            hint = f"; tables and views: {', '.join(_names(connection))}" if _no_such_table(cause) else ""
+            raise StoreError(f"{cause}{hint}") from error
+
+
+@contextmanager
+def streamed(engine: sa.Engine, statement: sa.Select[Any]) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
+    """Columns and rows of one of our own statements, row by row."""
+    with reading(engine) as connection:
+        result = connection.execution_options(stream_results=True, yield_per=_AT_A_TIME).execute(statement)
+        yield list(result.keys()), map(tuple, result)
+
+
+_AT_A_TIME = 1_000  # rows that are held
 
 
 def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:
+    """Rows of one of our own statements, values as the driver has them."""
+    return selected(engine, sa.text(sql).bindparams(**parameters))
+
+
+def selected(engine: sa.Engine, statement: sa.Executable) -> list[Row]:
     """Rows of one of our own statements."""
     with reading(engine) as connection:
-        return [dict(row) for row in connection.execute(sa.text(sql), parameters).mappings()]
+        return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def _details(engine: sa.Engine, attempt_id: int) -> Row:
-    statement = """
-    SELECT attempts.message, attempts.exit_code, attempts.visible_devices, attempts.start, attempts.cores, attempts.shares_host,
-           attempts.run_dir, attempts.duration_s, measurements.*, environments.description AS environment
-    FROM attempts
-    LEFT JOIN measurements ON measurements.attempt_id = attempts.id
-    LEFT JOIN environments ON environments.id = attempts.environment_id
-    WHERE attempts.id = :id
-    """
-    (details,) = rows(engine, statement, id=attempt_id)
-    return details | {"attempt_id": attempt_id, "shares_host": bool(details["shares_host"])}
+def _no_such_table(cause: str) -> bool:
+    return "no such table" in cause or ("relation" in cause and "does not exist" in cause)
 
 
-def _one_trial(engine: sa.Engine, which: str) -> Row:
-    by_attempt = "SELECT trials.* FROM trials JOIN attempts ON attempts.trial_id = trials.id WHERE attempts.id = :id"
-    found = rows(engine, by_attempt, id=int(which)) if which.isdecimal() and len(which) < 10 else []
-    found = found or rows(engine, "SELECT * FROM trials WHERE substr(id, 1, length(:id)) = :id", id=which)
-    if len(found) != 1:
-        hint = "see `python -m store list`" if not found else f"it could be {', '.join(row['id'] for row in found[:3])}"
-        raise StoreError(f"{which}: {'no' if not found else 'not just one'} attempt or trial; {hint}")
-    return found[0]
-
-
-def _names(engine: sa.Engine) -> list[str]:
-    return [row["name"] for row in rows(engine, "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")]
+def _names(connection: sa.Connection) -> list[str]:
+    inspected = sa.inspect(connection)
+    return sorted([*inspected.get_table_names(), *inspected.get_view_names()])

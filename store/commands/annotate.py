@@ -1,0 +1,72 @@
+"""`python -m store tag|note|delete|restore`: what people add to results. Nothing that was measured is changed or lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import sqlalchemy as sa
+import typer
+
+from store import marking, targets
+from store.command_line import Db, ask, make_app
+from store.database import check_writable, open_for_reading, open_for_writing
+
+app = make_app("Annotate results.")
+
+Target = Annotated[str, typer.Argument(help="Number of an attempt, beginning of a trial's id, or a sweep's name.")]
+Targets = Annotated[list[str], typer.Argument(help="An attempt, a trial or a sweep; or filters, as for `list`.")]
+
+
+@app.command()
+def tag(
+    target: Target,
+    words: Annotated[list[str], typer.Argument(help="What to find it by: `list tag=WORD`.")],
+    db: Db,
+    remove: Annotated[bool, typer.Option("--remove", help="Take these tags away.")] = False,
+) -> None:
+    """Give an attempt, a trial or a sweep tags to find it by."""
+    engine = _writable(db)
+    found = targets.find(engine, target)
+    if remove:
+        print(f"{found.name}: {marking.remove_tags(engine, found, words)} of {len(words)} tags taken away")
+    else:
+        print(f"{found.name}: {marking.add_tags(engine, found, words, _now())} of {len(words)} tags added")
+
+
+@app.command()
+def note(target: Target, text: Annotated[str, typer.Argument(help="What there is to say; `show` tells it.")], db: Db) -> None:
+    """Add a note to an attempt, a trial or a sweep."""
+    engine = _writable(db)
+    found = targets.find(engine, target)
+    marking.add_note(engine, found, text, _now())
+    print(f"{found.name}: note added")
+
+
+@app.command()
+def delete(what: Targets, db: Db, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Let attempts count nowhere; a sweep that wants them measures them anew. `restore` takes it back."""
+    engine = _writable(db)
+    chosen = marking.choose(engine, what, deleted=False)
+    if chosen.num_attempts:
+        ask(f"{chosen} would be deleted", yes=yes)
+    num_deleted = marking.set_deleted(engine, chosen, _now())
+    print(f"{num_deleted} deleted; `python -m store restore` brings them back" if num_deleted else "0 deleted: there is none")
+
+
+@app.command()
+def restore(what: Targets, db: Db) -> None:
+    """Let deleted attempts count again."""
+    engine = _writable(db)
+    print(f"{marking.set_deleted(engine, marking.choose(engine, what, deleted=True), None)} restored")
+
+
+def _writable(db: str) -> sa.Engine:
+    """Of a database that is there: nobody annotates an empty one."""
+    open_for_reading(db).dispose()
+    check_writable(db)
+    return open_for_writing(db)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

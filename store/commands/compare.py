@@ -1,0 +1,112 @@
+"""`python -m store compare|diff`: two attempts or trials side by side, first what differs, then which is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from store.command_line import Db, Json, make_app
+from store.database import open_for_reading
+from store.differences import Difference, Side, differences, sides
+from store.errors import StoreError
+from store.terminal import for_people, make_console, print_columns, print_json
+
+if TYPE_CHECKING:
+    from store.comparison import Comparison, Speed
+
+app = make_app("Compare results.")
+
+First = Annotated[str, typer.Argument(metavar="A", help="Number of an attempt, or the beginning of a trial's id.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="Another.")]
+Axes = Annotated[
+    list[str] | None,
+    typer.Option("--axis", help="What you want to compare, beside strategy and num_gpus; also machine, software, shares_host."),
+]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Show a ratio that would mislead, with a warning.")]
+
+
+@app.command()
+def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
+    """In what two attempts or trials differ: axes, machine, GPUs, links, software, packages, variables, commit."""
+    of_a, of_b = sides(open_for_reading(db), a, b)
+    found = differences(of_a, of_b)
+    if as_json:
+        return print_json(_told_sides(of_a, of_b) | {"differences": [asdict(one) for one in found]})
+    _print_differences(make_console(), of_a, of_b, found)
+
+
+@app.command()
+def compare(a: First, b: Second, db: Db, axis: Axes = None, anyway: Anyway = False, as_json: Json = False) -> None:
+    """What differs between two attempts or trials, then the ratio of their images/s with its 95 % interval."""
+    from store import comparison  # here, because numpy takes as long to import as most commands take
+
+    of_a, of_b = sides(open_for_reading(db), a, b)
+    found, named = differences(of_a, of_b), [name.strip() for text in axis or () for name in text.split(",")]
+    reasons = comparison.incomparable(of_a, of_b, found, named)
+    warnings = comparison.warnings(of_a, of_b, found, named)
+    compared = comparison.compare(of_a, of_b) if anyway or not reasons else None
+    if as_json:
+        told = _told_sides(of_a, of_b) | {"differences": [asdict(one) for one in found], "incomparable": reasons}
+        print_json(told | {"warnings": warnings, "comparison": asdict(compared) if compared else None})
+    else:
+        console = make_console()
+        _print_differences(console, of_a, of_b, found)
+        if compared:
+            _print_comparison(console, compared)
+        for text in [*(f"incomparable: {reason}" for reason in reasons if anyway), *warnings]:
+            console.print(for_people(text), style="dim", markup=False)
+    if compared is None:
+        remedy = "name with --axis what you want to compare, or see the ratio with --anyway"
+        raise StoreError(f"incomparable: {'; '.join(map(for_people, reasons))}; {remedy}")
+
+
+def _told_sides(a: Side, b: Side) -> dict[str, Any]:
+    return {
+        label: {
+            "name": side.name,
+            "trial": side.trial["id"],
+            "attempts": [row["attempt_id"] for row in side.attempts],
+            "num_left_out": side.num_left_out,
+        }
+        for label, side in (("a", a), ("b", b))
+    }
+
+
+def _print_differences(console: Console, a: Side, b: Side, found: Sequence[Difference]) -> None:
+    for label, side in (("A", a), ("B", b)):
+        console.print(f"{label}: {_described(side)}", markup=False)
+    if not found:
+        return console.print("no difference in axes, machine or software")
+    console.print()
+    cells = ([one.section, for_people(one.name), _cell(one.a), _cell(one.b)] for one in found)
+    print_columns(console, ("", "differs", "A", "B"), cells)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else for_people(value)
+
+
+def _described(side: Side) -> str:
+    trial = side.trial
+    what = f"{trial['model']} {trial['strategy']} num_gpus={trial['num_gpus']} batch_size={trial['batch_size']}"
+    attempts = ", ".join(str(row["attempt_id"]) for row in side.attempts) or "none"
+    others = f"; {side.num_left_out} others left out" if side.num_left_out else ""
+    return for_people(f"{side.name}, {what}; attempts {attempts}{others}")
+
+
+def _print_comparison(console: Console, found: Comparison) -> None:
+    console.print()
+    rows = [(label, *_speed(speed)) for label, speed in (("A", found.a), ("B", found.b))]
+    print_columns(console, ("", "images/s", "95 % interval", "processes"), rows)
+    interval = f"[{found.low:.4g}, {found.high:.4g}]" if found.low is not None and found.high is not None else "no interval"
+    console.print(f"A / B  {found.ratio:.4g} {interval} ({found.basis}): {found.winner}", style="bold", markup=False)
+
+
+def _speed(speed: Speed) -> tuple[str, str, str]:
+    known = speed.low is not None and speed.high is not None
+    interval = f"{for_people(speed.low)} .. {for_people(speed.high)}" if known else ""
+    return for_people(speed.images_per_second), interval, str(speed.num_processes)

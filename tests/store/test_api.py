@@ -1,0 +1,258 @@
+"""Frames hold what the database does: as its views, with the types that are promised, and as the examples say."""
+
+import doctest
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+
+import store.api
+from store import marking, queries
+from store.database import open_for_reading, open_for_writing
+from store.errors import StoreError
+from store.records import Outcome
+from store.schema import AttemptRow, MeasurementRow, TagRow, TrialRow
+from store.writer import Writer
+from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
+from tests.specs import small
+
+ONE, FOUR = small(model="resnet50", all_reduce="nccl"), small(model="resnet50", all_reduce="nccl", num_gpus=4)
+STRONG = {"model": "vgg16", "scaling": "strong"}
+
+
+@pytest.fixture
+def filled(db: str) -> str:
+    """As the examples of `store.api` have it."""
+    fill(db, [(ONE, 100.0), (FOUR, 350.0), (FOUR, 370.0), (small(model="vgg16"), None)])
+    return db
+
+
+@pytest.fixture
+def varied(filled: str) -> str:
+    """And other machines, other software, neighbors, strong scaling, deleted and doubtful attempts, and a trial without baseline."""
+    other = replace(MACHINE, host="other")
+    fill(filled, [(ONE, 10.0), (ONE, 12.0), (ONE, 20.0), (FOUR, 30.0)], name="other", machine=other)
+    newer = ENVIRONMENT | {"packages": {"tensorflow": "2.22.0"}}
+    fill(filled, [(FOUR, 400.0), (small(num_gpus=8, **STRONG), 5.0)], name="newer", environment=newer)
+    strong = [
+        (small(batch_size=8, **STRONG), 50.0),
+        (small(batch_size=4, num_gpus=2, **STRONG), 90.0),
+        (small(num_gpus=4, **STRONG), 0.0),
+    ]
+    fill(filled, strong, name="strong")
+    writer = Writer(filled)
+    ledger = begin(writer, {ONE: 1, FOUR: 2}, name="shared", shares_host=True, rerun=True)
+    for number, repeat in enumerate(ledger.open_repeats()):
+        ledger.claim(repeat, NOON)
+        ledger.run(repeat, "/runs/y", PLACEMENT, NOON)
+        spec = ONE if repeat.trial_id == ONE.trial_id else FOUR
+        made = attempt(spec, 70.0 + number, repeat=repeat.repeat)
+        ledger.finish(repeat.repeat_id, replace(made, placement=replace(PLACEMENT, shares_host=True)), NOON)
+    with writer.engine.begin() as connection:
+        connection.execute(sa.update(AttemptRow).where(AttemptRow.id == 3).values(deleted_at=NOON))
+        connection.execute(sa.update(MeasurementRow).where(MeasurementRow.attempt_id == 6).values(verdict="suspect"))
+        connection.execute(sa.insert(TagRow).values(sweep_id=2, tag="kept", added_at=NOON))
+    writer.close()
+    return filled
+
+
+def rows_of(frame: pd.DataFrame) -> list[dict[str, object]]:
+    """With None for whatever is missing, in an order of its own."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return sorted(plain.to_dict("records"), key=repr)
+
+
+def test_the_examples_are_true(filled, monkeypatch):
+    monkeypatch.setattr(store.api, "default_url", lambda: filled)
+    examples = [test for test in doctest.DocTestFinder().find(store.api) if test.examples]
+    assert len(examples) == 5
+    for test in examples:
+        test.globs |= {"db": store.api.open(filled)}
+        for example in test.examples:
+            example.source = example.source.replace('"results.db"', repr(filled))
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+@pytest.mark.parametrize("method", ["attempts", "trials", "scaling", "steps"])
+def test_every_documented_column_is_there_with_its_dtype(varied, method):
+    frame = getattr(store.api.open(varied), method)(*([1] if method == "steps" else []))
+    documented = re.findall(r"^ +\| (.+?) \| (.+?) \|", getattr(store.api.Database, method).__doc__, re.MULTILINE)[1:]
+    for names, dtypes in documented:
+        for name in re.findall(r"[a-z_0-9]+", names.replace("..", "")):
+            if name.strip("_") in ("low", "high"):
+                name = f"images_per_second{name}"
+            if dtypes != "---":
+                assert str(frame[name].dtype) in dtypes.split(", ") or dtypes == "datetime64[us, UTC]"
+    if method == "attempts":
+        assert str(frame["started_at"].dtype) == "datetime64[us, UTC]"
+
+
+def test_types_do_not_depend_on_what_was_found(varied):
+    db = store.api.open(varied)
+    for method in (db.attempts, db.trials, db.scaling):
+        whole, none = method(), method("model=nope")
+        assert (len(none), list(none)) == (0, list(whole))
+        assert [str(dtype) for dtype in none.dtypes] == [str(dtype) for dtype in whole.dtypes]
+
+
+FILTERS: list[tuple[list[str], str]] = [
+    ([], "1 = 1"),
+    (["model=resnet50"], "model = 'resnet50'"),
+    (["num_gpus>1"], "num_gpus > 1"),
+    (["num_gpus>=4", "model=resnet50", "batch_size=2"], "num_gpus >= 4 AND model = 'resnet50' AND batch_size = 2"),
+    (["scaling=strong"], "scaling = 'strong'"),
+    (["host=other"], "host = 'other'"),
+    (["host=other", "num_gpus=4"], "host = 'other' AND num_gpus = 4"),
+    (["shares_host=yes", "num_gpus!=1"], "shares_host AND num_gpus <> 1"),
+    (["tensorflow=2.22.0"], "software_key IN (SELECT software_key FROM environments WHERE tensorflow = '2.22.0')"),
+    (["tag=kept"], "host = 'other'"),
+    ([f"trial={FOUR.trial_id}"], f"trial_id = '{FOUR.trial_id}'"),
+]
+
+
+def test_scaling_is_what_the_view_says_for_every_filter(varied):
+    db, engine = store.api.open(varied), open_for_reading(varied)
+    for filters, where in FILTERS:
+        wanted = queries.rows(engine, f"SELECT * FROM scaling WHERE {where}")
+        found = rows_of(db.scaling(*filters))
+        assert len(wanted) > 0
+        assert list(db.scaling(*filters)) == list(wanted[0])
+        for ours, theirs in zip(found, _in_the_same_order(found, wanted), strict=True):
+            assert {name: _rounded(value) for name, value in ours.items()} == {
+                name: _rounded(value) for name, value in theirs.items()
+            }
+
+
+def _rounded(value):
+    """The order of two divisions is left free."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def _in_the_same_order(found, wanted):
+    key = ("trial_id", "machine_id", "software_key", "shares_host")
+    by_key = {tuple(row[name] for name in key): row for row in wanted}
+    assert len(by_key) == len(wanted)
+    return [by_key[tuple(row[name] for name in key)] for row in found]
+
+
+def test_a_filter_of_axes_reaches_the_indexes_behind_the_view():
+    """On SQLite, whose plans do not depend on how many rows there are."""
+    fill("plan.db", [(ONE, 1.0)])
+    plan = "EXPLAIN QUERY PLAN SELECT * FROM scaling WHERE model = 'resnet50' AND batch_size = 64"
+    told = [row["detail"] for row in queries.rows(open_for_reading("plan.db"), plan)]
+    assert "SEARCH trials USING INDEX ix_trials_model (model=?)" in told
+    assert not any(detail.startswith(("SCAN trials", "SCAN attempts", "SCAN measurements")) for detail in told)
+    assert sum(detail.startswith("CORRELATED") for detail in told) == 3  # two medians, and the trial on 1 GPU
+
+
+def test_attempts_are_all_that_count_as_they_are_stored(varied):
+    frame = store.api.open(varied).attempts()
+    engine = open_for_reading(varied)
+    stored = queries.selected(engine, queries.listing(engine, columns=list(queries.LISTABLE)))
+    assert frame["attempt_id"].tolist() == [row["attempt"] for row in stored]
+    assert 3 not in set(frame["attempt_id"])
+    same = [name for name in frame if name in queries.LISTABLE and name not in ("attempt", "trial")]
+    assert {column.name for column in TrialRow.__table__.columns} - {"id", "curve", "spec"} <= set(same)
+    plain = frame.astype(object).where(frame.notna(), None)
+    for name in same:
+        found = [value.to_pydatetime() if isinstance(value, pd.Timestamp) else value for value in plain[name]]
+        assert found == [row[name] for row in stored], name
+
+
+def test_more_rows_than_are_read_at_once_are_all_there(db):
+    from store import columns
+
+    fill(db, [(ONE, float(speed)) for speed in range(1, 8)])
+    for at_a_time in (1, 3, 7, 8):
+        pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", at_a_time)
+        assert store.api.open(db).attempts()["images_per_second"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", 1_000)
+
+
+def test_trials_too_many_to_be_named_are_read_whole(varied, monkeypatch):
+    db = store.api.open(varied)
+    few = [rows_of(db.trials("model=resnet50")), rows_of(db.scaling("num_gpus=4")), rows_of(db.attempts("host=other"))]
+    monkeypatch.setattr("store.trial_columns._MOST_IDS", 0)
+    assert few == [rows_of(db.trials("model=resnet50")), rows_of(db.scaling("num_gpus=4")), rows_of(db.attempts("host=other"))]
+
+
+def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
+    frame = store.api.open(varied).trials("model=resnet50", "num_gpus=1")
+    found = frame[
+        ["host", "shares_host", "num_attempts", "num_completed", "images_per_second", "lowest", "highest", "num_doubtful"]
+    ]
+    assert found.to_numpy().tolist() == [
+        ["testbox", False, 1, 1, 100.0, 100.0, 100.0, 0],
+        ["other", False, 3, 3, 12.0, 10.0, 20.0, 1],
+        ["testbox", True, 1, 1, 70.0, 70.0, 70.0, 0],
+    ]
+    (failed,) = rows_of(store.api.open(varied).trials(f"outcome={Outcome.FAILED}"))
+    assert (failed["num_attempts"], failed["num_completed"], failed["images_per_second"], failed["software_key"]) == (
+        1,
+        0,
+        None,
+        None,
+    )
+
+
+def test_medians_are_those_of_numpy():
+    from store.groups import _spread
+
+    rng = np.random.default_rng(3)
+    group, values = rng.integers(0, 20, 200), rng.normal(size=200)
+    lowest, median, highest = _spread(group, values, 21)
+    for number in range(20):
+        assert median[number] == np.median(values[group == number])
+        assert (lowest[number], highest[number]) == (values[group == number].min(), values[group == number].max())
+    assert np.isnan([lowest[20], median[20], highest[20]]).all()
+
+
+def test_steps_are_those_of_the_view(varied):
+    found = store.api.open(varied).steps(1)
+    wanted = queries.rows(open_for_reading(varied), "SELECT * FROM step_samples WHERE attempt_id = 1 ORDER BY step")
+    assert found.to_dict("records") == [{name: value for name, value in row.items() if name != "attempt_id"} for row in wanted]
+    empty = store.api.open(varied).steps(4)
+    assert (len(empty), [str(dtype) for dtype in empty.dtypes]) == (0, [str(dtype) for dtype in found.dtypes])
+    with pytest.raises(StoreError, match=r"^77: no such attempt; see `python -m store list`$"):
+        store.api.open(varied).steps(77)
+
+
+def test_steps_of_a_deleted_attempt_are_in_no_frame_either(db):
+    fill(db, [(small(), 1.0)])
+    engine = open_for_writing(db)
+    chosen = marking.choose(engine, ["1"], deleted=False)
+    marking.set_deleted(engine, chosen, NOON)
+    with pytest.raises(StoreError, match=r"^1: deleted; `python -m store restore 1` brings it back$"):
+        store.api.open(db).steps(1)
+    marking.set_deleted(engine, marking.choose(engine, ["1"], deleted=True), None)
+    assert len(store.api.open(db).steps(1)) == 3
+
+
+def test_axes_that_hold_anything_come_back_as_they_were(db):
+    nasty = ['"', "[1]", "\x1f", "a,b", "naïve ☃", "null", ""]
+    fill(db, [(small(data_dir=text, seed=number), 1.0) for number, text in enumerate(nasty)])
+    assert store.api.open(db).attempts()["data_dir"].tolist() == nasty
+
+
+def test_a_filter_that_is_none_is_refused(filled):
+    db = store.api.open(filled)
+    for method in (db.attempts, db.trials, db.scaling):
+        with pytest.raises(StoreError, match=r"^modle: nothing to filter by; did you mean model\?$"):
+            method("modle=x")
+    with pytest.raises(StoreError, match=r"^none\.db: no such database"):
+        store.api.open("none.db")
+
+
+def test_without_a_url_it_is_the_usual_database(filled, monkeypatch):
+    monkeypatch.setenv("SCALEMARK_DB", filled)
+    assert len(store.api.open().attempts()) == 4
+
+
+def test_the_command_line_needs_neither_pandas_nor_numpy():
+    script = "import sys, store.__main__; print([n for n in ('pandas', 'numpy', 'pyarrow') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,286 @@
+"""`list`, `show` and `query` in every format, whatever stands in the database."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas
+import pytest
+import sqlalchemy as sa
+
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.formats.tabular import Format, write
+from store.records import Gpu, GpuLink
+from store.schema import AttemptRow, NoteRow, TagRow
+from store.show import show
+from store.writer import Writer
+from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
+from tests.specs import small
+
+NASTY = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@x",
+    "\tx",
+    "a|b\\|c",
+    "two\nlines",
+    "one\rover another",
+    "\x1b[31mred",
+    "naïve ☃",
+    'say "no"',
+    "<b>`x`",
+]
+
+
+def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "store", *arguments, "--db", db]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def answer(db: str, *arguments: str) -> str:
+    ended = run(db, *arguments)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.fixture
+def filled(db: str) -> str:
+    fill(db, [(small(num_gpus=1), 100.0), (small(num_gpus=2), 12345.678), (small(num_gpus=4), None)])
+    return db
+
+
+def test_list_takes_filters_columns_an_order_and_a_limit(filled):
+    rows = json.loads(answer(filled, "list", "num_gpus>=2", "--columns", "attempt, num_gpus", "--sort=-num_gpus", "--json"))
+    assert rows == [{"attempt": 3, "num_gpus": 4}, {"attempt": 2, "num_gpus": 2}]
+    assert answer(filled, "list", "--columns", "attempt", "--limit", "1").split() == ["attempt", "1"]
+    slowest_first = answer(filled, "list", "--columns", "attempt,images_per_second", "--sort", "images_per_second").splitlines()
+    assert [line.split() for line in slowest_first[1:]] == [["1", "100"], ["2", "12346"], ["3"]]
+
+
+def test_list_shows_deleted_attempts_only_when_asked_for(filled):
+    with Writer(filled).engine.begin() as connection:
+        connection.execute(sa.update(AttemptRow).where(AttemptRow.id == 2).values(deleted_at=NOON))
+    assert [row["attempt"] for row in json.loads(answer(filled, "list", "--json"))] == [1, 3]
+    assert [row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "--json"))] == [2]
+    assert [row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "num_gpus=2", "--json"))] == [2]
+
+
+def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
+    from store.queries import LISTABLE
+
+    (row, *_) = json.loads(answer(filled, "list", "--columns", ",".join(LISTABLE), "--json"))
+    assert list(row) == list(LISTABLE)
+    assert (row["num_steps"], row["num_measured_steps"], row["run_dir"], row["host"]) == (4, 2, "/runs/x", "testbox")
+    from store.queries import listing, selected
+
+    engine = open_for_reading(filled)
+    for name in LISTABLE:
+        assert len(selected(engine, listing(engine, sort=name))) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "modle=x"], "store: modle: nothing to filter by; did you mean model?"),
+        (["list", "--columns", "modle"], "store: modle: no such column; did you mean model?"),
+        (["list", "--sort", "num_gpu"], "store: num_gpu: no such column; did you mean num_gpus?"),
+        (["list", "--columns", ""], "store: : no such column; there are attempt, trial,"),
+        (["show", "nope"], "store: nope: no attempt or trial; see `python -m store list`; nor a sweep: the newest are first"),
+        (["show", "x\x1b[31m\n"], r"store: x\x1b[31m\n: no attempt or trial"),
+        (["show", ""], "store: which attempt or trial? give its number"),
+        (["query", "SELECT\x1b"], "store: "),
+        (["list", "--out", "no/such/folder.csv"], "store: the output cannot be written: No such file or directory"),
+    ],
+)
+def test_a_wrong_question_is_answered_in_one_line_with_exit_code_2(filled, arguments, message):
+    ended = run(filled, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert message in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def written(form: Format, columns: list[str], rows: list[list[object]]) -> str:
+    write(form, columns, rows, Path("out"))
+    return Path("out").read_bytes().decode()
+
+
+def test_csv_leaves_numbers_alone_and_disarms_formulas():
+    read = list(csv.reader(io.StringIO(written(Format.CSV, ["=a", "b"], [[text, -1.5] for text in NASTY]))))
+    assert read[0] == ["'=a", "b"]
+    assert [row[1] for row in read[1:]] == ["-1.5"] * len(NASTY)
+    assert [row[0] for row in read[1:]] == [f"'{text}" if text[0] in "=+-@\t" else text for text in NASTY]
+    assert written(Format.CSV, ["a"], [[None], [True], [b"\xff"], [float("inf")], [[1]]]) == 'a\n""\ntrue\nff\ninf\n[1]\n'
+
+
+def test_json_is_a_list_of_objects_with_nulls_for_what_it_cannot_tell():
+    rows = [[text, float("nan")] for text in NASTY]
+    assert json.loads(written(Format.JSON, ["a", "a"], rows)) == [{"a": text, "a_2": None} for text in NASTY]
+    assert json.loads(written(Format.JSON, ["a"], [])) == []
+
+
+def test_markdown_has_a_line_per_row_whatever_its_cells_hold():
+    lines = written(Format.MARKDOWN, ["name", "n"], [[text, 1] for text in NASTY]).splitlines()
+    assert lines[:3] == ["| name | n |", "| --- | ---: |", "| =1+1 | 1 |"]
+    assert len(lines) == len(NASTY) + 2
+    assert r"| a\|b\\\|c | 1 |" in lines
+    assert r"| two\\nlines | 1 |" in lines
+    assert r"| \<b>\`x\` | 1 |" in lines
+    assert written(Format.MARKDOWN, ["a"], []) == "| a |\n| --- |\n"
+
+
+def test_a_table_shows_controls_instead_of_obeying_them():
+    lines = written(Format.TABLE, ["n", "na\nme"], [[1, text] for text in NASTY]).splitlines()
+    assert len(lines) == len(NASTY) + 1
+    assert lines[0] == r"n  na\nme"
+    assert r"1  \x1b[31mred" in lines
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_table_of_more_rows_than_are_fitted_to_each_other_keeps_every_one():
+    lines = written(Format.TABLE, ["n"], [[count] for count in range(25_000)]).splitlines()
+    assert [int(line) for line in lines[1:]] == list(range(25_000))
+
+
+def test_parquet_keeps_types_and_reads_columns_of_several_types_as_text(filled):
+    answer(filled, "list", "--format", "parquet", "--out", "all.parquet")
+    frame = pandas.read_parquet("all.parquet")
+    assert frame["images_per_second"].tolist()[:2] == [100.0, 12345.678]
+    assert str(frame["started_at"].dtype) == "datetime64[us, UTC]"
+    mixed = [[1, 1, "x", b"\xff", 1], ["two", 2.5, None, None, None], [None, None, "=y", b"", 2**70]]
+    write(Format.PARQUET, ["a", "b", "c", "d", "d"], mixed, Path("mixed.parquet"))
+    read = pandas.read_parquet("mixed.parquet").astype(object).where(lambda cells: cells.notna(), None)
+    assert read.to_numpy().tolist() == [
+        ["1", 1.0, "x", b"\xff", "1"],
+        ["two", 2.5, None, None, None],
+        [None, None, "=y", b"", str(2**70)],
+    ]
+    write(Format.PARQUET, ["a", "b"], [], Path("empty.parquet"))
+    assert list(pandas.read_parquet("empty.parquet")) == ["a", "b"]
+
+
+def test_parquet_of_types_that_change_after_many_rows_is_read():
+    rows = [[count, count] for count in range(10_000)] + [["text", 0.5]]
+    write(Format.PARQUET, ["a", "b"], rows, Path("late.parquet"))
+    frame = pandas.read_parquet("late.parquet")
+    assert (frame["a"].iloc[0], frame["a"].iloc[-1], frame["b"].iloc[-1]) == ("0", "text", 0.5)
+
+
+def test_parquet_goes_into_a_pipe(filled):
+    command = [sys.executable, "-m", "store", "query", "SELECT 1 AS one", "--format", "parquet", "--db", filled]
+    piped = subprocess.run(command, capture_output=True, check=True).stdout
+    assert pandas.read_parquet(io.BytesIO(piped)).to_dict("list") == {"one": [1]}
+
+
+def test_a_file_is_replaced_at_once_or_left_as_it_was(filled):
+    Path("out.csv").write_text("before")
+    assert run(filled, "query", "SELECT nope", "--format", "csv", "--out", "out.csv").returncode == 2
+    assert Path("out.csv").read_text() == "before"
+    answer(filled, "query", "SELECT 1 AS one", "--format", "csv", "--out", "out.csv")
+    assert Path("out.csv").read_text() == "one\n1\n"
+    assert not list(Path().glob("*.draft"))
+
+
+def test_a_database_is_never_overwritten_with_output():
+    Path("other.db").write_bytes(b"SQLite format 3\0 and more")
+    with pytest.raises(StoreError, match=r"other\.db: a SQLite database, which the output would replace; name another file"):
+        write(Format.CSV, ["a"], [[1]], Path("other.db"))
+
+
+def test_output_that_goes_to_a_device_leaves_the_device_there(filled):
+    answer(filled, "list", "--out", "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
+def test_who_stops_reading_ends_the_output_without_a_word(filled):
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n"
+    for form in ("csv", "json", "markdown", "table"):
+        command = [sys.executable, "-m", "store", "query", many, "--format", form, "--db", filled]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            assert process.stderr
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == ""
+        assert process.returncode in (0, 1)
+
+
+def test_names_of_the_database_do_no_harm_to_any_format(db):
+    fill(db, [(small(), 1.0)], name="x' |\x1b[2J\n=1")
+    assert r"x' |\x1b[2J\n=1" in answer(db, "list")
+    assert json.loads(answer(db, "list", "--json"))[0]["sweep"] == "x' |\x1b[2J\n=1"
+    assert r"sweep" in answer(db, "show", "x' |\x1b[2J\n=1")
+    assert "\x1b" not in answer(db, "show", "1") + answer(db, "list", "--format", "markdown")
+
+
+def test_a_percent_sign_and_a_colon_in_sql_are_only_text(filled):
+    sql = "SELECT model FROM trials WHERE model LIKE 'triv%' AND model <> ':x' AND num_gpus = 1"
+    assert json.loads(answer(filled, "query", sql, "--json")) == [{"model": "trivial"}]
+
+
+GPUS = tuple(
+    Gpu(
+        uuid=f"GPU-{i}",
+        name="H200",
+        memory_bytes=2**37,
+        pci_bus_id=f"0{i}",
+        compute_capability="9.0",
+        power_limit_w=700.0,
+        cores=(i,),
+    )
+    for i in range(2)
+)
+
+
+def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
+    machine = replace(MACHINE, gpus=GPUS, driver="580.1", links=(GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=18),))
+    fill(db, [(small(), 100.0)], machine=machine, environment=ENVIRONMENT | {"variables": {"TF_GPU_THREAD_MODE": "gpu_private"}})
+    with Writer(db).engine.begin() as connection:
+        connection.execute(sa.insert(TagRow).values(sweep_id=1, tag="night", added_at=NOON))
+        connection.execute(sa.insert(NoteRow).values(attempt_id=1, note="fan was\nloud", added_at=NOON))
+    (told,) = show(open_for_reading(db), "1")["attempts"]
+    assert [gpu["name"] for gpu in told["gpus"]] == ["H200", "H200"]
+    assert told["links"] == [{"first_uuid": "GPU-0", "second_uuid": "GPU-1", "num_nvlinks": 18, "pcie": None}]
+    assert (told["tags"][0]["tag"], told["tags"][0]["of"]) == ("night", "sweep")
+    assert (told["steps"]["num_warm_up_calls"], told["steps"]["median_s"], told["steps"]["last_loss"]) == (1, 0.1, 6.5)
+    text = answer(db, "show", small().trial_id[:6])
+    for told_so in (
+        "H200",
+        "580.1",
+        "tensorflow  2.21.0",
+        "gpu_private",
+        "ResourceApplyMomentum @ CPU:1",
+        r"fan was\nloud",
+        "night",
+    ):
+        assert told_so in text
+    assert "nothing here speaks of GPUs" in text  # its trial ran on stand-ins
+    assert "100" in text
+
+
+def test_show_of_a_sweep_has_its_trials_and_counts(filled):
+    told = json.loads(answer(filled, "show", "first", "--json"))
+    assert told["counts"] == {"completed": 2, "failed": 1}
+    assert [(row["num_gpus"], row["num_attempts"], row["num_completed"], row["images_per_second"]) for row in told["trials"]] == [
+        (1, 1, 1, 100.0),
+        (2, 1, 1, 12345.678),
+        (4, 1, 0, None),
+    ]
+    assert told["left_out"] == [{"overrides": "xla=on", "reason": "later"}]
+    text = answer(filled, "show", "sweep=first")
+    assert small(num_gpus=4).trial_id[:8] in text
+    assert "xla=on" in text
+
+
+def test_what_could_be_two_things_is_asked_back(db):
+    fill(db, [(small(), 1.0)], name="1")
+    engine = open_for_reading(db)
+    with pytest.raises(StoreError, match=r"^1: it could be attempt 1 or sweep 1; say attempt=1 or sweep=1$"):
+        show(engine, "1")
+    assert "sweep" in show(engine, "sweep=1")
+    assert "trial" in show(engine, "attempt=1")

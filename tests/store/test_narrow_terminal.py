@@ -1,0 +1,68 @@
+"""On a terminal of 80 characters a table has fewer columns, and no word of it is broken."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from tests.filled import fill
+from tests.specs import small
+
+
+def on_a_terminal(width: int, *arguments: str) -> list[str]:
+    """Its lines."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    command = [sys.executable, "-m", "store", *arguments, "--db", "r.db"]
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment | {"TERM": "xterm"}) as process:
+        os.close(slave)
+        told = b""
+        while piece := _read(master):
+            told += piece
+    os.close(master)
+    assert process.returncode == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", told.decode()).splitlines()
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 65536)
+    except OSError:  # how Linux tells that the other end is closed
+        return b""
+
+
+@pytest.fixture(autouse=True)
+def filled() -> None:
+    specs = [small(num_gpus=4, all_reduce="pscpu", model="resnet18_cifar"), small(model="vgg16")]
+    fill("r.db", [(specs[0], 12345.0), (specs[1], None)], name="a_name_as_long_as_people_like")
+
+
+def test_a_list_has_a_line_per_attempt():
+    lines = on_a_terminal(80, "list")
+    assert max(map(len, lines)) <= 80
+    first, second = (line.split() for line in lines[-2:])
+    assert first == ["1", "resnet18_cifar", "replicated_pscpu", "4", "2", "completed", "12345", "valid"]
+    assert second == ["2", "vgg16", "replicated_none", "1", "2", "failed"]
+    assert "second" in lines[2].split()
+
+
+def test_a_sweep_has_a_line_per_trial():
+    lines = on_a_terminal(80, "show", "a_name_as_long_as_people_like")
+    assert "sweep a_name_as_long_as_people_like" in [line.strip() for line in lines]
+    (line,) = (line.split() for line in lines if "resnet18_cifar" in line)
+    assert line[1:] == ["resnet18_cifar", "replicated_pscpu", "4", "2", "1", "12345"]
+
+
+def test_a_wide_terminal_and_who_names_columns_get_all_of_them():
+    assert "a_name_as_long_as_people_like" in on_a_terminal(200, "list")[1]
+    assert "device_kind" in on_a_terminal(200, "list")[0]
+    assert [line.split() for line in on_a_terminal(80, "list", "--columns", "sweep,data")][1:] == [
+        ["a_name_as_long_as_people_like", "synthetic"]
+    ] * 2
