@@ -1,0 +1,14 @@
+"""The lines of a log as its program printed them, without what terminals added."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00\x07\x08]")  # colors and cursor moves
+
+
+def numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Each line with its number, from 1; without colors and line ends."""
+    for number, line in enumerate(lines, start=1):
+        yield number, _TERMINAL.sub("", line).rstrip("\r\n")
