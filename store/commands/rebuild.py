@@ -1,0 +1,35 @@
+"""`python -m store rebuild`: a lost database out of the run folders of its sweeps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from store import rebuild as rebuilding
+from store.command_line import Db, Json
+from store.commands.exchange import SOME_REJECTED, tell_added
+from store.progress import shown
+from store.terminal import visible
+
+
+def rebuild(
+    runs_dirs: Annotated[list[str], typer.Argument(help="Folders with sweeps in them, or of sweeps.", show_default=False)],
+    db: Db,
+    as_json: Json = False,
+) -> None:
+    """Make a lost database anew out of run folders; what is in it stays as it is. Exit code 1 when folders are damaged."""
+    with shown() as progress:
+        done = rebuilding.rebuild(db, runs_dirs, progress)
+    if as_json:
+        print(json.dumps(asdict(done), indent=1))
+    else:
+        for warning in done.warnings:
+            print(f"store: {visible(warning)}", file=sys.stderr)
+        print(f"{done.num_sweeps:,} sweeps found")
+        tell_added(done.added, as_json=False)
+    if done.added.rejected:
+        raise typer.Exit(SOME_REJECTED)

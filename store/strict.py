@@ -1,0 +1,241 @@
+"""Makes records out of JSON that others wrote, by the types of their fields: what does not fit is named with its place."""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from store.records import LARGEST_INTEGER
+
+_Check = Callable[[object, str], Any]
+_Record = TypeVar("_Record")
+_LARGEST_64_BIT = 2**63 - 1
+_MOST_SHOWN = 60  # characters of a value in a message
+_BIG = (
+    "_bytes",
+    "_us",
+    "least_duration",
+    "duration_over_least",
+    "data_wait",
+    "gap_before",
+    "loss_over_least",
+)  # ends of names of 64 bit columns
+
+
+def parsed(text: str) -> Any:
+    """JSON without NaN and Infinity, which are none. Raises ValueError."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def canonical(told: object) -> str:
+    """Equal values give equal text. Raises ValueError for NaN and infinity."""
+    return json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+def utc_text(at: datetime) -> str:
+    """Always with microseconds: equal times give equal text. Raises ValueError for a time without zone."""
+    if at.utcoffset() is None:
+        raise ValueError(f"{at}: a time without zone")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def build(record: type[_Record], told: object, where: str = "") -> _Record:
+    """A dataclass out of a JSON object. Raises ValueError, which tells what was found where, and what was wanted."""
+    try:
+        return record(**checked(record, told, where))
+    except RecursionError as error:
+        raise ValueError(f"{where or 'it'}: nested too deeply") from error
+
+
+def checked(record: type[Any], told: object, where: str = "", nullable: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The values of a dataclass's fields; those that are `nullable` may be null, whatever the dataclass says."""
+    values = _object(told, where)
+    checks, required, known = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
+    if missing := required - values.keys():
+        raise ValueError(f"{_at(where)}{', '.join(sorted(missing))} missing")
+    if unknown := values.keys() - known:
+        raise ValueError(f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(known)}")
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None and name in nullable:
+            found[name] = None
+        else:
+            found[name] = checks[name](value, f"{where}.{name}" if where else name)
+    return found
+
+
+def check_json(value: object, where: str) -> None:
+    """Any JSON: its texts can be stored, and its numbers are finite."""
+    if isinstance(value, str):
+        _text(value, where)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            _text(name, where)
+            check_json(item, f"{where}.{_shown(name)}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            check_json(item, f"{where}[{index}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where}={value}: wanted a finite number")
+
+
+@lru_cache(maxsize=64)
+def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str], dict[str, None]]:
+    """Checks of the fields, names of those without default, names of all in their order."""
+    assert is_dataclass(record)
+    told = fields(record)
+    required = frozenset(field.name for field in told if field.default is MISSING and field.default_factory is MISSING)
+    hints = get_type_hints(record)
+    return {field.name: _check_of(hints[field.name]) for field in told}, required, dict.fromkeys(field.name for field in told)
+
+
+def _check_of(wanted: Any) -> _Check:
+    """What makes a value of a field of this type out of JSON."""
+    if check := _PLAIN.get(wanted):
+        return check
+    if wanted is Any:
+        return _any
+    origin, arguments = get_origin(wanted), get_args(wanted)
+    if origin in (Union, types.UnionType):
+        (some,) = (one for one in arguments if one is not types.NoneType)
+        return partial(_optional, _check_of(some))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return partial(_list, _check_of(arguments[0]), _ALL_WHOLE.get(arguments[0]))
+    if origin is tuple:
+        return partial(_tuple, tuple(map(_check_of, arguments)))
+    if origin is dict:
+        return partial(_items, _check_of(arguments[1]))
+    return partial(_record_of, wanted)
+
+
+_ALL_WHOLE: dict[Any, set[type]] = {int: {int}, int | None: {int, types.NoneType}}
+
+
+def _optional(check: _Check, value: object, where: str) -> Any:
+    return None if value is None else check(value, where)
+
+
+def _any(value: object, where: str) -> Any:
+    check_json(value, where)
+    return value
+
+
+def _record_of(record: type[Any], value: object, where: str) -> Any:
+    """Made and checked already, or to be made."""
+    return value if isinstance(value, record) else build(record, value, where)
+
+
+def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
+    return {_text(name, where): check(item, f"{where}.{_shown(name)}") for name, item in _object(value, where).items()}
+
+
+def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> tuple[Any, ...]:
+    """Long ones are of whole numbers, `whole` their types: looked at all at once."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{where}={_shown(value)}: wanted a list")
+    if whole and set(map(type, value)) <= whole:
+        told = [item for item in value if item is not None]
+        if not told or (min(told) >= -LARGEST_INTEGER and max(told) <= LARGEST_INTEGER):
+            return tuple(value)
+    return tuple(check(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+
+def _tuple(checks: tuple[_Check, ...], value: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or len(value) != len(checks):
+        raise ValueError(f"{where}={_shown(value)}: wanted a list of {len(checks)} values")
+    return tuple(check(item, f"{where}[{index}]") for index, (check, item) in enumerate(zip(checks, value, strict=True)))
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{_at(where)}found {_shown(value)}, wanted an object")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where}={_shown(value)}: wanted text")
+    if "\0" in value:
+        raise ValueError(f"{where}: a NUL character in it, which no database takes")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where}: half of a surrogate pair in it, which no database takes") from error
+    return value
+
+
+def _whole(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{where}={_shown(value)}: wanted a whole number")
+    name = where.rpartition(".")[2].partition("[")[0]
+    most = _LARGEST_64_BIT if name.endswith(_BIG) or name == "num_parameters" else LARGEST_INTEGER
+    if not -most <= value <= most:
+        raise ValueError(f"{where}={_shown(value)}: wanted no more than {most}")
+    return value
+
+
+def _number(value: object, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{where}={_shown(value)}: wanted a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{where}={_shown(value)}: wanted a finite number")
+    return number
+
+
+def _truth(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{where}={_shown(value)}: wanted true or false")
+    return value
+
+
+def _time(value: object, where: str) -> datetime:
+    if isinstance(value, str):
+        with suppress(ValueError):  # as any other value that is no time
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        raise ValueError(f"{where}={_shown(value)}: wanted a time, as 2026-01-31T12:00:00+00:00")
+    if value.utcoffset() is None:
+        raise ValueError(f"{where}={_shown(value)}: a time without zone")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{where}={_shown(value)}: no time in UTC") from error
+
+
+_PLAIN: dict[Any, _Check] = {str: _text, int: _whole, float: _number, bool: _truth, datetime: _time}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return utc_text(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    raise TypeError(f"{value!r} cannot be told in JSON")
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name}: wanted a finite number")
+
+
+def _at(where: str) -> str:
+    return f"{where}: " if where else ""
+
+
+def _shown(value: object) -> str:
+    text = str(value) if isinstance(value, str | datetime) else repr(value)
+    text = text if text.isprintable() else ascii(text)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

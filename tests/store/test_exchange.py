@@ -1,0 +1,651 @@
+"""Results go from one database to another without loss, without doubles, and what cannot be is told with its reason."""
+
+import csv
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from store import columnar, delimited, flat, schema
+from store.bulk import Added, add_all
+from store.database import open_for_writing
+from store.errors import StoreError
+from store.exports import ExportFormat, export, short_name
+from store.imports import ImportFormat, LogSource, guessed, import_files
+from store.portable import Portable, to_json
+from store.portable_rows import PortableRows
+from store.selection import attempt_ids
+from tests.filled import NOON, PLACEMENT, fill
+from tests.portables import HEAD, REFERENCE, TWO_GPUS, attempt, everything
+from tests.specs import small
+from tests.tables import changing, contents, opened
+
+DATABASES = Path(__file__).parent / "databases"
+ALL = "sweeps.origin"  # which tells where rows are from
+
+
+def add(db: str, *records: Portable) -> None:
+    engine = open_for_writing(db)
+    add_all(engine, records)
+    engine.dispose()
+
+
+def lines(path: str, *records: Portable | str) -> str:
+    Path(path).write_text("".join(f"{record if isinstance(record, str) else to_json(record)}\n" for record in records))
+    return path
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False)
+
+
+def origins(db: str) -> list[str]:
+    with opened(db) as connection:
+        return list(connection.scalars(sa.select(schema.SweepRow.origin).order_by(schema.SweepRow.id)))
+
+
+def own_id(db: str) -> str:
+    with opened(db) as connection:
+        return str(connection.scalar(sa.select(schema.InfoRow.value)))
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
+def test_a_database_that_was_exported_and_imported_is_equal(db, kind):
+    add(db, *everything())
+    done = export(db, "out", kind)
+    assert (done.num_attempts, done.paths, done.rejected) == (4, ["out"], [])
+    added = import_files("other.db", ["out"])
+    assert (added.num_new, added.num_references, added.rejected) == (4, 1, [])
+    assert contents("other.db", ALL) == contents(db, ALL)
+    assert origins("other.db") == [f"{own_id(db)} {short_name(db)}"] * 2
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
+def test_attempts_that_were_exported_as_a_table_and_imported_are_equal(db, kind):
+    """Notes of sweeps and trials, and the repeat that was never tried, are of no attempt."""
+    records = [record for record in everything() if type(record).__name__ == "PortableAttempt"]
+    add(db, *records)
+    done = export(db, f"out.{kind}", kind, with_steps=True)
+    assert done.paths == [f"out.{kind}", f"out-steps.{kind}"]
+    added = import_files("other.db", [f"out.{kind}"])
+    assert (added.num_new, added.rejected) == (4, [])
+    assert contents("other.db", ALL) == contents(db, ALL)
+    again = import_files("other.db", [f"out.{kind}"])
+    assert (again.num_new, again.num_known, again.rejected) == (0, 4, [])
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
+def test_a_table_without_steps_can_be_imported_and_its_steps_later(db, kind):
+    add(db, attempt())
+    export(db, f"out.{kind}", kind)
+    assert not Path(f"out-steps.{kind}").exists()
+    import_files("other.db", [f"out.{kind}"])
+    assert contents("other.db", ALL, "step_arrays") == contents(db, ALL, "step_arrays")
+    export(db, f"all.{kind}", kind, with_steps=True)
+    assert import_files("other.db", [f"all.{kind}"]).num_known == 1
+    assert contents("other.db", ALL) == contents(db, ALL)
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+def test_a_selection_is_exported_and_nothing_else(db, kind):
+    add(db, *everything())
+    name = f"out.{kind}"
+    done = export(db, name, kind, ids=attempt_ids(["outcome=completed"]), with_steps=True)
+    assert done.num_attempts == 1
+    import_files("other.db", [name])
+    found = contents("other.db")
+    assert [(row["attempt"], row["outcome"]) for row in found["attempts"]] == [(2, "completed")]
+    assert [row["id"] for row in found["trials"]] == [small().trial_id]
+    assert [row["name"] for row in found["sweeps"]] == ["first"]
+    assert {row["origin"] for row in found["reference_results"]} == {"published"}
+    import_files("other.db", [export(db, "all.jsonl", ExportFormat.JSONL).paths[0]])
+    assert contents("other.db", ALL) == contents(db, ALL)
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+def test_what_goes_there_and_comes_back_changes_nothing(db, kind):
+    add(db, *everything())
+    before = contents(db)
+    export(db, f"there.{kind}", kind, with_steps=True)
+    import_files("other.db", [f"there.{kind}"])
+    export("other.db", f"back.{kind}", kind, with_steps=True)
+    added = import_files(db, [f"back.{kind}"])
+    assert (added.num_new, added.num_known, added.rejected, added.renamed) == (0, 4, [], {})
+    assert contents(db) == before
+
+
+def test_another_database_is_merged_and_origins_are_kept_over_several_hands(db):
+    fill("a.db", [(small(), 100.0)], name="of a")
+    fill("b.db", [(small(), 200.0)], name="of b")
+    import_files("b.db", ["a.db"])
+    import_files(db, ["b.db", "a.db"])
+    assert sorted(origins(db)) == sorted([f"{own_id('a.db')} a.db", f"{own_id('b.db')} b.db"])
+    assert len(contents(db)["attempts"]) == 2
+    before = contents(db)
+    assert import_files(db, ["b.db", "a.db"]).num_known == 3
+    assert contents(db) == before
+
+
+def test_a_sweep_of_the_name_of_another_is_renamed_and_that_is_said(db):
+    add(db, attempt())
+    lines("in.jsonl", attempt(sweep=replace(HEAD, uid="a" * 16)))
+    ended = run("import", "in.jsonl", "--db", db)
+    assert ended.returncode == 0
+    assert ended.stderr == "another sweep is named first: the imported one is named first (2)\n"
+    assert ended.stdout == "1 attempts imported, 0 were there already\n"
+
+
+def test_a_database_of_an_earlier_version_is_imported_by_its_url_too(db):
+    shutil.copy(DATABASES / "0003.db", "old.db")
+    added = import_files(db, ["sqlite:///old.db"])
+    assert (added.num_new > 0, added.rejected) == (True, [])
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+def test_a_database_of_an_earlier_version_is_imported_and_left_as_it_is(db, revision, capsys):
+    before = (DATABASES / f"{revision}.db").read_bytes()
+    shutil.copy(DATABASES / f"{revision}.db", "old.db")
+    added = import_files(db, ["old.db"])
+    assert added.rejected == []
+    assert added.num_new > 0
+    assert Path("old.db").read_bytes() == before
+    assert [path.name for path in Path().glob("old*")] == ["old.db"]
+    assert capsys.readouterr().err == ""
+    known = import_files(db, ["old.db"])
+    assert (known.num_new, known.num_known, known.rejected) == (0, added.num_new, [])
+    open_for_writing("old.db").dispose()
+    assert contents(db, ALL, "repeats", "events") == contents("old.db", ALL, "repeats", "events")
+
+
+def test_a_newer_database_is_refused(db):
+    fill("new.db", [(small(), 100.0)])
+    with closing(sqlite3.connect("new.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    (rejected,) = import_files(db, ["new.db"]).rejected
+    assert rejected.where == "new.db"
+    assert rejected.reason.startswith("written by a newer scalemark (schema 9999")
+
+
+def foreign() -> None:
+    with closing(sqlite3.connect("in.db")) as connection:
+        connection.execute("CREATE TABLE recipes (cake TEXT)")
+
+
+def truncated() -> None:
+    fill("in.db", [(small(seed=seed), 100.0) for seed in range(50)])
+    whole = Path("in.db").read_bytes()
+    Path("in.db").write_bytes(whole[: len(whole) // 2])
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Path("in.db").write_text("hello"), "file is not a database"),
+        (lambda: Path("in.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000), "file is not a database"),
+        (foreign, "a database of another program (it has recipes)"),
+        (truncated, "malformed"),
+    ],
+    ids=["text", "garbage", "foreign", "truncated"],
+)
+def test_what_is_no_database_is_told_and_the_rest_is_imported(db, make, reason):
+    make()
+    lines("good.jsonl", attempt())
+    ended = run("import", "in.db", "good.jsonl", "--db", db)
+    assert ended.returncode == 1
+    assert ended.stdout == "1 attempts imported, 0 were there already\n"
+    assert ended.stderr.startswith("1 rejected:\n  in.db: ")
+    assert reason in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+BAD = to_json(attempt(small(seed=3))).replace('"images_per_second":100.0', '"images_per_second":-1.0')
+NOT_A_NUMBER = to_json(attempt(small(seed=4))).replace('"images_per_second":100.0', '"images_per_second":NaN')
+
+
+def test_rejected_rows_are_listed_and_the_rest_is_imported(db):
+    lines("in.jsonl", attempt(), BAD, "", NOT_A_NUMBER, "{", attempt(small(seed=2)), attempt(exit_code=9), attempt())
+    ended = run("import", "in.jsonl", "--db", db, "--json")
+    assert ended.returncode == 1
+    told = json.loads(ended.stdout)
+    assert {name: told[name] for name in ("num_new", "num_known", "num_references", "renamed")} == {
+        "num_new": 2,
+        "num_known": 1,
+        "num_references": 0,
+        "renamed": {},
+    }
+    assert sorted((one["where"], one["reason"].split(":")[0][:30]) for one in told["rejected"]) == [
+        ("in.jsonl line 2", "images_per_second=-1.0"),
+        ("in.jsonl line 4", "NaN"),
+        ("in.jsonl line 5", "Expecting property name enclos"),
+        ("in.jsonl line 7", "contradicts what is known of a"),
+    ]
+    assert len(contents(db)["attempts"]) == 2
+
+
+def test_nothing_is_imported_when_that_is_asked_for(db):
+    add(db, attempt(small(seed=9)))
+    before = contents(db)
+    lines("good.jsonl", attempt(small(seed=2)), REFERENCE)
+    lines("bad.jsonl", attempt(), BAD)
+    ended = run("import", "good.jsonl", "bad.jsonl", "--db", db, "--strict")
+    assert ended.returncode == 2
+    assert ended.stdout == "0 attempts imported, 0 were there already\n"
+    assert "bad.jsonl line 2: images_per_second=-1.0" in ended.stderr
+    assert contents(db) == before
+    assert run("import", "good.jsonl", "--db", db, "--strict").returncode == 0
+
+
+def test_a_dry_run_tells_what_would_be_done_and_does_not(db):
+    lines("in.jsonl", attempt(), REFERENCE)
+    assert run("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith("1 attempts would be imported")
+    assert not Path("none.db").exists()
+    ended = run("import", "in.jsonl", "--db", db, "--dry-run")
+    assert ended.stdout == "1 attempts would be imported, 0 were there already; 1 references would be imported\n"
+    add(db, attempt(small(seed=2)))
+    before = contents(db)
+    assert import_files(db, ["in.jsonl"], dry_run=True).num_new == 1
+    assert contents(db) == before
+
+
+@pytest.mark.parametrize("how", ["strict", "dry_run"])
+def test_others_write_while_everything_is_read(db, how, monkeypatch):
+    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 1)
+    add(db, attempt())
+    lines("in.jsonl", *(attempt(small(seed=seed), position=seed) for seed in range(2, 5)))
+
+    def write_meanwhile(_what: str, num: int, _total: int) -> None:
+        with changing(db) as connection:
+            connection.execute(sa.insert(schema.NoteRow).values(attempt_id=1, note=f"read {num}", added_at=NOON))
+
+    added = import_files(db, ["in.jsonl"], strict=how == "strict", dry_run=how == "dry_run", progress=write_meanwhile)
+    assert added.num_new == 3
+    assert [row["note"] for row in contents(db)["notes"]] == ["read 1", "read 2", "read 3"]
+
+
+@pytest.mark.parametrize("revision", ["0003", None])
+def test_a_dry_run_upgrades_nothing_and_leaves_nothing(revision, capsys):
+    if revision:
+        shutil.copy(DATABASES / f"{revision}.db", "old.db")
+    else:
+        add("old.db", attempt(small(seed=2)))
+    before = Path("old.db").read_bytes()
+    lines("in.jsonl", attempt(small(seed=77)))
+    assert import_files("old.db", ["in.jsonl"], dry_run=True).num_new == 1
+    assert Path("old.db").read_bytes() == before
+    assert not list(Path().glob("*.backup"))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("db", ["postgresql"], indirect=True)
+def test_a_dry_run_does_not_upgrade_a_server(db):
+    with changing(db) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0003'")
+    lines("in.jsonl", attempt())
+    with pytest.raises(StoreError, match="its schema is 0003, this version reads 0004; `python -m store upgrade`"):
+        import_files(db, ["in.jsonl"], dry_run=True)
+
+
+def test_the_password_of_a_database_that_is_not_there_is_not_told(db):
+    (rejected,) = import_files(db, ["postgresql://me:secret@localhost:1/x"]).rejected
+    assert rejected.where == "postgresql://me:***@localhost:1/x"
+    assert "secret" not in rejected.reason
+    assert "is the server there" in rejected.reason
+
+
+def test_the_first_twenty_rejected_rows_are_shown(db):
+    lines("in.jsonl", *["{}"] * 25)
+    ended = run("import", "in.jsonl", "--db", db)
+    told = ended.stderr.splitlines()
+    assert (told[0], len(told), told[-1]) == ("25 rejected:", 22, "  and 5 more; --json lists all")
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"duration_s": 1e20}, "duration_s=1e+20: wanted 315576000 (ten years) or less"),
+        ({"started_at": "9999-12-31T23:59:59+00:00"}, "started_at=9999-12-31T23:59:59+00:00: wanted a year up to 9900"),
+    ],
+)
+def test_an_attempt_beyond_all_time_is_rejected(db, told, reason):
+    """Its repeat does not tell when it ended, so that it is reckoned."""
+    record = json.loads(to_json(attempt()))
+    record["repeat"] |= {"changes": []}
+    lines("in.jsonl", json.dumps(record | told), attempt(small(seed=2)))
+    added = import_files(db, ["in.jsonl"])
+    assert (added.num_new, [one.reason for one in added.rejected]) == (1, [reason])
+
+
+@pytest.mark.parametrize(
+    ("table", "missing"),
+    [
+        ("machines", "its machine 1 is missing"),
+        ("placements", "its placement 1 is missing"),
+        ("sweeps", "its sweep 1 is missing"),
+    ],
+)
+@pytest.mark.parametrize("command", ["import", "export"])
+def test_what_names_a_row_that_is_missing_is_one_damaged_row(db, table, missing, command):
+    add(
+        "old.db",
+        attempt(),
+        attempt(sweep=replace(HEAD, uid="a" * 16, name="b"), machine=TWO_GPUS, placement=replace(PLACEMENT, devices=(1,))),
+    )
+    with closing(sqlite3.connect("old.db")) as connection, connection:
+        connection.execute(f"DELETE FROM {table} WHERE id = 1")
+    done = import_files(db, ["old.db"]) if command == "import" else export("old.db", "out.jsonl", ExportFormat.JSONL)
+    assert {one.reason for one in done.rejected} == {missing}
+    assert "old.db attempt 1" in [one.where for one in done.rejected]
+    assert (done.num_new if isinstance(done, Added) else done.num_attempts) == 1
+
+
+def table(name: str, to: str) -> list[list[str]]:
+    """Of an exported CSV file: its cells, with those of the one row changed."""
+    with Path("out.csv").open(newline="") as file:
+        header, row = csv.reader(file)
+    row[header.index(name)] = to
+    return [header, row]
+
+
+def write(rows: list[list[str]], path: str = "in.csv") -> None:
+    with Path(path).open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+@pytest.mark.parametrize(
+    ("column", "to", "reason"),
+    [
+        ("images_per_second", "-5", "images_per_second=-5.0: wanted 0 or more"),
+        ("images_per_second", "nan", "measurement.images_per_second=nan: wanted a finite number"),
+        ("images_per_second", "fast", "images_per_second=fast: wanted a number"),
+        ("images_per_second", "", "measurement.images_per_second=None: wanted a number"),
+        ("attempt", "1.5", "attempt=1.5: wanted a whole number"),
+        ("attempt", "9" * 30, "attempt=999999999999999999999999999999: wanted no more than 2147483647"),
+        ("num_gpus", "4", "num_gpus=4: the other cells tell of 1; change both, or leave the column out"),
+        ("host", "elsewhere", "host=elsewhere: the other cells tell of testbox"),
+        ("shares_host", "maybe", "shares_host=maybe: wanted true or false"),
+        ("started_at", "yesterday", "started_at=yesterday: wanted a time"),
+        ("spec", "{", "Expecting property name"),
+        ("spec", "", "spec: found None, wanted an object"),
+        ("op_placement", "", "op_placement is empty, and there is a measurement; wanted both or none"),
+        ("repeat_state", "?", "repeat.state=?: wanted one of pending"),
+    ],
+)
+def test_a_row_of_a_table_that_cannot_be_is_rejected(db, column, to, reason):
+    add("from.db", attempt())
+    export("from.db", "out.csv", ExportFormat.CSV)
+    write(table(column, to))
+    (rejected,) = import_files(db, ["in.csv"]).rejected
+    assert rejected.where == "in.csv line 2"
+    assert reason in rejected.reason
+
+
+def test_derived_columns_may_be_left_out_and_others_not(db):
+    add("from.db", attempt())
+    export("from.db", "out.csv", ExportFormat.CSV)
+    with Path("out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for without, rejected in (("host", []), ("run_dir", ["no column run_dir"])):
+        header = [name for name in rows[0] if name != without]
+        write([header, [rows[0][name] for name in header]], f"{without}.csv")
+        found = import_files(db, [f"{without}.csv"]).rejected
+        assert [one.reason.rpartition(": ")[2] for one in found] == rejected
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "reason"),
+    [
+        (b"a,b\n1,2\n", "in.csv", "not a table that `python -m store export` wrote: no column attempt, "),
+        (b"", "in.csv", "not a table that"),
+        ("sweep_uid,ü\n".encode("latin-1"), "in.csv", "byte 10 is not UTF-8; save it as UTF-8"),
+        (b'"sweep_uid\n', "in.csv line 1", "not CSV: unexpected end of data; what follows is not read"),
+    ],
+    ids=["another header", "empty", "Latin-1", "open quote"],
+)
+def test_what_is_no_table_is_rejected_once(db, content, where, reason):
+    Path("in.csv").write_bytes(content)
+    (rejected,) = import_files(db, ["in.csv"]).rejected
+    assert rejected.where == where
+    assert rejected.reason.startswith(reason)
+
+
+def test_unknown_and_doubled_columns_and_rows_of_another_length_are_rejected(db):
+    add("from.db", attempt())
+    export("from.db", "out.csv", ExportFormat.CSV)
+    header, row = table("message", "x")
+    write([[*header, "color"], [*row, "red"]], "unknown.csv")
+    write([[*header, "attempt"], [*row, "1"]], "doubled.csv")
+    write([header, [*row, "1"], row[:3]], "long.csv")
+    found = import_files(db, ["unknown.csv", "doubled.csv", "long.csv"]).rejected
+    assert [one.reason[:30] for one in found] == [
+        "unknown column color; wanted s",
+        "column attempt is there twice",
+        f"{len(header) + 1} cells; wanted {len(header)}, as in the header"[:30],
+        f"3 cells; wanted {len(header)}, as in the header"[:30],
+    ]
+
+
+def test_no_cell_is_taken_for_a_formula_and_each_is_read_back(db):
+    texts = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@x",
+        "'=1",
+        "''-2",
+        "'plain",
+        "\t=1",
+        'a "b", c',
+        "line\nline\r\nline",
+        "progress 1%\rprogress 2%",
+        "✓ ünï",
+        "x" * 10_000,
+        " ",
+        "'",
+    ]
+    add(db, *(attempt(small(seed=seed), None, message=text, position=seed) for seed, text in enumerate(texts)))
+    export(db, "out.csv", ExportFormat.CSV)
+    with Path("out.csv").open(newline="", encoding="utf-8") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert [cell for cell in cells if cell[:1] in "=+@\t\r" and cell] == []
+    assert "-9.5" not in cells
+    assert "'=1+1" in cells
+    import_files("other.db", ["out.csv"])
+    assert [row["message"] for row in contents("other.db")["attempts"]] == [row["message"] for row in contents(db)["attempts"]]
+
+
+def test_negative_numbers_stay_numbers_in_a_table(db):
+    add(db, attempt(images_per_second=None, exit_code=-9))
+    export(db, "out.csv", ExportFormat.CSV)
+    with Path("out.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["exit_code"] == "-9"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_damaged_steps_are_rejected_with_their_attempt(db, kind):
+    add("from.db", attempt(), attempt(small(seed=2)))
+    export("from.db", f"out.{kind}", ExportFormat(kind), with_steps=True)
+    module = delimited if kind == "csv" else columnar
+    path = Path(f"out-steps.{kind}")
+    rows = [found[1] for found in module.read(path, flat.STEP_COLUMNS, frozenset(flat.STEP_COLUMNS)) if isinstance(found, tuple)]
+    path.unlink()
+    rows[1]["step"] = 7
+    rows.append(rows[-1] | {"attempt": 9})
+    module.write(path, flat.STEP_COLUMNS, rows)
+    added = import_files(db, [f"out.{kind}"])
+    assert added.num_new == 1
+    assert [one.reason.split(";")[0][:50] for one in added.rejected] == [
+        "its steps: step 7: wanted step 1, in calls of 1 st",
+        f"steps of attempt 9 of repeat 1 of trial {small(seed=2).trial_id}"[:50],
+    ]
+
+
+def test_one_cell_that_is_no_json_is_one_damaged_row():
+    add("s.db", attempt(), attempt(small(seed=2)))
+    with closing(sqlite3.connect("s.db")) as connection, connection:
+        connection.execute("UPDATE step_arrays SET data_wait = '[1' WHERE attempt_id = 1")
+    done = export("s.db", "out.jsonl", ExportFormat.JSONL)
+    assert (done.num_attempts, [one.where for one in done.rejected]) == (1, ["s.db attempt 1"])
+
+
+@pytest.mark.parametrize("content", [b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1"])
+def test_a_damaged_parquet_file_is_rejected(db, content):
+    Path("in.parquet").write_bytes(content)
+    (rejected,) = import_files(db, ["in.parquet"]).rejected
+    assert "cannot be read as Parquet: " in rejected.reason
+
+
+def test_what_is_not_utf8_is_one_rejected_line(db):
+    Path("in.jsonl").write_bytes(b"\xef\xbb\xbf" + to_json(attempt()).encode() + b"\n\xff\n")
+    added = import_files(db, ["in.jsonl"])
+    assert (added.num_new, [(one.where, one.reason) for one in added.rejected]) == (
+        1,
+        [("in.jsonl line 2", "byte 0 of it is not UTF-8")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("x", b"SQLite format 3\0", ImportFormat.SQLITE),
+        ("x.csv", b"PAR1", ImportFormat.PARQUET),
+        ("x.csv", b"", ImportFormat.CSV),
+        ("x.CSV", b"", ImportFormat.CSV),
+        ("x.txt", b'{"kind": "attempt", "scalemark":1}', ImportFormat.JSONL),
+        ("x.log", b"noise\n:::MLLOG {}", ImportFormat.MLPERF),
+        ("x.log", b"10\timages/sec: 100.0", ImportFormat.TF_CNN_BENCHMARKS),
+    ],
+)
+def test_what_a_file_is_is_told_by_its_content_or_its_name(name, content, kind):
+    Path(name).write_bytes(content)
+    assert guessed(name) is kind
+
+
+def test_a_file_that_is_not_there_or_of_no_known_format_is_refused_before_anything_is_imported(db):
+    lines("good.jsonl", attempt())
+    with pytest.raises(StoreError, match=r"missing\.csv: No such file"):
+        import_files(db, ["good.jsonl", "missing.csv"])
+    Path("what.bin").write_bytes(b"\1\2\3")
+    with pytest.raises(StoreError, match=r"what\.bin: of no format that is known; say which with --format jsonl\|csv"):
+        import_files(db, ["good.jsonl", "what.bin"])
+    assert import_files(db, ["good.jsonl"]).num_new == 1
+
+
+def test_logs_of_other_programs_become_references(db):
+    shutil.copy(Path(__file__).parent / "logs" / "tf_cnn_1.14_one_gpu.txt", "log.txt")
+    with pytest.raises(StoreError, match=r"does not tell them itself: give --source, --citation and --hardware"):
+        import_files(db, ["log.txt"], log=LogSource(source="", citation="", hardware=""))
+    arguments = ["import", "log.txt", "--db", db, "--source", "mine", "--citation", "here", "--hardware", "V100"]
+    ended = run(*arguments)
+    assert (ended.returncode, ended.stdout) == (0, "0 attempts imported, 0 were there already; 1 references imported\n")
+    assert run(*arguments).stdout == "0 attempts imported, 0 were there already\n"
+
+
+def test_every_column_has_a_name_of_its_own():
+    assert len(flat.COLUMNS) == len(flat.REQUIRED) + len(flat._FOLLOWS)
+    assert len(flat.REQUIRED) == len(flat._TOLD) + len(flat._MEASURED) + len(flat._NESTED) + len(flat._NESTED_MEASURED)
+
+
+def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db):
+    add(db, *everything())
+    assert export(db, "out.txt", ExportFormat.MLPERF).num_attempts == 3  # of four one is deleted
+    log = LogSource(source="ours", citation="here", hardware="testbox")
+    added = import_files("other.db", ["out.txt"], log=log)
+    assert added.num_references == 1
+    assert len(added.rejected) == 2  # nothing was measured
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+def test_a_deleted_attempt_is_exported_as_such_and_not_as_a_selection(db, kind):
+    add(db, attempt(deleted_at=NOON))
+    export(db, f"all.{kind}", kind)
+    assert export(db, f"some.{kind}", kind, ids=attempt_ids([])).num_attempts == 0
+    import_files("other.db", [f"all.{kind}"])
+    assert [row["deleted_at"] for row in contents("other.db")["attempts"]] == [NOON]
+
+
+def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
+    ended = subprocess.run(
+        [sys.executable, "-m", "store", "import", "/dev/stdin", "--db", db],
+        input="{}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "/dev/stdin: not a file" in ended.stderr
+
+
+def test_what_a_log_does_not_tell_is_told_beside_it(db):
+    Path("log.txt").write_text("10\timages/sec: 219.3 +/- 0.5 (jitter = 3.2)\t7.908\ntotal images/sec: 219.00\n")
+    told = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
+    assert "the log does not tell how many devices: say it with --num-gpus" in run("import", "log.txt", *told, "--db", db).stderr
+    ended = run("import", "log.txt", *told, "--model", "resnet50", "--num-gpus", "8", "--batch-size", "64", "--db", db)
+    assert ended.returncode == 0, ended.stderr
+    sql = "SELECT model, num_gpus, batch_size, images_per_second FROM reference_results WHERE source = 'our old box'"
+    with opened(db) as connection:
+        assert connection.exec_driver_sql(sql).all() == [("resnet50", 8, 64, 219.0)]
+
+
+MLFLOW_URI = "sqlite:///file:mlflow.db?uri=true&password=TOPSECRET"  # SQLite takes no notice of what it does not know
+
+
+def test_attempts_become_runs_of_mlflow_once(db):
+    pytest.importorskip("mlflow")
+    add(db, attempt(), attempt(small(seed=2), deleted_at=NOON))
+    for _ in range(2):
+        ended = run("export", "--db", db, "--format", "mlflow", "--out", MLFLOW_URI, "--experiment", "e")
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.endswith("attempts exported to sqlite:///file:mlflow.db?uri=true&password=***\n")
+    with closing(sqlite3.connect("mlflow.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ExportFormat if kind is not ExportFormat.MLFLOW])
+def test_what_is_there_is_not_overwritten(db, kind):
+    add(db, attempt())
+    Path("out").write_text("precious")
+    with pytest.raises(StoreError, match=r"^out: it is there already; remove it, or give another file with --out$"):
+        export(db, "out", kind)
+    assert Path("out").read_text() == "precious"
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing(db):
+    add(db, attempt())
+    with pytest.raises(StoreError, match=r"^missing/out\.csv: No such file or directory; give another file with --out"):
+        export(db, "missing/out.csv", ExportFormat.CSV)
+    assert sorted(path.name for path in Path().iterdir() if path.name.startswith("out")) == []
+
+
+def test_damaged_rows_are_left_out_of_an_export_and_told(db):
+    add(db, attempt(), attempt(small(seed=2)), attempt(small(seed=3)))
+    with changing(db) as connection:
+        connection.execute(sa.update(schema.MeasurementRow).where(schema.MeasurementRow.attempt_id == 2).values(window_s=-1))
+        steps = schema.StepArraysRow
+        connection.execute(sa.update(steps).where(steps.attempt_id == 3).values(data_wait={"no": "list"}))
+    ended = run("export", "--db", db, "--format", "jsonl", "--out", "out.jsonl")
+    assert ended.returncode == 1
+    assert f"{short_name(db)} attempt 2: window_s=-1.0: wanted 0 or more" in ended.stderr
+    assert f"{short_name(db)} attempt 3: steps.data_wait=" in ended.stderr
+    assert import_files("other.db", ["out.jsonl"]).num_new == 1
+
+
+def test_an_export_of_a_database_that_is_not_there_says_so():
+    ended = run("export", "--db", "none.db", "--format", "csv", "--out", "x.csv")
+    assert (ended.returncode, ended.stderr[:27]) == (2, "store: none.db: no such dat")
+
+
+def test_everything_is_read_in_the_order_it_was_written(db):
+    add(db, *everything())
+    with opened(db) as connection:
+        found = list(PortableRows(connection, "r.db", "").attempts())
+    export(db, "out.jsonl", ExportFormat.JSONL)
+    told = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [one["trial_id"] for one in told if one["kind"] == "attempt"] == [one.trial_id for one in found]  # type: ignore[union-attr]
