@@ -1,0 +1,29 @@
+"""Reads results of any length in little memory, and tells how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import InstrumentedAttribute
+
+from store.progress import Progress
+
+_ROWS_AT_ONCE = 1000
+
+
+def streamed(
+    connection: sa.Connection, statement: sa.Select[*tuple[object, ...]], what: str, progress: Progress
+) -> Iterator[sa.RowMapping]:
+    """Rows in the order of the database."""
+    result = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(statement)
+    for done, row in enumerate(result.mappings()):
+        if done % _ROWS_AT_ONCE == 0:
+            progress(what, done, 0)
+        yield row
+
+
+def as_text(column: sa.ColumnElement[Any] | InstrumentedAttribute[Any]) -> sa.Cast[str]:
+    """A JSON column, unparsed: what is not JSON shall be found, not stop the reading."""
+    return sa.cast(column, sa.Text)

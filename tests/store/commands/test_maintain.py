@@ -1,0 +1,459 @@
+"""`python -m store current|upgrade|backup|check|vacuum`, as a person or a script calls them."""
+
+import json
+import os
+import pty
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from store import engine, queries
+from store.__main__ import app
+from store.backup import back_up, sha256_of
+from store.bulk import add_all
+from store.checks.every import check
+from store.command_line import run
+from store.database import open_for_reading, open_for_writing
+from store.errors import StoreError
+from store.portable_rows import database_id
+from store.records import sweep_uid
+from store.vacuum import compact
+from store.writer import Writer
+from tests.conftest import PROJECT
+from tests.filled import MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, attempt, begin, fill
+from tests.portables import HEAD
+from tests.portables import attempt as portable_attempt
+from tests.specs import small
+from tests.tables import changing, contents, opened
+
+DATABASES = Path(__file__).parent.parent / "databases"
+
+
+class Store:
+    """The command line within this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str) -> tuple[object, str, str]:
+        """Exit code, stdout, stderr."""
+        self._monkeypatch.setattr("sys.argv", ["store", *arguments])
+        try:
+            code: object = run(app, "store")
+        except SystemExit as ended:
+            code = ended.code
+        return (code or 0, *self._capsys.readouterr())
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Store:
+    return Store(monkeypatch, capsys)
+
+
+def of_version(revision: str) -> None:
+    shutil.copy(DATABASES / f"{revision}.db", "r.db")
+
+
+def tree(path: Path | str = ".") -> dict[str, bytes]:
+    return {
+        found.name: found.read_bytes() for found in Path(path).iterdir() if not found.name.endswith((".lock", "-shm", "-wal"))
+    }
+
+
+def test_current_tells_what_a_database_is(store):
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), None)])
+    code, told, _ = store("current", "--db", "r.db")
+    assert code == 0
+    lines = told.splitlines()
+    assert lines[0] == "r.db: schema 0004, this version's is 0004; it has this version's schema"
+    assert f"engine   SQLite {sqlite3.sqlite_version}" in lines
+    assert "           2  attempts" in lines
+    _, told, _ = store("current", "--db", "r.db", "--json")
+    found = json.loads(told)
+    (id_,) = queries.rows(open_for_reading("r.db"), "SELECT value FROM database_info WHERE name = 'id'")
+    assert (found["id"], found["revision"], found["num_rows"]["events"]) == (id_["value"], "0004", 8)
+    assert found["size_bytes"] == Path("r.db").stat().st_size + found["wal_bytes"]
+
+
+@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
+def test_current_counts_what_is_in_the_log_alone(store, writer):
+    begin(writer, {small(): 1})
+    found = json.loads(store("current", "--db", "r.db", "--json")[1])
+    assert found["wal_bytes"] == Path("r.db-wal").stat().st_size > 0
+    assert found["num_rows"]["sweeps"] == 1
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+def test_current_changes_nothing_in_an_older_database_even_a_read_only_one(store, revision):
+    of_version(revision)
+    Path("r.db").chmod(stat.S_IRUSR)
+    before = tree()
+    code, told, _ = store("current", "--db", "r.db")
+    assert (code, told.splitlines()[0]) == (
+        0,
+        f"r.db: schema {revision}, this version's is 0004; `python -m store upgrade` brings it to this version's schema, and keeps a copy as it is",
+    )
+    assert "id       none before schema 0004" in told
+    assert tree() == before
+
+
+def test_a_database_from_the_future_is_identity_and_otherwise_refused(store):
+    fill("r.db", [(small(), 100.0)])
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    code, told, _ = store("current", "--db", "r.db")
+    assert (code, told.splitlines()[0]) == (
+        2,
+        "r.db: schema 0999, this version's is 0004; written by a newer scalemark; upgrade scalemark",
+    )
+    before = tree()
+    for command in (["upgrade"], ["check"], ["backup", "b.db"], ["vacuum"], ["check", "--salvage", "s.db"]):
+        code, _, error = store(*command, "--db", "r.db")
+        assert (code, error.startswith("store: r.db: written by a newer scalemark")) == (2, True), (command, error)
+    assert tree() == before
+
+
+def test_upgrade_makes_upgrades_and_has_nothing_to_do(store):
+    assert store("upgrade", "--db", "r.db") == (0, "r.db: made, with schema 0004\n", "")
+    assert store("upgrade", "--db", "r.db") == (0, "r.db: has schema 0004, this version's; nothing to do\n", "")
+    Path("r.db").unlink()
+    of_version("0003")
+    told = "r.db: upgraded from schema 0003 to 0004; as it was: r.db.schema-0003.backup\n"
+    assert store("upgrade", "--db", "r.db") == (0, told, "")
+    of_version("0003")
+    assert store("upgrade", "--db", "r.db")[1].endswith("as it was: r.db.schema-0003-2.backup\n")
+
+
+def test_an_upgrade_without_space_for_the_copy_changes_nothing():
+    """The limit of a file's size stands for a full disk: the copy is the first that needs more."""
+    of_version("0003")
+    before = tree()
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    command = [sys.executable, "-m", "store", "upgrade", "--db", "r.db"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(command, preexec_fn=small_files, env=environment, capture_output=True, text=True)
+    assert ended.stderr.startswith(
+        "store: r.db: not upgraded, nothing was changed: the copy r.db.schema-0003.backup that is kept of it cannot be made: "
+    )
+    assert ended.stderr.endswith("; free some space, or see to that folder\n")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert tree() == before
+
+
+def test_a_damaged_database_is_not_upgraded(store):
+    of_version("0003")
+    content = bytearray(Path("r.db").read_bytes())
+    content[10 * 4096 : 11 * 4096] = bytes(4096)
+    Path("r.db").write_bytes(content)
+    before = tree()
+    code, _, error = store("upgrade", "--db", "r.db")
+    assert (code, "damaged" in error) == (2, True)
+    assert tree() == before
+
+
+@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
+def test_a_backup_is_whole_while_a_sweep_writes(store, writer):
+    ledger = begin(writer, {small(): 3}, rerun=True)
+    for number, repeat in enumerate(ledger.open_repeats()):
+        ledger.claim(repeat, NOON)
+        ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+        ledger.finish(repeat.repeat_id, attempt(small(), 100.0 + number, repeat=repeat.repeat), NOON)
+        code, told, _ = store("backup", f"b{number}.db", "--db", "r.db")
+        assert code == 0
+        assert (
+            told
+            == f"b{number}.db: {Path(f'b{number}.db').stat().st_size:,} bytes; SHA-256 in b{number}.db.sha256, which `sha256sum -c` and `store check` read\n"
+        )
+        assert list(check(f"b{number}.db")) == []
+        (found,) = queries.rows(open_for_reading(f"b{number}.db"), "SELECT count(*) AS num FROM attempts")
+        assert found["num"] == number + 1
+        assert subprocess.run(["sha256sum", "-c", f"b{number}.db.sha256"], capture_output=True).returncode == 0
+
+
+def test_a_backup_is_of_one_moment_and_not_begun_anew_whenever_somebody_writes(monkeypatch):
+    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 20)])
+    monkeypatch.setattr("store.sqlite._PAGES_AT_ONCE", 5)
+    steps: list[tuple[str, int, int]] = []
+
+    def somebody_writes(*told: object) -> None:
+        steps.append(told)
+        assert len(steps) < 500
+        with closing(sqlite3.connect("r.db")) as connection, connection:
+            connection.execute("INSERT INTO tags (sweep_id, tag, added_at) VALUES (1, 'later', '2026-11-21 12:00:00.000000')")
+
+    back_up("r.db", "b.db", progress=somebody_writes)
+    assert len(steps) > 10
+    assert queries.rows(open_for_reading("b.db"), "SELECT count(*) AS num FROM tags") == [{"num": 0}]
+    assert list(check("b.db")) == []
+
+
+def test_a_backup_replaces_nothing_without_being_told(store):
+    fill("r.db", [(small(), 100.0)])
+    Path("b.db").write_text("mine")
+    assert store("backup", "b.db", "--db", "r.db") == (
+        2,
+        "",
+        "store: b.db: exists; name another file, or give --force to replace it\n",
+    )
+    assert Path("b.db").read_text() == "mine"
+    assert store("backup", "b.db", "--force", "--db", "r.db")[0] == 0
+    assert list(check("b.db")) == []
+    for out, message in (
+        ("r.db", "r.db: the database itself; name another file for the copy"),
+        ("nowhere/b.db", "nowhere/b.db: there is no folder nowhere; make it, or name another file"),
+    ):
+        assert store("backup", out, "--force", "--db", "r.db") == (2, "", f"store: {message}\n")
+    assert (
+        store("backup", "c.db", "--db", "none.db")[2]
+        == "store: none.db: no such database, or an empty one; there is nothing to back up\n"
+    )
+
+
+@pytest.mark.parametrize("db", ["postgresql"], indirect=True)
+def test_a_backup_of_a_servers_database_is_a_file_with_all_of_it(db):
+    fill(db, [(small(seed=seed), 100.0 + seed) for seed in range(1, 5)])
+    engine = open_for_writing(db)
+    add_all(
+        engine,
+        [portable_attempt(sweep=replace(HEAD, uid=sweep_uid("imported", NOON, "sweep.py"), name="imported", origin="abc x.db"))],
+    )
+    engine.dispose()
+    for force in (False, True):
+        made = back_up(db, "b.db", force=force)
+    assert list(check("b.db")) == []
+    assert sha256_of(Path("b.db")) == made.sha256
+    assert not Path("b.db.copy").exists()
+    assert contents("b.db") == contents(db)
+    assert {row["origin"] for row in contents("b.db")["sweeps"]} == {"", "abc x.db"}
+    assert identity("b.db") == identity(db)
+
+
+def identity(url: str) -> str:
+    with opened(url) as connection:
+        return database_id(connection)
+
+
+@pytest.mark.parametrize("db", ["postgresql"], indirect=True)
+def test_a_servers_database_that_is_damaged_is_not_backed_up_and_the_backup_before_is_kept(db):
+    fill(db, [(small(seed=seed), 100.0 + seed) for seed in range(1, 5)])
+    made = back_up(db, "b.db")
+    with changing(db) as connection:
+        connection.execute(sa.text("UPDATE measurements SET window_s = -1 WHERE attempt_id = 2"))
+    why = r"nothing was copied: 1 rows of it are damaged \(.* attempt 2: window_s=-1\.0: wanted 0 or more\); `python -m store check`"
+    with pytest.raises(StoreError, match=why):
+        back_up(db, "b.db", force=True)
+    assert made.digest_path.read_text() == f"{made.sha256}  b.db\n"
+    assert sha256_of(Path("b.db")) == made.sha256
+    assert sorted(path.name for path in Path().glob("b.db*")) == ["b.db", "b.db.sha256"]
+
+
+def test_a_backup_that_fails_leaves_the_one_before_with_its_digest():
+    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 30)])
+    made = back_up("r.db", "b.db")
+    content = bytearray(Path("r.db").read_bytes())
+    content[40 * 4096 : 41 * 4096] = bytes(4096)
+    Path("r.db").write_bytes(content)
+    with pytest.raises(StoreError, match=r"^r\.db: damaged "):
+        back_up("r.db", "b.db", force=True)
+    assert made.digest_path.read_text() == f"{sha256_of(Path('b.db'))}  b.db\n"
+
+
+def test_a_damaged_database_is_not_backed_up_and_leaves_nothing_behind(store):
+    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 30)])
+    content = bytearray(Path("r.db").read_bytes())
+    content[40 * 4096 : 41 * 4096] = bytes(4096)
+    Path("r.db").write_bytes(content)
+    code, _, error = store("backup", "b.db", "--db", "r.db")
+    assert (code, error.startswith("store: r.db: damaged (")) == (2, True)
+    assert not list(Path().glob("b.db*"))
+
+
+def delete(sql: str) -> None:
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute(f"UPDATE attempts SET deleted_at = '2026-11-21 12:00:00.000000' WHERE {sql}")
+
+
+def test_vacuum_gives_space_back_and_tells_how_much(store):
+    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 40)])
+    delete("1")
+    code, told, _ = store("vacuum", "--deleted", "--yes", "--db", "r.db")
+    assert code == 0
+    removed, sizes = told.splitlines()
+    assert removed == "r.db: 39 attempts removed for good"
+    before, after = (int(word.replace(",", "")) for word in sizes.split() if word[0].isdecimal())
+    assert (sizes.endswith("now"), before > after, after) == (True, True, Path("r.db").stat().st_size)
+    assert list(check("r.db")) == []
+
+
+def test_what_was_deleted_is_removed_with_all_that_hangs_on_it_and_measured_anew_when_its_sweep_is_repeated(store):
+    fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), None)])
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute(
+            "INSERT INTO tags (attempt_id, tag, added_at) VALUES (1, 'odd', '2026-11-21 12:00:00.000000'), (2, 'even', '2026-11-21 12:00:00.000000')"
+        )
+        connection.execute(
+            "INSERT INTO notes (attempt_id, note, added_at) VALUES (1, 'the fan stood still', '2026-11-21 12:00:00.000000')"
+        )
+    delete("id IN (1, 3)")
+    assert store("vacuum", "--deleted", "--yes", "--db", "r.db")[1].startswith("r.db: 2 attempts removed for good\n")
+    reader = open_for_reading("r.db")
+    for table, left in (("attempts", 1), ("measurements", 1), ("step_arrays", 1), ("tags", 1), ("notes", 0), ("repeats", 3)):
+        assert queries.rows(reader, f"SELECT count(*) AS num FROM {table}") == [{"num": left}], table
+    said = queries.rows(
+        reader, "SELECT state, attempt FROM events WHERE detail = 'the attempt was removed for good' ORDER BY repeat_id"
+    )
+    assert said == [{"state": "completed", "attempt": 1}, {"state": "failed", "attempt": 1}]
+    assert list(check("r.db")) == []
+    writer = Writer("r.db")
+    done = queries.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
+    ledger = begin(writer, {small(): 2 - done[small().trial_id], small(num_gpus=2): 1}, wanted_repeats=2)
+    opened = ledger.open_repeats()
+    assert [(repeat.repeat, repeat.num_attempts) for repeat in opened] == [(3, 0), (1, 1)]
+    for repeat in opened:
+        spec = small() if repeat.repeat == 3 else small(num_gpus=2)
+        ledger.claim(repeat, NOON)
+        number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+        ledger.finish(repeat.repeat_id, attempt(spec, 90.0, repeat=repeat.repeat, number=number), NOON)
+    ledger.end(NOON, finished=True)
+    writer.close()
+    assert list(check("r.db")) == []
+
+
+def test_vacuum_removes_nothing_unasked_and_asks_only_a_person(store):
+    fill("r.db", [(small(), 100.0)])
+    assert store("vacuum", "--deleted", "--db", "r.db")[1].startswith("r.db: nothing in it is deleted\n")
+    delete("1")
+    told = "store: 1 deleted attempts would be removed for good, and nobody is there to ask; say so with --yes\n"
+    assert store("vacuum", "--deleted", "--db", "r.db") == (2, "", told)
+    assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [{"num": 1}]
+
+
+@pytest.mark.parametrize(("typed", "code", "left"), [("n\n", 2, 1), ("y\n", 0, 0)])
+def test_vacuum_does_what_a_person_at_a_terminal_answers(typed, code, left):
+    fill("r.db", [(small(), 100.0)])
+    delete("1")
+    master, slave = pty.openpty()
+    os.write(master, typed.encode())
+    command = [sys.executable, "-m", "store", "vacuum", "--deleted", "--db", "r.db"]
+    ended = subprocess.run(command, stdin=slave, capture_output=True, text=True)
+    os.close(master)
+    os.close(slave)
+    assert "1 deleted attempts would be removed for good: do it?" in ended.stderr
+    assert (ended.returncode, "store: nothing was changed" in ended.stderr) == (code, code == 2)
+    assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [{"num": left}]
+
+
+@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
+def test_vacuum_waits_for_no_writer_for_ever(writer, monkeypatch):
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.01)
+    with closing(sqlite3.connect("r.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match=r"^r\.db: database is locked; another program kept it so"):
+            compact("r.db")
+        connection.execute("ROLLBACK")
+    compact("r.db")
+
+
+WRONG = {
+    "UPDATE trials SET curve = 'ffffffffffffffff' WHERE num_gpus = 1": ("trials", "its curve is ffffffffffffffff; its spec's is"),
+    "UPDATE trials SET spec = replace(spec, '\"seed\":1', '\"seed\": 1') WHERE num_gpus = 1": (
+        "trials",
+        "its id is not the hash of its spec",
+    ),
+    "UPDATE trials SET strategy = 'magic' WHERE num_gpus = 1": ("trials", "its strategy is magic"),
+    "UPDATE trials SET precision = 'fp16' WHERE num_gpus = 1": (
+        "trials",
+        "columns differ from its spec: precision=fp16 (spec: fp32)",
+    ),
+    "DELETE FROM measurements WHERE attempt_id = 1": ("attempts", "completed, and without a measurement"),
+    "UPDATE measurements SET gpu_telemetry = '[{\"uuid\": 1}]' WHERE attempt_id = 1": (
+        "measurements",
+        "gpu_telemetry: makes no sense: TypeError",
+    ),
+    "UPDATE measurements SET verdict_reasons = '\"slow\"' WHERE attempt_id = 1": (
+        "measurements",
+        "verdict_reasons: makes no sense: ValueError: not a list of reasons",
+    ),
+    "UPDATE measurements SET profile = '{\"num\": 1}' WHERE attempt_id = 1": ("measurements", "profile: makes no sense"),
+    "UPDATE measurements SET num_steps = 3 WHERE attempt_id = 1": (
+        "step_arrays",
+        "it has 2 measured steps; its measurement was made of 3",
+    ),
+    "UPDATE step_arrays SET data_wait = '[1]' WHERE attempt_id = 1": ("step_arrays", "its steps cannot be unpacked: zip()"),
+    "UPDATE step_arrays SET gap_before = '[0, 0, 0.5]' WHERE attempt_id = 1": (
+        "step_arrays",
+        "gap_before is not a list of whole numbers",
+    ),
+    "UPDATE step_arrays SET loss_over_least = '[' WHERE attempt_id = 1": ("step_arrays", "loss_over_least holds [; wanted JSON"),
+    "UPDATE attempts SET outcome = 'hung' WHERE id = 2": ("repeats", "failed, but its last attempt is hung"),
+    "DELETE FROM attempts WHERE id = 2": ("repeats", "it has 0 attempts that ended; it counts 1"),
+    "UPDATE repeats SET state = 'running', num_attempts = 2 WHERE id = 2": (
+        "repeats",
+        "running, but its orchestrator 1 has ended",
+    ),
+    "UPDATE repeats SET orchestrator_id = NULL, state = 'claimed' WHERE id = 2": ("repeats", "claimed, but by no orchestrator"),
+    "DELETE FROM events WHERE repeat_id = 1 AND number = 4": ("repeats", "completed, but its last event is running"),
+    "DELETE FROM events WHERE repeat_id = 1 AND number = 2": ("repeats", "its events are 3, and the last has number 4"),
+    "DELETE FROM events WHERE repeat_id = 1": ("repeats", "completed, but its last event is missing"),
+    "UPDATE machines SET cpu = 'Other'": ("machines", "its key is"),
+    "UPDATE environments SET keras = '1.0'": ("environments", "its keras is 1.0; what it stands for gives 3.15.1"),
+    "UPDATE environments SET description = '{}'": ("environments", "description: makes no sense: KeyError: 'packages'"),
+    "UPDATE placements SET cores = '1'": ("placements", "its key is"),
+    "UPDATE op_placements SET description = '{}'": ("op_placements", "its key is"),
+    "UPDATE sweeps SET name = 'second'": ("sweeps", "its uid is"),
+    "UPDATE sweeps SET started_at = 'yesterday'": ("sweeps", "started_at holds yesterday; wanted UtcDateTime"),
+    "UPDATE attempts SET duration_s = 'long' WHERE id = 1": ("attempts", "duration_s holds long; wanted"),
+    "UPDATE attempts SET message = CAST(x'ff41' AS TEXT) WHERE id = 1": ("attempts", "message holds \ufffdA; wanted Text"),
+    "UPDATE attempts SET shares_host = 2 WHERE id = 1": ("attempts", "shares_host holds 2; wanted Boolean"),
+    "UPDATE attempts SET machine_id = 77 WHERE id = 1": ("attempts", "the row of machines that it names is not there"),
+    "DELETE FROM database_info": ("database_info", "it has no id"),
+    "DROP VIEW scaling": ("scaling", "the view is missing"),
+    "DROP INDEX ix_trials_curve": ("trials", "the index is missing"),
+    "DROP TABLE notes": ("notes", "the table is missing"),
+    "ALTER TABLE tags DROP COLUMN tag": ("tags", "the column is missing"),
+}
+
+
+@pytest.mark.parametrize("sql", WRONG)
+def test_check_finds_what_is_wrong_and_where(writer, sql):
+    writer.close()
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), None)])
+    assert list(check("r.db")) == []
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute(sql)
+    table, what = WRONG[sql]
+    found = list(check("r.db"))
+    assert any(finding.table == table and what in finding.what for finding in found), found
+    assert all(finding.remedy for finding in found)
+
+
+def test_check_counts_what_is_too_much_to_list(writer):
+    writer.close()
+    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 60)])
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute("UPDATE trials SET strategy = 'magic'")
+    found = list(check("r.db"))
+    assert len(found) == 51
+    assert found[-1].what == "9 more findings of this kind"
+
+
+def test_check_tells_that_rows_of_an_older_schema_are_not_looked_at(store):
+    of_version("0002")
+    assert store("check", "--db", "r.db") == (0, "r.db: nothing is wrong; rows are checked once it is upgraded\n", "")
+    assert store("upgrade", "--db", "r.db")[0] == 0
+    assert store("check", "--db", "r.db") == (0, "r.db: nothing is wrong\n", "")
+    assert json.loads(store("check", "--db", "r.db", "--json")[1]) == {"findings": []}

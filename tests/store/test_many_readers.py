@@ -1,0 +1,83 @@
+"""Many read while one writes: nobody meets a locked database, or half an attempt."""
+
+import multiprocessing
+import os
+from multiprocessing.synchronize import Barrier, Event
+
+from store import queries
+from store.checks.every import check
+from store.database import open_for_reading
+from store.show import show
+from store.sweep_status import sweep_status
+from store.vacuum import compact
+from store.writer import Writer
+from tests.filled import NOON, PLACEMENT, attempt, begin
+from tests.specs import small
+
+NUM_READERS, NUM_ROUNDS, NUM_ATTEMPTS = 16, 6, 60
+SPECS = [small(num_gpus=1), small(num_gpus=2)]
+HALF = (
+    "SELECT attempts.id FROM attempts LEFT JOIN measurements ON measurements.attempt_id = attempts.id"
+    " LEFT JOIN (SELECT attempt_id, count(*) AS num FROM step_samples GROUP BY attempt_id) AS steps ON steps.attempt_id = attempts.id"
+    " WHERE measurements.attempt_id IS NULL OR steps.num IS NULL OR steps.num <> 3"
+)
+
+
+def read(barrier: Barrier, written: Event) -> None:
+    """At least so many rounds, and until all is written: one whole round of them after that."""
+    barrier.wait()
+    least, rounds, last = 0, 0, False
+    while rounds < NUM_ROUNDS or not last:
+        last, rounds = written.is_set(), rounds + 1
+        engine = open_for_reading("r.db")
+        found = queries.list_attempts(engine)
+        assert len(found) >= least, "an attempt has gone"
+        least = len(found)
+        assert all(row["images_per_second"] is not None for row in found)
+        assert queries.query(engine, HALF)[1] == []
+        for row in queries.rows(engine, "SELECT num_gpus, num_repeats, speed_up FROM scaling"):
+            assert row["num_gpus"] == 1 or row["speed_up"] is None or row["speed_up"] > 0
+        if found:
+            told = show(engine, str(found[-1]["attempt"]))["attempts"]
+            assert told[0]["images_per_second"] is not None
+        for status in sweep_status(engine, "all"):
+            assert sum(status.counts.values()) == NUM_ATTEMPTS
+        engine.dispose()
+    assert least == NUM_ATTEMPTS
+
+
+def write(barrier: Barrier, written: Event) -> None:
+    writer = Writer("r.db")
+    ledger = begin(writer, dict.fromkeys(SPECS, NUM_ATTEMPTS // 2), name="all", rerun=True)
+    by_id = {spec.trial_id: spec for spec in SPECS}
+    barrier.wait()
+    for number, repeat in enumerate(ledger.open_repeats()):
+        ledger.claim(repeat, NOON)
+        ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+        ended = attempt(by_id[repeat.trial_id], 100.0 + number, repeat=repeat.repeat)
+        ledger.finish(repeat.repeat_id, ended, NOON)
+        if number % 20 == 10:
+            writer.close()  # the last who writes moves the log into the file, while all the others read
+            compact("r.db")
+    ledger.end(NOON, finished=True)
+    writer.close()
+    compact("r.db")
+    written.set()
+
+
+def test_sixteen_processes_read_while_one_writes_and_compacts(writer):
+    writer.close()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.store.test_many_readers"])
+    barrier, written = context.Barrier(NUM_READERS + 1), context.Event()
+    processes = [context.Process(target=read, args=(barrier, written)) for _ in range(NUM_READERS)]
+    begun = Writer("r.db")
+    begin(begun, dict.fromkeys(SPECS, 0), name="before", rerun=True)
+    begun.close()
+    processes.append(context.Process(target=write, args=(barrier, written)))
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [os.EX_OK] * len(processes)
+    assert list(check("r.db")) == []
