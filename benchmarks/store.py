@@ -1,0 +1,322 @@
+"""How big and how fast a results database is that was kept for years.
+
+`python benchmarks/store.py [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json FILE]` prints a Markdown table.
+At scale 1: 100,000 trials, 300,000 attempts, 10 million steps, written by `store.bulk`, which imports and rebuilds, too, and kept
+in FILE (default benchmarks/.store/SCALE.db) for the next call. A hundredth goes into MLflow, beside ours: more takes hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store` of its own
+
+from benchmarks.ratio import machine
+from benchmarks.storing import mlflow_store, results
+from store import api, queries
+from store.bulk import add_all
+from store.database import open_for_reading, open_for_writing
+from store.exports import ExportFormat, export
+from store.finished_attempt import FinishedAttempt
+from store.imports import import_files
+from store.records import Measurement, Outcome, ProcessIdentity, Result, Verdict
+from store.selection import attempt_ids
+from store.show import show
+from store.step_arrays import unpack
+from store.writer import NewSweep, Writer
+
+FOLDER = Path(__file__).parent / ".store"
+NUM_TRIALS, NUM_STEPS = 100_000, 34  # a trial has three attempts
+NUM_IMPORTED, IMPORTED_STEPS = 10_000, 100
+NUM_READERS, NUM_READS = 16, 6
+FILTERS = ("model=resnet50", "num_gpus>=4", "batch_size=64", "precision=bf16")
+ONE_CURVE = ("model=resnet50", "batch_size=64", "precision=bf16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure."""
+
+    what: str
+    figures: tuple[float, ...]  # one per round
+    unit: str
+    most: float | None  # that is wanted
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.figures)
+
+    def __str__(self) -> str:
+        between = f"{min(self.figures):.3g}..{max(self.figures):.3g}" if len(self.figures) > 1 else ""
+        wanted = "" if self.most is None else f"under {self.most:g}"
+        verdict = "" if self.most is None else "met" if self.median < self.most else "missed"
+        return f"| {self.what} | {self.median:.3g} | {between} | {self.unit} | {wanted} | {verdict} |"
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    FOLDER.mkdir(exist_ok=True)
+    database = options.database or FOLDER / f"{options.scale:g}.db"
+    rows: list[Row] = []
+    for name in options.only or QUESTIONS:
+        print(name, file=sys.stderr)
+        found = QUESTIONS[name](database, options.scale, options.rounds)
+        for row in found:
+            print(f"  {row}", file=sys.stderr)
+        rows += found
+        if options.json:  # after each question: the next one may take long
+            told = {"machine": machine(), "scale": options.scale, "rows": [asdict(row) for row in rows]}
+            options.json.write_text(json.dumps(told, indent=1) + "\n")
+    print("| what | median | of rounds | unit | wanted | verdict |\n|---|---:|---|---|---|---|")
+    print("\n".join(map(str, rows)))
+    print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
+    return 0
+
+
+def size(database: Path, scale: float, rounds: int) -> list[Row]:
+    """Of the file, and how long it took to write; nothing is written when it is there already."""
+    found = []
+    if not database.exists():
+        with _timed() as seconds:
+            engine = open_for_writing(str(database))
+            add_all(engine, results.attempts(round(NUM_TRIALS * scale), NUM_STEPS))
+            engine.dispose()
+        found.append(Row(what="writing it, in bulk", figures=(seconds(),), unit="s", most=None))
+    with closing(sqlite3.connect(database)) as connection:
+        counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("trials", "attempts")]
+        (num_steps,) = connection.execute("SELECT sum(json_array_length(gap_before)) FROM step_arrays").fetchone()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    told = f"file of {counts[0]:,} trials, {counts[1]:,} attempts, {num_steps:,} steps"
+    return [*found, Row(what=told, figures=(database.stat().st_size / 1e6,), unit="MB", most=400 * scale)]
+
+
+def reads(database: Path, scale: float, rounds: int) -> list[Row]:
+    """What people and scripts ask, each on a connection of its own."""
+    url = str(database)
+    db = api.open(url)
+    middle = str(round(NUM_TRIALS * scale) * results.REPEATS // 2)
+    questions: dict[str, tuple[Callable[[], object], float | None]] = {
+        f"list {' '.join(FILTERS)}": (lambda: list(_listed(url, FILTERS)), 0.2),
+        "show of an attempt": (lambda: show(open_for_reading(url), middle), 0.2),
+        f"scaling {' '.join(ONE_CURVE)}": (lambda: db.scaling(*ONE_CURVE), 0.2),
+        "the same from the view, in SQL": (lambda: queries.query(open_for_reading(url), _SCALING), 0.2),
+        "all attempts as a frame": (lambda: db.attempts(), 2.0),
+        "all trials as a frame": (lambda: db.trials(), None),
+        "all scaling as a frame": (lambda: db.scaling(), None),
+    }
+    rows = []
+    for what, (ask, most) in questions.items():
+        ask()  # once for the file cache
+        rows.append(Row(what=what, figures=tuple(_seconds(ask) for _ in range(rounds)), unit="s", most=most))
+    command = [sys.executable, "-m", "store", "list", "--db", url, *FILTERS]
+    as_command = tuple(_seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(rounds))
+    return [*rows, Row(what="the same list, as a command of its own", figures=as_command, unit="s", most=None)]
+
+
+_SCALING = "SELECT * FROM scaling WHERE model = 'resnet50' AND batch_size = 64 AND precision = 'bf16'"
+
+
+def _listed(url: str, filters: Sequence[str]) -> Iterator[object]:
+    engine = open_for_reading(url)
+    with queries.streamed(engine, queries.listing(engine, filters)) as (_columns, rows):
+        yield from rows
+
+
+def imports(database: Path, scale: float, rounds: int) -> list[Row]:
+    """Of 10,000 attempts with 100 steps each, from every format that holds steps."""
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = str(folder / "source.db")
+        engine = open_for_writing(source)
+        add_all(engine, results.attempts(round(NUM_IMPORTED * scale) // results.REPEATS + 1, IMPORTED_STEPS))
+        engine.dispose()
+        for form in (ExportFormat.JSONL, ExportFormat.SQLITE, ExportFormat.PARQUET, ExportFormat.CSV):
+            exported = export(source, str(folder / f"r.{form.value}"), form, ids=attempt_ids([]), with_steps=True)
+
+            def take_in(paths: Sequence[str] = exported.paths) -> None:
+                for file in folder.glob("new.db*"):
+                    file.unlink()
+                import_files(str(folder / "new.db"), paths)
+
+            took = tuple(_seconds(take_in) for _ in range(rounds))
+            what = f"import of {exported.num_attempts:,} attempts of {IMPORTED_STEPS} steps from {form.value}"
+            rows.append(Row(what=what, figures=took, unit="s", most=20))
+    return rows
+
+
+def ends(database: Path, scale: float, rounds: int) -> list[Row]:
+    """From the end of an attempt to its last byte handed to the disk, beside the attempts that are there."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as name:
+        copy = Path(name) / "copy.db"
+        shutil.copy(database, copy)
+        given = list(results.attempts(50 * rounds, IMPORTED_STEPS, name="new"))[:: results.REPEATS]
+        writer = Writer(str(copy))
+        ledger = writer.begin_sweep(_new_sweep(given), lambda *_: False)
+        by_trial = {attempt.trial_id: attempt for attempt in given}
+        took = []
+        for repeat in ledger.open_repeats():
+            attempt = by_trial[repeat.trial_id]
+            assert attempt.measured is not None
+            assert attempt.steps is not None
+            result = Result(
+                outcome=Outcome.COMPLETED.value,
+                message="",
+                measurement=Measurement(**attempt.measured.measurement),
+                op_placement=attempt.measured.op_placement,
+                verdict=Verdict.VALID.value,
+            )
+            now = datetime.now(UTC)
+            ledger.claim(repeat, now)
+            number = ledger.run(repeat, f"{attempt.sweep.run_dir}/{attempt.run_dir}", attempt.placement, now)
+            finished = FinishedAttempt(
+                trial_id=attempt.trial_id,
+                repeat=repeat.repeat,
+                attempt=number,
+                exit_code=0,
+                placement=attempt.placement,
+                run_dir=f"{attempt.sweep.run_dir}/{attempt.run_dir}",
+                started_at=now,
+                duration_s=attempt.duration_s,
+                result=result,
+                steps=unpack(attempt.steps.columns()),
+                environment=attempt.environment,
+            )
+
+            def finish(repeat_id: int = repeat.repeat_id, finished: FinishedAttempt = finished) -> None:
+                ledger.finish(repeat_id, finished, datetime.now(UTC))
+
+            took.append(1000 * _seconds(finish))
+        ledger.end(datetime.now(UTC), finished=True)
+        writer.close()
+    return [Row(what=f"recording the end of an attempt of {IMPORTED_STEPS} steps", figures=tuple(took), unit="ms", most=50)]
+
+
+def _new_sweep(given: Sequence[results.PortableAttempt]) -> NewSweep:
+    return NewSweep(
+        name="new",
+        reason="",
+        command="benchmark",
+        started_at=datetime.now(UTC),
+        trials=[attempt.spec for attempt in given],
+        num_repeats={attempt.trial_id: 1 for attempt in given},
+        left_out=[],
+        wanted_repeats=1,
+        rerun=True,
+        machine=results.MACHINE,
+        software_key="benchmark",
+        shares_host=False,
+        process=ProcessIdentity(host="box", boot_id="b", pid_namespace="p", pid=1, start_ticks=1),
+    )
+
+
+def readers(database: Path, scale: float, rounds: int) -> list[Row]:
+    """16 processes ask while one writes: how many are refused, and how long they wait."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as name:
+        copy = Path(name) / "copy.db"
+        shutil.copy(database, copy)
+        script = Path(__file__).parent / "storing" / "reader.py"
+        command = [sys.executable, str(script), str(copy), str(NUM_READS), *FILTERS]
+        reading = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(NUM_READERS)]
+        num_written = 0
+        engine = open_for_writing(str(copy))
+        written = results.attempts(10_000, NUM_STEPS, name="beside")
+        while any(process.poll() is None for process in reading):
+            add_all(engine, [next(written) for _ in range(5)])
+            num_written += 5
+        engine.dispose()
+        told = [process.communicate()[0] for process in reading]
+    waits = [float(line) for text in told for line in text.split()]
+    num_refused = NUM_READERS * NUM_READS - len(waits) + sum(process.returncode != 0 for process in reading)
+    beside = f"{NUM_READERS} processes, {NUM_READS} lists each, beside {num_written} attempts written"
+    return [
+        Row(what=f"{beside}: refused", figures=(num_refused,), unit="", most=1),
+        Row(what=f"{beside}: a list", figures=tuple(waits), unit="s", most=None),
+    ]
+
+
+def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
+    """The same task in MLflow with its SQLite store, beside ours of the same size."""
+    num_trials = round(mlflow_store.NUM_TRIALS * scale)
+    given = list(results.attempts(num_trials, NUM_STEPS))
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        ours = Path(name) / "ours.db"
+
+        def write() -> None:
+            engine = open_for_writing(str(ours))
+            add_all(engine, given)
+            engine.dispose()
+
+        told = f"{len(given):,} attempts of {NUM_STEPS} steps"
+        ours_s = _seconds(write)
+        theirs = mlflow_store.Store(Path(name) / "mlflow.db")
+        theirs_s = _seconds(lambda: theirs.write(given))
+        for what, own, other, unit in (
+            ("writing", ours_s, theirs_s, "s"),
+            ("file", _size(ours), _size(Path(name) / "mlflow.db"), "MB"),
+        ):
+            rows.append(Row(what=f"{told}, {what}: ours", figures=(own,), unit=unit, most=None))
+            rows.append(Row(what=f"{told}, {what}: MLflow", figures=(other,), unit=unit, most=None))
+        db = api.open(str(ours))
+        questions: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+            "filtered list": (lambda: list(_listed(str(ours), FILTERS)), theirs.listed),
+            "one attempt with its steps": (lambda: (show(open_for_reading(str(ours)), "5"), db.steps(5)), theirs.shown),
+            "all as a frame": (lambda: db.attempts(), theirs.frame),
+        }
+        for what, (ask_ours, ask_theirs) in questions.items():
+            pairs = [(_seconds(ask_ours), _seconds(ask_theirs)) for _ in range(rounds)]
+            rows.append(Row(what=f"{told}, {what}: ours", figures=tuple(own for own, _ in pairs), unit="s", most=None))
+            rows.append(Row(what=f"{told}, {what}: MLflow", figures=tuple(other for _, other in pairs), unit="s", most=None))
+    return rows
+
+
+QUESTIONS = {"size": size, "reads": reads, "imports": imports, "ends": ends, "readers": readers, "mlflow": mlflow}
+
+
+def _size(path: Path) -> float:
+    return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) / 1e6
+
+
+@contextmanager
+def _timed() -> Iterator[Callable[[], float]]:
+    began = time.perf_counter()
+    ended: list[float] = []
+    yield lambda: ended[0] - began
+    ended.append(time.perf_counter())
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    with _timed() as seconds:
+        do()
+    return seconds()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="How big and how fast a results database is that was kept for years.")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all sizes (default 1: 300,000 attempts)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how often each question is asked (default 5)")
+    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question; can be given several times")
+    parser.add_argument("--database", type=Path, metavar="FILE", help="where the big database is, or is made")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,197 @@
+"""Makes up results as a lab would collect them over years: every number different, as in life, so that nothing packs too well."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from store.portable import Change, Measured, PortableAttempt, PortableRepeat, SweepHead, pack
+from store.records import (
+    Machine,
+    Measurement,
+    Outcome,
+    Phase,
+    Placement,
+    State,
+    StepSample,
+    TrialSpec,
+    Verdict,
+    sweep_uid,
+)
+
+MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
+STRATEGIES = (
+    ("parameter_server", "cpu", "none"),
+    ("parameter_server", "gpu", "none"),
+    ("replicated", "gpu", "none"),
+    ("replicated", "gpu", "pscpu"),
+    ("replicated", "gpu", "psgpu"),
+)
+NUM_GPUS = (1, 2, 4, 8)
+PRECISIONS = ("fp32", "bf16")
+BATCH_SIZES = (16, 32, 64, 128)
+TRIALS_PER_SWEEP = 800  # all of the above, with one seed
+REPEATS = 3
+BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+ENVIRONMENT: dict[str, Any] = {
+    "python": "3.11.7",
+    "kernel": "6.1",
+    "packages": {"tensorflow": "2.21.0", "keras": "3.15.1", "numpy": "2.4.6", "scalemark": "0.1.0"},
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "variables": {},
+}
+MACHINE = Machine(host="box", cpu="AMD EPYC 7763", num_cores=64, memory_bytes=512 * 2**30, gpus=(), driver="")
+
+
+def attempts(num_trials: int, num_steps: int, *, name: str = "sweep") -> Iterator[PortableAttempt]:
+    """REPEATS completed attempts of each trial, sweep after sweep, with every change of their repeats' states."""
+    chance = random.Random(1)
+    grid = list(itertools.product(MODELS, STRATEGIES, PRECISIONS, BATCH_SIZES, NUM_GPUS))
+    for number in range(num_trials):
+        seed, axes = 1 + number // len(grid), grid[number % len(grid)]
+        sweep = _sweep(f"{name}{number // TRIALS_PER_SWEEP}", number // TRIALS_PER_SWEEP)
+        spec = _spec(seed, *axes)
+        speed = chance.uniform(50, 300) * spec.num_gpus * chance.uniform(0.5, 1.0)
+        for repeat in range(1, REPEATS + 1):
+            started = sweep.started_at + timedelta(seconds=40 * ((number % TRIALS_PER_SWEEP) * REPEATS + repeat))
+            yield _attempt(sweep, spec, number % TRIALS_PER_SWEEP, repeat, started, speed, num_steps, chance)
+
+
+def _sweep(name: str, number: int) -> SweepHead:
+    started = BEGIN + timedelta(days=2 * number)
+    command = f"python sweep.py experiment=cloud_article sweep.name={name}"
+    return SweepHead(
+        uid=sweep_uid(name, started, command),
+        name=name,
+        reason="nightly",
+        command=command,
+        started_at=started,
+        finished_at=started + timedelta(hours=30),
+        run_dir=f"/home/lab/benchmarks/runs/{name}",
+        origin="",
+    )
+
+
+def _spec(seed: int, model: str, strategy: tuple[str, str, str], precision: str, batch_size: int, num_gpus: int) -> TrialSpec:
+    variable_update, local_parameter_device, all_reduce = strategy
+    return TrialSpec(
+        model=model,
+        num_gpus=num_gpus,
+        device_kind="cpu_stand_in",
+        variable_update=variable_update,
+        local_parameter_device=local_parameter_device,
+        all_reduce=all_reduce,
+        precision=precision,
+        optimizer="momentum",
+        learning_rate=0.01,
+        momentum=0.9,
+        weight_decay=4e-5,
+        data="synthetic",
+        distortions=False,
+        image_px=224,
+        num_classes=1001,
+        batch_size=batch_size,
+        min_warm_up_steps=10,
+        num_steps=20,
+        seed=seed,
+    )
+
+
+def _attempt(
+    sweep: SweepHead,
+    spec: TrialSpec,
+    position: int,
+    repeat: int,
+    started: datetime,
+    speed: float,
+    num_steps: int,
+    chance: random.Random,
+) -> PortableAttempt:
+    speed *= chance.gauss(1, 0.01)
+    steps = _steps(spec.num_gpus * spec.batch_size / speed, num_steps, chance)
+    ended = started + timedelta(seconds=chance.uniform(20, 39))
+    times = (sweep.started_at, started - timedelta(milliseconds=3), started, ended)
+    states = (State.PENDING, State.CLAIMED, State.RUNNING, State.COMPLETED)
+    changes = tuple(
+        Change(at=at, attempt=int(state in (State.RUNNING, State.COMPLETED)), state=state.value, detail="")
+        for at, state in zip(times, states, strict=True)
+    )
+    return PortableAttempt(
+        sweep=sweep,
+        position=position,
+        trial_id=spec.trial_id,
+        spec=spec,
+        machine=MACHINE,
+        environment=ENVIRONMENT,
+        placement=Placement(start="fork", devices=tuple(range(spec.num_gpus)), visible_devices=""),
+        repeat=PortableRepeat(number=repeat, state=State.COMPLETED.value, reason="", num_attempts=1, changes=changes),
+        attempt=1,
+        outcome=Outcome.COMPLETED.value,
+        message="",
+        exit_code=0,
+        run_dir=f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1",
+        started_at=started,
+        duration_s=(ended - started).total_seconds(),
+        measured=_measured(speed, steps, spec, chance),
+        steps=pack(steps),
+    )
+
+
+def _steps(step_s: float, num_steps: int, chance: random.Random) -> list[StepSample]:
+    """The first are slow, as in life; a loss is a float32."""
+    found, now = [], chance.uniform(1e-5, 5e-5)
+    for step in range(num_steps):
+        duration = step_s * chance.gauss(1, 0.01) * (1.5 if step < 3 else 1.0)
+        phase = Phase.WARM_UP if step < 10 else Phase.MEASURE
+        loss = chance.gauss(6.9, 0.05)
+        wait = chance.uniform(2e-7, 2e-6)
+        found.append(StepSample(step=step, phase=phase, start_s=now, duration_s=duration, data_wait_s=wait, loss=loss))
+        now += duration + chance.uniform(5e-6, 5e-5)
+    return found
+
+
+def _measured(speed: float, steps: list[StepSample], spec: TrialSpec, chance: random.Random) -> Measured:
+    step_s = spec.num_gpus * spec.batch_size / speed
+    measurement = Measurement(
+        images_per_second=speed,
+        images_per_second_low=speed * chance.uniform(0.97, 0.99),
+        images_per_second_high=speed * chance.uniform(1.01, 1.03),
+        median_step_s=step_s,
+        jitter_s=step_s * chance.uniform(0.005, 0.02),
+        p90_step_s=step_s * chance.uniform(1.01, 1.03),
+        num_steps=len(steps) - 10,
+        window_s=step_s * (len(steps) - 10),
+        num_warm_up_steps=10,
+        steady=True,
+        time_to_first_step_s=chance.uniform(5, 15),
+        trace_s=chance.uniform(1, 3),
+        first_step_s=chance.uniform(2, 8),
+        data_wait_share=chance.uniform(0, 1e-4),
+        cpu_s=chance.uniform(10, 100),
+        cores_taken_by_others=chance.uniform(0, 0.1),
+        peak_host_memory_bytes=int(chance.uniform(3e9, 9e9)),
+        peak_device_memory_bytes=None,
+        first_loss=chance.gauss(7, 0.1),
+        last_loss=chance.gauss(6.9, 0.05),
+        num_skipped_steps=0,
+        last_loss_scale=None,
+        num_parameters=25_557_032,
+    )
+    op_placement = {
+        "update": {f"ResourceApplyMomentum @ CPU:{device}": 161 for device in range(spec.num_gpus)},
+        "reduce": {f"AddN @ CPU:{device}": 20 for device in range(spec.num_gpus)},
+    }
+    told = json.loads(json.dumps(asdict(measurement)))
+    return Measured(
+        measurement=told,
+        op_placement=op_placement,
+        verdict=Verdict.VALID.value,
+        verdict_reasons=(),
+        gpu_telemetry=(),
+        profile=None,
+    )

@@ -1,0 +1,32 @@
+"""The benchmark of the store runs, and asks what it says it asks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.storing import results
+from store.records import Phase
+from store.step_arrays import unpack
+from tests.conftest import PROJECT
+
+
+def test_every_made_up_trial_is_another_one_and_has_its_attempts():
+    found = list(results.attempts(2 * results.TRIALS_PER_SWEEP, 12))
+    assert len({attempt.trial_id for attempt in found}) == 2 * results.TRIALS_PER_SWEEP
+    assert len(found) == results.REPEATS * 2 * results.TRIALS_PER_SWEEP
+    assert {attempt.sweep.name for attempt in found} == {"sweep0", "sweep1"}
+    steps = unpack(found[0].steps.columns())
+    assert [step.phase for step in steps] == [Phase.WARM_UP] * 10 + [Phase.MEASURE] * 2
+
+
+def test_the_benchmark_answers_its_questions():
+    script = PROJECT / "benchmarks" / "store.py"
+    asked = ("size", "reads", "imports", "ends")
+    only = [word for name in asked for word in ("--only", name)]
+    command = [sys.executable, str(script), "--scale", "0.001", "--rounds", "1", "--database", "r.db", "--json", "r.json", *only]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    rows = {row["what"]: row["figures"] for row in json.loads(Path("r.json").read_text())["rows"]}
+    assert "file of 100 trials, 300 attempts, 10,200 steps" in rows
+    assert all(figure > 0 for figures in rows.values() for figure in figures)
