@@ -1,0 +1,43 @@
+"""What the documents show is so: their SQL runs on both engines, and the picture has every table."""
+
+import re
+
+import pytest
+
+from docs import draw_schema
+from store import queries
+from store.database import open_for_reading
+from tests.conftest import PROJECT
+from tests.filled import fill
+from tests.specs import small
+
+QUESTIONS = (PROJECT / "docs" / "questions.md").read_text()
+STATEMENTS = re.findall(r"```sql\n(.*?)```", QUESTIONS, re.DOTALL)
+
+
+def _columns_of_answers() -> list[list[str]]:
+    headers = re.findall(r"```\n\n\| (.*?) \|\n", QUESTIONS)
+    return [header.split(" | ") for header in headers]
+
+
+def test_there_are_ten_questions_with_their_answers():
+    assert len(STATEMENTS) == len(_columns_of_answers()) == 10
+
+
+@pytest.mark.parametrize(("statement", "columns"), list(zip(STATEMENTS, _columns_of_answers(), strict=True)))
+def test_a_question_is_answered_on_both_engines(db, statement, columns):
+    fill(db, [(small(), 50.0), (small(), 52.0), (small(num_gpus=2, precision="bf16"), 90.0), (small(num_gpus=2), None)])
+    found, _rows = queries.query(open_for_reading(db), statement)
+    assert found == columns
+
+
+def test_the_picture_of_the_tables_can_be_drawn(tmp_path):
+    draw_schema.draw(tmp_path / "schema.png")
+    assert (tmp_path / "schema.png").stat().st_size > 10_000
+
+
+def test_every_view_is_documented():
+    with_sql = (PROJECT / "store" / "migrations" / "versions" / "0004_for_years.py").read_text()
+    views = re.findall(r"CREATE VIEW (\w+) AS", with_sql)
+    told = (PROJECT / "docs" / "database.md").read_text()
+    assert {view for view in views if f"| `{view}` |" not in told} == set()
