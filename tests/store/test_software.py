@@ -47,7 +47,7 @@ def test_a_variable_whose_name_tells_of_a_secret_is_left_out(name):
 
 
 def test_a_password_in_the_address_that_a_variable_holds_is_masked():
-    assert software.result_changing({"TF_GRPC_PROXY": "http://me:hidden@proxy:80"}) == {"TF_GRPC_PROXY": "http://me:***@proxy:80"}
+    assert software.result_changing({"TF_GRPC_PROXY": "http://me:hidden@proxy:80"}) == {"TF_GRPC_PROXY": "http://***@proxy:80"}
 
 
 def test_what_is_told_for_people_makes_no_other_software():

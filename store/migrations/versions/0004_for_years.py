@@ -132,7 +132,7 @@ FROM (
          arrays.least_loss + json_extract(arrays.loss_over_least, '$[' || each.key || ']') * arrays.loss_unit AS loss
   FROM step_arrays AS arrays
   JOIN attempts ON attempts.id = arrays.attempt_id AND attempts.deleted_at IS NULL
-  JOIN json_each(arrays.duration_over_least) AS each
+  CROSS JOIN json_each(arrays.duration_over_least) AS each
 )
 """,
     "postgresql": """

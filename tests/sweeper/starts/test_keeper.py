@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -45,7 +46,7 @@ def test_a_removed_group_is_left_alone(group):
 def test_a_killed_keeper_is_replaced_and_told_everything(group, other_group):
     keeper = Keeper()
     keeper.add(group.pid)
-    (first,) = (child for child in psutil.Process().children() if any("keeper.py" in part for part in child.cmdline()))
+    (first,) = (child for child in psutil.Process().children() if any(Path(part).name == "keeper.py" for part in child.cmdline()))
     first.kill()
     assert_gone(first.pid)
     keeper.add(other_group.pid)
