@@ -118,9 +118,12 @@ def test_a_server_stops_when_its_test_fails_and_a_forked_child_lives(programs):
 
 
 TEST_RUN = """
+import signal
 import sys
 from pathlib import Path
 from tests.postgresql import server
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests in the background ignores it
 
 with server(Path(sys.argv[1])) as url:
     print(url, flush=True)
