@@ -206,8 +206,10 @@ def test_without_gpus_no_process_is_started(tmp_path, monkeypatch):
 def test_where_gpus_cannot_be_watched_the_log_says_so_in_one_line_and_the_trial_goes_on(tmp_path, capfd):
     """The real sampler: it finds no NVML, or no GPU of that name."""
     path = tmp_path / "telemetry.jsonl"
+    before = {child.pid for child in psutil.Process().children()}
     with telemetry.watching(["GPU-00000000-0000-0000-0000-000000000000"], path):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        (sampler,) = {child.pid for child in psutil.Process().children()} - before
+        os.waitid(os.P_PID, sampler, os.WEXITED | os.WNOWAIT)
         went_on = True
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("no GPU telemetry: NVML: ")
