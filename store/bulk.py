@@ -30,7 +30,7 @@ from store.portable import (
     SweepHead,
 )
 from store.portable_rows import PortableRows, database_id
-from store.records import State, TrialSpec
+from store.records import BESIDE_A_MEASUREMENT, IN_FLIGHT, TrialSpec
 from store.reference_rows import add_references
 from store.references import Reference, Rejected
 from store.repeat_states import REMOVED, in_chunks
@@ -42,8 +42,6 @@ ROWS_PER_TRANSACTION = 5000
 
 RENAMED = re.compile(r" \(\d+\)$")
 """What the name of an imported sweep may end with, because another had its name."""
-
-_IN_FLIGHT = (State.CLAIMED, State.RUNNING)
 
 Located = tuple[str, Portable]
 """A record, and where it stands, as "results.csv line 12"."""
@@ -294,7 +292,7 @@ class Bulk:
             told |= {"placement_id": self._placement_id(connection, attempt), "shares_host": attempt.placement.shares_host}
             rows.append(told | {"environment_id": self._environment_id(connection, attempt)})
             if measured := attempt.measured:
-                around = {name: getattr(measured, name) for name in _BESIDE} | {"attempt_id": row_id}
+                around = {name: getattr(measured, name) for name in BESIDE_A_MEASUREMENT} | {"attempt_id": row_id}
                 op_placement_id = self._op_placement_id(connection, measured.op_placement)
                 measurements.append(measured.measurement | around | {"op_placement_id": op_placement_id})
             if attempt.steps:
@@ -337,7 +335,6 @@ class Bulk:
 
 
 _SAME = ("trial_id", "attempt", "outcome", "message", "exit_code", "started_at", "duration_s", "deleted_at")
-_BESIDE = ("verdict", "verdict_reasons", "gpu_telemetry", "profile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,7 +447,7 @@ def _known_repeats(
         rows = {(row[1], row[2], row[3]): row for row in connection.execute(statement)}
         known = PortableRows(connection, "", "").repeats(rows.keys() & set(chunk))
         for key, repeat in known.items():
-            found[key] = (rows[key].id, rows[key].state in _IN_FLIGHT, repeat)
+            found[key] = (rows[key].id, rows[key].state in IN_FLIGHT, repeat)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from store import schema, software, step_arrays
-from store.records import Placement, Result, StepSample
+from store.records import BESIDE_A_MEASUREMENT, Placement, Result, StepSample
 from store.rows import digest, find_or_insert, inserted_id
 
 
@@ -59,7 +59,7 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
     )
     if result.measurement:
         told = asdict(result)
-        around = {name: told[name] for name in _STORED_WITH_A_MEASUREMENT}
+        around = {name: told[name] for name in BESIDE_A_MEASUREMENT}
         op_placement_id = find_or_insert(
             connection, schema.OpPlacementRow, digest(result.op_placement), {"description": result.op_placement}
         )
@@ -69,9 +69,6 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
         packed = step_arrays.pack(attempt.steps)
         connection.execute(sa.insert(schema.StepArraysRow).values(packed | {"attempt_id": attempt_id}))
     return attempt_id
-
-
-_STORED_WITH_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile")
 
 
 def environment_values(environment: dict[str, Any]) -> dict[str, Any]:

@@ -22,17 +22,15 @@ from store.portable import (
     SweepHead,
     spec_of,
 )
-from store.records import Gpu, GpuLink, Machine, Measurement, Placement, State, TrialSpec
+from store.records import BESIDE_A_MEASUREMENT, IN_FLIGHT, Gpu, GpuLink, Machine, Measurement, Placement, State, TrialSpec
 from store.references import Reference, Rejected
 from store.repeat_states import in_chunks
 from store.strict import build, checked, parsed
 
 Selection = sa.Select[int]
 
-_IN_FLIGHT = (State.CLAIMED, State.RUNNING)
 _GPU = [one.name for one in fields(Gpu) if one.name not in ("cores", "mig_devices")]
 _OF_AN_ATTEMPT = ("attempt", "outcome", "message", "exit_code", "run_dir", "started_at", "duration_s", "deleted_at")
-_BESIDE = ("verdict", "verdict_reasons", "gpu_telemetry", "profile")
 
 
 def database_id(connection: sa.Connection) -> str:
@@ -272,8 +270,8 @@ class PortableRows:
 def _repeat(row: Any, changes: list[Change]) -> PortableRepeat:
     """What is being run is told as it was before: nobody runs it where it travels to."""
     state, num_attempts = State(row.state), row.num_attempts
-    if state in _IN_FLIGHT:
-        while changes and changes[-1].state in _IN_FLIGHT:
+    if state in IN_FLIGHT:
+        while changes and changes[-1].state in IN_FLIGHT:
             changes.pop()
         num_attempts, state = num_attempts - (state is State.RUNNING), State.PENDING
     return PortableRepeat(
@@ -292,7 +290,7 @@ def _measured_of(row: Mapping[Any, Any] | None) -> Measured | None:
     if row is None:
         return None
     told = {one.name: row[one.name] for one in fields(Measurement)}
-    around = {name: row[name] for name in _BESIDE} | {"op_placement": row["description"]}
+    around = {name: row[name] for name in BESIDE_A_MEASUREMENT} | {"op_placement": row["description"]}
     return build(Measured, around | {"measurement": checked(Measurement, told, "measurement", NULLABLE)}, "measured")
 
 

@@ -33,6 +33,7 @@ from store.portable import (
 )
 from store.progress import Progress, silent
 from store.records import (
+    BESIDE_A_MEASUREMENT,
     AttemptEnd,
     Machine,
     Measurement,
@@ -350,7 +351,7 @@ def _measured(result: Result) -> Measured | None:
     if result.measurement is None:
         return None
     told: dict[str, Any] = parsed(canonical(asdict(result)))
-    around = {name: told[name] for name in ("op_placement", "verdict", "verdict_reasons", "gpu_telemetry", "profile")}
+    around = {name: told[name] for name in ("op_placement", *BESIDE_A_MEASUREMENT)}
     measurement = checked(Measurement, told["measurement"], "measurement", NULLABLE)
     return build(Measured, around | {"measurement": measurement}, "measured")
 

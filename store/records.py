@@ -378,6 +378,10 @@ class Result:
         return cls(**values)
 
 
+BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile")
+"""Fields of Result that are stored in the row of its measurement."""
+
+
 class PcieLevel(StrEnum):
     """What a message between two GPUs has to cross without NVLink, from the nearest to the farthest."""
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from importlib.resources import files
 
-LARGEST_INTEGER = 2**31 - 1  # of an INTEGER column in PostgreSQL
+from store.records import LARGEST_INTEGER
 
 
 class Origin(StrEnum):
