@@ -8,7 +8,8 @@
 {'strategy': 'replicated_nccl', 'num_gpus': 4, 'images_per_second': 360.0, 'speed_up': 3.6}]
 
 Every method takes filters as `python -m store list` does: `"model=resnet50"`, `"num_gpus>=4"`, `"model=resnet50,vgg16"`,
-`"model!=vgg16"`, `"sweep~night*"`. Deleted attempts are in no frame. Units stand in the names of columns; times are UTC.
+`"model!=vgg16"`, `"sweep~night*"`. Deleted attempts are in no frame. No frame has simulated numbers
+beside measured ones: with `simulated=True` it has simulated ones instead. Units stand in the names of columns; times are UTC.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Database:
 
     engine: sa.Engine
 
-    def attempts(self, *filters: str) -> pd.DataFrame:
+    def attempts(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
         """One row per attempt, oldest first.
 
         >>> frame = db.attempts("outcome=completed", "num_gpus=4")
@@ -80,7 +81,7 @@ class Database:
         --columns ... --format parquet`.
         """
         with reading(self.engine) as connection:
-            attempts = read_attempts(connection, ALL, chosen_by(filters))
+            attempts = read_attempts(connection, ALL, chosen_by(filters, simulated=simulated))
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
         of_trials = trials.of(trials.places_of(attempts["trial_id"]))
@@ -89,7 +90,7 @@ class Database:
         sweep = {name: others.pop(name) for name in ("sweep", "origin")}
         return pd.DataFrame(ids | of_trials | sweep | told | others, copy=False)
 
-    def trials(self, *filters: str) -> pd.DataFrame:
+    def trials(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
         """One row per trial, machine, software and whether others ran beside it: nothing is averaged over these. Oldest first.
 
         >>> frame = db.trials("num_gpus=4", "model=resnet50")
@@ -108,7 +109,7 @@ class Database:
         | num_doubtful | int64 | completed, but not of verdict valid |
         """
         with reading(self.engine) as connection:
-            attempts = read_attempts(connection, NEEDED_FOR_GROUPS, chosen_by(filters))
+            attempts = read_attempts(connection, NEEDED_FOR_GROUPS, chosen_by(filters, simulated=simulated))
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
         groups = grouped(kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts)
@@ -117,8 +118,9 @@ class Database:
         numbers = groups.drop(columns=["trial", "machine_id", "software", "first"])
         return pd.DataFrame(told | {name: numbers[name].to_numpy() for name in numbers}, copy=False)
 
-    def scaling(self, *filters: str) -> pd.DataFrame:
-        """The view `scaling`: each trial against the same on 1 GPU, of the same machine, software, and neighbors.
+    def scaling(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
+        """The view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU, with machine, software and
+        neighbors alike.
 
         Filters of axes choose rows, which keep their baseline; all others (sweep, host, tag, started_at, ...) choose the attempts
         that rows and baselines are made of.
@@ -129,8 +131,8 @@ class Database:
 
         | column | dtype | |
         |---|---|---|
-        | trial_id, curve | category | trials of one curve differ in the number of GPUs alone |
-        | model, strategy, .. scaling | category, int64 | the axes that the view has |
+        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts, and their links, alone |
+        | model, strategy, .. scaling, planted | category, int64 | the axes that the view has |
         | machine_id | int64 | |
         | host, gpu, software_key | category | |
         | shares_host | bool | |
@@ -140,7 +142,7 @@ class Database:
         | images_per_second_on_1, speed_up, efficiency | float64 | NaN without a baseline; efficiency = speed_up / num_gpus |
         """
         with reading(self.engine) as connection:
-            return scaling_frame(connection, filters)
+            return scaling_frame(connection, filters, simulated=simulated)
 
     def steps(self, attempt: int) -> pd.DataFrame:
         """One row per call of the training function of this attempt, in order; none when it never stepped.

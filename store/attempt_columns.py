@@ -48,9 +48,11 @@ def read_attempts(connection: sa.Connection, names: Sequence[str], which: sa.Col
     return fetch(connection, statement, {name: _COLUMNS[name][1] for name in chosen})
 
 
-def chosen_by(filters: Sequence[str]) -> sa.ColumnElement[bool]:
-    """Of attempts: whether they count and all filters hold."""
-    return AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
+def chosen_by(filters: Sequence[str], *, simulated: bool = False) -> sa.ColumnElement[bool]:
+    """Of attempts: whether they count, all filters hold, and they are simulated, or else measured."""
+    chosen = AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
+    exists = MachineRow.hardware_profile == ""
+    return sa.and_(chosen, AttemptRow.machine_id.in_(sa.select(MachineRow.id).where(~exists if simulated else exists)))
 
 
 _SOFTWARE = ("software_key", "tensorflow", "keras", "scalemark", "revision")

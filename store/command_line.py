@@ -10,9 +10,9 @@ import typer
 from store.database import default_url
 from store.errors import StoreError
 from store.redact import without_secrets
-from store.terminal import silence
+from store.terminal import silence, tolerate
 
-OK, USAGE = 0, 2
+OK, USAGE, INTERRUPTED = 0, 2, 130
 
 Db = Annotated[
     str,
@@ -41,10 +41,11 @@ def ask(what: str, *, yes: bool) -> None:
 
 
 def run(app: typer.Typer, name: str) -> int:
-    """Exit codes: 0 ok, 2 usage, and when its output cannot be written."""
+    """Exit codes: 0 ok, 2 usage, and when its output cannot be written; 130 when a command that lasts was interrupted."""
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
+    tolerate(sys.stdout)
     try:
         try:
             app()

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-import numpy.typing as npt
-
 from store.differences import Difference, Side
 from store.errors import StoreError
-from store.records import STAND_INS_NOTE, STRATEGY_AXES, DeviceKind, Outcome, Verdict
+from store.records import STRATEGY_AXES, DeviceKind, Outcome, Verdict
+from store.relation import Relation, relation
 from store.schema import TrialRow
 from store.selection import NOT_AXES, nearest
+from store.welch import interval, ratio_interval
 
-_QUANTILE = 0.975  # of a 95 % interval
 _FREE = (*STRATEGY_AXES, "strategy", "num_gpus")  # what people compare without having to say so
-_Values = npt.NDArray[np.float64]
 
 
 class Winner(StrEnum):
@@ -59,8 +57,8 @@ def compare(a: Side, b: Side) -> Comparison:
     speed_a, speed_b = _speed(a, of_a), _speed(b, of_b)
     ratio = speed_a.images_per_second / speed_b.images_per_second
     is_replicated = min(len(of_a), len(of_b)) > 1
-    low, high = _welch(of_a, of_b) if is_replicated else _of_ratio(speed_a, speed_b)
-    basis, winner = _basis(speed_a, speed_b), _winner(low, high, is_replicated)
+    low, high = ratio_interval(of_a, of_b) if is_replicated else _of_ratio(speed_a, speed_b)
+    basis, winner = _basis(speed_a, speed_b), _WINNERS[relation(of_a, of_b)]
     return Comparison(a=speed_a, b=speed_b, ratio=ratio, low=low, high=high, basis=basis, winner=winner)
 
 
@@ -84,9 +82,8 @@ def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
         reasons = dict.fromkeys(reason for row in suspect for reason in row["verdict_reasons"] or ())
         if suspect:
             told.append(f"{label}: {len(suspect)} of {len(side.attempts)} suspect ({'; '.join(reasons) or 'no reason told'})")
-    if any(side.trial["device_kind"] == DeviceKind.CPU_STAND_IN for side in (a, b)):
-        told.append(STAND_INS_NOTE)
-    return told
+    kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
+    return told + [kind.note for kind in kinds if kind.note]
 
 
 def _nameable() -> list[str]:
@@ -99,7 +96,7 @@ def _differing_axes(a: Side, b: Side, found: Sequence[Difference], named: Sequen
         if one.section != "axes" or one.name in _FREE:
             continue
         if one.name == "device_kind":
-            yield "CPU stand-ins against GPUs"
+            yield f"{DeviceKind(one.a).plural} against {DeviceKind(one.b).plural}"
         elif one.name not in named and not (one.name == "batch_size" and _same_global_batch(a, b)):
             yield f"{one.name} differs, {one.a} against {one.b}"
 
@@ -138,7 +135,7 @@ def _invalid(a: Side, b: Side) -> Iterator[str]:
                 yield f"attempt {row['attempt_id']} of {label} is invalid ({why})"
 
 
-def _images_per_second(side: Side) -> _Values:
+def _images_per_second(side: Side) -> Sequence[float]:
     if any(row["deleted_at"] is not None for row in side.attempts):
         raise StoreError(f"{side.name}: deleted; `python -m store restore` brings it back")
     measured = [row["images_per_second"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED]
@@ -147,33 +144,13 @@ def _images_per_second(side: Side) -> _Values:
         raise StoreError(f"{side.name}: nothing to compare, it has no completed attempt ({how})")
     if min(measured) <= 0:
         raise StoreError(f"{side.name}: 0 images/s have no ratio")
-    return np.asarray(measured, np.float64)
+    return measured
 
 
-def _welch(of_a: _Values, of_b: _Values) -> tuple[float, float]:
-    """Of the ratio, by Welch's t on the logarithms (Welch 1947): of two processes, too, where a bootstrap is too narrow."""
-    log_a, log_b = np.log(of_a), np.log(of_b)
-    variance_a, variance_b = (float(log.var(ddof=1)) / len(log) for log in (log_a, log_b))
-    freedom = math.inf
-    if variance_a + variance_b > 0:
-        shares = variance_a**2 / (len(log_a) - 1) + variance_b**2 / (len(log_b) - 1)
-        freedom = (variance_a + variance_b) ** 2 / shares
-    return _within(float(log_a.mean() - log_b.mean()), math.sqrt(variance_a + variance_b), freedom)
-
-
-def _within(center: float, error: float, freedom: float) -> tuple[float, float]:
-    """The interval of Student's t around what is a logarithm."""
-    from scipy.special import stdtrit  # here, because it takes longer to import than most commands take
-
-    reach = float(stdtrit(freedom, _QUANTILE)) * error
-    return math.exp(center - reach), math.exp(center + reach)
-
-
-def _speed(side: Side, measured: _Values) -> Speed:
+def _speed(side: Side, measured: Sequence[float]) -> Speed:
     if len(measured) > 1:
-        log = np.log(measured)
-        low, high = _within(float(log.mean()), float(log.std(ddof=1)) / math.sqrt(len(log)), len(log) - 1)
-        return Speed(images_per_second=math.exp(log.mean()), low=low, high=high, num_processes=len(measured))
+        low, high = interval(measured)
+        return Speed(images_per_second=statistics.geometric_mean(measured), low=low, high=high, num_processes=len(measured))
     (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)
     low, high = row["images_per_second_low"], row["images_per_second_high"]
     return Speed(images_per_second=row["images_per_second"], low=low, high=high, num_processes=1)
@@ -197,7 +174,9 @@ def _basis(a: Speed, b: Speed) -> str:
     return f"one process of {'A' if a.num_processes == 1 else 'B'}: no replication of it"
 
 
-def _winner(low: float | None, high: float | None, is_replicated: bool) -> Winner:
-    if low is None or high is None or not is_replicated:
-        return Winner.UNKNOWN
-    return Winner.A if low > 1 else Winner.B if high < 1 else Winner.TIE
+_WINNERS = {
+    Relation.MORE: Winner.A,
+    Relation.LESS: Winner.B,
+    Relation.TIE: Winner.TIE,
+    Relation.UNKNOWN: Winner.UNKNOWN,
+}

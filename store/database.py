@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,7 +17,8 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from store.engine import ONLY_READS
-from store.errors import StoreError
+from store.errors import NoSweepError, StoreError
+from store.redact import masked
 from store.sqlite import SqliteFile, sqlite_explained
 from store.upgrade import Upgraded, head_revision
 
@@ -49,6 +51,9 @@ class Database(Protocol):
         """Turns what the driver raises into StoreError."""
 
     def size_bytes(self) -> int: ...
+
+    def settle(self) -> None:
+        """Moves what was written into the database's own file, so that a copy of it has all; as far as nobody reads meanwhile."""
 
     def compact(self) -> None:
         """Gives back the space of what was removed."""
@@ -118,7 +123,7 @@ def open_for_reading(url: str) -> sa.Engine:
     """The database at `url`, which nothing done through this engine can change. Raises StoreError as for writing."""
     engine = open_existing(url)
     if engine is None:
-        raise StoreError(f"{locate(url).name}: no such database; run a sweep first, or name another with --db or SCALEMARK_DB")
+        raise NoSweepError(f"{locate(url).name}: no such database; run a sweep first, or name another with --db or SCALEMARK_DB")
     return engine
 
 
@@ -130,7 +135,8 @@ def open_existing(url: str) -> sa.Engine | None:
         if found is None:
             return None
         if found != head_revision():
-            what_to_do = "`python -m store upgrade` makes it so, and keeps a copy as it is"
+            named = "" if url == default_url() else f" --db {shlex.quote(masked(url))}"
+            what_to_do = f"`python -m store upgrade{named}` makes it so, and keeps a copy as it is"
             raise StoreError(f"{database.name}: its schema is {found}, this version reads {head_revision()}; {what_to_do}")
         return database.reader()
 

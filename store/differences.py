@@ -109,8 +109,8 @@ def _merged(values: Sequence[Any]) -> Any:
 
 
 _SECTIONS = ("machine", "gpus", "links", "software", "packages", "variables", "commit", "run")
-_MACHINE = ("host", "cpu", "num_cores", "memory_bytes", "num_gpus", "gpu", "driver")
-_RUN = ("shares_host", "start", "devices", "cores")
+_MACHINE = ("host", "cpu", "num_cores", "memory_bytes", "num_gpus", "gpu", "driver", "hardware_profile", "pool")
+_RUN = ("shares_host", "start", "devices", "cores", "hosts", "rank_start")
 _COMMIT = ("commit", "diff")
 _OWN_SECTIONS = ("packages", "variables", *_COMMIT)
 

@@ -12,6 +12,8 @@ compact_json = json.JSONEncoder(separators=(",", ":")).encode
 """Of JSON columns: the steps take a fifth less without spaces."""
 
 SCALEMARK_ONLY_READS = "scalemark_only_reads"
+SCALEMARK_BESIDE_OTHERS = "scalemark_beside_others"
+"""Execution option of a connection whose transactions do not wait for who else writes: they lock the rows that they change."""
 
 ONLY_READS: dict[str, dict[str, Any]] = {
     "sqlite": {SCALEMARK_ONLY_READS: True},

@@ -5,5 +5,13 @@ class StoreError(Exception):
     """The database cannot be opened, read or written. The text says which file, why, and what to do."""
 
 
+class NoSweepError(StoreError):
+    """There is no sweep of that name, or no database yet: there may be later."""
+
+
+class AwayError(StoreError):
+    """The server does not answer, or has hung up: it may be back later. What was sent to it last may have been done."""
+
+
 class LockedError(StoreError):
     """Another program keeps the database locked: it may be free later."""

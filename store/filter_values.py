@@ -63,24 +63,32 @@ def pattern(one: _Told) -> str:
     return one.value
 
 
-def whole_number(one: _Told, value: str) -> sa.ColumnElement[Any]:
+def whole(one: _Told, value: str) -> int:
     try:
         found = int(value)
     except ValueError:
         raise StoreError(f"{one}: {one.name} is a whole number; found {shortened(value) or 'nothing'}") from None
     if abs(found) > _LARGEST:
         raise StoreError(f"{one}: wanted a whole number between -2**63 and 2**63")
-    return sa.literal(found, sa.BigInteger)
+    return found
 
 
-def number(one: _Told, value: str) -> sa.ColumnElement[Any]:
+def whole_number(one: _Told, value: str) -> sa.ColumnElement[Any]:
+    return sa.literal(whole(one, value), sa.BigInteger)
+
+
+def real(one: _Told, value: str) -> float:
     try:
         found = float(value)
     except ValueError:
         raise StoreError(f"{one}: {one.name} is a number; found {shortened(value) or 'nothing'}") from None
     if not math.isfinite(found):
         raise StoreError(f"{one}: wanted a finite number; found {value}")
-    return sa.literal(found, sa.Double)
+    return found
+
+
+def number(one: _Told, value: str) -> sa.ColumnElement[Any]:
+    return sa.literal(real(one, value), sa.Double)
 
 
 def boolean(one: _Told, value: str) -> bool:

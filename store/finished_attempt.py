@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -103,8 +103,13 @@ def _environment_key(environment: dict[str, Any]) -> str:
 def placement_id_of(connection: sa.Connection, placement: Placement) -> int:
     """As `environment_id_of`."""
     told = asdict(placement)
-    values = told | {name: ",".join(map(str, told[name])) for name in ("devices", "cores")}
-    return find_or_insert(connection, schema.PlacementRow, digest(values), values)
+    values = told | {name: ",".join(map(str, told[name])) for name in ("devices", "cores", "hosts")}
+    return find_or_insert(connection, schema.PlacementRow, placement_key(values), values)
+
+
+def placement_key(values: Mapping[str, Any]) -> str:
+    """Digest of its other columns. Without hosts it is as before schema 0006, which was the first to have them."""
+    return digest({name: value for name, value in values.items() if value != "" or name not in ("hosts", "rank_start")})
 
 
 def _within_sweep(connection: sa.Connection, sweep_id: int, run_dir: Path) -> str:

@@ -67,7 +67,9 @@ _TOLD: dict[str, Kind] = {
     "verdict": Kind.TEXT,
 }
 _NESTED = ("spec", "machine", "environment", "placement", "changes", "tags", "notes")
-_NESTED_MEASURED = {name: name for name in ("op_placement", "verdict_reasons", "gpu_telemetry")} | {"profile_summary": "profile"}
+_NESTED_MEASURED = {name: name for name in ("op_placement", "verdict_reasons", "gpu_telemetry", "truth")} | {
+    "profile_summary": "profile"
+}
 """Column -> name: `profile` is whether one was asked for."""
 
 _FOLLOWS: dict[str, Kind] = {
@@ -94,7 +96,8 @@ COLUMNS: dict[str, Kind] = {
     **{name: kind for name, (_, kind) in _MEASURED.items()},
     **dict.fromkeys((*_NESTED, *_NESTED_MEASURED), Kind.JSON),
 }
-REQUIRED = frozenset(COLUMNS) - frozenset(_FOLLOWS)
+_LATER = frozenset({"truth", "link_bytes_per_s"})  # earlier versions did not write it
+REQUIRED = frozenset(COLUMNS) - frozenset(_FOLLOWS) - _LATER
 
 STEP_COLUMNS: dict[str, Kind] = {
     "sweep_uid": Kind.TEXT,
@@ -136,11 +139,11 @@ def attempt_of(row: Mapping[str, Cell], steps: PackedSteps | None) -> PortableAt
     """Inverse of `row_of`. Raises ValueError, with the reason, for whatever no attempt can be."""
     told: dict[str, Any] = {name: row[name] for name in _TOLD if name in _OWN}
     for name in (*_NESTED, *_NESTED_MEASURED):
-        told[name] = None if row[name] in (None, "") else parsed(str(row[name]))
+        told[name] = None if row.get(name) in (None, "") else parsed(str(row[name]))
     sweep = {name: row[f"sweep_{name}"] for name in _OF_SWEEP} | {"name": row["sweep"]}
     repeat = {name: row[f"repeat_{name}"] for name in ("state", "reason", "num_attempts")}
     repeat |= {"number": row["repeat"], "changes": told.pop("changes")}
-    measurement = {name: row[column] for column, (name, _) in _MEASURED.items()}
+    measurement = {name: row.get(column) for column, (name, _) in _MEASURED.items()}
     measured: dict[str, Any] = {name: told.pop(column) for column, name in _NESTED_MEASURED.items()} | {"verdict": row["verdict"]}
     is_measured = measured["op_placement"] is not None
     if not is_measured and any(value is not None for value in (*measurement.values(), *measured.values())):

@@ -68,6 +68,7 @@ class Abandoned:
     machine_id: int
     owner: ProcessIdentity
     orchestrator_id: int
+    is_shared: bool = False  # its sweep is
     state: State
     started_at: datetime | None  # as what follows, when it was running
     run_dir: str | None
@@ -97,6 +98,7 @@ class Ledger:
         shares_host: bool = False,
     ) -> None:
         self.engine = engine
+        self._states = engine  # through which states alone are changed
         self.sweep_id, self.orchestrator_id, self.machine_id = sweep_id, orchestrator_id, machine_id
         self._software_key, self._wanted_repeats, self._shares_host = software_key, wanted_repeats, shares_host
 
@@ -130,7 +132,7 @@ class Ledger:
                 if completed + self._num_in_flight(connection, repeat.trial_id) >= self._wanted_repeats:
                     return Claim.BUSY
             pending = self._own(repeat.repeat_id, State.PENDING)
-            taken = change(connection, pending, State.CLAIMED, at, **_NO_ATTEMPT)  # of an earlier one nothing may seem to run
+            taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)  # of an earlier one nothing may seem to run
         return Claim.TAKEN if taken else Claim.GONE
 
     def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int:
@@ -138,15 +140,18 @@ class Ledger:
         attempt = repeat.num_attempts + 1
         values = {"num_attempts": attempt, "started_at": at, "run_dir": run_dir, "placement": asdict(placement)}
         claimed = (*self._own(repeat.repeat_id, State.CLAIMED), _Repeat.num_attempts == repeat.num_attempts)
-        with writing(self.engine) as connection:
-            if not change(connection, claimed, State.RUNNING, at, **_NO_ATTEMPT | values):
+        with writing(self._states) as connection:
+            if change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values):
+                return attempt
+            begun = (*self._own(repeat.repeat_id, State.RUNNING), _Repeat.num_attempts == attempt, _Repeat.run_dir == run_dir)
+            if not self._has(connection, begun):  # else it was written before, and the answer was lost
                 raise LostError(f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]}")
         return attempt
 
     def started(self, repeat_id: int, pid: int, start_ticks: int) -> None:
         """Which process it is, so that it can be found when this one is killed. Raises LostError."""
         statement = sa.update(_Repeat).where(*self._own(repeat_id, State.RUNNING)).values(pid=pid, start_ticks=start_ticks)
-        with writing(self.engine) as connection:
+        with writing(self._states) as connection:
             if connection.execute(statement).rowcount != 1:
                 raise LostError(f"process {pid}")
 
@@ -158,21 +163,26 @@ class Ledger:
         running = (*self._own(repeat_id, State.RUNNING), _Repeat.num_attempts == attempt.attempt)
         outcome = State(attempt.result.outcome)
         with writing(self.engine) as connection:
-            if not change(connection, running, outcome, at, **_NO_ATTEMPT):
+            if not change(connection, running, outcome, at, **NO_ATTEMPT):
+                if self._is_recorded(connection, attempt):
+                    return  # by an earlier try, whose answer was lost
                 raise LostError(f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial {attempt.trial_id[:8]}")
-            if again is not None:
-                change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
+            self._open_again(connection, repeat_id, outcome, at, again)
             add_attempt(connection, self.sweep_id, self.machine_id, attempt)
+
+    def _open_again(self, connection: sa.Connection, repeat_id: int, outcome: State, at: datetime, again: str | None) -> None:
+        if again is not None:
+            change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
         """Claimed, but not started after all."""
-        with writing(self.engine) as connection:
+        with writing(self._states) as connection:
             change(connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started")
 
     def skip(self, repeat_ids: Iterable[int], reason: str, at: datetime) -> None:
         """Pending repeats that shall not be run; those that are not pending are left as they are."""
-        own_pending = (_Repeat.state == State.PENDING, _Repeat.orchestrator_id == self.orchestrator_id)
-        with writing(self.engine) as connection:
+        own_pending = (_Repeat.state == State.PENDING, self._may_skip)
+        with writing(self._states) as connection:
             change_all(connection, list(repeat_ids), own_pending, State.SKIPPED, at, reason, reason=reason)
 
     def beat(self, at: datetime) -> None:
@@ -194,8 +204,23 @@ class Ledger:
                 of_sweep = schema.SweepRow.id == self.sweep_id
                 connection.execute(sa.update(schema.SweepRow).where(of_sweep).values(finished_at=at))
 
+    def _is_recorded(self, connection: sa.Connection, attempt: FinishedAttempt) -> bool:
+        """Raises LostError when it may be by who took this one for dead."""
+        self._check_not_ended(connection)
+        row, repeat = schema.AttemptRow, (attempt.trial_id, attempt.repeat, attempt.attempt)
+        same = sa.tuple_(row.trial_id, row.repeat, row.attempt) == sa.tuple_(*repeat)
+        return self._has(connection, (row.sweep_id == self.sweep_id, same))
+
+    @staticmethod
+    def _has(connection: sa.Connection, which: tuple[sa.ColumnElement[bool], ...]) -> bool:
+        return bool(connection.scalar(sa.select(sa.exists().where(*which))))
+
     def _own(self, repeat_id: int, state: State) -> tuple[sa.ColumnElement[bool], ...]:
         return _Repeat.id == repeat_id, _Repeat.state == state, _Repeat.orchestrator_id == self.orchestrator_id
+
+    @property
+    def _may_skip(self) -> sa.ColumnElement[bool]:
+        return _Repeat.orchestrator_id == self.orchestrator_id
 
     def _check_not_ended(self, connection: sa.Connection) -> None:
         """What an ended orchestrator claimed would never be closed: nobody looks after it any more."""
@@ -243,8 +268,13 @@ class Ledger:
 
 
 def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
-    """Orchestrators that have not said that they ended: id, process, last heartbeat. Some may have been killed."""
-    statement = sa.select(_Orchestrator.__table__).where(_Orchestrator.ended_at.is_(None)).order_by(_Orchestrator.id)
+    """Orchestrators that have not said that they ended: id, process, last heartbeat. Some may have been killed.
+
+    Those of shared sweeps are left out: their heartbeats are by another clock, and `store.shared` looks after them.
+    """
+    own = sa.select(schema.SweepRow.id).where(schema.SweepRow.settings.is_(None))
+    which = (_Orchestrator.ended_at.is_(None), _Orchestrator.sweep_id.in_(own))
+    statement = sa.select(_Orchestrator.__table__).where(*which).order_by(_Orchestrator.id)
     with reading(engine) as connection:
         found = connection.execute(statement)
         return [(row["id"], process_of(row), row["heartbeat_at"]) for row in found.mappings()]
@@ -257,8 +287,9 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
             *_Repeat.__table__.columns,
             *(getattr(_Orchestrator, field.name).label(f"owner_{field.name}") for field in fields(ProcessIdentity)),
         )
-        .add_columns(_Orchestrator.machine_id)
+        .add_columns(_Orchestrator.machine_id, schema.SweepRow.settings.is_not(None).label("is_shared"))
         .join(_Orchestrator, (_Orchestrator.id == _Repeat.orchestrator_id) & (_Orchestrator.sweep_id == _Repeat.sweep_id))
+        .join(schema.SweepRow, schema.SweepRow.id == _Repeat.sweep_id)
         .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(IN_FLIGHT))
         .order_by(_Repeat.id)
     )
@@ -269,24 +300,25 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
 def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAttempt | None, at: datetime) -> bool:
     """Record what became of it: `finished` is what its run folder held, None when it was not running but claimed only.
 
-    What was interrupted or not begun is pending again, for who continues its sweep. False, and nothing is written, when somebody
-    else has closed it already.
+    What was interrupted or not begun is pending again: for who continues its sweep, or the next agent that shares it. False, and
+    nothing is written, when somebody else has closed it already.
     """
     as_found = (
         _Repeat.id == repeat.repeat_id,
         _Repeat.orchestrator_id == repeat.orchestrator_id,
         _Repeat.num_attempts == repeat.attempt,
     )
+    opened: dict[str, Any] = {"orchestrator_id": None} if repeat.is_shared else {}
     with writing(engine) as connection:
         if repeat.state is State.CLAIMED:
-            return change(connection, (*as_found, _Repeat.state == State.CLAIMED), State.PENDING, at, _KILLED)
+            return change(connection, (*as_found, _Repeat.state == State.CLAIMED), State.PENDING, at, KILLED, **opened)
         if finished is None:
             raise ValueError(f"{repeat}: it was running, and what its run folder held is not told")
         outcome = State(finished.result.outcome)
-        if not change(connection, (*as_found, _Repeat.state == State.RUNNING), outcome, at, _KILLED, **_NO_ATTEMPT):
+        if not change(connection, (*as_found, _Repeat.state == State.RUNNING), outcome, at, KILLED, **NO_ATTEMPT):
             return False
         if outcome is State.INTERRUPTED:
-            change(connection, as_found, State.PENDING, at, _KILLED)
+            change(connection, as_found, State.PENDING, at, KILLED, **opened)
         add_attempt(connection, repeat.sweep_id, repeat.machine_id, finished)
         return True
 
@@ -307,13 +339,17 @@ def has_in_flight() -> sa.Exists:
     )
 
 
-_NO_ATTEMPT: dict[str, Any] = dict.fromkeys(("started_at", "run_dir", "placement", "pid", "start_ticks"))
-_KILLED = "its orchestrator was killed"
+NO_ATTEMPT: dict[str, Any] = dict.fromkeys(("started_at", "run_dir", "placement", "pid", "start_ticks"))
+KILLED = "its orchestrator was killed"
+"""Detail of the events that say so."""
 
 
 def placement_of(stored: dict[str, Any] | None) -> Placement | None:
     """Out of the column of `repeats`: JSON knows no tuples."""
-    return Placement(**stored | {name: tuple(stored[name]) for name in ("devices", "cores")}) if stored else None
+    if not stored:
+        return None
+    lists: dict[str, Any] = {name: tuple(stored[name]) for name in ("devices", "cores", "hosts") if name in stored}
+    return Placement(**stored | lists)
 
 
 def process_of(row: Mapping[Any, Any]) -> ProcessIdentity:
@@ -331,6 +367,7 @@ def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
         machine_id=row["machine_id"],
         owner=ProcessIdentity(**{field.name: row[f"owner_{field.name}"] for field in fields(ProcessIdentity)}),
         orchestrator_id=row["orchestrator_id"],
+        is_shared=bool(row["is_shared"]),
         state=State(row["state"]),
         started_at=row["started_at"],
         run_dir=row["run_dir"],

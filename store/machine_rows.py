@@ -16,12 +16,13 @@ from store.rows import insert_all, inserted_id
 def machine_id_of(connection: sa.Connection, machine: Machine) -> int:
     """The row of this machine, made when it is new, inside the caller's transaction.
 
-    What was learned to be told later (links, near cores) stays as it was told first.
+    What was learned to be told later (links, near cores) stays as it was told first. A pool goes by its own name, and its GPUs
+    are those of the host that was told first.
     """
     known = connection.scalar(sa.select(schema.MachineRow.id).where(schema.MachineRow.key == machine.key))
     if known is not None:
         return known
-    told = {name: getattr(machine, name) for name in ("key", "host", "cpu", "num_cores", "memory_bytes", "driver")}
+    told = {name: getattr(machine, name) for name in _TOLD} | {"host": machine.pool or machine.host}
     counted = {"num_gpus": len(machine.gpus), "gpu": machine.gpus[0].name if machine.gpus else ""}
     machine_id = inserted_id(connection, schema.MachineRow, told | counted)
     of_machine = {"machine_id": machine_id}
@@ -32,6 +33,9 @@ def machine_id_of(connection: sa.Connection, machine: Machine) -> int:
     ]
     insert_all(connection, schema.GpuLinkRow, [of_machine | row for row in links])
     return machine_id
+
+
+_TOLD = ("key", "host", "cpu", "num_cores", "memory_bytes", "driver", "hardware_profile", "pool")
 
 
 def _gpus(machine: Machine) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,18 @@ from enum import StrEnum
 from typing import Any
 
 from store import schema, step_arrays
-from store.records import DeviceKind, Machine, Measurement, Outcome, Placement, State, StepSample, TrialSpec, Verdict
+from store.records import (
+    DeviceKind,
+    Machine,
+    Measurement,
+    Outcome,
+    Placement,
+    State,
+    StepSample,
+    TrialSpec,
+    Verdict,
+    check_kind_of_machine,
+)
 from store.references import Reference
 from store.rows import digest
 from store.strict import build, canonical, check_json, checked, parsed
@@ -95,6 +106,7 @@ class Measured:
     verdict_reasons: tuple[str, ...] | None
     gpu_telemetry: tuple[dict[str, Any], ...] | None
     profile: dict[str, Any] | None
+    truth: dict[str, float] | None = None  # of a simulated attempt; earlier versions had none
 
     def __post_init__(self) -> None:
         if self.verdict is not None:
@@ -109,6 +121,9 @@ class Measured:
             if told[name] is not None:
                 _check_least(name, told[name], 0)
 
+
+_LATER: dict[str, Any] = {"link_bytes_per_s": None}
+"""Of a measurement: what earlier versions did not tell, as they would have."""
 
 _MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady"}
 _NEVER_NEGATIVE = [field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE]
@@ -197,6 +212,7 @@ class PortableAttempt:
             raise ValueError(f"started_at={self.started_at.isoformat()}: wanted a year up to {_LAST_YEAR}")
         if self.outcome == Outcome.COMPLETED and self.measured is None:
             raise ValueError("outcome=completed, and nothing is measured; wanted a measurement, or another outcome")
+        check_kind_of_machine(self.spec.device_kind, self.machine)
         uuids = [one.uuid for gpu in self.machine.gpus for one in (gpu, *gpu.mig_devices)]
         pairs = [link.between for link in self.machine.links]
         if len(set(uuids)) < len(uuids) or len(set(pairs)) < len(pairs):
@@ -325,7 +341,7 @@ def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:
     """What is not read by its type alone."""
     found: dict[str, Any] = {}
     if isinstance(measured := values.get("measured"), dict):
-        measurement = checked(Measurement, measured.get("measurement"), "measurement", NULLABLE)
+        measurement = _LATER | checked(Measurement, measured.get("measurement"), "measurement", NULLABLE)
         found["measured"] = build(Measured, measured | {"measurement": measurement}, "measured")
     if isinstance(steps := values.get("steps"), list):
         samples = [build(StepSample, step, f"steps[{index}]") for index, step in enumerate(steps)]

@@ -30,6 +30,7 @@ from store.strict import build, checked, parsed
 Selection = sa.Select[int]
 
 _GPU = [one.name for one in fields(Gpu) if one.name not in ("cores", "mig_devices")]
+_MACHINE = ("host", "cpu", "num_cores", "memory_bytes", "driver", "hardware_profile", "pool")
 _OF_AN_ATTEMPT = ("attempt", "outcome", "message", "exit_code", "run_dir", "started_at", "duration_s", "deleted_at")
 
 
@@ -192,7 +193,7 @@ class PortableRows:
             row = self._one(sa.select(table.__table__).where(table.id == machine_id), f"its machine {machine_id}")
             of_machine = sa.select(gpus.__table__).where(gpus.machine_id == machine_id).order_by(gpus.position)
             told_links = sa.select(links.__table__).where(links.machine_id == machine_id)
-            told: dict[str, Any] = {name: row[name] for name in ("host", "cpu", "num_cores", "memory_bytes", "driver")}
+            told: dict[str, Any] = {name: row[name] for name in _MACHINE}
             told["gpus"] = _gpus(self.connection.execute(of_machine).mappings().all())
             told["links"] = _links(self.connection.execute(told_links).mappings().all(), [gpu.uuid for gpu in told["gpus"]])
             self._machines[machine_id] = build(Machine, told, "machine")
@@ -213,6 +214,7 @@ class PortableRows:
             row = self._one(sa.select(table.__table__).where(table.id == placement_id), f"its placement {placement_id}")
             told = {one.name: row[one.name] for one in fields(Placement)}
             told |= {name: _numbers(row[name]) for name in ("devices", "cores")}
+            told["hosts"] = tuple(row["hosts"].split(",")) if row["hosts"] else ()
             self._placements[placement_id] = build(Placement, told, "placement")
         return self._placements[placement_id]
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
 
+from store import step_arrays
 from store.database import reading
-from store.errors import StoreError
+from store.errors import NoSweepError, StoreError
 from store.filter_values import checked, shortened
-from store.references import Reference
+from store.records import StepSample
+from store.references import Reference, published
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
+    GpuLinkRow,
+    GpuRow,
     MachineRow,
     MeasurementRow,
     OpPlacementRow,
+    OrchestratorRow,
     PlacementRow,
     ReferenceRow,
+    StepArraysRow,
     SweepRow,
     SweepTrialRow,
     TrialRow,
@@ -31,7 +37,7 @@ from store.targets import Target
 Row = dict[str, Any]
 
 _ABOUT_ATTEMPTS = ("repeat", "outcome", "message", "exit_code", "shares_host", "started_at", "duration_s", "deleted_at")
-_NOT_LISTED = ("attempt_id", "num_steps", "op_placement_id", "verdict_reasons", "gpu_telemetry", "profile")
+_NOT_LISTED = ("attempt_id", "num_steps", "op_placement_id", "verdict_reasons", "gpu_telemetry", "profile", "truth")
 
 RUN_DIR = sa.case(
     (sa.func.substr(AttemptRow.run_dir, 1, 1) == "/", AttemptRow.run_dir), else_=SweepRow.run_dir + "/" + AttemptRow.run_dir
@@ -57,8 +63,8 @@ LISTABLE: Mapping[str, sa.ColumnElement[Any]] = {
 """What can be listed and sorted by: name -> column of an attempt, or of what belongs to it."""
 
 LISTED = (
-    *("attempt", "trial", "model", "strategy", "num_gpus", "batch_size", "precision", "data", "device_kind"),
-    *("repeat", "outcome", "images_per_second", "jitter_s", "verdict", "duration_s", "sweep", "started_at"),
+    *("attempt", "trial", "model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data", "device_kind"),
+    *("planted", "repeat", "outcome", "images_per_second", "jitter_s", "verdict", "duration_s", "sweep", "started_at"),
 )
 """What is listed unless something else is asked for."""
 
@@ -66,6 +72,7 @@ _OF_AN_ATTEMPT = (
     AttemptRow.id.label("attempt_id"),
     *(AttemptRow.repeat, AttemptRow.outcome, AttemptRow.started_at, AttemptRow.shares_host),
     *(MeasurementRow.images_per_second, MeasurementRow.median_step_s, MeasurementRow.jitter_s, MeasurementRow.steady),
+    *(MeasurementRow.images_per_second_low, MeasurementRow.images_per_second_high),
     *(MeasurementRow.verdict, MeasurementRow.num_parameters),
     MachineRow.key.label("machine"),
     *(MachineRow.host, MachineRow.cpu, MachineRow.num_cores, MachineRow.gpu),
@@ -126,22 +133,133 @@ def _ordered(sort: str, dialect: str) -> sa.ColumnElement[Any]:
     return (column.desc() if sort.startswith("-") else column.asc()).nulls_last()
 
 
-def measured(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
-    """All attempts with all axes, measurement and machine; or those of the trials that one sweep asked for.
+def measured(engine: sa.Engine, filters: Sequence[str] = (), *, like_sweep: str | None = None) -> list[Row]:
+    """Attempts for which the filters hold, oldest first; only of models that one sweep asked for, where it is named. Each has its
+    `trial` (id, curve and axes), `machine` and `environment` (None: it ended before that was known) as rows that many share, and
+    `ran_on`: of each of its hosts the machine's name; empty where all were processes of `machine`.
 
-    Trials which that sweep found finished already are among them. Raises StoreError when there is no such sweep.
+    Raises StoreError for a filter that is none.
     """
-    statement = with_its_machine(*TrialRow.__table__.columns, *_OF_AN_ATTEMPT)
-    if sweep is None:
-        return selected(engine, statement.order_by(AttemptRow.id))
-    check_sweep(engine, sweep)
-    in_its_order = (
-        statement.join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
-        .join(SweepRow, SweepRow.id == SweepTrialRow.sweep_id)
-        .where(SweepRow.name == sweep)
-        .order_by(SweepTrialRow.position, AttemptRow.id)
+    chosen = _COUNTS if not filters else sa.and_(_COUNTS, AttemptRow.id.in_(attempt_ids(filters)))
+    trials = sa.select(*_OF_A_TRIAL)
+    if like_sweep is not None:
+        asked_for = sa.select(TrialRow.model).join(SweepTrialRow).join(SweepRow).where(SweepRow.name == like_sweep)
+        trials = trials.where(TrialRow.model.in_(asked_for))
+        chosen = sa.and_(chosen, AttemptRow.trial_id.in_(sa.select(TrialRow.id).where(TrialRow.model.in_(asked_for))))
+    attempts = (
+        sa.select(AttemptRow.trial_id, AttemptRow.machine_id, AttemptRow.environment_id, *_MEASURED, AttemptRow.placement_id)
+        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(chosen)
+        .order_by(AttemptRow.id)
     )
-    return selected(engine, in_its_order)
+    if filters:
+        trials = trials.where(TrialRow.id.in_(sa.select(AttemptRow.trial_id).where(chosen)))
+    with reading(engine) as connection:
+        machines = _numbered(connection, sa.select(*_OF_A_MACHINE))
+        environments = _numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
+        by_id = _numbered(connection, trials)
+        machines_of = {row.id: row.hosts.split(",") for row in connection.execute(_OVER_HOSTS)}
+        found = connection.execute(attempts).all()
+    return [  # columns by number, because there may be tens of thousands
+        {
+            "attempt_id": row[3],
+            "sweep_id": row[4],
+            "repeat": row[5],
+            "outcome": row[6],
+            "shares_host": row[7],
+            "images_per_second": row[8],
+            "images_per_second_low": row[9],
+            "images_per_second_high": row[10],
+            "verdict": row[11],
+            "steady": row[12],
+            "ran_on": machines_of.get(row[13], ()),
+            "trial": by_id[row[0]],
+            "machine": machines[row[1]],
+            "environment": environments.get(row[2]),
+        }
+        for row in found
+    ]
+
+
+def _of_gpus(figure: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+    """A figure of all GPUs of a machine."""
+    return sa.select(figure).where(GpuRow.machine_id == MachineRow.id).correlate(MachineRow).scalar_subquery()
+
+
+_MEASURED = (
+    AttemptRow.id.label("attempt_id"),
+    *(AttemptRow.sweep_id, AttemptRow.repeat, AttemptRow.outcome, AttemptRow.shares_host),
+    *(MeasurementRow.images_per_second, MeasurementRow.images_per_second_low, MeasurementRow.images_per_second_high),
+    *(MeasurementRow.verdict, MeasurementRow.steady),
+)
+_OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
+_OF_A_TRIAL = tuple(column for column in TrialRow.__table__.columns if column.name != "spec")
+_OF_A_MACHINE = (
+    *(MachineRow.id, MachineRow.key, MachineRow.host, MachineRow.cpu, MachineRow.num_cores),
+    *(MachineRow.gpu, MachineRow.num_gpus, MachineRow.driver, MachineRow.hardware_profile),
+    _of_gpus(sa.func.count(sa.distinct(GpuRow.name))).label("num_gpu_names"),
+    _of_gpus(sa.func.min(GpuRow.memory_bytes)).label("gpu_memory_bytes"),
+    sa.select(sa.func.count())
+    .where(GpuLinkRow.machine_id == MachineRow.id, GpuLinkRow.num_nvlinks > 0)
+    .correlate(MachineRow)
+    .scalar_subquery()
+    .label("num_nvlink_pairs"),
+)
+_OF_AN_ENVIRONMENT = (
+    *(EnvironmentRow.id, EnvironmentRow.tensorflow, EnvironmentRow.scalemark, EnvironmentRow.software_key),
+    EnvironmentRow.description,
+)
+
+
+def _numbered(connection: sa.Connection, statement: sa.Executable) -> dict[Any, Row]:
+    """Rows by their id."""
+    found = connection.execute(statement)
+    names = list(found.keys())
+    return {row[0]: dict(zip(names, row, strict=True)) for row in found.all()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFor:
+    """By one sweep."""
+
+    sweep_id: int
+    positions: Mapping[str, int]  # of trials by their ids, also of those that it found finished
+    counted: frozenset[tuple[str, str, bool]]  # machine, software, whether the host was shared: its own, whoever measured it
+
+
+def asked_for(engine: sa.Engine, sweep: str) -> AskedFor:
+    """Raises StoreError when there is no such sweep."""
+    check_sweep(engine, sweep)
+    of_sweep = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
+    links = sa.select(SweepTrialRow.trial_id, SweepTrialRow.position).where(SweepTrialRow.sweep_id == of_sweep)
+    where = sa.select(MachineRow.key, OrchestratorRow.software_key, OrchestratorRow.shares_host).select_from(OrchestratorRow)
+    where = where.join(MachineRow).where(OrchestratorRow.sweep_id == of_sweep)
+    with reading(engine) as connection:
+        counted = {(row.key, row.software_key, row.shares_host) for row in connection.execute(where)}
+        return AskedFor(
+            sweep_id=connection.scalars(sa.select(of_sweep)).one(),
+            positions={row.trial_id: row.position for row in connection.execute(links)},
+            counted=frozenset({*counted, *((machine, software, False) for machine, software, _ in counted)}),
+        )
+
+
+def is_simulated(engine: sa.Engine, sweep: str) -> bool:
+    """Whether who ran this sweep last did so on simulated hardware."""
+    statement = (
+        sa.select(MachineRow.hardware_profile)
+        .join(OrchestratorRow, OrchestratorRow.machine_id == MachineRow.id)
+        .join(SweepRow, SweepRow.id == OrchestratorRow.sweep_id)
+        .where(SweepRow.name == sweep)
+        .order_by(OrchestratorRow.id.desc())
+        .limit(1)
+    )
+    return any(row["hardware_profile"] for row in selected(engine, statement))
+
+
+def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
+    """Ids of trials that have an attempt for which the filters hold. Raises StoreError for a filter that is none."""
+    statement = sa.select(AttemptRow.trial_id).distinct().where(AttemptRow.id.in_(attempt_ids(filters)))
+    return {row["trial_id"] for row in selected(engine, statement)}
 
 
 def with_its_machine(*columns: Any) -> sa.Select[Any]:
@@ -176,6 +294,36 @@ def num_completed(engine: sa.Engine, machine_key: str, software_key: str, *, sha
         .group_by(AttemptRow.trial_id)
     )
     return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
+
+
+def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
+    """Of these attempts everything that can be listed, `verdict_reasons`, `recorded_profile` (a `store.records.Profile`),
+    `recorded_telemetry` (of each GPU a `store.records.GpuTelemetry`), `truth` (of simulated ones, as in `store.records.Result`),
+    and `devices`: the slots it held, as "0,1".
+    """
+    listed = (column.label(name) for name, column in LISTABLE.items())
+    columns = [*listed, MeasurementRow.verdict_reasons, MeasurementRow.profile.label("recorded_profile")]
+    columns += [MeasurementRow.gpu_telemetry.label("recorded_telemetry"), MeasurementRow.truth, PlacementRow.devices]
+    statement = (
+        with_its_machine(*columns)
+        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+        .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
+        .order_by(AttemptRow.id)
+    )
+    return in_parts(engine, statement, AttemptRow.id.expression, attempt_ids)
+
+
+def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
+    """Of these attempts, those that stepped: every call of the training function in order, warm-up included."""
+    statement = sa.select(*StepArraysRow.__table__.columns)
+    found = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
+    return {row["attempt_id"]: step_arrays.unpack(row) for row in found}
+
+
+def in_parts(engine: sa.Engine, statement: sa.Select[Any], column: sa.ColumnElement[int], values: Sequence[int]) -> list[Row]:
+    """The rows of so many values of a column, asked for in parts: databases take only so many at once."""
+    parts = (values[start : start + _AT_A_TIME] for start in range(0, len(values), _AT_A_TIME))
+    return [row for part in parts for row in selected(engine, statement.where(column.in_(part)))]
 
 
 def with_its_trial(engine: sa.Engine, target: Target) -> Row:
@@ -218,12 +366,17 @@ def list_references(engine: sa.Engine) -> list[Row]:
     return selected(engine, sa.select(*columns).order_by(ReferenceRow.id))
 
 
+def known_references(engine: sa.Engine | None) -> list[Row]:
+    """As `list_references`; without a database those that come with scalemark."""
+    return [asdict(reference) for reference in published()] if engine is None else list_references(engine)
+
+
 def check_sweep(engine: sa.Engine, sweep: str) -> None:
     """Raises StoreError when there is no sweep of this name."""
     newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc())
     if not selected(engine, newest.where(SweepRow.name == sweep)):
         names = [row["name"] for row in selected(engine, newest.limit(5))]
-        raise StoreError(f"{sweep}: no such sweep; the newest are {', '.join(names) or 'none'}")
+        raise NoSweepError(f"{sweep}: no such sweep; the newest are {', '.join(names) or 'none'}")
 
 
 def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:

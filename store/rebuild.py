@@ -52,8 +52,8 @@ from store.references import Rejected
 from store.strict import build, canonical, checked, parsed
 
 SWEEP_FILE = "sweep.json"
-_KILLED = "its orchestrator was killed"
-_STOPPED = "the sweep was interrupted"
+_KILLED = ("its orchestrator was killed", "its agent was killed")
+_STOPPED = ("the sweep was interrupted", "its agent was ended by ")
 _NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")  # RunFolders: MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT
 
 
@@ -215,7 +215,7 @@ def _result(folder: RunFolder, end: AttemptEnd | None) -> Result:
         return replace(result, outcome=end.outcome, message=end.message) if end else result
     if end and end.outcome == Outcome.COMPLETED:
         raise ValueError("result.json is missing, and the attempt was completed")
-    outcome, message = (end.outcome, end.message) if end else (Outcome.INTERRUPTED.value, _KILLED)
+    outcome, message = (end.outcome, end.message) if end else (Outcome.INTERRUPTED.value, _KILLED[0])
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
@@ -307,10 +307,10 @@ def _repeat(head: SweepHead, attempts: Sequence[_Found]) -> PortableRepeat:
         outcome, message = State(one.result.outcome), one.result.message
         was_killed = outcome is State.INTERRUPTED and message.startswith(_KILLED)
         changes.append(_change(one.started_at, one.attempt, State.RUNNING))
-        changes.append(_change(one.ended_at, one.attempt, outcome, _KILLED if was_killed else ""))
+        changes.append(_change(one.ended_at, one.attempt, outcome, _KILLED[0] if was_killed else ""))
         if was_killed:
-            changes.append(_change(one.ended_at, one.attempt, State.PENDING, _KILLED))
-        elif following and message == _STOPPED:
+            changes.append(_change(one.ended_at, one.attempt, State.PENDING, _KILLED[0]))
+        elif following and message.startswith(_STOPPED):
             changes.append(_change(following.started_at, one.attempt, State.PENDING, "continued"))
         elif following:
             how = "crashed" if one.crashed else outcome.value

@@ -72,10 +72,32 @@ class Verdict(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """What a replica runs on: a physical GPU, or a logical CPU device standing in for one."""
+    """What a replica runs on: a physical GPU, a logical CPU device standing in for one, or nothing but a cost model."""
 
     GPU = "gpu"
     CPU_STAND_IN = "cpu_stand_in"
+    SIMULATED_GPU = "simulated_gpu"  # of a hardware profile: no such device was touched, and its numbers are no measurements
+
+    @property
+    def plural(self) -> str:
+        """As people count them."""
+        return _COUNTED[self]
+
+    @property
+    def singular(self) -> str:
+        return self.plural.removesuffix("s")
+
+    def counted(self, number: int) -> str:
+        """As `1 GPU`, `4 GPUs`."""
+        return f"{number} {self.singular if number == 1 else self.plural}"
+
+    @property
+    def note(self) -> str:
+        """What must stand wherever a number made on such devices is shown; of GPUs nothing."""
+        return {DeviceKind.GPU: "", DeviceKind.CPU_STAND_IN: STAND_INS_NOTE, DeviceKind.SIMULATED_GPU: SIMULATED_NOTE}[self]
+
+
+_COUNTED = {DeviceKind.GPU: "GPUs", DeviceKind.CPU_STAND_IN: "CPU stand-ins", DeviceKind.SIMULATED_GPU: "simulated GPUs"}
 
 
 TRAINER_EXIT_CODES = {
@@ -84,13 +106,28 @@ TRAINER_EXIT_CODES = {
     3: Outcome.UNSUPPORTED,
     4: Outcome.OUT_OF_MEMORY,
     5: Outcome.INVALID,
+    6: Outcome.HUNG,  # a rank of a distributed trial
     130: Outcome.INTERRUPTED,
 }
 """Exit status of `python -m trainer`; every other status is `failed`."""
 
+RANK_LOST = 7
+"""Exit status of what looks after the ranks of a trial: `failed`, for one of them crashed; another try may do better."""
+
+RANK_JOBS = {
+    "distributed_parameter_server": ("worker", "ps"),
+    "distributed_replicated": ("worker", "ps"),
+    "distributed_all_reduce": ("worker",),
+    "multi_worker_mirrored": ("worker",),
+}
+"""Variable updates that run as several processes -> the jobs of each host's ranks. A trial of any other is one process."""
+
 
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
 """Environment variable that tells a trainer the process id of who started it; it dies with that process."""
+
+RANK_SOCKET_VARIABLE = "SCALEMARK_RANK_SOCKET"
+"""Environment variable with the path of the socket where `rank_start=ray` asks for ranks on the hosts of its agent."""
 
 LARGEST_FLOAT32 = 3.4e38
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
@@ -98,6 +135,11 @@ LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
 STAND_INS_NOTE = "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks of GPUs"
 """Stands wherever a number made on CPU stand-ins is shown."""
+
+SIMULATED_NOTE = (
+    "Simulated: computed by a cost model for a hardware profile; no GPU was measured, and nothing here is a measurement"
+)
+"""Stands wherever a simulated number is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +151,8 @@ class TrialSpec:
     """
 
     model: str  # a file in trainer/models/
-    num_gpus: int  # replicas in step
-    hosts: int = 1  # processes groups of the distributed modes; 1 = this process
+    num_gpus: int  # replicas in step, over all hosts
+    hosts: int = 1  # over how many hosts they are spread, each with as many; more than 1 only in distributed modes
     device_kind: str  # a DeviceKind
     variable_update: str  # a file in trainer/variable_updates/
     local_parameter_device: str  # cpu or gpu: where shared variables live
@@ -150,6 +192,7 @@ class TrialSpec:
     num_steps: int  # measured steps, at least
     min_window_s: float = 0.0  # measuring goes on for at least so long
     profile: bool = False  # record a profile of a few more steps after the measurement
+    planted: str = ""  # what was slowed or broken on purpose, as "drift=0.05 noise=0.02"; names in order, see `planted`
     seed: int  # of weights and data
 
     def __post_init__(self) -> None:
@@ -167,8 +210,24 @@ class TrialSpec:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted a finite number, 0 or more")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum={self.momentum}: wanted 0 or more, and less than 1")
+        if self.num_gpus % self.hosts:
+            raise ValueError(
+                f"num_gpus={self.num_gpus}: counts the replicas of all hosts={self.hosts}, each of which takes as many; "
+                f"wanted a multiple of {self.hosts}"
+            )
+        read_planted(self.planted)
         if self.loss_scale not in ("none", "dynamic") and not _is_positive(self.loss_scale):
             raise ValueError(f"loss_scale={self.loss_scale}: wanted none, dynamic, or a number greater than 0")
+
+    @property
+    def gpus_per_host(self) -> int:
+        """Replicas of each host."""
+        return self.num_gpus // self.hosts
+
+    @property
+    def planted_values(self) -> dict[str, float]:
+        """By name, see `planted`."""
+        return read_planted(self.planted)
 
     @property
     def trial_id(self) -> str:
@@ -177,12 +236,15 @@ class TrialSpec:
 
     @property
     def curve(self) -> str:
-        """Digest of everything but the number of GPUs: trials of one scaling curve share it.
+        """Digest of everything but the number of GPUs, of hosts, and the rate of links between these: trials of one scaling curve
+        share it, for the one host that a curve begins on has no links.
 
         Under strong scaling it is the global batch that they share.
         """
         told = json.loads(self.to_json())
         num_gpus = told.pop("num_gpus")
+        if told.pop("hosts", 1) > 1 and (planted := planted_on_one_host(told.pop("planted", ""))):
+            told["planted"] = planted
         if self.scaling == "strong":
             told["batch_size"] *= num_gpus
         return hashlib.sha256(_canonical(told).encode()).hexdigest()[:16]
@@ -202,6 +264,63 @@ class TrialSpec:
         if missing or unknown:
             raise ValueError(f"not a trial spec: missing {sorted(missing)}, unknown {sorted(unknown)}")
         return cls(**values)
+
+
+PLANTED = {
+    "noise": "standard deviation of a step's time within a process, over its mean",
+    "process_noise": "standard deviation of a process's mean step time among processes, over their mean",
+    "drift": "growth of the step time over the whole attempt, over its mean",
+    "throttling": "share of the GPUs' clock that is lost",
+    "contention": "share of the host's cores that others take",
+    "launch_s": "seconds more per step between kernels",
+    "reduction_s": "seconds more per step while gradients are reduced",
+    "input_s": "seconds more that each batch takes to make",
+    "link_mbit": "megabits per second that each host's link takes each way; 0 = as it is",
+    "out_of_memory": "1 = runs out of memory",
+    "hang": "1 = stops for good half-way through the measured steps",
+    "failure_rate": "share of attempts that fail without a result, drawn by the seed and the attempt's folder",
+}
+"""What can be slowed or broken on purpose, to see whether it is found: name -> meaning. All of it in simulated trials."""
+
+PLANTED_ON_LINKS = ("link_mbit",)
+"""Of these, what slows links between hosts."""
+
+NOISE = ("noise", "process_noise")
+"""Of these, what every simulated trial has as real ones do: no fault."""
+
+PLANTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
+"""Of these, what TensorFlow trials can have, too: by waiting, or by a network of limited rate. Their numbers are suspect."""
+
+PLANTED_REASON = "planted: "
+"""So begins the reason of a verdict that is suspect for that alone; what was planted follows."""
+
+
+def planted_text(values: Mapping[str, float]) -> str:
+    """Canonical text of what is planted; equal values give equal text."""
+    return " ".join(f"{name}={values[name]:g}" for name in sorted(values))
+
+
+def read_planted(text: str) -> dict[str, float]:
+    """Inverse of `planted_text`. Raises ValueError for text that is not canonical."""
+    values: dict[str, float] = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        if name not in PLANTED:
+            raise ValueError(f"planted={text}: no {name}; there are {', '.join(PLANTED)}")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise ValueError(f"planted={text}: wanted NAME=NUMBER, found {part}") from None
+        if not 0 <= values[name] < float("inf"):
+            raise ValueError(f"planted={text}: wanted finite numbers, 0 or more")
+    if planted_text(values) != text:
+        raise ValueError(f"planted={text}: wanted {planted_text(values)}, each name once and in order")
+    return values
+
+
+def planted_on_one_host(text: str) -> str:
+    """What of this can be planted where there are no links between hosts."""
+    return planted_text({name: value for name, value in read_planted(text).items() if name not in PLANTED_ON_LINKS})
 
 
 def _canonical(told: Mapping[str, object]) -> str:
@@ -249,17 +368,32 @@ STRATEGY_COLUMNS = {
 }
 """The five columns of the cloud article (source 004): variable_update, local_parameter_device, all_reduce -> name."""
 
+STRATEGY_NAMES = STRATEGY_COLUMNS | {
+    ("distributed_parameter_server", "cpu", "none"): "distributed_ps",
+    ("distributed_replicated", "cpu", "none"): "distributed_replicated",
+    ("distributed_all_reduce", "gpu", "ring"): "distributed_ring",
+    ("distributed_all_reduce", "gpu", "nccl"): "distributed_nccl",
+    ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
+    ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
+}
+"""All that `strategy=NAME` can choose which train one model: the article's, and those that can go over several hosts."""
+
 
 def unusual_axes(values: Mapping[str, object]) -> list[str]:
-    """Of a trial's axes those that are not what most trials have, in their order: worth naming beside its numbers."""
+    """Of these axes of a trial those that are not what most trials have, in their order: worth naming beside its numbers."""
     usual = {field.name: field.default for field in fields(TrialSpec) if field.default is not MISSING} | {"optimizer": "momentum"}
     quiet = ("min_window_s", *STRATEGY_AXES)
-    return [name for name, value in usual.items() if name not in quiet and values[name] != value]
+    return [name for name, value in usual.items() if name not in quiet and values.get(name, value) != value]
+
+
+def width_name(num_gpus: int, hosts: int) -> str:
+    """As `x8`, `x8h2`: replicas, and over how many hosts where there are several; in names of folders, races and trials."""
+    return f"x{num_gpus}" if hosts == 1 else f"x{num_gpus}h{hosts}"
 
 
 def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:
-    """The article's name of a combination where it has one, else a name made of its parts."""
-    if named := STRATEGY_COLUMNS.get((variable_update, local_parameter_device, all_reduce)):
+    """The name of a combination where it has one, else a name made of its parts."""
+    if named := STRATEGY_NAMES.get((variable_update, local_parameter_device, all_reduce)):
         return named
     told = [variable_update, "" if all_reduce == "none" else all_reduce, "cpu" if local_parameter_device == "cpu" else ""]
     return "_".join(filter(None, told))
@@ -296,15 +430,17 @@ class Measurement:
     trace_s: float  # building the step's graph
     first_step_s: float  # first call, compilation included
     data_wait_share: float  # of the measured window, 0..1
-    cpu_s: float  # CPU seconds of the process in the measured window; divided by window_s: the cores it got
-    cores_taken_by_others: float | None  # mean over the window, hypervisor included; none where the kernel does not say
+    cpu_s: float  # CPU seconds of the process (of several: of worker 0) in the measured window; over window_s: cores it got
+    # Mean over the window, hypervisor included; none where the kernel does not say, or nobody knows which ranks run here.
+    cores_taken_by_others: float | None
     peak_host_memory_bytes: int  # largest resident size of the process; forked, without pages of libraries it did not touch
-    peak_device_memory_bytes: int | None  # largest of the GPUs; none on stand-ins
+    peak_device_memory_bytes: int | None  # largest of the GPUs, of several hosts of worker 0's; none on stand-ins
     first_loss: float | None  # of the step that compiles, before the samples; none when not finite
     last_loss: float | None  # median of the last five steps; none when not finite
     num_skipped_steps: int  # of all steps so far, those whose gradients overflowed the loss scale
     last_loss_scale: float | None  # none without a loss scale
     num_parameters: int  # trainable, of one replica
+    link_bytes_per_s: float | None = None  # slowest rate seen between two of its hosts before training; none on one host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,8 +494,9 @@ class Result:
     op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
     verdict: str | None = None  # a Verdict on the measurement
     verdict_reasons: tuple[str, ...] = ()  # why it is not valid
-    gpu_telemetry: tuple[GpuTelemetry, ...] = ()
+    gpu_telemetry: tuple[GpuTelemetry, ...] = ()  # of the trial's GPUs in worker 0's machine; of other hosts' nothing is seen
     profile: Profile | None = None
+    truth: dict[str, float] | None = None  # of a simulated attempt: what the cost model made it from, seconds per step by part
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, indent=1)
@@ -378,7 +515,7 @@ class Result:
         return cls(**values)
 
 
-BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile")
+BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth")
 """Fields of Result that are stored in the row of its measurement."""
 
 
@@ -439,13 +576,21 @@ class Machine:
     gpus: tuple[Gpu, ...]  # all physical GPUs, in PCI order
     driver: str  # of the GPUs; empty without
     links: tuple[GpuLink, ...] = ()  # between each two of them
+    hardware_profile: str = ""  # of simulated hardware: canonical JSON of costs.hardware.Hardware; empty of a machine that exists
+    pool: str = ""  # several equal hosts that share sweeps count as one machine of this name; empty: it stands for itself alone
 
     @property
     def key(self) -> str:
         """Digest of what numbers depend on, memory in GiB: another driver or another GPU makes another machine.
 
-        What was learned to be told later (links, near cores) is left out, so that numbers stored before stay comparable.
+        What was learned to be told later (links, near cores) is left out, so that numbers stored before stay comparable. Of a
+        pool it is what its hosts have in common that tells: a host with other GPUs or cores is another machine.
         """
+        if self.pool:
+            own = ("uuid", "pci_bus_id")
+            gpus = [{name: value for name, value in gpu.identity.items() if name not in own} for gpu in self.gpus]
+            told = {"pool": self.pool, "cpu": self.cpu, "num_cores": self.num_cores, "driver": self.driver, "gpus": gpus}
+            return _digest(told | {"memory_bytes": round(self.memory_bytes / 2**30)})
         told = {
             "host": self.host,
             "cpu": self.cpu,
@@ -453,8 +598,8 @@ class Machine:
             "memory_bytes": round(self.memory_bytes / 2**30),
             "gpus": [gpu.identity for gpu in self.gpus],
             "driver": self.driver,
-        }
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        } | ({"hardware_profile": self.hardware_profile} if self.hardware_profile else {})
+        return _digest(told)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, sort_keys=True)
@@ -466,6 +611,19 @@ class Machine:
         links = values.get("links", ())  # run folders of earlier versions have none
         values["links"] = tuple(GpuLink(**link | {"between": tuple(link["between"])}) for link in links)
         return cls(**values)
+
+
+def _digest(told: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_kind_of_machine(device_kind: str, machine: Machine) -> None:
+    """Raises ValueError when a simulated trial is told of a machine that exists, or another one of a machine that does not."""
+    if (device_kind == DeviceKind.SIMULATED_GPU) != bool(machine.hardware_profile):
+        what = f"a hardware profile ({machine.host})" if machine.hardware_profile else f"a machine that exists ({machine.host})"
+        raise ValueError(
+            f"device_kind={device_kind} on {what}: simulated numbers are kept apart from measurements; wanted both or none"
+        )
 
 
 def _gpu(values: dict[str, Any]) -> Gpu:
@@ -494,7 +652,9 @@ class Placement:
     cores: tuple[int, ...] = ()  # CPU cores it may run on; empty = all that the orchestrator may
     spare_core: int | None = None  # a core of none of the trials, for what watches them; none where there is none to spare
     shares_host: bool = False  # other trials of its sweep may run beside it
-    host_memory_bytes: int | None = None  # it may not have more data than this; none = no limit
+    host_memory_bytes: int | None = None  # more data it may not have on a host, all its processes alike; none = no limit
+    hosts: tuple[str, ...] = ()  # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
+    rank_start: str = ""  # what starts its ranks there: srun or ray; empty = its trainer itself, as processes of this host
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -502,7 +662,64 @@ class Placement:
     @classmethod
     def from_json(cls, text: str) -> Placement:
         values = json.loads(text)
-        return cls(**values | {"devices": tuple(values["devices"]), "cores": tuple(values["cores"])})
+        lists = {name: tuple(values[name]) for name in ("devices", "cores", "hosts") if name in values}
+        return cls(**values | lists)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """One process of a distributed trial, in tf_cnn_benchmarks' words."""
+
+    job_name: str  # worker or ps
+    task_index: int
+
+    @property
+    def name(self) -> str:
+        """For people and files: worker-0."""
+        return f"{self.job_name}-{self.task_index}"
+
+
+WORKER_0 = Rank(job_name="worker", task_index=0)
+"""The one that trains and tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankLimits:
+    """Deadlines of the ranks of a distributed trial, as conf.schema.LauncherConfig has them: `rank_limits.json`."""
+
+    start_timeout_s: float = 300.0  # until each can be reached
+    timeout_s: float = 30.0  # from one sign of life to the next
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> RankLimits:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where the ranks of a distributed trial listen, as HOST:PORT: what TF_CONFIG calls `cluster`. Worker 0 trains and tells."""
+
+    worker_hosts: tuple[str, ...]
+    ps_hosts: tuple[str, ...] = ()  # one on each worker's host where the variable update has parameter servers; else none
+
+    @property
+    def ranks(self) -> tuple[Rank, ...]:
+        """Host by host: its worker, then its parameter server."""
+        jobs = {"worker": self.worker_hosts, "ps": self.ps_hosts}
+        return tuple(
+            Rank(job_name=job, task_index=index)
+            for index in range(len(self.worker_hosts))
+            for job, hosts in jobs.items()
+            if index < len(hosts)
+        )
+
+    def tf_config(self, rank: Rank) -> str:
+        """The environment variable TF_CONFIG of that rank: JSON."""
+        jobs = {"worker": list(self.worker_hosts)} | ({"ps": list(self.ps_hosts)} if self.ps_hosts else {})
+        return json.dumps({"cluster": jobs, "task": {"type": rank.job_name, "index": rank.task_index}})
 
 
 def sweep_uid(name: str, started_at: datetime, command: str) -> str:
@@ -685,7 +902,23 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
+        """Of the trainer; in a distributed trial of what looks after its ranks, and of worker 0."""
         return self.path / "log.txt"
+
+    @property
+    def rank_limits(self) -> Path:
+        return self.path / "rank_limits.json"
+
+    def rank_log(self, rank: Rank) -> Path:
+        """Of a rank of a distributed trial; worker 0 is its trainer."""
+        return self.log if rank == WORKER_0 else self.path / f"log-{rank.name}.txt"
+
+    def rank_beat(self, rank: Rank) -> Path:
+        """What a rank writes anew every few seconds, beginning when it can be reached: a growing number.
+
+        "7 joining" where it may be silent from then on, until it has met the others.
+        """
+        return self.path / f"beat-{rank.name}.txt"
 
     def write(self, path: Path, text: str) -> None:
         """At once and whole: who ends in the middle leaves no half a file.
@@ -714,6 +947,13 @@ class RunFolder:
             return None
         with _making_sense_of(self.ended):
             return AttemptEnd.from_json(self.ended.read_text())
+
+    def read_rank_limits(self) -> RankLimits:
+        """The defaults in a folder that a trainer was given by hand."""
+        if not self.rank_limits.exists():
+            return RankLimits()
+        with _making_sense_of(self.rank_limits):
+            return RankLimits.from_json(self.rank_limits.read_text())
 
     def read_machine(self) -> Machine | None:
         """None in a folder that a trainer was given by hand."""

@@ -14,6 +14,9 @@ from store.records import State
 REMOVED = "the attempt was removed for good"
 """Detail of an event, which tells that the row of its attempt is not there any more."""
 
+CONTINUED = "continued"
+"""Detail of the event by which a later command opens a repeat again."""
+
 _Item = TypeVar("_Item")
 _CHUNK = 500  # values in one statement; SQLite takes no more than 32,766
 

@@ -118,15 +118,23 @@ def _revision(work: Path, path: Path) -> str:
         tables = table_names(work)
         if "attempts" not in tables and "trials" not in tables:
             return head_revision()  # its rows may be found without
+        if _has_column(source, "repeats", "turn"):
+            return "0006"
+        if _has_column(source, "trials", "planted"):
+            return "0005"
         return next((revision for table, revision in _SIGNS if table in tables), _first_two(source))
 
 
 def _first_two(source: sqlite3.Connection) -> str:
+    return "0002" if _has_column(source, "trials", "onednn") else "0001"
+
+
+def _has_column(source: sqlite3.Connection, table: str, column: str) -> bool:
     try:
-        source.execute("SELECT onednn FROM trials LIMIT 0")
+        source.execute(f"SELECT {column} FROM {table} LIMIT 0")
     except sqlite3.DatabaseError:
-        return "0001"
-    return "0002"
+        return False
+    return True
 
 
 def _copied(source: sqlite3.Connection, work: Path, draft: Path, progress: Progress) -> Iterator[SavedTable]:

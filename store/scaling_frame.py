@@ -18,7 +18,7 @@ from store.trial_columns import among, read_trials
 
 _AXES = (
     *("model", "strategy", "num_gpus", "hosts", "device_kind", "variable_update", "local_parameter_device", "all_reduce"),
-    *("precision", "xla", "optimizer", "data", "image_px", "batch_size", "scaling"),
+    *("precision", "xla", "optimizer", "data", "image_px", "batch_size", "scaling", "planted"),
 )
 _MACHINE = ("machine_id", "host", "gpu", "software_key", "shares_host")
 _NUMBERS = ("num_repeats", "lowest", "highest", "num_doubtful", "images_per_second", "images_per_second_on_1")
@@ -26,15 +26,15 @@ _SAME = ["curve", "machine_id", "software_key", "shares_host"]
 """What a trial and its baseline on 1 GPU have in common."""
 
 
-def scaling_frame(connection: sa.Connection, filters: Sequence[str]) -> pd.DataFrame:
+def scaling_frame(connection: sa.Connection, filters: Sequence[str], *, simulated: bool = False) -> pd.DataFrame:
     """Filters of axes choose rows; all others choose the attempts that rows and their baselines are made of."""
-    rows = _medians(connection, chosen_by(filters))
+    rows = _medians(connection, chosen_by(filters, simulated=simulated))
     of_attempts = [text for text, one in zip(filters, parsed(filters), strict=True) if not is_of_trials(one)]
     baselines = rows
     if len(of_attempts) < len(filters):
         on_1_gpu = sa.select(TrialRow.id).where(among(TrialRow.curve, rows["curve"].unique()), TrialRow.num_gpus == 1)
         ids = connection.scalars(on_1_gpu).all()
-        baselines = _medians(connection, sa.and_(chosen_by(of_attempts), among(AttemptRow.trial_id, ids)))
+        baselines = _medians(connection, sa.and_(chosen_by(of_attempts, simulated=simulated), among(AttemptRow.trial_id, ids)))
     baselines = baselines[baselines["num_gpus"] == 1]
     on_1 = baselines[[*_SAME, "images_per_second"]].drop_duplicates(_SAME)
     found = rows.merge(on_1, how="left", on=_SAME, suffixes=("", "_on_1"))

@@ -91,6 +91,8 @@ class MachineRow(Base):
     num_gpus: Mapped[int]
     gpu: Mapped[str]  # name of the GPUs, empty without
     driver: Mapped[str]  # of the GPUs
+    hardware_profile: Mapped[str]  # canonical JSON of costs.hardware.Hardware; empty of a machine that exists
+    pool: Mapped[str]  # equal hosts that share sweeps count as one machine, which `host` calls by this name; empty: one host
 
 
 class GpuRow(Base):
@@ -157,6 +159,7 @@ class SweepRow(Base):
     finished_at: Mapped[datetime | None]  # null while running, and after a crash
     run_dir: Mapped[str | None]  # folder of the run folders; null before the first attempt has ended
     origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
+    settings: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # what its agents go by; null: not shared
 
 
 class TrialRow(Base):
@@ -166,7 +169,7 @@ class TrialRow(Base):
     __table_args__ = (Index("ix_trials_curve", "curve", "num_gpus"), Index("ix_trials_model", "model", "num_gpus"))
 
     id: Mapped[str] = mapped_column(primary_key=True)  # TrialSpec.trial_id
-    curve: Mapped[str]  # TrialSpec.curve: the same for trials that differ in the number of GPUs alone
+    curve: Mapped[str]  # TrialSpec.curve: the same for trials that differ in GPUs, hosts and their links alone
     strategy: Mapped[str]  # store.records.strategy_name
     model: Mapped[str]
     num_gpus: Mapped[int]
@@ -210,6 +213,7 @@ class TrialRow(Base):
     num_steps: Mapped[int]
     min_window_s: Mapped[float]
     profile: Mapped[bool]
+    planted: Mapped[str]  # what was slowed or broken on purpose; empty: nothing
     seed: Mapped[int]
     spec: Mapped[str]  # canonical JSON
 
@@ -236,7 +240,11 @@ class LeftOutRow(Base):
 
 
 class OrchestratorRow(Base):
-    """A process that runs a sweep, and the signs by which others know whether it still lives."""
+    """A process that runs a sweep, and the signs by which others know whether it still lives.
+
+    Of a shared sweep there are several at once: the controller, which planned it, and agents. `heartbeat_at` is by the database's
+    clock there, by the host's own elsewhere.
+    """
 
     __tablename__ = "orchestrators"
 
@@ -253,10 +261,15 @@ class OrchestratorRow(Base):
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]  # null while it runs, and after a crash until somebody notices
+    note: Mapped[str]  # what it, or who ended it, has to say to people; empty: nothing
+    lease_s: Mapped[float | None]  # of a shared sweep: what it joined with; who gives no sign for longer is dead
 
 
 IN_FLIGHT = "state IN ('claimed', 'running')"
 """As the index says it: SQLite uses it only for a condition of the same text."""
+
+WAITING = "state = 'pending' AND orchestrator_id IS NULL"
+"""Of a shared sweep: what the next agent may take."""
 
 
 class RepeatRow(Base):
@@ -267,6 +280,7 @@ class RepeatRow(Base):
         CheckConstraint(_one_of("state", State), name="repeats_state"),
         UniqueConstraint("sweep_id", "trial_id", "repeat", name="repeats_once"),
         Index("ix_repeats_in_flight", "trial_id", sqlite_where=text(IN_FLIGHT), postgresql_where=text(IN_FLIGHT)),
+        Index("ix_repeats_waiting", "sweep_id", "turn", sqlite_where=text(WAITING), postgresql_where=text(WAITING)),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -276,7 +290,8 @@ class RepeatRow(Base):
     state: Mapped[str]
     reason: Mapped[str]  # why it was skipped; else empty
     num_attempts: Mapped[int]  # made so far, a running one included
-    orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))  # who took it last
+    orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))  # who took it last; null: nobody has it
+    turn: Mapped[int | None]  # of a shared sweep: its place in the planned order, in which agents take; else null
     started_at: Mapped[datetime | None]  # of the attempt that runs, as all below; null when none does
     run_dir: Mapped[str | None]
     placement: Mapped[dict[str, Any] | None]  # store.records.Placement
@@ -312,6 +327,8 @@ class PlacementRow(Base):
     spare_core: Mapped[int | None]
     shares_host: Mapped[bool]
     host_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
+    hosts: Mapped[str]  # that its ranks ran on, as "node1,node2"; empty = one host alone
+    rank_start: Mapped[str]  # what started them there: srun or ray; empty = its trainer itself
 
 
 class AttemptRow(Base):
@@ -352,7 +369,10 @@ class OpPlacementRow(Base):
 
 
 class MeasurementRow(Base):
-    """What follows from the measured steps: the fields of `store.records.Measurement`, and of Result around it."""
+    """What follows from the measured steps: the fields of `store.records.Measurement`, and of Result around it.
+
+    Of trials on simulated GPUs it was computed, not measured: `trials.device_kind` tells, and the views keep them apart.
+    """
 
     __tablename__ = "measurements"
     __table_args__ = (
@@ -384,11 +404,13 @@ class MeasurementRow(Base):
     num_skipped_steps: Mapped[int | None]
     last_loss_scale: Mapped[float | None]
     num_parameters: Mapped[int] = mapped_column(types.BigInteger)
+    link_bytes_per_s: Mapped[float | None]  # null on one host
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
     gpu_telemetry: Mapped[list[Any] | None]  # store.records.GpuTelemetry of each GPU
     profile: Mapped[dict[str, Any] | None]  # store.records.Profile
+    truth: Mapped[dict[str, Any] | None]  # of a simulated attempt: what the cost model made it from; null of a measurement
 
 
 class StepArraysRow(Base):

@@ -56,9 +56,14 @@ def deleted_at(deleted: bool) -> sa.ColumnElement[bool]:
 
 def parsed(filters: Sequence[str]) -> list[Filter]:
     """Raises StoreError for text that is no filter, and for names that nothing has."""
+    return parsed_with(filters, {name: field.example for name, field in _FIELDS.items()})
+
+
+def parsed_with(filters: Sequence[str], examples: Mapping[str, str]) -> list[Filter]:
+    """As `parsed`, of things that have these names, each with an example of its values."""
     if len(filters) > _MOST_FILTERS:
         raise StoreError(f"{len(filters)} filters: wanted {_MOST_FILTERS} or fewer")
-    return [_parsed(text) for text in filters]
+    return [_parsed(text, examples) for text in filters]
 
 
 def looks_like_filter(text: str) -> bool:
@@ -80,16 +85,16 @@ def nearest(name: str, names: Sequence[str]) -> str:
 _FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.DOTALL)
 
 
-def _parsed(text: str) -> Filter:
+def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
     form = _FORM.fullmatch(text)
     if form is None:
         name = text.strip()
-        example = f"{name}={_FIELDS[name].example}" if name in _FIELDS else "model=resnet50 or num_gpus>=4"
+        example = f"{name}={examples[name]}" if name in examples else "model=resnet50 or num_gpus>=4"
         wanted = f"NAME, one of {' '.join(_OPERATORS)}, and a value, as {example}"
         raise StoreError(f"{filter_values.shortened(text)}: no operator found; wanted {wanted}")
     name, operator, value = form.groups()
-    if name not in _FIELDS:
-        raise StoreError(f"{filter_values.shortened(name)}: nothing to filter by; {nearest(name[:100], list(_FIELDS))}")
+    if name not in examples:
+        raise StoreError(f"{filter_values.shortened(name)}: nothing to filter by; {nearest(name[:100], list(examples))}")
     return Filter(name, "=" if operator == "==" else operator, filter_values.checked(value, f"{name}{operator}"))
 
 

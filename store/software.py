@@ -20,7 +20,18 @@ VARIABLES = ("TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32"
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")  # a matter of the attempt, not of the software
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
 SECRET = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "AUTH")  # in the name of a variable
-SOURCES = ("analysis", "conf", "hydra_plugins", "plots", "store", "sweep.py", "sweeper", "trainer")  # of what is installed
+SOURCES = (
+    "analysis",
+    "conf",
+    "costs",
+    "hydra_plugins",
+    "plots",
+    "simulator",
+    "store",
+    "sweep.py",
+    "sweeper",
+    "trainer",
+)  # of what is installed
 UNKNOWN_DIFF = "unknown"
 _ROOT = Path(__file__).resolve().parent.parent
 _GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's

@@ -51,11 +51,11 @@ class SqliteFile:
     def check_writable(self) -> None:
         path = self.path
         if path.exists() and not os.access(path, os.W_OK):
-            raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE")
+            raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE or --db FILE")
         if not path.parent.is_dir():
-            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or choose another file with store.url=FILE")
+            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_remedy('')}")
         if not os.access(path.parent, os.W_OK):
-            raise StoreError(f"{path}: its folder is read-only; choose another file with store.url=FILE")
+            raise StoreError(f"{path}: its folder is read-only; choose another file with store.url=FILE or --db FILE")
 
     def upgrade(self) -> Upgraded | None:
         try:
@@ -119,6 +119,11 @@ class SqliteFile:
         with closing(sqlite3.connect(self.path, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)) as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as far as nobody still reads what is in it
+
+    def settle(self) -> None:
+        """Who closes a database last does the same: but a reader may keep it open for days."""
+        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def wal_of(path: Path) -> Path:
@@ -225,17 +230,17 @@ def _remedy(cause: str) -> str:
     for sign, remedy in _REMEDIES.items():
         if sign in cause:
             return remedy
-    return "choose another file with store.url=FILE"
+    return "choose another file with store.url=FILE or --db FILE"
 
 
 _REMEDIES = {
-    "not a database": "another file, or a damaged one: choose another with store.url=FILE",
+    "not a database": "another file, or a damaged one: choose another with store.url=FILE or --db FILE",
     "malformed": "it is damaged: `python -m store check` tells what is, and saves what can be read",
     "full": "free some space and repeat the command; finished trials are kept",
-    "readonly": "make it writable, or choose another file with store.url=FILE",
+    "readonly": "make it writable, or choose another file with store.url=FILE or --db FILE",
     "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; finished trials are kept",
-    "disk I/O error": "a bad disk, or a file system without locks: choose a file on a local disk with store.url=FILE",
-    "locking protocol": "its file system has no locks: choose a file on a local disk with store.url=FILE",
+    "disk I/O error": "a bad disk, or a file system without locks: choose a local file with store.url=FILE or --db FILE",
+    "locking protocol": "its file system has no locks: choose a local file with store.url=FILE or --db FILE",
 }
 
 

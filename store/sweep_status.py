@@ -14,6 +14,7 @@ from store.database import reading
 from store.ledger import placement_of, process_of
 from store.queries import check_sweep
 from store.records import Outcome, Placement, ProcessIdentity, State
+from store.shared import SharedStatus, status_of
 
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
@@ -40,6 +41,8 @@ class RunningRepeat:
     model: str
     strategy: str
     num_gpus: int
+    hosts: int
+    device_kind: str  # a DeviceKind
     repeat: int
     attempt: int
     started_at: datetime
@@ -55,6 +58,8 @@ class FinishedRepeat:
     model: str
     strategy: str
     num_gpus: int
+    hosts: int
+    device_kind: str  # a DeviceKind
     repeat: int
     attempt: int
     outcome: Outcome
@@ -71,6 +76,7 @@ class Pace:
 
     model: str
     num_gpus: int
+    hosts: int
     num_open: int  # pending, claimed and running repeats
     num_timed: int  # completed attempts of this sweep with a known duration
     mean_duration_s: float | None  # of these
@@ -90,6 +96,7 @@ class SweepStatus:
     running: Sequence[RunningRepeat]  # oldest first
     last_finished: Sequence[FinishedRepeat]  # newest first, NUM_LAST at most
     paces: Sequence[Pace]
+    shared: SharedStatus | None = None  # with all its agents; none of a sweep of one host
 
 
 def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatus]:
@@ -123,6 +130,7 @@ def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
         **{name: row[name] for name in ("name", "reason", "command", "started_at", "finished_at")},
         counts={State(state): num for state, num in connection.execute(counts)},
         orchestrator=_orchestrator(connection, sweep_id),
+        shared=None if row["settings"] is None else status_of(connection, sweep_id),
         running=_running(connection, sweep_id),
         last_finished=_last_finished(connection, sweep_id),
         paces=_paces(connection, sweep_id),
@@ -144,7 +152,7 @@ def _orchestrator(connection: sa.Connection, sweep_id: int) -> OrchestratorStatu
     return OrchestratorStatus(process=process_of(row), **told)
 
 
-_LABEL = (_Trial.model, _Trial.strategy, _Trial.num_gpus)
+_LABEL = (_Trial.model, _Trial.strategy, _Trial.num_gpus, _Trial.hosts, _Trial.device_kind)
 
 
 def _running(connection: sa.Connection, sweep_id: int) -> list[RunningRepeat]:
@@ -174,7 +182,7 @@ def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRep
 
 
 def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
-    kind = (_Trial.model, _Trial.num_gpus)
+    kind = (_Trial.model, _Trial.num_gpus, _Trial.hosts)
     open_ = (
         sa.select(*kind, sa.func.count())
         .join(_Repeat, _Repeat.trial_id == _Trial.id)
@@ -188,11 +196,17 @@ def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
         .where(_Attempt.deleted_at.is_(None))
         .group_by(*kind)
     )
-    num_open = {(model, num_gpus): num for model, num_gpus, num in connection.execute(open_)}
-    took = {(model, num_gpus): (num, mean_s) for model, num_gpus, num, mean_s in connection.execute(timed)}
-    paces = []
-    for model, num_gpus in sorted(num_open.keys() | took.keys()):
-        num_timed, mean_s = took.get((model, num_gpus), (0, None))
-        left = num_open.get((model, num_gpus), 0)
-        paces.append(Pace(model=model, num_gpus=num_gpus, num_open=left, num_timed=num_timed, mean_duration_s=mean_s))
-    return paces
+    num_open = {(model, num_gpus, hosts): num for model, num_gpus, hosts, num in connection.execute(open_)}
+    took = {(model, num_gpus, hosts): (num, mean_s) for model, num_gpus, hosts, num, mean_s in connection.execute(timed)}
+    return [
+        Pace(
+            model=model,
+            num_gpus=num_gpus,
+            hosts=hosts,
+            num_open=num_open.get((model, num_gpus, hosts), 0),
+            num_timed=num_timed,
+            mean_duration_s=mean_s,
+        )
+        for model, num_gpus, hosts in sorted(num_open.keys() | took.keys())
+        for num_timed, mean_s in [took.get((model, num_gpus, hosts), (0, None))]
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
@@ -25,6 +26,13 @@ def silence(*streams: TextIO) -> None:
     for stream in streams:
         os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def tolerate(*streams: TextIO) -> None:
+    """Let what these streams' encodings lack be written as escapes: it would end the program."""
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):  # the latter in the C locale
+            stream.reconfigure(errors="backslashreplace")
 
 
 def print_json(value: object) -> None:

@@ -32,6 +32,7 @@ _OF_ROWS: dict[str, _Check] = {
     "op_placements": keys.op_placements,
     "reference_results": keys.references,
     "attempts": measurements.unmeasured,
+    "attempts, machines": trials.on_machines,
     "measurements": measurements.descriptions,
     "step_arrays": measurements.steps,
     "repeats": repeats.attempts_of_each,

@@ -13,7 +13,7 @@ from store import software
 from store.bulk import RENAMED
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import as_text, streamed
-from store.finished_attempt import environment_values
+from store.finished_attempt import environment_values, placement_key
 from store.progress import Progress
 from store.records import Gpu, Machine, sweep_uid
 from store.references import Reference
@@ -57,7 +57,9 @@ def op_placements(connection: sa.Connection, progress: Progress) -> Iterator[Fin
 
 def placements(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     for row in streamed(connection, sa.select(PlacementRow.__table__), "placements", progress):
-        yield from _unlike(row, "placements", "key", digest({name: row[name] for name in row if name not in ("id", "key")}))
+        yield from _unlike(
+            row, "placements", "key", placement_key({name: row[name] for name in row if name not in ("id", "key")})
+        )
 
 
 def references(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
@@ -101,7 +103,7 @@ def _machine(row: sa.RowMapping, gpus: list[sa.RowMapping], whole_watts: bool) -
         mig = tuple(gpu(device) for device in gpus if device["mig_parent"] == row["uuid"])
         return Gpu(**told | {"cores": (), "mig_devices": mig})  # near cores are not among what makes the key
 
-    told = {name: row[name] for name in ("host", "cpu", "num_cores", "memory_bytes", "driver")}
+    told = {name: row[name] for name in ("host", "cpu", "num_cores", "memory_bytes", "driver", "hardware_profile", "pool")}
     return Machine(**told, gpus=tuple(gpu(one) for one in gpus if one["mig_parent"] is None))
 
 

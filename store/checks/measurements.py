@@ -103,8 +103,14 @@ def _profile(told: dict[str, Any]) -> Profile:
     return Profile(**told)
 
 
+def _truth(told: dict[str, Any]) -> None:
+    if type(told) is not dict or not all(isinstance(value, int | float) for value in told.values()):
+        raise ValueError("not numbers by name")
+
+
 _MAKERS: dict[str, Callable[[Any], object]] = {
     "verdict_reasons": _reasons,
     "gpu_telemetry": _telemetry,
     "profile": _profile,
+    "truth": _truth,
 }

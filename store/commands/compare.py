@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from store import comparison
 from store.command_line import Db, Json, make_app
+from store.comparison import Comparison, Speed
 from store.database import open_for_reading
 from store.differences import Difference, Side, differences, sides
 from store.errors import StoreError
 from store.terminal import for_people, make_console, print_columns, print_json
-
-if TYPE_CHECKING:
-    from store.comparison import Comparison, Speed
 
 app = make_app("Compare results.")
 
@@ -42,8 +41,6 @@ def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
 @app.command()
 def compare(a: First, b: Second, db: Db, axis: Axes = None, anyway: Anyway = False, as_json: Json = False) -> None:
     """What differs between two attempts or trials, then the ratio of their images/s with its 95 % interval."""
-    from store import comparison  # here, because numpy takes as long to import as most commands take
-
     of_a, of_b = sides(open_for_reading(db), a, b)
     found, named = differences(of_a, of_b), [name.strip() for text in axis or () for name in text.split(",")]
     reasons = comparison.incomparable(of_a, of_b, found, named)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import sqlalchemy as sa
 import typer
 
 from store import queries
@@ -27,7 +29,12 @@ As = Annotated[Format, typer.Option("--format", help="How rows are written.")]
 Out = Annotated[Path | None, typer.Option(help="File to write to, instead of stdout.", dir_okay=False)]
 
 _IN_A_TABLE = tuple(name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at"))
-_IN_A_NARROW_TABLE = ("attempt", "model", "strategy", "num_gpus", "batch_size", "outcome", "images_per_second", "verdict")
+_IN_A_NARROW_TABLE = (
+    *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "planted", "outcome"),
+    *("images_per_second", "verdict"),
+)
+_USUALLY = {"hosts": 1, "planted": ""}
+"""Columns that tables leave out where no attempt has anything else."""
 
 
 @app.command("list")
@@ -45,11 +52,13 @@ def list_(
 ) -> None:
     """One line per attempt, oldest first."""
     form = Format.JSON if as_json else form
-    names = [name.strip() for name in columns.split(",")] if columns is not None else _usual(form, out)
     engine = open_for_reading(db)
-    statement = queries.listing(
-        engine, filters or (), sweep=sweep, deleted=deleted, columns=list(dict.fromkeys(names)), sort=sort, limit=limit
-    )
+    listing = partial(queries.listing, engine, filters or (), sweep=sweep, deleted=deleted, sort=sort, limit=limit)
+    if columns is not None:
+        names = [name.strip() for name in columns.split(",")]
+    else:
+        names = [name for name in _usual(form, out) if not _is_left_out(name, form, engine, listing(columns=list(_USUALLY)))]
+    statement = listing(columns=list(dict.fromkeys(names)))
     with queries.streamed(engine, statement) as (found, rows):
         tabular.write(form, found, rows, out)
 
@@ -81,4 +90,14 @@ def query(
 def _usual(form: Format, out: Path | None) -> tuple[str, ...]:
     if form is Format.TABLE and out is None and is_narrow(make_console()):
         return _IN_A_NARROW_TABLE
-    return _IN_A_TABLE if form in (Format.TABLE, Format.MARKDOWN) else queries.LISTED
+    return _IN_A_TABLE if form in _FOR_PEOPLE else queries.LISTED
+
+
+def _is_left_out(name: str, form: Format, engine: sa.Engine, listing: sa.Select[Any]) -> bool:
+    if name not in _USUALLY or form not in _FOR_PEOPLE:
+        return False
+    listed = listing.subquery()
+    return not queries.selected(engine, sa.select(listed).where(listed.c[name] != _USUALLY[name]).limit(1))
+
+
+_FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)

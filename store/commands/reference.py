@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,9 +12,9 @@ import typer
 from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
-from store.queries import Row, list_references
+from store.queries import Row, known_references
 from store.reference_rows import add_references
-from store.references import Origin, Reference, ReferenceFilter, published
+from store.references import Origin, Reference, ReferenceFilter
 from store.terminal import make_console, print_columns, visible
 
 app = make_app("Figures that others measured, with their sources.")
@@ -37,7 +36,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """One line per figure, and below them where each can be looked up. `?` marks what a source leaves in doubt."""
-    everything = _references(db)
+    everything = _all(db)
     wanted = ReferenceFilter(model=model, hardware=hardware, source=source, origin=origin, num_gpus=gpus)
     found = [row for row in everything if wanted.wants(row)]
     if as_json:
@@ -97,12 +96,11 @@ def add(
     print("added" if added else "it is there already; nothing was changed")
 
 
-def _references(db: str) -> list[Row]:
+def _all(db: str) -> list[Row]:
     engine = open_existing(db)
-    if engine is not None:
-        return list_references(engine)
-    print(f"{locate(db).name}: no such database yet; these are the published references", file=sys.stderr)
-    return [asdict(reference) for reference in published()]
+    if engine is None:
+        print(f"{locate(db).name}: no such database yet; these are the published references", file=sys.stderr)
+    return known_references(engine)
 
 
 def _print(found: Sequence[Row]) -> None:

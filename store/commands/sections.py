@@ -8,21 +8,22 @@ from typing import Any
 from rich.console import Console
 
 from store.queries import Row
-from store.records import STAND_INS_NOTE, DeviceKind
+from store.records import DeviceKind
 from store.terminal import for_people, is_narrow, make_console, print_columns
 
 _NOT_OF_A_TRIAL = ("spec",)
 _NOT_WHERE_NARROW = ("precision", "data", "num_attempts")  # of the trials of a sweep
 _ATTEMPT = (
     *("sweep", "repeat", "attempt", "outcome", "message", "exit_code", "started_at", "duration_s", "deleted_at"),
-    *("start", "devices", "visible_devices", "cores", "spare_core", "shares_host", "host_memory_bytes", "run_dir"),
+    *("start", "devices", "visible_devices", "cores", "spare_core", "shares_host", "host_memory_bytes", "hosts", "rank_start"),
+    "run_dir",
 )
-_MACHINE = ("key", "host", "cpu", "num_cores", "memory_bytes", "num_gpus", "driver")
+_MACHINE = ("key", "host", "cpu", "num_cores", "memory_bytes", "num_gpus", "driver", "hardware_profile", "pool")
 _MEASUREMENT = (
     *("images_per_second", "images_per_second_low", "images_per_second_high", "median_step_s", "jitter_s", "p90_step_s"),
     *("num_steps", "window_s", "num_warm_up_steps", "steady", "time_to_first_step_s", "trace_s", "first_step_s"),
     *("data_wait_share", "cpu_s", "cores_taken_by_others", "peak_host_memory_bytes", "peak_device_memory_bytes"),
-    *("first_loss", "last_loss", "num_skipped_steps", "last_loss_scale", "num_parameters"),
+    *("first_loss", "last_loss", "num_skipped_steps", "last_loss_scale", "num_parameters", "link_bytes_per_s"),
 )
 _ENVIRONMENT = ("packages", "variables")  # have sections of their own
 
@@ -34,8 +35,8 @@ def print_sections(found: Row) -> None:
         return _print_sweep(console, found)
     trial = found["trial"]
     _facts(console, f"trial {trial['id']}", {name: trial[name] for name in trial if name not in _NOT_OF_A_TRIAL})
-    if trial["device_kind"] == DeviceKind.CPU_STAND_IN:
-        console.print(STAND_INS_NOTE, style="dim", markup=False)
+    if note := DeviceKind(trial["device_kind"]).note:
+        console.print(note, style="dim", markup=False)
     if not found["attempts"]:
         _annotations(console, found)
     for attempt in found["attempts"]:
@@ -45,7 +46,12 @@ def print_sections(found: Row) -> None:
 def _print_attempt(console: Console, row: Row) -> None:
     _facts(console, f"attempt {row['attempt_id']}", {name: row[name] for name in _ATTEMPT})
     if row["images_per_second"] is not None:
-        _facts(console, "measurement", {name: row[name] for name in _MEASUREMENT})
+        _facts(
+            console,
+            "simulation" if row["machine_facts"]["hardware_profile"] else "measurement",
+            {name: row[name] for name in _MEASUREMENT},
+        )
+        _facts(console, "truth behind the simulation", row["truth"] or {})
         told = {"verdict": row["verdict"]} | {f"reason {count}": why for count, why in enumerate(row["verdict_reasons"] or (), 1)}
         _facts(console, "verdict", told)
     if row["steps"]:

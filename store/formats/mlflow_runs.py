@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from store.errors import StoreError
-from store.records import Measurement, Outcome, StepSample, TrialSpec
+from store.records import DeviceKind, Measurement, Outcome, StepSample, TrialSpec
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -119,7 +119,8 @@ def _export_one(
     duration_s = attempt.get("duration_s")
     ended_ms = began_ms + round(duration_s * 1000) if isinstance(duration_s, int | float) else None
     if not run_id:
-        name = f"{attempt.get('model')} {attempt.get('strategy')} {attempt.get('num_gpus')} {str(attempt['id'])[:8]}"
+        trial = f"{attempt.get('model')} {attempt.get('strategy')} {attempt.get('num_gpus')} {str(attempt['id'])[:8]}"
+        name = f"{_simulated(attempt, ' ')}{trial}"
         run_id = client.create_run(experiment_id, start_time=began_ms, tags={UID_TAG: uid}, run_name=name).info.run_id
     client.log_batch(
         run_id,
@@ -130,11 +131,19 @@ def _export_one(
         ],
     )
     told = [(name, attempt[name], ended_ms or began_ms, 0) for name in _told(attempt, [*_MEASURED, "duration_s"])]
-    _log_metrics(client, run_id, [*told, *_series(attempt, began_ms, steps(attempt_id))])
+    points = [*told, *_series(attempt, began_ms, steps(attempt_id))]
+    _log_metrics(
+        client, run_id, [(f"{_simulated(attempt, '_')}{name}", value, at_ms, step) for name, value, at_ms, step in points]
+    )
     status = _STATUS.get(Outcome(str(attempt["outcome"])), "FAILED")
     client.set_terminated(run_id, status=status, end_time=ended_ms if ended_ms is not None else began_ms)
     known[uid] = run_id, True
     return True
+
+
+def _simulated(attempt: Mapping[str, object], then: str) -> str:
+    """What names of runs and metrics begin with that MLflow must not show among measured ones; else nothing."""
+    return f"simulated{then}" if attempt.get("device_kind") == DeviceKind.SIMULATED_GPU else ""
 
 
 _Point = tuple[str, object, int, int]  # name, value, time in ms, step

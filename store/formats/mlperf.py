@@ -96,7 +96,8 @@ def _settings(attempt: Mapping[str, object]) -> list[tuple[str, object, dict[str
     assert isinstance(batch_size, int)
     axes = {name: attempt[name] for name in ("strategy", "precision", "data", "device_kind")}
     where = _known({name: attempt[name] for name in ("host", "machine_num_gpus")})
-    device = attempt["gpu"] if attempt["device_kind"] == DeviceKind.GPU else "CPU stand-in"
+    kind = DeviceKind(str(attempt["device_kind"]))
+    device = {DeviceKind.GPU: attempt["gpu"], DeviceKind.SIMULATED_GPU: f"simulated {attempt['gpu']}"}.get(kind, kind.singular)
     return [
         ("submission_benchmark", attempt["model"], {"trial": attempt["id"], **axes}),
         ("submission_org", OURS, {}),
@@ -141,6 +142,8 @@ def _runs(events: Sequence[Event]) -> list[list[Event]]:
 
 def _reference(run: Sequence[Event], given_num_gpus: int | None, *, source: str, citation: str, hardware: str) -> Reference:
     """Raises _UnusableError."""
+    if _announced(run).get("device_kind") == DeviceKind.SIMULATED_GPU:
+        raise _UnusableError("simulated by scalemark: nobody measured it, so it is no reference")
     stop = next((event for event in run if event.key == "run_stop"), None)
     if stop is None:
         raise _UnusableError(f"interrupted: no run_stop; the last line tells of {run[-1].key} (line {run[-1].line})")
@@ -177,6 +180,11 @@ def _model(run: Sequence[Event]) -> str:
     if told not in IMAGE_BENCHMARKS:
         raise _UnusableError(f"benchmark {_short(told)}: its samples are no images; wanted one of {', '.join(IMAGE_BENCHMARKS)}")
     return IMAGE_BENCHMARKS[told]
+
+
+def _announced(run: Sequence[Event]) -> Mapping[str, object]:
+    """What stands beside the benchmark's name: of our own logs the axes."""
+    return next((event.metadata for event in run if event.key == "submission_benchmark"), {})
 
 
 def _told(run: Sequence[Event], *keys: str) -> object:
@@ -248,7 +256,7 @@ def _batch_size(run: Sequence[Event], num_gpus: int) -> int | None:
 
 def _axes(run: Sequence[Event]) -> dict[str, str]:
     """What only our own logs tell, beside their model."""
-    told: Mapping[str, object] = next((event.metadata for event in run if event.key == "submission_benchmark"), {})
+    told = _announced(run)
     if _told(run, "submission_org") != OURS:
         told = {"data": "real"}  # MLPerf's rules
     named = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
@@ -266,11 +274,10 @@ def _axes(run: Sequence[Event]) -> dict[str, str]:
 def _note(run: Sequence[Event], stop: Event) -> str:
     optimizer, platform = _told(run, "opt_name"), _told(run, "submission_platform")
     status = stop.metadata.get("status", "success")
-    announced = next((event.metadata for event in run if event.key == "submission_benchmark"), {})
     told = [
         _short(platform) if platform else "",
         f"optimizer {_short(optimizer)}" if optimizer else "",
-        "on CPU stand-ins" if announced.get("device_kind") == DeviceKind.CPU_STAND_IN else "",
+        "on CPU stand-ins" if _announced(run).get("device_kind") == DeviceKind.CPU_STAND_IN else "",
         f"run_stop: {_short(status)}" if status != "success" or stop.value == {"success": False} else "",
     ]
     return "; ".join(filter(None, told))

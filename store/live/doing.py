@@ -1,0 +1,17 @@
+"""What a trainer is at, as its run folder tells."""
+
+from __future__ import annotations
+
+from store.records import Doing, RunFolder, TrialSpec
+
+
+def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
+    """For people, as "step 12 of about 40"."""
+    try:
+        doing, last_step = folder.read_doing(), folder.last_step()
+    except (OSError, ValueError):  # its deadlines decide what comes of it
+        return "unknown"
+    if doing is not Doing.STEPPING or last_step is None:
+        return str(doing)
+    step, about = last_step + 1, spec.min_warm_up_steps + spec.num_steps
+    return f"step {step} of about {about}" if step <= about else f"step {step}"  # min_window_s decides, or warm-up

@@ -1,0 +1,122 @@
+"""How a running sweep stands at one moment: what the live view draws and `status --json` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from store.records import DeviceKind, Outcome, Result, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotName:
+    """One device, or one stand-in."""
+
+    number: int
+    name: str  # short, as "GPU 3"
+
+    @classmethod
+    def of(cls, kind: DeviceKind, number: int) -> SlotName:
+        return cls(number=number, name=f"{kind.singular.removeprefix('CPU ')} {number}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningAttempt:
+    """An attempt, and the slots it holds."""
+
+    slots: tuple[int, ...]  # their numbers
+    label: str  # the trial, with what tells it from its neighbors
+    repeat: int
+    attempt: int  # 1 = the first try of the repeat
+    doing: str  # for people, as "building" or "step 12 of about 40"
+    elapsed_s: float
+    expected_s: float | None  # of the whole attempt; none = never ran here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedAttempt:
+    """An attempt that has ended, and what came of it."""
+
+    label: str
+    outcome: str  # an Outcome
+    message: str  # why it did not complete, or what else is missing; may be empty
+    duration_s: float
+    images_per_second: float | None  # none = not measured, as all below
+    median_step_s: float | None
+    jitter_s: float | None
+    verdict: str | None  # a Verdict
+    verdict_reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, label: str, result: Result, duration_s: float) -> EndedAttempt:
+        measured = result.measurement if result.outcome == Outcome.COMPLETED else None
+        return cls(
+            label=label,
+            outcome=result.outcome,
+            message=result.message,
+            duration_s=duration_s,
+            images_per_second=measured.images_per_second if measured else None,
+            median_step_s=measured.median_step_s if measured else None,
+            jitter_s=measured.jitter_s if measured else None,
+            verdict=result.verdict,
+            verdict_reasons=result.verdict_reasons,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Repeats of a sweep, each counted once."""
+
+    completed: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)  # Outcome -> repeats that ended so and are not tried again
+    running: int = 0
+    pending: int = 0  # to be run, or to be tried again
+    skipped: int = 0
+
+    @classmethod
+    def of(cls, states: Mapping[State, int], num_running: int) -> Counts:
+        """`states` counts all repeats of the sweep; those that it takes for running and are not are to be run again."""
+        waiting = (State.PENDING, State.CLAIMED, State.RUNNING)
+        return cls(
+            completed=states.get(State.COMPLETED, 0),
+            failed={
+                state.value: count for state, count in states.items() if state not in (*waiting, State.COMPLETED, State.SKIPPED)
+            },
+            running=num_running,
+            pending=sum(states.get(state, 0) for state in waiting) - num_running,
+            skipped=states.get(State.SKIPPED, 0),
+        )
+
+    @property
+    def num_failed(self) -> int:
+        return sum(self.failed.values())
+
+    @property
+    def done(self) -> int:
+        return self.completed + self.num_failed
+
+    @property
+    def total(self) -> int:
+        return self.done + self.running + self.pending + self.skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A sweep at one moment."""
+
+    sweep: str  # its name
+    state: str = "running"  # or finished, ended (with something left to run), killed
+    machine: str  # one line: what the numbers are made on
+    kind: DeviceKind
+    slots: tuple[SlotName, ...]  # all that trials may use; of a status, those in use
+    running: tuple[RunningAttempt, ...]
+    counts: Counts
+    recent: tuple[EndedAttempt, ...] = ()  # the last few, oldest first
+    eta_s: float | None = None  # none = nothing to estimate it from
+    notes: tuple[str, ...] = ()  # what people should know now, as "stopping: waits for 3 attempts"
+
+    def to_json(self) -> str:
+        values = asdict(self)
+        values["counts"] |= {"failed": dict(self.counts.failed), "done": self.counts.done, "total": self.counts.total}
+        return json.dumps(values, indent=1)
