@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf import rules
-from conf.schema import Config, DataConfig
-from store.records import DeviceKind, TrialSpec
+from conf.schema import Config, DataConfig, Engine
+from store.records import PLANTED, DeviceKind, TrialSpec, planted_text
 
 
 class TrialRefusedError(Exception):
@@ -22,10 +22,22 @@ class Effort:
     num_steps: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """Those that share a sweep."""
+
+    most: int  # that one trial may be spread over
+    remedy: str  # what to do for more
+
+
 EFFORT = {
     DeviceKind.GPU: Effort(min_warm_up_steps=10, num_steps=100),  # tf_cnn_benchmarks' defaults
+    DeviceKind.SIMULATED_GPU: Effort(min_warm_up_steps=10, num_steps=100),
     DeviceKind.CPU_STAND_IN: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
 }
+
+ALWAYS_SIMULATED = {"noise": 0.02, "process_noise": 0.005}
+"""Planted in simulated trials unless the user says otherwise: no machine takes the same time twice."""
 
 
 def resolve(
@@ -34,16 +46,17 @@ def resolve(
     num_devices: int,
     compute_capability: tuple[int, int] | None = None,
     is_mig: bool = False,
+    hosts: Hosts | None = None,
 ) -> TrialSpec:
-    """The trial this config means on a machine with `num_devices` devices of this kind.
+    """The trial this config means on a machine with `num_devices` devices of this kind, or on `hosts` with as many each.
 
     `compute_capability` is the least of the usable GPUs; None on stand-ins. `is_mig` says that they are MIG devices.
 
     Raises TrialRefusedError, naming axis, value and remedy.
     """
+    if (config.engine is Engine.simulated) != (device_kind is DeviceKind.SIMULATED_GPU):
+        raise TrialRefusedError(f"engine={config.engine.name}: one engine for the whole sweep; give it on the command line")
     update = _auto(config.variable_update.name, "replicated")
-    if reason := rules.not_built("variable_update", update):
-        raise TrialRefusedError(reason)
     rule = rules.VARIABLE_UPDATES[update]
     stand_in = device_kind is DeviceKind.CPU_STAND_IN
     runnable = [name for name in rule.all_reduces if not stand_in or ("all_reduce", name) not in rules.GPU_ONLY]
@@ -93,6 +106,7 @@ def resolve(
             num_steps=_number("num_steps", config.num_steps, EFFORT[device_kind].num_steps),
             min_window_s=config.min_window_s,
             profile=config.profile,
+            planted=planted_text(_planted(config)),
             seed=config.seed,
         )
     except ValueError as error:
@@ -103,18 +117,50 @@ def resolve(
     if compute_capability and least and compute_capability < least:
         found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
         raise TrialRefusedError(f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}")
-    if spec.num_gpus > num_devices:
-        kind = "CPU stand-ins (hardware.num_stand_ins raises that)" if stand_in else "GPUs usable here"
-        raise TrialRefusedError(f"num_gpus={spec.num_gpus}: there are {num_devices} {kind}")
+    if no_room := _problem_of_room(spec, num_devices, hosts):
+        raise TrialRefusedError(no_room)
+    if hosts and "link_mbit" in spec.planted_values:
+        raise TrialRefusedError(
+            "planted.link_mbit: only links between hosts that are processes of this machine can be limited, and with this "
+            "launcher hosts are machines; leave it out, or choose launcher=local"
+        )
     if is_mig and (refusal := _problem_of_mig(spec)):
         raise TrialRefusedError(refusal)
     return spec
 
 
+def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> str | None:
+    """Hosts that are processes of this machine share its devices."""
+    if hosts and spec.hosts > hosts.most:
+        told = "1 host" if hosts.most == 1 else f"{hosts.most} hosts"
+        return f"hosts={spec.hosts}: here a trial has {told} at most; {hosts.remedy}"
+    if (spec.gpus_per_host if hosts else spec.num_gpus) <= num_devices:
+        return None
+    if not hosts:
+        return f"num_gpus={spec.num_gpus}: there are {num_devices} {_COUNTED[DeviceKind(spec.device_kind)]}"
+    told = f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {spec.gpus_per_host} on each host"
+    return f"{told}, which has {num_devices} {DeviceKind(spec.device_kind).plural}"
+
+
+_COUNTED = {
+    DeviceKind.GPU: "GPUs usable here",
+    DeviceKind.CPU_STAND_IN: "CPU stand-ins (hardware.num_stand_ins raises that)",
+    DeviceKind.SIMULATED_GPU: "simulated GPUs in this profile (hardware.profile.num_gpus raises that)",
+}
+
+
+def _planted(config: Config) -> dict[str, float]:
+    """What is 0 is not planted. Of simulated trials the noise is always said, so that an identity without it has none."""
+    usual = ALWAYS_SIMULATED if config.engine is Engine.simulated else {}
+    told = {name: getattr(config.planted, name) for name in PLANTED}
+    values = {name: usual.get(name, 0.0) if value is None else value for name, value in told.items()}
+    return {name: value for name, value in values.items() if value != 0}
+
+
 def _problem_of_mig(spec: TrialSpec) -> str | None:
     slices = "the usable devices are MIG slices, and CUDA shows a process only one"
-    if spec.num_gpus > 1:
-        return f"num_gpus={spec.num_gpus}: {slices}"
+    if spec.gpus_per_host > 1:
+        return f"num_gpus={spec.num_gpus}{f' hosts={spec.hosts}' if spec.hosts > 1 else ''}: {slices}"
     return f"visibility=all: {slices}; choose masked" if spec.visibility == "all" else None
 
 
@@ -134,6 +180,8 @@ def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
 
 
 def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:
+    if data.reads_folder and spec.device_kind == DeviceKind.SIMULATED_GPU:
+        return [f"data.dir={spec.data_dir}: simulated trials read no files; leave it out"] if spec.data_dir else []
     if data.reads_folder:
         if spec.data_dir or data.makes_folder:
             return []

@@ -1,11 +1,12 @@
-"""Which combinations of axes mean something, and which engines are built. Tables, so that a new choice is a new line."""
+"""Which combinations of axes mean something. Tables, so that a new choice is a new line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store.records import DeviceKind, TrialSpec
+from costs.unknown import NOT_SIMULATED
+from store.records import PLANTED_FOR_REAL, PLANTED_ON_LINKS, RANK_JOBS, STRATEGY_NAMES, DeviceKind, TrialSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,8 @@ class VariableUpdateRule:
     compacts: bool = False  # gradients can travel in half precision
     stages: bool = False  # replicas can compute on the weights of the step before
     skips_together: bool = True  # a step that overflows is skipped by all replicas
+    is_distributed: bool = False  # runs as several processes, on one host or more
+    one_stand_in_per_host: bool = False  # on CPUs it uses one device of each process
 
 
 VARIABLE_UPDATES = {
@@ -49,6 +52,34 @@ VARIABLE_UPDATES = {
         repacks_with=("nccl", "hierarchical_copy"),
         even_with=("hierarchical_copy",),
     ),
+    "distributed_parameter_server": VariableUpdateRule(
+        local_parameter_devices=("cpu",),
+        all_reduces=("none",),
+        why="variables live on the parameter servers of all hosts, and gradients meet there",
+        stages=True,
+        is_distributed=True,
+    ),
+    "distributed_replicated": VariableUpdateRule(
+        local_parameter_devices=("cpu",),
+        all_reduces=("none", "nccl", "pscpu", "psgpu", "hierarchical_copy"),
+        why="each host sums its own gradients, and parameter servers apply them to the master copies",
+        is_distributed=True,
+    ),
+    "distributed_all_reduce": VariableUpdateRule(
+        local_parameter_devices=("gpu",),
+        all_reduces=("ring", "nccl"),
+        why="every replica of every host keeps its own copy, and all of them reduce together",
+        repacks_with=("ring", "nccl"),
+        compacts=True,
+        is_distributed=True,
+    ),
+    "multi_worker_mirrored": VariableUpdateRule(
+        local_parameter_devices=("gpu",),
+        all_reduces=("ring", "nccl"),
+        why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
+        is_distributed=True,
+        one_stand_in_per_host=True,
+    ),
 }
 
 GPU_ONLY = {
@@ -75,27 +106,28 @@ LOSS_SCALED = ("fp16",)
 WITHOUT_MOMENTUM = ("sgd", "adam")
 """Optimizers that have no momentum to set."""
 
-BUILT: dict[str, tuple[object, ...]] = {
-    "hosts": (1,),
-    "variable_update": tuple(VARIABLE_UPDATES),
-    "data": ("synthetic", "photos", "digits", "imagenet"),
+PLANTED_AT_MOST = {
+    "noise": 1.0,
+    "process_noise": 1.0,
+    "drift": 1.0,
+    "throttling": 0.95,
+    "contention": 0.95,
+    "launch_s": 3600.0,
+    "reduction_s": 3600.0,
+    "input_s": 3600.0,
+    "link_mbit": 1e6,
+    "out_of_memory": 1.0,
+    "hang": 1.0,
+    "failure_rate": 1.0,
 }
-"""Axis -> values whose engine is in this version. Other values are declared, and refused until their engine comes."""
+"""What is planted beyond these means nothing; waits of more than an hour per step are slips of units."""
 
-
-def not_built(axis: str, value: object) -> str | None:
-    """Why this value of this axis cannot run in this version, or None."""
-    if axis not in BUILT or value in BUILT[axis]:
-        return None
-    built = ", ".join(f"{axis}={choice}" for choice in BUILT[axis])
-    return f"{axis}={value}: declared, but its engine comes in a later version; in this one: {built}"
+PLANTED_SWITCHES = ("out_of_memory", "hang")
+"""Of these, what there is or is not: 0 or 1."""
 
 
 def problems(spec: TrialSpec) -> Iterator[str]:
     """Everything that is wrong with a resolved trial, each in one sentence."""
-    for axis in BUILT:
-        if reason := not_built(axis, getattr(spec, axis)):
-            yield reason
     if rule := VARIABLE_UPDATES.get(spec.variable_update):
         yield from _problems_of_update(spec, rule)
     if spec.device_kind == DeviceKind.CPU_STAND_IN:
@@ -104,6 +136,17 @@ def problems(spec: TrialSpec) -> Iterator[str]:
                 yield f"{axis}={value}: {why}; these replicas are CPU stand-ins"
         if spec.data_format == "NCHW" and spec.precision == "fp16":
             yield "data_format=NCHW: CPUs have no float16 convolution in it; choose another precision, or NHWC"
+    if spec.device_kind == DeviceKind.SIMULATED_GPU:
+        for axis in NOT_SIMULATED:
+            if (value := getattr(spec, axis)) != TrialSpec.__dataclass_fields__[axis].default:
+                told = f"{axis}={value}".lower() if isinstance(value, bool) else f"{axis}={value}"
+                yield f"{told}: the cost model does not know what it changes; leave it out of simulated trials"
+        if spec.variable_update in RANK_JOBS:
+            yield (
+                f"variable_update={spec.variable_update}: is of several processes, and the cost model knows one on one host; "
+                "choose another, or leave engine=simulated out"
+            )
+    yield from _problems_of_planted(spec)
     if spec.loss_scale != "none" and spec.precision not in LOSS_SCALED:
         yield f"loss_scale={spec.loss_scale}: only fp16 needs one, the trial says precision={spec.precision}; leave it out"
     if spec.gpu_thread_count and spec.gpu_thread_mode == "global":
@@ -113,8 +156,35 @@ def problems(spec: TrialSpec) -> Iterator[str]:
         yield f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or choose momentum or rmsprop"
 
 
+def _problems_of_planted(spec: TrialSpec) -> Iterator[str]:
+    for name, value in spec.planted_values.items():
+        told = f"planted.{name}={value:g}"
+        if spec.device_kind != DeviceKind.SIMULATED_GPU and name not in PLANTED_FOR_REAL:
+            also = ", ".join(f"planted.{each}" for each in PLANTED_FOR_REAL)
+            yield f"{told}: only simulated trials can have it, TensorFlow's can have {also}; add engine=simulated"
+        if spec.device_kind == DeviceKind.SIMULATED_GPU and name in PLANTED_ON_LINKS:
+            yield f"{told}: simulated trials are of one host, which has no link to limit; leave it out"
+        if value > PLANTED_AT_MOST[name]:
+            yield f"{told}: wanted {PLANTED_AT_MOST[name]:g} or less"
+        elif name in PLANTED_SWITCHES and value != 1:
+            yield f"{told}: wanted 0 or 1"
+
+
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateRule) -> Iterator[str]:
     update = f"variable_update={spec.variable_update}"
+    if spec.hosts > 1 and not rule.is_distributed:
+        distributed = [name for name, other in VARIABLE_UPDATES.items() if other.is_distributed]
+        strategies = ", ".join(name for (of_update, *_), name in STRATEGY_NAMES.items() if of_update in distributed)
+        choice = f"strategy={strategies} (variable_update={', '.join(distributed)})"
+        yield f"hosts={spec.hosts}: {update} is of one host; choose {choice}"
+    if rule.one_stand_in_per_host and spec.device_kind == DeviceKind.CPU_STAND_IN and spec.gpus_per_host > 1:
+        wanted = f"choose num_gpus={spec.hosts}, or as many hosts as replicas"
+        yield f"num_gpus={spec.num_gpus}: on CPUs {update} uses one device per host; {wanted}"
+    if rule.is_distributed and spec.visibility == "all":
+        yield f"visibility=all: each process of {update} sees the GPUs of its own replicas alone; choose masked"
+    is_simulated = spec.device_kind == DeviceKind.SIMULATED_GPU
+    if "link_mbit" in spec.planted_values and spec.hosts == 1 and not is_simulated:
+        yield "planted.link_mbit: one host has no link to limit; choose hosts=2 or more, or leave it out"
     if spec.all_reduce not in rule.all_reduces:
         yield f"all_reduce={spec.all_reduce}: not with {update}, because {rule.why}; it takes {', '.join(rule.all_reduces)}"
     if spec.local_parameter_device not in rule.local_parameter_devices:
@@ -123,15 +193,19 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateRule) -> Iterator[s
         yield f"staged_vars=true: not with {update}; only a parameter server's weights can be fetched a step ahead"
     if spec.gradient_repacking and spec.all_reduce not in rule.repacks_with:
         packs = f"gradient_repacking={spec.gradient_repacking}"
-        yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; it takes {_named('all_reduce', rule.repacks_with)}"
+        yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; {_that_repack(rule)}"
     if spec.loss_scale != "none" and not rule.skips_together:
         yield f"loss_scale={spec.loss_scale}: not with {update}, whose replicas would have to agree on skipping; choose none"
     if spec.compact_gradients and not rule.compacts:
-        yield f"compact_gradients=true: not with {update}; only variable_update=replicated packs gradients itself"
+        choices = ", ".join(name for name, other in VARIABLE_UPDATES.items() if other.compacts)
+        yield f"compact_gradients=true: not with {update}, which sends gradients as they are; choose variable_update={choices}"
 
     if spec.all_reduce in rule.even_with and spec.num_gpus > 1 and spec.num_gpus % 2:
         yield f"all_reduce=hierarchical_copy: tf.distribute sums wrongly over an odd number of replicas; num_gpus={spec.num_gpus}"
 
 
-def _named(axis: str, values: tuple[str, ...]) -> str:
-    return f"{axis}={', '.join(values)}" if values else "variable_update=replicated"
+def _that_repack(rule: VariableUpdateRule) -> str:
+    """What to choose."""
+    if rule.repacks_with:
+        return f"it takes all_reduce={', '.join(rule.repacks_with)}"
+    return f"choose variable_update={', '.join(name for name, other in VARIABLE_UPDATES.items() if other.repacks_with)}"

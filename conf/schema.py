@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import MISSING as REQUIRED
+from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from costs.hardware import Hardware
+from store.records import PLANTED
+
 # Enums, because OmegaConf takes no Literal; only their names matter.
+Engine = Enum("Engine", ["tensorflow", "simulated"])
 VariableUpdate = Enum(
     "VariableUpdate",
     [
@@ -20,6 +28,7 @@ VariableUpdate = Enum(
         "distributed_parameter_server",
         "distributed_replicated",
         "distributed_all_reduce",
+        "multi_worker_mirrored",
     ],
 )
 LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
@@ -71,6 +80,35 @@ class DataConfig:
 
 
 @dataclass
+class AgentsConfig:
+    """Of launcher=agents, slurm and ray: hosts that share a sweep by way of a PostgreSQL database."""
+
+    num_hosts: int = 1  # hosts that agents are started on, all together; launcher=agents starts none itself
+    gpus_per_host: int | None = None  # null = as Slurm or Ray tells; of CPU stand-ins hardware.num_stand_ins says how many
+    lease_s: float = 60.0  # an agent that gives no sign for so long, by the database's clock, is dead: others run its trials
+    pool: str | None = None  # equal hosts count as one machine of this name; null = each host stands for itself
+
+
+@dataclass
+class SlurmConfig:
+    """Of launcher=slurm."""
+
+    partition: str | None = None  # null = the cluster's default
+    account: str | None = None
+    time_min: int | None = None  # minutes that a job may take; null = the partition's
+    gres: str | None = None  # what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs
+    setup: list[str] = field(default_factory=list)  # lines of shell before an agent starts, as "module load cuda"
+    options: list[str] = field(default_factory=list)  # more of sbatch's options, as "--qos=long"
+
+
+@dataclass
+class RayConfig:
+    """Of launcher=ray."""
+
+    address: str | None = None  # of the cluster; null = as RAY_ADDRESS or a cluster of this host tells, else one is started here
+
+
+@dataclass
 class LauncherConfig:
     """A file in conf/launcher/."""
 
@@ -82,7 +120,12 @@ class LauncherConfig:
     start_timeout_s: float = 1800.0  # an attempt that has not done its first step by then has hung, and is ended
     step_timeout_s: float = 600.0  # an attempt whose steps stop coming for longer has hung, and is ended
     grace_s: float = 5.0  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL, when an attempt is ended
-    host_memory_gib: float | None = None  # an attempt may not have more data than this; null = no limit
+    host_memory_gib: float | None = None  # more data an attempt may not have on a host, all its processes alike; null = none
+    rank_start_timeout_s: float = 300.0  # a rank of a distributed trial that cannot be reached by then has hung: all are ended
+    rank_timeout_s: float = 30.0  # a rank that gives no sign for longer has hung: all are ended
+    agents: AgentsConfig = field(default_factory=AgentsConfig)
+    slurm: SlurmConfig = field(default_factory=SlurmConfig)
+    ray: RayConfig = field(default_factory=RayConfig)
 
 
 @dataclass
@@ -97,12 +140,33 @@ class RetryConfig:
     invalid: int = 0
 
 
+def _profile_config() -> type:
+    """The fields of Hardware, in a dataclass that OmegaConf can fill: not frozen, and with dicts for mappings."""
+    made: list[tuple[str, Any, Any]] = []
+    hints = get_type_hints(Hardware)
+    for one in fields(Hardware):
+        if get_origin(hints[one.name]) is Mapping:
+            made.append((one.name, GenericAlias(dict, get_args(hints[one.name])), field(default_factory=dict)))
+        else:
+            made.append((one.name, hints[one.name], MISSING if one.default is REQUIRED else one.default))
+    return make_dataclass("ProfileConfig", made)
+
+
+if TYPE_CHECKING:
+    ProfileConfig = Hardware
+    PlantedConfig = Any
+else:
+    ProfileConfig = _profile_config()
+    PlantedConfig = make_dataclass("PlantedConfig", [(name, float | None, None) for name in PLANTED])
+
+
 @dataclass
 class HardwareConfig:
     """A file in conf/hardware/: what replicas run on."""
 
-    device_kind: str = MISSING  # auto, gpu or cpu_stand_in
+    device_kind: str = MISSING  # auto, gpu, cpu_stand_in, or simulated_gpu with a profile
     num_stand_ins: int = 16  # how many CPU stand-ins there are
+    profile: ProfileConfig | None = None  # of simulated hardware: the fields of costs.hardware.Hardware
 
 
 @dataclass
@@ -116,6 +180,8 @@ class SweepConfig:
     max_trials: int = 10000  # a larger grid is refused: it was probably a slip
     repeats: int = 1  # fresh processes per trial; each round of repeats runs all trials in a random order of its own
     seed: int = 1  # of that order
+    race: bool = False  # repeats is the most: none that could hardly change which contender of a race leads is run
+    race_over: list[str] = field(default_factory=lambda: ["strategy"])  # trials that differ in these axes alone are one race
     on_failure: OnFailure = OnFailure["continue"]  # stop: start nothing more after an attempt that is not tried again
     on_interrupt: OnInterrupt = OnInterrupt.stop  # of the first Ctrl-C, SIGTERM, SIGHUP: end what is running, or let it finish
     skip_larger_after_oom: bool = False  # after out_of_memory skip trials that are equal but for a larger batch or image
@@ -145,6 +211,9 @@ class Config:
     sweep: SweepConfig = field(default_factory=SweepConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+
+    engine: Engine = Engine.tensorflow  # simulated: play trials by the cost model, on a profile of conf/hardware/
+    planted: PlantedConfig = field(default_factory=PlantedConfig)  # slowed or broken on purpose; null = nothing
 
     num_gpus: int = 1
     hosts: int = 1

@@ -29,8 +29,9 @@ class ScalemarkSweeper(Sweeper):
 
         loader = self._hydra_context.config_loader
         composer = Composer(loader, self._config)
-        params, grids, zipped = (OmegaConf.to_container(self._axes[name], resolve=True) for name in ("params", "grids", "zip"))
-        request = Request(arguments=arguments, params=params, grids=grids, zipped=zipped)
+        names = ("params", "grids", "zip", "variants")
+        params, grids, zipped, variants = (OmegaConf.to_container(self._axes[name], resolve=True) for name in names)
+        request = Request(arguments=arguments, params=params, grids=grids, zipped=zipped, variants=variants)
         return self._task_function(sweep.run(expand(request, composer.base.sweep.max_trials, loader), composer))
 
 
@@ -40,6 +41,7 @@ class ScalemarkSweeperConf:
     params: dict[str, Any] = field(default_factory=dict)  # axis -> sweep as on the command line, a value, or a list of values
     grids: list[dict[str, Any]] = field(default_factory=list)  # the sweep is the union of these; axes as in params
     zip: list[list[str]] = field(default_factory=list)  # groups of axes that advance together
+    variants: list[dict[str, Any]] = field(default_factory=list)  # each cell once with each of these, which win over arguments
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="scalemark", node=ScalemarkSweeperConf, provider="scalemark")
