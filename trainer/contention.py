@@ -9,8 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.records import ORCHESTRATOR_VARIABLE, Cluster, Placement
+
 _STAT = Path("/proc/stat")
 _BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal; not idle, iowait, and guests are in user
+
+_PARENT = 1  # in /proc/PID/stat, counted from the state
+_CPU_TICKS = (11, 12, 13, 14)  # user and system, own and of ended children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +23,7 @@ class Moment:
     """Seconds since some beginning."""
 
     time_s: float
-    own_cpu_s: float  # of this process and its ended children
+    own_cpu_s: float  # of this process and its ended children, or of all ranks
     busy_s: dict[int, float] | None  # CPU this process may run on -> busy with anything; none where the kernel does not say
 
 
@@ -33,6 +38,30 @@ def now(
     except (OSError, ValueError):
         busy_s = None
     return Moment(time_s=clock(), own_cpu_s=(own_cpu or _own_cpu_s)(), busy_s=busy_s)
+
+
+def tells_ours(cluster: Cluster | None, given: Placement | None) -> bool:
+    """Whether it is known which processes of this host are the trial's: it is one, or its ranks are all of what started them.
+
+    Ranks that were started by hand are children of a shell or of nobody; those of srun and Ray have a parent each.
+    """
+    started_alike = given is None or not given.rank_start
+    return cluster is None or (started_alike and os.environ.get(ORCHESTRATOR_VARIABLE) == str(os.getppid()))
+
+
+def cpu_of_ranks_s(proc: Path = Path("/proc"), parent: int | None = None) -> float:
+    """Of the ranks of a distributed trial on this host, this process among them: all that `parent` (its own) has started."""
+    wanted = os.getppid() if parent is None else parent
+    ticks = 0
+    for stat in proc.glob("[0-9]*/stat"):
+        try:
+            told = stat.read_text()
+        except OSError:  # it has ended
+            continue
+        after_name = told.rpartition(")")[2].split()  # state, parent, ...; the name may have spaces
+        if int(after_name[_PARENT]) == wanted:
+            ticks += sum(int(after_name[column]) for column in _CPU_TICKS)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def cores_taken_by_others(before: Moment, after: Moment) -> float | None:

@@ -47,11 +47,18 @@ def train(
     spec: TrialSpec, devices: Devices, batches: Sequence[WholeBatch], model: Callable[[], keras.Model] = convolutional
 ) -> run.Training:
     """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of steps_per_execution batches."""
-    training = run.build(spec, devices, model, partial(_at, devices))
-    per_call = spec.steps_per_execution
+    return train_to_loss(spec, devices, batches, model)[0]
+
+
+def train_to_loss(
+    spec: TrialSpec, devices: Devices, batches: Sequence[WholeBatch], model: Callable[[], keras.Model] = convolutional
+) -> tuple[run.Training, float]:
+    """As `train`, and the loss of the last step."""
+    training = run.build(spec, devices, model, partial(at, devices))
+    per_call, loss = spec.steps_per_execution, float("nan")
     for first in range(0, len(batches), per_call):
-        training.towers.step(_split(batches[first : first + per_call], devices))
-    return training
+        loss = float(training.towers.step(split(batches[first : first + per_call], devices)))
+    return training, loss
 
 
 def one_step_stale(spec: TrialSpec, one_device: Devices, batches: Sequence[WholeBatch]) -> list[np.ndarray]:
@@ -86,20 +93,18 @@ def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray])
     return max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
 
 
-def _split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
-    """Per replica; a leading dimension of steps when there are several batches."""
-    images, labels = (np.stack(arrays) for arrays in zip(*batches, strict=True))
-    split = []
-    for device, its_images, its_labels in zip(
-        devices.replicas, np.split(images, len(devices.replicas), 1), np.split(labels, len(devices.replicas), 1), strict=True
-    ):
+def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
+    """Per replica of this process; a leading dimension of steps when there are several batches."""
+    images, labels = (np.split(np.stack(arrays), devices.num_all, 1) for arrays in zip(*batches, strict=True))
+    parts = []
+    for replica, device in enumerate(devices.replicas, devices.first):
         with tf.device(device):
-            whole = tf.constant(its_images), tf.constant(its_labels)
-            split.append(whole if len(batches) > 1 else (whole[0][0], whole[1][0]))
-    return split
+            whole = tf.constant(images[replica]), tf.constant(labels[replica])
+            parts.append(whole if len(batches) > 1 else (whole[0][0], whole[1][0]))
+    return parts
 
 
-def _at(devices: Devices, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+def at(devices: Devices, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
     """As `trainer.towers.Input.at`."""
     chosen = []
     for device, (images, labels) in zip(devices.replicas, batches, strict=True):

@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from store.records import ORCHESTRATOR_VARIABLE, RunFolder
-from trainer import ending, parent
+from trainer import ending, fork_safety, parent
 
 
 def main(descriptor: int, module_name: str) -> NoReturn:
@@ -37,7 +37,10 @@ def main(descriptor: int, module_name: str) -> NoReturn:
     _stop_idle_threads()
     connection = socket.socket(fileno=descriptor)
     orders = connection.makefile("r")
-    answer: dict[str, Any] = {"num_threads": len(list(Path("/proc/self/task").iterdir())), "libcuda": _libcuda_is_loaded()}
+    answer: dict[str, Any] = {
+        "num_threads": fork_safety.num_threads(),
+        "libcuda": fork_safety.libcuda_is_loaded(),
+    }
     while True:
         connection.sendall(json.dumps(answer).encode() + b"\n")
         line = orders.readline()
@@ -76,20 +79,13 @@ def _be_trainer(module: ModuleType, folder: RunFolder, environment: dict[str, st
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder.path)
-        _write_into(folder.log)
+        ending.write_into(folder.log)
         sys.argv = ["trainer", str(folder.trial), str(folder.path)]
         ending.run_and_exit(module.main, folder.trial, folder)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(1)
-
-
-def _write_into(log: Path) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
 
 
 def _stop_idle_threads() -> None:
@@ -101,10 +97,6 @@ def _stop_idle_threads() -> None:
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
-
-
-def _libcuda_is_loaded() -> bool:
-    return "/libcuda.so" in Path("/proc/self/maps").read_text()
 
 
 if __name__ == "__main__":

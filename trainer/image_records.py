@@ -33,8 +33,8 @@ class ImageRecords:
         self._paths, self._spec, self._devices = [str(path) for path in shards.paths(folder)], spec, devices
         self._num_calls = 0
         with tf.device(devices.host):
-            images = records_in_order(self._paths, spec, tf.data.TFRecordDataset).enumerate()
-            images = images.map(
+            records = records_in_order(self._paths, spec, tf.data.TFRecordDataset).enumerate()
+            images = own_share(records, spec, devices).map(
                 lambda position, record: image_and_label(record, position, spec),
                 num_parallel_calls=tf.data.AUTOTUNE,
                 deterministic=True,
@@ -64,7 +64,11 @@ class ImageRecords:
             located = records_in_order(self._paths, spec, bad_records.located)
             # An error overtakes the batches that wait on the devices; the first bad record from here on is the one.
             num_calls = 1 + CALLS_AHEAD + spec.prefetch
-            suspects = located.enumerate().skip(self._num_calls * num_records).take(num_calls * num_records)
+            suspects = (
+                own_share(located.enumerate(), spec, self._devices)
+                .skip(self._num_calls * num_records)
+                .take(num_calls * num_records)
+            )
             return bad_records.unusable(error, suspects, lambda record, position: _problem(record, position, spec))
         return bad_records.unreadable(error, self._paths)
 
@@ -76,6 +80,19 @@ def records_in_order(paths: Sequence[str], spec: TrialSpec, read: Callable[[tf.T
     if spec.cache:
         records = records.cache()
     return records.shuffle(SHUFFLE_BUFFER, seed=spec.seed).repeat()
+
+
+def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> tf.data.Dataset:
+    """Of (position, record) those that the replicas of this process take; the rest is left to other workers, undecoded."""
+    if not devices.num_elsewhere:
+        return positioned
+    own = range(devices.first, devices.first + len(devices.replicas))
+
+    def is_own(position: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        replica = position // spec.batch_size % devices.num_all
+        return (replica >= own.start) & (replica < own.stop)
+
+    return positioned.filter(is_own)
 
 
 def image_and_label(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> tuple[tf.Tensor, tf.Tensor]:

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -19,8 +20,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from store.records import ORCHESTRATOR_VARIABLE, DeviceKind, TrialSpec
-from trainer import devices, exactness, op_placement, parent, registry, run
+from store.records import ORCHESTRATOR_VARIABLE, WORKER_0, DeviceKind, Rank, TrialSpec
+from trainer import devices, exactness, gpu_shares, local_servers, op_placement, parent, registry, run
 from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
 from trainer.selfcheck import Bench, Check, Mode
@@ -60,14 +61,15 @@ Changes = dict[str, Any]  # fields of TrialSpec
 class ModeCheck:
     """All checks of one mode on the devices of this process."""
 
-    def __init__(self, mode: Mode, bench: Bench) -> None:
+    def __init__(self, mode: Mode, bench: Bench, on: devices.Devices) -> None:
         self._name = mode.name
-        self._devices = _claim(bench)
+        self._devices = on
         self._one = replace(self._devices, replicas=self._devices.replicas[:1])
         self._alone = replace(BASE, device_kind=str(self._devices.kind))
         self._spec = replace(
             self._alone,
             num_gpus=bench.num_replicas,
+            hosts=bench.num_hosts,
             variable_update=mode.variable_update,
             local_parameter_device=mode.local_parameter_device,
             all_reduce=mode.all_reduce,
@@ -92,11 +94,14 @@ class ModeCheck:
             yield self._throughput(self._of_precision(precision))
 
     def _synchronous(self) -> Iterator[Check]:
-        whole = exactness.train(self._alone, self._one, self._batches).update.weights(0)
+        alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
+        whole = alone.update.weights(0)
         packs = (0, 2) if self._spec.all_reduce in self._abilities.repacks_with else (0,)
         for num_packs, xla, steps in product(packs, ("off", "on"), (1, NUM_STEPS)):
+            if self._spec.hosts > 1 and xla == "on" and steps > 1:
+                continue  # compiled once per replica: minutes
             told = {"gradient_repacking": num_packs, "xla": xla, "steps_per_execution": steps}
-            yield self._exact_check(told, whole, self._exact)
+            yield self._exact_check(told, whole, self._exact, loss=loss)
         yield self._normalization_check()
         if self._abilities.stages:
             stale = exactness.one_step_stale(self._alone, self._one, self._batches)
@@ -108,17 +113,30 @@ class ModeCheck:
         for precision, bound in FOLLOWS.items():
             yield self._exact_check(self._of_precision(precision), whole, bound)
 
-    def _exact_check(self, changes: Changes, reference: Sequence[np.ndarray], bound: float, told: Changes | None = None) -> Check:
-        def judge(training: run.Training) -> Check:
+    def _exact_check(
+        self,
+        changes: Changes,
+        reference: Sequence[np.ndarray],
+        bound: float,
+        told: Changes | None = None,
+        loss: float | None = None,
+    ) -> Check:
+        """Weights of all replicas against the reference's, and the last step's loss where there is one to compare."""
+
+        def judge(training: run.Training, last_loss: float) -> Check:
             replicas = range(self._spec.num_gpus)
             difference = max(exactness.largest_difference(training.update.weights(i), reference) for i in replicas)
-            problem = "" if difference < bound else f"differs by {difference:.1e}, wanted less than {bound:.0e}"
-            return self._check(told or changes, problem, difference=difference, bound=bound)
+            found = {"difference": difference, "bound": bound}
+            if loss is not None:
+                found["loss_difference"] = abs(last_loss - loss)
+            largest = max(difference, found.get("loss_difference", 0.0))
+            problem = "" if largest < bound else f"differs by {largest:.1e}, wanted less than {bound:.0e}"
+            return self._check(told or changes, problem, **found)
 
         return self._one_check(changes, judge, told)
 
     def _normalization_check(self) -> Check:
-        def judge(training: run.Training) -> Check:
+        def judge(training: run.Training, _: float) -> Check:
             others = range(1, self._spec.num_gpus)
             apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
             alike = any(_difference(training.towers.statistics, i) == 0 for i in others)
@@ -129,14 +147,14 @@ class ModeCheck:
 
         return self._one_check({}, judge, {"model": "normalized"}, exactness.normalized)
 
-    def _drifts(self, training: run.Training) -> Check:
+    def _drifts(self, training: run.Training, _: float) -> Check:
         apart = self._spec.num_gpus == 1 or _difference(training.update.weights, 1) > 0
         return self._check({}, "" if apart else "replicas that share nothing have equal weights")
 
     def _one_check(
         self,
         changes: Changes,
-        judge: Callable[[run.Training], Check],
+        judge: Callable[[run.Training, float], Check],
         told: Changes | None = None,
         model: Callable[[], keras.Model] = exactness.convolutional,
     ) -> Check:
@@ -144,10 +162,10 @@ class ModeCheck:
         try:
             spec = replace(self._spec, **changes)
             with op_placement.recorded() as placement:
-                training = exactness.train(spec, self._devices, self._batches, model)
+                training, last_loss = exactness.train_to_loss(spec, self._devices, self._batches, model)
             if problem := placement.problem(training.wanted(spec)):
                 return self._check(told or changes, problem)
-            return judge(training)
+            return judge(training, last_loss)
         except UnsupportedTrialError as error:
             return Check(mode=self._name, options=_text(told or changes), outcome="unsupported", problem=str(error))
         except Exception as error:  # whatever it is, it is this check that failed
@@ -182,10 +200,24 @@ class ModeCheck:
         return Check(mode=self._name, options=_text(told), outcome=outcome, problem=problem, **found)
 
 
-def _claim(bench: Bench) -> devices.Devices:
+@contextmanager
+def _claimed(bench: Bench) -> Iterator[devices.Devices]:
+    """The devices to check on; those of other hosts are processes of this one."""
+    if bench.num_hosts == 1:
+        yield _claim_own(bench, WORKER_0)
+        return
+    with local_servers.started(bench.num_hosts, lambda rank: _claim_own(bench, rank)) as cluster:
+        yield devices.connect(_claim_own(bench, WORKER_0), cluster)
+
+
+def _claim_own(bench: Bench, worker: Rank) -> devices.Devices:
+    """Of one host."""
+    per_host = bench.num_replicas // bench.num_hosts
     if bench.kind == "logical_gpu":
-        return devices.logical_gpus(bench.num_replicas, LOGICAL_GPU_BYTES)
-    return devices.claim(DeviceKind(bench.kind), bench.num_replicas)
+        return devices.logical_gpus(per_host, LOGICAL_GPU_BYTES)
+    if bench.kind == "gpu" and bench.num_hosts > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_shares.visible_devices(worker.task_index, per_host, bench.num_hosts)
+    return devices.claim(DeviceKind(bench.kind), per_host)
 
 
 def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int) -> float:
@@ -203,9 +235,10 @@ def main(mode_json: str, bench_json: str, out: str) -> int:
     mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
     with Path(out).open("w") as file:
         try:
-            for check in ModeCheck(mode, bench).all():
-                file.write(json.dumps(asdict(check)) + "\n")
-                file.flush()
+            with _claimed(bench) as on:
+                for check in ModeCheck(mode, bench, on).all():
+                    file.write(json.dumps(asdict(check)) + "\n")
+                    file.flush()
         except UnsupportedTrialError as error:
             check = Check(mode=mode.name, options="-", outcome="unsupported", problem=str(error))
             file.write(json.dumps(asdict(check)) + "\n")

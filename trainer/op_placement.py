@@ -1,4 +1,7 @@
-"""Reads back from TensorFlow what really ran where: convolutions, reductions, updates, data format, precision, XLA."""
+"""Reads back from TensorFlow what really ran where: convolutions, reductions, updates, data format, precision, XLA.
+
+One client's partition graphs are those of all devices that it drives, of other hosts, too; devices are named by their task there.
+"""
 
 from __future__ import annotations
 
@@ -67,14 +70,14 @@ class OpPlacement:
     def problem(self, wanted: Wanted) -> str | None:
         """Where the ops are not what and where the trial says they are; None when all is as it should be."""
         replicas, update = set(wanted.devices.replicas), wanted.update
-        reductions = set(update.reduction_devices) if len(replicas) > 1 else set()
+        reductions = set(update.reduction_devices) if update.num_summed > 1 else set()
         return (
             self._misplaced("convolution", replicas, optional=True)
             or self._misplaced("update", set(update.update_devices))
             or self._misplaced("reduction", reductions, partial=True)
-            or self._other("reduction", update.reduction_op, "gradients were reduced by")
-            or self._other("data_format", wanted.data_format, "convolutions ran in")
-            or self._other("compute_type", wanted.compute_type, "products were computed in")
+            or self._other("reduction", update.reduction_ops, "gradients were reduced by", all_of_them=bool(reductions))
+            or self._other("data_format", (wanted.data_format,), "convolutions ran in")
+            or self._other("compute_type", (wanted.compute_type,), "products were computed in")
             or self._compiled_otherwise(wanted.xla, replicas)
         )
 
@@ -88,9 +91,11 @@ class OpPlacement:
             return f"{role} ops ran on {names[0]}, the variable update says {names[1]}"
         return None
 
-    def _other(self, role: str, wanted: str, told: str) -> str | None:
+    def _other(self, role: str, wanted: tuple[str, ...], told: str, *, all_of_them: bool = False) -> str | None:
         found = self.kinds(role)
-        return f"{told} {', '.join(sorted(found))}, not {wanted}" if found - {wanted} else None
+        if found - set(wanted) or (all_of_them and set(wanted) - found):
+            return f"{told} {', '.join(sorted(found))}, not {' and '.join(wanted)}"
+        return None
 
     def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:
         """Auto-clustering may find nothing worth compiling; on and off must be what they say."""

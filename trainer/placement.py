@@ -6,7 +6,7 @@ import os
 import resource
 from pathlib import Path
 
-from store.records import Placement, RunFolder
+from store.records import RANK_JOBS, Placement, RunFolder, TrialSpec
 from trainer.errors import UnsupportedTrialError
 
 
@@ -27,19 +27,30 @@ def take(placement: Placement) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
 
 
-def limit_memory(placement: Placement) -> None:
-    """Call once everything is imported: an import that finds no memory looks like a library that is broken.
+def limit_memory(placement: Placement, spec: TrialSpec) -> None:
+    """To an equal share of what the attempt may have on this host, for each process that it has there.
+
+    Call once everything is imported: an import that finds no memory looks like a library that is broken.
 
     Raises UnsupportedTrialError for a limit that is reached already.
     """
-    limit_bytes = placement.host_memory_bytes
-    if limit_bytes is None:
+    if placement.host_memory_bytes is None:
         return
+    num_processes = _num_processes(placement, spec)
+    limit_bytes = placement.host_memory_bytes // num_processes
     if (taken_bytes := _data_bytes()) >= limit_bytes:
+        each = f" in each of {num_processes} processes" if num_processes > 1 else ""
         raise UnsupportedTrialError(
-            f"launcher.host_memory_gib={limit_bytes / 2**30:g}: TensorFlow alone takes {taken_bytes / 2**30:.2f}; raise it"
+            f"launcher.host_memory_gib={placement.host_memory_bytes / 2**30:g}: "
+            f"TensorFlow alone takes {taken_bytes / 2**30:.2f}{each}; raise it"
         )
     resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+def _num_processes(placement: Placement, spec: TrialSpec) -> int:
+    """On this host; what looks after them is small, and not counted."""
+    per_host = len(RANK_JOBS.get(spec.variable_update, ("trainer",)))
+    return per_host if placement.hosts else spec.hosts * per_host
 
 
 def _data_bytes() -> int:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator  # as tf.distribute feeds GPUs
 
 from store.records import TrialSpec
+from trainer import planted
 from trainer.devices import Devices
 from trainer.towers import Batch
 
@@ -21,7 +22,8 @@ from trainer.towers import Batch
 class ReplicaFeed:
     """Of N replicas, replica i gets batches i, i + N, i + 2 N, ..., whatever steps_per_execution is.
 
-    With prefetch=0 nothing waits on the devices; one batch per replica still waits on the host.
+    With prefetch=0 nothing waits on the devices; one batch per replica still waits on the host. In a distributed trial the
+    pipeline runs on worker 0 alone, which sends each batch to its replica ahead of time: its cores and its link feed all hosts.
     """
 
     def __init__(self, images: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> None:
@@ -29,6 +31,8 @@ class ReplicaFeed:
         self._replicas, num_steps = devices.replicas, spec.steps_per_execution
         with tf.device(devices.host):
             calls = images.batch(spec.batch_size, drop_remainder=True)
+            if input_s := spec.planted_values.get("input_s"):
+                calls = planted.slow_batches(calls, input_s)
             if num_steps > 1:
                 calls = _stacked(calls, num_steps, len(devices.replicas))
             self.dataset = calls.with_options(_options(spec))

@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import keras
@@ -24,11 +24,27 @@ import numpy as np
 import tensorflow as tf
 
 from store import switches
-from store.records import DeviceKind, Doing, Measurement, Outcome, Placement, Profile, Result, RunFolder, StepSample, TrialSpec
+from store.records import (
+    WORKER_0,
+    Cluster,
+    DeviceKind,
+    Doing,
+    Measurement,
+    Outcome,
+    Placement,
+    Profile,
+    Result,
+    RunFolder,
+    StepSample,
+    TrialSpec,
+)
 from trainer import (
     ancestor_log,
+    beat,
     contention,
     devices,
+    link_probe,
+    measured,
     op_placement,
     profile,
     registry,
@@ -36,25 +52,33 @@ from trainer import (
     timing,
     towers,
     verdict,
+    watched_gpus,
 )
 from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.statistics import jitter, mean_interval, p90
+from trainer.own_rank import OwnRank
 
 PROFILED_CALLS = 5
+LONGER_THAN_DEADLINE_S = 30.0
 FLUSH_EVERY_S = 0.5  # how often steps are written: progress for whoever watches, at no cost for the steps
 
 
-def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None) -> Result:
+def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None, cluster: Cluster | None = None) -> Result:
     """Train and measure one trial, leaving steps.jsonl, telemetry.jsonl and a profile in the folder.
 
-    `given`: the placement that was taken; none by hand.
+    `given`: the placement that was taken; none by hand. `cluster`: of a distributed trial, whose worker 0 this process is.
 
-    A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError, or
-    what TensorFlow raises.
+    A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError,
+    LostRankError, or what TensorFlow raises.
     """
-    trial_devices = devices.prepare(spec)
+    with devices.naming_lost_ranks(cluster) if cluster else nullcontext():
+        return _run(spec, folder, given, cluster)
+
+
+def _run(spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: Cluster | None) -> Result:
+    trial_devices = _devices(spec, folder, cluster)
     prepare(spec)  # before the input is opened: its order depends on the seed
-    with telemetry.watching(_gpu_uuids(spec), folder.telemetry, given.spare_core if given else None):
+    watched = watched_gpus.watched(spec, given)
+    with telemetry.watching(watched.uuids, folder.telemetry, given.spare_core if given else None):
         data = registry.load("data", spec.data).open_input(spec, trial_devices)
         training = build(spec, trial_devices, at=data.at)
         first = _take_first_step(training, data)
@@ -64,7 +88,7 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None) -> R
             timed = timing.run_steps(
                 next_batch=data.next,
                 step=training.towers.step,
-                synchronize=tf.test.experimental.sync_devices,
+                synchronize=lambda: devices.synchronize(trial_devices),
                 effort=timing.Effort(
                     min_warm_up_steps=spec.min_warm_up_steps,
                     num_steps=spec.num_steps,
@@ -72,10 +96,13 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None) -> R
                     steps_per_call=spec.steps_per_execution,
                 ),
                 on_sample=steps_file.add,
-                on_window=lambda: looks.append(contention.now()),
+                on_window=lambda: looks.append(contention.now(own_cpu=contention.cpu_of_ranks_s if cluster else None)),
             )
         folder.write(folder.doing, Doing.PROFILING)
-        measurement = _measurement(spec, training, first, timed, contention.cores_taken_by_others(*looks))
+        taken = contention.cores_taken_by_others(*looks) if contention.tells_ours(cluster, given) else None
+        measurement = _measurement(spec, training, first, timed, taken)
+        # Last, for what it copies is no memory of the trial's.
+        measurement = replace(measurement, link_bytes_per_s=link_probe.slowest_link(trial_devices))
         seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s)
     for line in ancestor_log.lines(timed.counted(), spec.num_gpus * spec.batch_size, measurement.images_per_second):
         print(line)
@@ -86,8 +113,12 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None) -> R
         problem = f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
     num_cores = len(os.sched_getaffinity(0))
     shares_host = given is not None and given.shares_host
-    judged, reasons = verdict.judge(spec, measurement, timed.step_durations_s(), seen, num_cores, shares_host, problem)
+    judged, reasons = verdict.judge(
+        spec, measurement, timed.step_durations_s(), seen, watched.num_wanted, num_cores, shares_host, problem
+    )
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
+    if trial_devices.lockstep:
+        trial_devices.lockstep.end(lambda: training.towers.step(data.next()))
     return Result(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
         message=problem or no_profile,
@@ -98,6 +129,25 @@ def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None) -> R
         gpu_telemetry=seen,
         profile=found,
     )
+
+
+def _devices(spec: TrialSpec, folder: RunFolder, cluster: Cluster | None) -> devices.Devices:
+    if cluster and registry.load("variable_updates", spec.variable_update).ABILITIES.every_worker_trains:
+        return join(spec, folder, OwnRank(cluster=cluster, rank=WORKER_0))
+    return devices.prepare(spec, cluster, reach_s(folder))
+
+
+def reach_s(folder: RunFolder) -> float:
+    """How long worker 0 tries to connect: longer than who looks after the ranks, and names the one that is not there."""
+    return folder.read_rank_limits().start_timeout_s + LONGER_THAN_DEADLINE_S
+
+
+def join(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> devices.Devices:
+    """The devices of one of several workers that all train, once all are there. Its own beat must have begun."""
+    beat.wait_for(folder, own.others)
+    update = registry.load("variable_updates", spec.variable_update)
+    with beat.joining():
+        return update.join(spec, own.cluster, own.rank, folder.read_rank_limits().start_timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,39 +178,26 @@ def _take_first_step(training: Training, data: towers.Input) -> FirstStep:
 
 
 def _measurement(
-    spec: TrialSpec, training: Training, first: FirstStep, timed: timing.Timed, cores_taken_by_others: float | None
+    spec: TrialSpec,
+    training: Training,
+    first: FirstStep,
+    timed: timing.Timed,
+    cores_taken_by_others: float | None,
 ) -> Measurement:
-    durations_s = timed.step_durations_s()
-    measured = timed.measured()
-    num_steps = sum(sample.num_steps for sample in measured)
-    images_per_second = spec.num_gpus * spec.batch_size * num_steps / timed.window_s
-    fastest_s, slowest_s = mean_interval(durations_s)
-    mean_s = statistics.fmean(durations_s)
-    last_losses = [sample.loss for sample in timed.samples[-5:] if sample.loss is not None]
-    return Measurement(
-        images_per_second=images_per_second,
-        images_per_second_low=images_per_second * mean_s / slowest_s,
-        images_per_second_high=images_per_second * mean_s / fastest_s,
-        median_step_s=statistics.median(durations_s),
-        jitter_s=jitter(durations_s),
-        p90_step_s=p90(durations_s),
-        num_steps=num_steps,
-        window_s=timed.window_s,
-        num_warm_up_steps=sum(sample.num_steps for sample in timed.samples) - num_steps,
-        steady=timed.steady,
+    return measured.measurement(
+        timed,
+        images_per_step=spec.num_gpus * spec.batch_size,
         time_to_first_step_s=first.time_to_first_step_s,
         trace_s=first.trace_s,
         first_step_s=first.first_step_s,
-        data_wait_share=sum(sample.data_wait_s for sample in measured) / timed.window_s,
-        cpu_s=timed.cpu_s,
+        first_loss=first.loss,
         cores_taken_by_others=cores_taken_by_others,
         peak_host_memory_bytes=_peak_host_memory_bytes(),
         peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
-        first_loss=first.loss if math.isfinite(first.loss) else None,
-        last_loss=statistics.median(last_losses) if len(last_losses) == len(timed.samples[-5:]) else None,
         num_skipped_steps=training.towers.loss_scale.num_skipped,
         last_loss_scale=training.towers.loss_scale.current,
-        num_parameters=sum(weights.size for weights in training.update.weights(0)),
+        num_parameters=training.num_parameters,
+        link_bytes_per_s=None,
     )
 
 
@@ -192,6 +229,7 @@ class Training:
     devices: devices.Devices
     update: towers.VariableUpdate
     towers: towers.Towers
+    num_parameters: int  # trained ones, of one replica
 
     def wanted(self, spec: TrialSpec) -> op_placement.Wanted:
         """What the graph must show, so that the trial did what it says."""
@@ -226,6 +264,7 @@ def build(
         devices=trial_devices,
         update=update,
         towers=towers.Towers(spec, template, update, optimizer, trial_devices, at),
+        num_parameters=sum(values.size for values in initial),
     )
 
 
@@ -273,15 +312,8 @@ def _peak_host_memory_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def _gpu_uuids(spec: TrialSpec) -> list[str]:
-    """Of the trial's GPUs, in the order of its replicas: the first that the launcher made visible. None on stand-ins."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    is_gpu = spec.device_kind == DeviceKind.GPU
-    return [uuid for uuid in visible[: spec.num_gpus] if uuid.startswith(("GPU-", "MIG-"))] if is_gpu else []
-
-
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:
-    """The most that TensorFlow held on any one GPU; none on stand-ins, and where its allocator keeps no count."""
+    """The most that TensorFlow held on any one GPU of this host; none on stand-ins, and where its allocator keeps no count."""
     if trial_devices.kind is not DeviceKind.GPU or os.environ.get("TF_GPU_ALLOCATOR"):
         return None
-    return max(tf.config.experimental.get_memory_info(devices.short_name(name))["peak"] for name in trial_devices.replicas)
+    return max(tf.config.experimental.get_memory_info(name)["peak"] for name in trial_devices.own_replicas)

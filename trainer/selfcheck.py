@@ -23,13 +23,14 @@ from tempfile import TemporaryDirectory
 
 import pynvml
 
-from store.records import ORCHESTRATOR_VARIABLE, STAND_INS_NOTE, strategy_name
+from store.records import ORCHESTRATOR_VARIABLE, STAND_INS_NOTE, DeviceKind, strategy_name
 from trainer import registry
 
 MODE_TIMEOUT_S = 180.0
 BUDGET_S = 480.0  # no mode is begun after so long
 NUM_STAND_INS = 2
 MOST_GPUS = 8
+MOST_HOSTS = 8
 PIECES_OF_ONE_GPU = 2
 
 
@@ -40,6 +41,7 @@ class Mode:
     variable_update: str
     local_parameter_device: str
     all_reduce: str
+    is_distributed: bool = False  # checked over several hosts
 
     @property
     def name(self) -> str:
@@ -55,7 +57,8 @@ class Check:
     outcome: str  # passed, failed, or unsupported: it cannot run here
     problem: str = ""  # what is wrong, or why it cannot run
     difference: float | None = None  # largest absolute difference of any weight from the reference
-    bound: float | None = None  # that it must be under
+    loss_difference: float | None = None  # of the last step's loss from the reference's
+    bound: float | None = None  # that both must be under
     images_per_second: float | None = None  # of a short run; none for checks of exactness
 
 
@@ -64,15 +67,18 @@ class Bench:
     """The devices the checks run on."""
 
     kind: str  # cpu_stand_in, logical_gpu, gpu
-    num_replicas: int
+    num_replicas: int  # of all hosts
+    num_hosts: int = 1  # more are processes of this machine
 
     @property
     def described(self) -> str:
-        return {
-            "cpu_stand_in": f"{self.num_replicas} CPU stand-ins",
-            "logical_gpu": f"{self.num_replicas} logical GPUs cut from one physical GPU",
-            "gpu": f"{self.num_replicas} GPUs",
+        per_host = self.num_replicas // self.num_hosts
+        told = {
+            "cpu_stand_in": DeviceKind.CPU_STAND_IN.counted(per_host),
+            "logical_gpu": f"{per_host} logical GPU{'s' if per_host > 1 else ''} cut from one physical GPU",
+            "gpu": DeviceKind.GPU.counted(per_host),
         }[self.kind]
+        return told if self.num_hosts == 1 else f"{self.num_hosts} hosts with {told} each (processes of this machine)"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,12 +90,25 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--devices", choices=("auto", "cpu_stand_in", "logical_gpu", "gpu"), default="auto", help="what to check on"
     )
-    parser.add_argument("--replicas", type=int, default=0, metavar="N", help="how many; 0 = a sensible number")
+    parser.add_argument("--replicas", type=int, default=0, metavar="N", help="how many, on each host; 0 = a sensible number")
+    parser.add_argument(
+        "--hosts",
+        type=int,
+        default=1,
+        metavar="H",
+        help="2 or more: check the modes of several hosts, as processes of this machine; 1 = check the others",
+    )
     parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, by their names in the table")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found to this file, too")
     asked = parser.parse_args(arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow says at its start is no finding
-    modes = {mode.name: mode for mode in all_modes()}
+    if not 1 <= asked.hosts <= MOST_HOSTS:
+        parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
+    every_mode = list(all_modes())
+    modes = {mode.name: mode for mode in every_mode if mode.is_distributed == (asked.hosts > 1)}
+    if other := set(asked.modes or ()) & {mode.name for mode in every_mode} - set(modes):
+        hosts = "several hosts; give --hosts 2" if asked.hosts == 1 else "one host; leave --hosts out"
+        parser.error(f"mode {', '.join(sorted(other))} is of {hosts}, or choose from {', '.join(modes)}")
     if unknown := set(asked.modes or ()) - set(modes):
         parser.error(f"no mode {', '.join(sorted(unknown))}; choose from {', '.join(modes)}")
     if asked.json and not asked.json.absolute().parent.is_dir():
@@ -99,7 +118,9 @@ def main(arguments: Sequence[str]) -> int:
     num_gpus = _num_gpus()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_stand_in")
-    bench = choose_bench(asked.devices, asked.replicas, num_gpus)
+    bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
+    if bench.kind == "gpu" and bench.num_replicas > num_gpus:
+        parser.error(f"--hosts {asked.hosts}: {bench.described} are wanted, and this machine has {num_gpus} GPUs")
     print(f"checking on {bench.described}", file=sys.stderr)
     start = time.monotonic()
     checks: list[Check] = []
@@ -116,6 +137,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"[{number}/{len(chosen)}] {mode.name}: {_counted(found)}", file=sys.stderr)
     for line in report(checks, bench):
         print(line)
+    if bench.num_hosts > 1:
+        print(f"\nNot checked: {', '.join(joined_modes())}, for which every worker is a trainer of its own; tests prove them")
     took_s = time.monotonic() - start
     print(f"{_counted(checks)}; took {took_s:.0f} s")
     if asked.json:
@@ -130,33 +153,52 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def all_modes() -> Iterator[Mode]:
-    """Every combination that the files of `trainer/variable_updates/` offer. Imports TensorFlow, touches no device."""
+    """Every combination that the files of `trainer/variable_updates/` offer, but for those in which every worker trains.
+
+    Imports TensorFlow, touches no device.
+    """
     for update in registry.names("variable_updates"):
         abilities = registry.load("variable_updates", update).ABILITIES
+        if abilities.every_worker_trains:
+            continue
         for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
-            yield Mode(variable_update=update, local_parameter_device=where, all_reduce=all_reduce)
+            yield Mode(
+                variable_update=update,
+                local_parameter_device=where,
+                all_reduce=all_reduce,
+                is_distributed=abilities.is_distributed,
+            )
 
 
-def choose_bench(asked: str, num_replicas: int, num_gpus: int) -> Bench:
+def joined_modes() -> Iterator[str]:
+    """Names of the variable updates that no single process can check."""
+    for update in registry.names("variable_updates"):
+        if registry.load("variable_updates", update).ABILITIES.every_worker_trains:
+            yield update
+
+
+def choose_bench(asked: str, num_replicas: int, num_gpus: int, num_hosts: int = 1) -> Bench:
     """Physical GPUs where there are several, pieces of one where there is one, CPU stand-ins elsewhere."""
     kind = asked
     if asked == "auto":
         kind = "gpu" if num_gpus > 1 else "logical_gpu" if num_gpus else "cpu_stand_in"
-    sensible = {"cpu_stand_in": NUM_STAND_INS, "logical_gpu": PIECES_OF_ONE_GPU, "gpu": min(num_gpus, MOST_GPUS)}[kind]
-    return Bench(kind=kind, num_replicas=num_replicas or max(1, sensible))
+    own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
+    sensible = {"cpu_stand_in": NUM_STAND_INS, "logical_gpu": PIECES_OF_ONE_GPU, "gpu": own_gpus}[kind]
+    return Bench(kind=kind, num_replicas=num_hosts * (num_replicas or max(1, sensible)), num_hosts=num_hosts)
 
 
 def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     """The tables: exactness per mode and options, images/s per mode and precision, and what cannot run and why."""
     exact = [check for check in checks if check.difference is not None]
-    yield f"\nLargest difference of any weight from the reference, {bench.described}"
+    yield f"\nLargest difference from the reference of any weight, and of the loss where it must agree; {bench.described}"
     yield from _table(
-        ["mode", "options", "difference", "must be", ""],
+        ["mode", "options", "weights", "loss", "must be", ""],
         [
             [
                 check.mode,
                 check.options,
                 f"{check.difference:.1e}",
+                "-" if check.loss_difference is None else f"{check.loss_difference:.1e}",
                 f"< {check.bound:.0e}",
                 "" if check.outcome == "passed" else "FAILED",
             ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import SupportsFloat, TypeVar
 
+from store.counted_calls import counted_calls
 from store.records import Phase, StepSample
 
 Batches = TypeVar("Batches")
@@ -49,8 +50,8 @@ class Timed:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]
 
     def counted(self) -> list[StepSample]:
-        """The measured calls whose durations count: all but the first, which begins with idle devices and waits for nobody."""
-        return self.measured()[1:] or self.measured()
+        """The measured calls whose durations count."""
+        return counted_calls(self.samples)
 
     def step_durations_s(self) -> list[float]:
         """Of the calls that count, per step."""

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from store.records import DeviceKind, TrialSpec
+from trainer import planted
 from trainer.devices import Devices
 from trainer.loss_scale import LossScale
 
@@ -28,7 +29,7 @@ Batch = tuple[tf.Tensor, tf.Tensor]  # images (B, H, W, 3) float32, labels (B,) 
 class TowerResult(NamedTuple):
     """What one tower computed, on its replica's device."""
 
-    loss: tf.Tensor  # mean over its batch, float32 scalar
+    loss: tf.Tensor  # mean over its batch, float32 scalar; of all replicas alike where the variable update takes their mean
     gradients: list[tf.Tensor]  # one per trainable variable, float32, divided by VariableUpdate.num_summed
 
 
@@ -77,7 +78,7 @@ class VariableUpdate(Protocol):
     num_summed: int  # how many replicas' gradients are summed into one
     update_devices: tuple[str, ...]  # where update ops must be found afterwards
     reduction_devices: tuple[str, ...]  # where gradients must be found summed; empty = nowhere
-    reduction_op: str  # the type of op that must have summed them
+    reduction_ops: tuple[str, ...]  # the types of op that must have summed them
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         """Read the weights, and run the tower of every replica on them."""
@@ -92,7 +93,7 @@ class VariableUpdate(Protocol):
 class AllReduce(Protocol):
     """A way of summing the replicas' copies of one gradient."""
 
-    reduction_op: str  # the type of op that sums, in the name scope `reduce`
+    reduction_ops: tuple[str, ...]  # the types of op that sum, in the name scope `reduce`
     reduction_devices: tuple[str, ...]
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
@@ -154,9 +155,10 @@ class Towers:
         self._model, self._update, self._optimizer, self._devices = model, update, optimizer, devices
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
+        self._planted_s = spec.planted_values.get("reduction_s", 0.0) if update.num_summed > 1 else 0.0
         self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
         state = [np.asarray(variable) for variable in model.non_trainable_variables]
-        self._state = [self._copy_state(state, replica, device) for replica, device in enumerate(devices.replicas)]
+        self._state = [self._copy_state(state, devices.first + i, device) for i, device in enumerate(devices.replicas)]
         self._tower = tf.function(self._tower_body, autograph=False, **_compilation(spec.xla, devices, update.inlines_towers))
         self.step: StepFunction = tf.function(self._execution_body, autograph=False)
 
@@ -169,7 +171,7 @@ class Towers:
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
     def _copy_state(self, state: Sequence[np.ndarray], replica: int, device: str) -> list[tf.Variable]:
-        """Each replica has its own batch statistics, and its own dropout seed."""
+        """Each replica of the trial has its own batch statistics, and its own dropout seed."""
         seeds = {id(generator.state) for generator in _seed_generators(self._model)}
         with tf.device(device):
             return [
@@ -202,6 +204,9 @@ class Towers:
 
         results = self._update.run_towers(tower, batches)
         updates = self._update.reduce([result.gradients for result in results])
+        if self._planted_s:
+            sums = planted.slow_reduction([gradient for _, gradient in updates], self._planted_s, self._devices.host)
+            updates = [(placed, gradient) for (placed, _), gradient in zip(updates, sums, strict=True)]
         self.loss_scale.apply_if_finite(lambda: self._apply(updates), lambda: self._all_finite(updates))
         with tf.device(self._devices.host):
             return tf.add_n([result.loss for result in results]) / len(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from store.records import DeviceKind, GpuTelemetry, Measurement, TrialSpec, Verdict
+from store.records import NOISE, PLANTED_REASON, DeviceKind, GpuTelemetry, Measurement, TrialSpec, Verdict, planted_text
 from trainer import statistics
 
 MIN_CALLS = 8  # fewer durations tell too little of their spread
@@ -21,18 +21,23 @@ def judge(
     measurement: Measurement,
     durations_s: Sequence[float],
     telemetry: Sequence[GpuTelemetry],
+    num_gpus_here: int,
     num_cores: int,
     shares_host: bool,
     problem: str | None,
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls."""
+    """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls. `num_gpus_here`: of the trial's
+    those in the machine of the process that measures, which it was to watch.
+    """
     if problem:
         return Verdict.INVALID, (problem,)
+    faults = {name: value for name, value in spec.planted_values.items() if name not in NOISE}
     reasons = (
         *_of_steps(spec, measurement, durations_s),
         *_of_cores(spec, measurement, num_cores),
-        *_of_gpus(spec, telemetry),
+        *_of_gpus(num_gpus_here, telemetry),
         *(["other trials of the sweep may have run beside it"] if shares_host else []),
+        *([f"{PLANTED_REASON}{planted_text(faults)}"] if faults else []),
     )
     return Verdict.SUSPECT if reasons else Verdict.VALID, reasons
 
@@ -62,9 +67,9 @@ def _of_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iter
         yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
 
 
-def _of_gpus(spec: TrialSpec, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
-    if spec.device_kind == DeviceKind.GPU and len(telemetry) < spec.num_gpus:
-        yield f"clocks and neighbors of {spec.num_gpus - len(telemetry)} GPUs were not watched; see log.txt"
+def _of_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    if len(telemetry) < num_gpus_here:
+        yield f"clocks and neighbors of {num_gpus_here - len(telemetry)} GPUs were not watched; see log.txt"
     for gpu in telemetry:
         if throttled := [reason for reason in gpu.throttle_reasons if reason in THROTTLING]:
             yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"

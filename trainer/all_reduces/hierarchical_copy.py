@@ -22,7 +22,7 @@ def create(devices: Devices) -> HierarchicalCopy:
 
 
 class HierarchicalCopy:
-    reduction_op = "AddN"
+    reduction_ops = ("AddN",)
 
     def __init__(self, devices: Devices) -> None:
         self.reduction_devices = devices.replicas

@@ -21,7 +21,7 @@ def create(devices: Devices) -> Nccl:
 class Nccl:
     """The raw op, because it fails where NCCL cannot run; a collective with the hint `nccl` runs silently without it."""
 
-    reduction_op = "NcclAllReduce"
+    reduction_ops = ("NcclAllReduce",)
 
     def __init__(self, devices: Devices) -> None:
         self.reduction_devices = devices.replicas

@@ -16,7 +16,7 @@ def create(devices: Devices) -> SumOnOneDevice:
 class SumOnOneDevice:
     """Whole tensors are summed on one device each, which take turns, and copied back."""
 
-    reduction_op = "AddN"
+    reduction_ops = ("AddN",)
 
     def __init__(self, devices: Devices, reduction_devices: tuple[str, ...]) -> None:
         self._devices, self.reduction_devices = devices, reduction_devices

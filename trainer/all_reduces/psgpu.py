@@ -17,7 +17,7 @@ def create(devices: Devices) -> Shuffle:
 
 
 class Shuffle:
-    reduction_op = "AddN"
+    reduction_ops = ("AddN",)
 
     def __init__(self, devices: Devices) -> None:
         self.reduction_devices = devices.replicas

@@ -17,7 +17,7 @@ def create(devices: Devices) -> Ring:
 
 
 class Ring:
-    reduction_op = "CollectiveReduceV2"
+    reduction_ops = ("CollectiveReduceV2",)
 
     def __init__(self, devices: Devices) -> None:
         self.reduction_devices = devices.replicas

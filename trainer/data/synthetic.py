@@ -18,7 +18,7 @@ class Synthetic:
 
     def __init__(self, spec: TrialSpec, devices: Devices) -> None:
         self._batches: list[Batch] = []
-        for replica, device in enumerate(devices.replicas):
+        for replica, device in enumerate(devices.replicas, devices.first):
             with tf.device(device):
                 seed = (spec.seed, replica)
                 shape = (spec.batch_size, spec.image_px, spec.image_px, 3)

@@ -29,14 +29,23 @@ def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, opt
     """Raises UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
     if spec.all_reduce not in _ALL_REDUCES:
         raise UnsupportedTrialError(f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}")
-    return Mirrored(initial, devices, optimizer, _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking))
+    reduction = _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking)
+    return Mirrored(_strategy(devices, reduction.ops), initial, devices, optimizer, reduction.op, reduction.devices)
 
 
 class Mirrored:
     inlines_towers = True  # as users write it
 
-    def __init__(self, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer, reduction: _Reduction) -> None:
-        self._strategy = _strategy(devices, reduction.ops)
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        initial: Sequence[np.ndarray],
+        devices: Devices,
+        optimizer: Optimizer,
+        reduction_op: str,
+        reduction_devices: tuple[str, ...],
+    ) -> None:
+        self._strategy = strategy
         with self._strategy.scope():
             self._variables = [tf.Variable(value, dtype=tf.float32) for value in initial]
         self._copies = []
@@ -44,10 +53,10 @@ class Mirrored:
             variables = [variable.values[replica] for variable in self._variables]
             with tf.device(device):
                 self._copies.append([Placed(variable, optimizer.create_slots(variable)) for variable in variables])
-        self.num_summed = len(devices.replicas)
+        self.num_summed = devices.num_all
         self.update_devices = devices.replicas
-        self.reduction_devices = reduction.devices
-        self.reduction_op = reduction.op
+        self.reduction_devices = reduction_devices
+        self.reduction_ops = (reduction_op,)
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         def replica_fn(replica: int, images: tf.Tensor, labels: tf.Tensor) -> TowerResult:
@@ -62,7 +71,7 @@ class Mirrored:
         return [TowerResult(loss, list(of_replica)) for loss, of_replica in zip(losses, gradients, strict=True)]
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
-        if len(gradients) == 1:
+        if self.num_summed == 1:
             return list(zip(self._copies[0], gradients[0], strict=True))
         pairs = [
             (PerReplica(copies), variable) for copies, variable in zip(zip(*gradients, strict=True), self._variables, strict=True)

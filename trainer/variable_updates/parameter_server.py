@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from store.records import TrialSpec
 from trainer.devices import Devices
+from trainer.staging import Staging
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 from trainer.variable_updates import Abilities
 
@@ -30,13 +31,13 @@ def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, opt
 
 class ParameterServer:
     inlines_towers = False
-    reduction_op = "AddN"
+    reduction_ops = ("AddN",)
 
     def __init__(
         self, initial: Sequence[np.ndarray], owners: Sequence[str], devices: Devices, optimizer: Optimizer, *, staged: bool
     ) -> None:
         self._shared = [Placed.create(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
-        self._staged = [_variables(initial, device) for device in devices.replicas] if staged else None
+        self._staging = Staging(initial, devices) if staged else None
         self._devices = devices
         self.num_summed = len(devices.replicas)
         self.update_devices = self.reduction_devices = tuple(dict.fromkeys(owners))
@@ -50,7 +51,7 @@ class ParameterServer:
         for replica, device in enumerate(self._devices.replicas):
             with tf.device(device):
                 fetched = [tf.identity(value) for value in shared]
-                weights.append(fetched if self._staged is None else _exchanged(self._staged[replica], fetched))
+                weights.append(self._staging.exchange(replica, fetched) if self._staging else fetched)
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
@@ -62,19 +63,6 @@ class ParameterServer:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
-
-
-def _variables(values: Sequence[np.ndarray], device: str) -> list[tf.Variable]:
-    with tf.device(device):
-        return [tf.Variable(value, dtype=tf.float32, trainable=False) for value in values]
-
-
-def _exchanged(staged: Sequence[tf.Variable], fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """What was staged in the step before; the weights fetched now wait for the next."""
-    before = [variable.read_value() for variable in staged]
-    for variable, value in zip(staged, fetched, strict=True):
-        variable.assign(value, read_value=False)
-    return before
 
 
 def _all_on_host(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:

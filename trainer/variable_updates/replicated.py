@@ -42,7 +42,7 @@ class Replicated:
         self.num_summed = len(devices.replicas) if packs else 1
         self.update_devices = devices.replicas
         self.reduction_devices = packs.all_reduce.reduction_devices if packs else ()
-        self.reduction_op = packs.all_reduce.reduction_op if packs else ""
+        self.reduction_ops = packs.all_reduce.reduction_ops if packs else ()
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         weights = []

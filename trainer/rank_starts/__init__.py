@@ -1,0 +1,76 @@
+"""Ways of starting the ranks of a distributed trial: one file per choice of `Placement.rank_start`; `local` where that is empty.
+
+```
+  supervisor ── start_ranks(job) ──►  places: which HOST:PORT each rank gets
+  (trainer/ranks.py)                  starts: all ranks at once, as children, by one srun, as Ray tasks, ...
+     │  wait for descriptors, look()
+     ▼  leave the block               ends: SIGKILL to whatever still runs, and waits until it has ended
+```
+
+Each file has `start_ranks(job: RanksJob) -> AbstractContextManager[StartedRanks]`. It may wait for what it starts with (a
+connection, a job step), but not for the ranks: their deadlines are the supervisor's. Raises UnsupportedTrialError for what this
+machine cannot do, OSError for what cannot be started; nothing of it runs then. The folder of such a way is imported wherever a
+trainer is loaded: what is large is imported within `start_ranks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from store.records import Cluster, Placement, Rank, RunFolder, TrialSpec
+from trainer import registry
+from trainer.own_rank import Flags
+
+LOCAL = "local"
+"""What an empty `Placement.rank_start` means."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksJob:
+    """What ranks are started for."""
+
+    spec: TrialSpec
+    folder: RunFolder  # its path is absolute
+    jobs: tuple[str, ...]  # of each host: worker, or worker and ps
+    given: Placement | None = None  # none by hand
+    module: str = "trainer.__main__"  # `python -m MODULE` is a rank; so is a fork in MODULE.run_rank(spec, folder, cluster, rank)
+    slow_import: str = "tensorflow"  # what `module` imports for seconds: where that is done already, forking is worth it
+
+    def command(self, cluster: Cluster, rank: Rank) -> list[str]:
+        """What follows `python`, on any host that sees the run folder."""
+        told = Flags.of(cluster, rank).arguments()
+        return ["-m", self.module, str(self.folder.trial), str(self.folder.path), *told]
+
+    def cluster(self, addresses: Sequence[str], ports: Sequence[int]) -> Cluster:
+        """Of hosts with these addresses, a port for each job on each; no two have the same: hosts may share an address."""
+        listening = {
+            name: tuple(f"{address}:{ports[host * len(self.jobs) + number]}" for host, address in enumerate(addresses))
+            for number, name in enumerate(self.jobs)
+        }
+        return Cluster(worker_hosts=listening["worker"], ps_hosts=listening.get("ps", ()))
+
+
+class StartedRanks(Protocol):
+    """Ranks that run."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def descriptors(self) -> Sequence[int]:
+        """Readable when `look` may have news; it is called twice a second, too. Those of ranks told as ended are gone."""
+
+    def look(self) -> Mapping[Rank, int | None]:
+        """Ranks that have ended so far, and their exit codes: -N by signal N, None where nobody saw it. Never waits."""
+
+
+StartRanks = Callable[[RanksJob], AbstractContextManager[StartedRanks]]
+
+
+def load(name: str) -> StartRanks:
+    """Raises UnsupportedTrialError, listing the choices, for a name that is none."""
+    start_ranks: StartRanks = registry.load("rank_starts", name or LOCAL).start_ranks
+    return start_ranks

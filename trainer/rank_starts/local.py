@@ -1,0 +1,175 @@
+"""Ranks as processes of this host: forked where TensorFlow is imported already, else each a new Python.
+
+```
+  supervisor ── fork ──►  worker-0  session, log, port of 127.0.0.1 and share of the GPUs of its own
+     │  (or fork, exec)   ps-0      no GPU
+     │                    worker-1  the next share
+     └─ dies, however ─►  Linux kills them
+```
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+from store.records import ORCHESTRATOR_VARIABLE, Cluster, DeviceKind, Rank, RunFolder, TrialSpec
+from trainer import ending, fork_safety, gpu_shares, parent, ports
+from trainer.host_networks import host_networks
+from trainer.rank_starts import RanksJob
+
+
+class Network(Protocol):
+    """What the hosts that ranks stand for are joined by."""
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Of each host."""
+
+    def enter(self, host: int) -> None:
+        """This process, a rank before anything else, is on that host from now on."""
+
+
+class Loopback:
+    """All hosts are this one."""
+
+    def __init__(self, num_hosts: int) -> None:
+        self.addresses = ("127.0.0.1",) * num_hosts
+
+    def enter(self, host: int) -> None:
+        """It is there."""
+
+
+@contextmanager
+def start_ranks(job: RanksJob) -> Iterator[LocalRanks]:
+    with ports.reserved(len(job.jobs) * job.spec.hosts) as reserved, _network(job.spec) as network:
+        ranks = LocalRanks(job, job.cluster(network.addresses, reserved), network)
+        try:
+            for rank in ranks.cluster.ranks:
+                ranks.start(rank)
+            yield ranks
+        finally:
+            ranks.end()
+
+
+class LocalRanks:
+    """Children of this process, each the leader of a session and a process group of its number."""
+
+    def __init__(self, job: RanksJob, cluster: Cluster, network: Network) -> None:
+        self.cluster = cluster
+        self._job, self._network, self._forks = job, network, _can_fork(job)
+        self._running: dict[Rank, tuple[int, int]] = {}  # process id, and pidfd
+        self._ended: dict[Rank, int] = {}
+
+    @property
+    def descriptors(self) -> Sequence[int]:
+        return [descriptor for _, descriptor in self._running.values()]
+
+    def start(self, rank: Rank) -> None:
+        """Raises OSError."""
+        supervisor = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._be_rank(rank, supervisor)
+        try:
+            self._running[rank] = pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+
+    def look(self) -> Mapping[Rank, int]:
+        for rank, (pid, descriptor) in list(self._running.items()):
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                self._reap(rank, pid, descriptor)
+        return self._ended
+
+    def end(self) -> None:
+        """By SIGKILL: TensorFlow ignores the others while it waits for a peer."""
+        for pid, _ in self._running.values():
+            _kill_group(pid)
+        for rank, (pid, descriptor) in list(self._running.items()):
+            self._reap(rank, pid, descriptor)
+
+    def _reap(self, rank: Rank, pid: int, descriptor: int) -> None:
+        """Waits until it has ended; what is left of its group ends first, while its number is its own."""
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(pid)
+        _, status = os.waitpid(pid, 0)
+        os.close(descriptor)
+        del self._running[rank]
+        self._ended[rank] = os.waitstatus_to_exitcode(status)
+
+    def _be_rank(self, rank: Rank, supervisor: int) -> NoReturn:
+        """Never returns, and never raises, into the supervisor."""
+        try:
+            parent.die_with(supervisor)
+            os.setsid()
+            parent.heed_signals()
+            _read_nothing()
+            ending.write_into(self._job.folder.rank_log(rank))
+            self._network.enter(rank.task_index)
+            os.environ["CUDA_VISIBLE_DEVICES"] = _visible_devices(self._job.spec, rank)
+            os.environ[ORCHESTRATOR_VARIABLE] = str(supervisor)
+            if self._forks:
+                self._run_forked(rank)
+            os.execv(sys.executable, [sys.executable, *self._job.command(self.cluster, rank)])
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+
+    def _run_forked(self, rank: Rank) -> NoReturn:
+        Path("/proc/self/comm").write_text(rank.name)  # what ps and top call it
+        _, _, *sys.argv = self._job.command(self.cluster, rank)
+        run_rank = import_module(self._job.module).run_rank
+
+        def main(spec: TrialSpec, folder: RunFolder) -> int:
+            return int(run_rank(spec, folder, self.cluster, rank))
+
+        ending.run_and_exit(main, self._job.folder.trial, self._job.folder)
+
+
+@contextmanager
+def _network(spec: TrialSpec) -> Iterator[Network]:
+    if "link_mbit" not in spec.planted_values:
+        yield Loopback(spec.hosts)
+        return
+    with host_networks(spec.hosts, spec.planted_values["link_mbit"]) as networks:
+        yield networks
+
+
+def _can_fork(job: RanksJob) -> bool:
+    """A forked rank computes the same numbers as a new Python, which would import for seconds what is imported here."""
+    is_safe = fork_safety.num_threads() == 1 and not fork_safety.libcuda_is_loaded()
+    return is_safe and job.slow_import in sys.modules
+
+
+def _visible_devices(spec: TrialSpec, rank: Rank) -> str:
+    """Parameter servers have none."""
+    if spec.device_kind != DeviceKind.GPU or rank.job_name != "worker":
+        return ""
+    return gpu_shares.visible_devices(rank.task_index, spec.gpus_per_host, spec.hosts)
+
+
+def _read_nothing() -> None:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has ended, or does not lead its group yet
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

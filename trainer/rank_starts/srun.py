@@ -1,0 +1,118 @@
+"""Ranks as tasks of one `srun` over the nodes of the Slurm job that this process runs in.
+
+```
+  supervisor ── srun ──►  node 1: srun_task ──►  worker-0, its log, the trial's share of the node's GPUs
+     ▲             │              srun_task ──►  ps-0      no GPU
+     │             └───►  node 2: srun_task ──►  worker-1, ...
+     └── "rank worker-1 ended: -9" by srun's output, whatever a shared folder has to say yet
+```
+
+When a rank other than worker 0 fails srun ends all; so it does at SIGTERM, which it gets when this process dies, however.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from store.records import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, DeviceKind, Rank
+from trainer import parent, ports, srun_task
+from trainer.errors import UnsupportedTrialError
+from trainer.rank_starts import RanksJob
+from trainer.told_ranks import ToldRanks
+
+ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller; its commands give up after 10 s
+END_TIMEOUT_S = 60.0  # Slurm's KillWait is 30 s
+_ADDRESS = re.compile(r"(?:^|\s)NodeName=(\S+).*?\sNodeAddr=(\S+)")
+
+
+@contextmanager
+def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
+    hosts = _hosts(job)
+    addresses = _addresses(hosts)
+    with ports.reserved(len(job.jobs) * len(hosts)) as reserved:  # of this host; on others they are as likely to be free
+        cluster = job.cluster([addresses[host] for host in hosts], reserved)
+        srun = _start(job, cluster, hosts)
+        assert srun.stdout
+        try:
+            yield ToldRanks(cluster, srun.stdout.fileno())
+        finally:
+            _end(srun)
+
+
+def _end(srun: subprocess.Popen[bytes]) -> None:
+    """Srun has Slurm kill what runs on all nodes, and ends when that is done."""
+    srun.send_signal(signal.SIGTERM)
+    try:
+        srun.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        print(f"srun did not end within {END_TIMEOUT_S:g} s, and was killed", file=sys.stderr, flush=True)
+        srun.kill()
+        srun.wait()
+    assert srun.stdout
+    srun.stdout.close()
+
+
+def _hosts(job: RanksJob) -> tuple[str, ...]:
+    hosts = job.given.hosts if job.given else ()
+    if "SLURM_JOB_ID" not in os.environ:
+        raise UnsupportedTrialError("rank_start=srun: this is no Slurm job; srun starts ranks on the nodes of the job it is in")
+    if len(set(hosts)) != job.spec.hosts:
+        raise UnsupportedTrialError(
+            f"rank_start=srun: hosts={job.spec.hosts} wanted as many different nodes, found {', '.join(hosts) or 'none'}"
+        )
+    return hosts
+
+
+def _addresses(hosts: Sequence[str]) -> dict[str, str]:
+    """Where the nodes can be reached, as Slurm reaches them. Raises OSError."""
+    command = ["scontrol", "-o", "show", "node", ",".join(hosts)]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"scontrol did not end within {ANSWER_TIMEOUT_S:g} s") from error
+    matches = (_ADDRESS.search(line) for line in asked.stdout.splitlines())
+    found = {match[1]: match[2] for match in matches if match}
+    if missing := [host for host in hosts if host not in found]:
+        raise OSError(f"scontrol tells no address of {', '.join(missing)}: {asked.stderr.strip() or 'it says nothing'}")
+    return found
+
+
+def _start(job: RanksJob, cluster: Cluster, hosts: Sequence[str]) -> subprocess.Popen[bytes]:
+    tasks: dict[str, list[Mapping[str, object]]] = {host: [] for host in hosts}
+    for rank in cluster.ranks:
+        tasks[hosts[rank.task_index]].append(_task(job, cluster, rank))
+    left_out = ("CUDA_VISIBLE_DEVICES", ORCHESTRATOR_VARIABLE)  # of this host: each node has GPUs of its own
+    supervisor = os.getpid()
+    return subprocess.Popen(
+        [
+            *("srun", f"--nodes={len(hosts)}", f"--nodelist={','.join(hosts)}", f"--ntasks={len(cluster.ranks)}"),
+            *(f"--ntasks-per-node={len(job.jobs)}", "--distribution=block", "--kill-on-bad-exit=1", "--wait=0"),
+            *("--overlap", "--mem=0", "--cpu-bind=none", "--unbuffered", "--input=none", f"--chdir={job.folder.path}"),
+            *(sys.executable, "-I", "-S", srun_task.__file__, json.dumps(tasks)),
+        ],
+        env={name: value for name, value in os.environ.items() if name not in left_out},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # who kills our group leaves it the time to end the step
+        preexec_fn=lambda: parent.die_with(supervisor, by=signal.SIGTERM),
+    )
+
+
+def _task(job: RanksJob, cluster: Cluster, rank: Rank) -> Mapping[str, object]:
+    has_gpus = job.spec.device_kind == DeviceKind.GPU and rank.job_name == "worker"
+    given = job.given.devices if job.given else ()
+    return {
+        "job_name": rank.job_name,
+        "task_index": rank.task_index,
+        "log": str(job.folder.rank_log(rank)),
+        "argv": [sys.executable, *job.command(cluster, rank)],
+        "devices": list(given) if has_gpus else None,
+        "fails_all": rank != WORKER_0,  # when worker 0 has failed, the supervisor sees first who made it fail
+    }

@@ -1,0 +1,67 @@
+"""Every replica of every host owns a copy of all variables; all of them reduce together, and each applies the same sum.
+
+```
+  host 0: replica 0 ─► replica 1 ─┐         ring: one ring through all replicas, host by host
+  host 1: replica 3 ◄─ replica 2 ◄┘         nccl: NCCL within each host, then a ring of one replica per host
+```
+No parameter server. tf_cnn_benchmarks called these all_reduce_spec=xring and nccl/xring. NCCL itself never crosses hosts here:
+its op sums over the GPUs of one process (across hosts it is in variable_update=multi_worker_mirrored).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from store.records import TrialSpec
+from trainer.all_reduces import nccl
+from trainer.all_reduces.pscpu import copies_on
+from trainer.chunked_ring import ChunkedRing
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
+from trainer.gradient_packs import GradientPacks
+from trainer.towers import AllReduce, Optimizer
+from trainer.variable_updates import Abilities
+from trainer.variable_updates.replicated import Replicated
+
+
+def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:
+    """Raises UnsupportedTrialError for nccl on what is no physical GPU."""
+    if spec.all_reduce not in _ALL_REDUCES:
+        raise UnsupportedTrialError(f"all_reduce={spec.all_reduce}: distributed_all_reduce has {', '.join(_ALL_REDUCES)}")
+    all_reduce = _ALL_REDUCES[spec.all_reduce](devices)
+    return Replicated(initial, devices, optimizer, GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients))
+
+
+class NcclWithinHosts:
+    """NCCL sums on the GPUs of each host, replicas of different hosts, in turn, exchange the hosts' sums."""
+
+    def __init__(self, devices: Devices) -> None:
+        devices.check_own_gpus()
+        self._devices, self._hosts = devices, devices.by_host
+        self._within = [nccl.create(host) for host in self._hosts]
+        has_several, crosses = len(self._hosts[0].replicas) > 1, len(self._hosts) > 1
+        self.reduction_ops = (*(("NcclAllReduce",) if has_several else ()), *(("AddN",) if crosses else ()))
+        self.reduction_devices = devices.replicas
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        by_host = zip(self._within, self._devices.split_by_host(copies), strict=True)
+        sums = [within.sum(own, index) if len(own) > 1 else list(own) for within, own in by_host]
+        if len(sums) == 1:
+            return sums[0]
+        turn = index % len(sums[0])
+        ring = ChunkedRing([host.replicas[turn] for host in self._hosts])
+        totals = ring.sum([of_host[turn] for of_host in sums], index)
+        return [copy for host, total in zip(self._hosts, totals, strict=True) for copy in copies_on(host.replicas, total)]
+
+
+def _ring(devices: Devices) -> AllReduce:
+    return ChunkedRing(devices.replicas)
+
+
+_ALL_REDUCES: dict[str, Callable[[Devices], AllReduce]] = {"ring": _ring, "nccl": NcclWithinHosts}
+
+_ALL = tuple(_ALL_REDUCES)
+ABILITIES = Abilities(all_reduces=_ALL, repacks_with=_ALL, compacts=True, is_distributed=True)

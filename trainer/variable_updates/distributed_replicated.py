@@ -1,0 +1,114 @@
+"""Every replica owns a copy of all variables; parameter servers hold master copies, apply gradients, hand out the result.
+
+```
+  host 0: replicas ─► gradients ─► all-reduce within the host ─┐                        ┌─► copies of all replicas
+  host 1: replicas ─► gradients ─► all-reduce within the host ─┴─► ps: sum, apply ─► CPUs of the hosts
+```
+tf_cnn_benchmarks' distributed_replicated: the forward pass waits for no network. `all_reduce` is the way within each host. A sum
+of gradients and the new weights cross the network once per host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from store.records import TrialSpec
+from trainer import parameter_servers, registry
+from trainer.devices import Devices
+from trainer.gradient_packs import GradientPacks
+from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.variable_updates import Abilities
+
+ABILITIES = Abilities(
+    local_parameter_devices=("cpu",),
+    all_reduces=("none", "nccl", "pscpu", "psgpu", "hierarchical_copy"),
+    is_distributed=True,
+)
+
+
+def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> DistributedReplicated:
+    """Raises UnsupportedTrialError without parameter servers, and for nccl on what is no physical GPU."""
+    owners = parameter_servers.owners(spec, initial, devices)
+    create_all_reduce = registry.load("all_reduces", spec.all_reduce).create
+    packs = [GradientPacks(create_all_reduce(host), num_packs=0, compact=False) for host in devices.by_host]
+    return DistributedReplicated(initial, owners, devices, optimizer, packs)
+
+
+@dataclass(frozen=True, slots=True)
+class Master(Placed):
+    """A variable on a parameter server, and its copies on the replicas of each host."""
+
+    hosts: Sequence[Devices]
+    copies: Sequence[Sequence[tf.Variable]]  # copies[host][replica of the host]
+
+    def apply(self, gradient: tf.Tensor, optimizer: Optimizer) -> None:
+        """Update in place, then copy to all replicas."""
+        Placed.apply(self, gradient, optimizer)
+        for value, copies in zip(parameter_servers.on_hosts(self.variable, self.hosts), self.copies, strict=True):
+            for copy in copies:
+                with tf.device(copy.device):
+                    copy.assign(tf.identity(value), read_value=False)
+
+
+class DistributedReplicated:
+    inlines_towers = False
+
+    def __init__(
+        self,
+        initial: Sequence[np.ndarray],
+        owners: Sequence[str],
+        devices: Devices,
+        optimizer: Optimizer,
+        packs: Sequence[GradientPacks],
+    ) -> None:
+        """`packs`: one per host."""
+        self._devices, self._hosts, self._packs = devices, devices.by_host, packs
+        self._masters = [self._master(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
+        within = [of_host.all_reduce for of_host in packs if len(self._hosts[0].replicas) > 1]
+        self.num_summed = len(devices.replicas)
+        self.update_devices = tuple(dict.fromkeys(owners))
+        across = len(self._hosts) > 1
+        self.reduction_devices = (
+            *(device for all_reduce in within for device in all_reduce.reduction_devices),
+            *(self.update_devices if across else ()),
+        )
+        ops = (*(op for all_reduce in within for op in all_reduce.reduction_ops), *(("AddN",) if across else ()))
+        self.reduction_ops = tuple(dict.fromkeys(ops))
+
+    def _master(self, value: np.ndarray, owner: str, optimizer: Optimizer) -> Master:
+        placed = Placed.create(value, owner, optimizer)
+        copies: list[list[tf.Variable]] = []
+        for host in self._hosts:
+            copies.append([])
+            for device in host.replicas:
+                with tf.device(device):
+                    copies[-1].append(tf.Variable(value, dtype=tf.float32))
+        return Master(placed.variable, placed.slots, self._hosts, copies)
+
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        weights = []
+        for device, copies in zip(self._devices.replicas, self._copies(), strict=True):
+            with tf.device(device):
+                weights.append([variable.read_value() for variable in copies])
+        return run_explicit_towers(tower, batches, weights, self._devices)
+
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        by_host = zip(self._hosts, self._packs, self._devices.split_by_host(gradients), strict=True)
+        # All replicas of a host have its sum: its first one sends it.
+        sums = [(packs.sum(own, host.replicas) if len(own) > 1 else own)[0] for host, packs, own in by_host]
+        return [
+            (master, parameter_servers.met_at_owner(master, of_hosts))
+            for master, of_hosts in zip(self._masters, zip(*sums, strict=True), strict=True)
+        ]
+
+    def weights(self, replica: int) -> list[np.ndarray]:
+        return [variable.numpy() for variable in self._copies()[replica]]
+
+    def _copies(self) -> list[list[tf.Variable]]:
+        """copies[replica][variable]"""
+        by_master = [[copy for of_host in master.copies for copy in of_host] for master in self._masters]
+        return [list(of_replica) for of_replica in zip(*by_master, strict=True)]
