@@ -1,4 +1,4 @@
-"""`python sweep.py [-m] AXIS=VALUE,VALUE ...`: runs a grid of trials, stores the results, draws tables and charts."""
+"""`python sweep.py [-m] AXIS=VALUE,VALUE ...`: runs a grid of trials, stores the results, draws tables, charts and a report."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register
+from costs.profiles import profiles
 from store.errors import StoreError
 from store.records import State
 from store.redact import masked, without_secrets
-from store.terminal import silence
+from store.terminal import silence, tolerate
 from sweeper.errors import SweepRefusedError
-from sweeper.explain import explain
+from sweeper.explain import explain, is_of_null
 from sweeper.notify import notify
-from sweeper.sweep import Report
+from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE = 0, 1, 2
-MOST_SHOWN = 30  # tables at the end of a sweep; nobody looks through more
+MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
 _reports: list[Report | None] = []  # Hydra drops what its function returns
 
 
@@ -39,6 +40,7 @@ def _keep(report: Report | DictConfig | None) -> None:
 
 def main() -> int:
     """Exit codes: 0 ok, 1 some trials failed or charts could not be drawn, 2 usage, 130 interrupted."""
+    tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
     try:
@@ -50,6 +52,10 @@ def main() -> int:
         return _refuse(str(error))
     except (HydraException, OmegaConfBaseException) as error:
         return _refuse(explain(error))
+    except AssertionError as error:
+        if not is_of_null(error) or not any(argument.startswith("hardware.profile.") for argument in sys.argv):
+            raise
+        return _refuse(f"hardware.profile: this hardware is no profile; choose hardware={', '.join(profiles())}")
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:  # who read the plan or the help has read enough
@@ -65,6 +71,7 @@ def main() -> int:
 _SHOWING = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 _MULTIRUN = ("--multirun", "-m")
 _MODES = (*_MULTIRUN, "--run", "-r")
+_OTHER_MODES = {"--run", "-r", "--help", "-h", "--hydra-help", "--version"}
 
 
 def _without_multirun(arguments: list[str]) -> list[str]:
@@ -77,19 +84,21 @@ def _without_multirun(arguments: list[str]) -> list[str]:
         raise SweepRefusedError("--resolve: goes with --cfg job only")
     if "--experimental-rerun" in flags:
         raise SweepRefusedError("--experimental-rerun: no run is kept that way; repeat the command, finished trials are kept")
-    dropped = _MODES if flags & set(_SHOWING) else _MULTIRUN
-    return [argument for argument in arguments if argument not in dropped]
+    shows = bool(flags & set(_SHOWING))
+    kept = [argument for argument in arguments if argument not in (_MODES if shows else _MULTIRUN)]
+    return kept if shows or flags & _OTHER_MODES else [*kept, "--multirun"]  # said, or a mistyped setting makes Hydra forget it
 
 
 def _conclude(report: Report) -> int:
-    """Tables on stdout, charts in the figures folder, what happened on stderr."""
+    """Tables on stdout, charts and a report in the figures folder, what happened on stderr."""
     _tell(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
     for line in report.failures[:MOST_SHOWN]:
         _tell(f"  {line}")
     num_completed = report.states[State.COMPLETED]
-    drawn = _draw(report) if num_completed + report.num_finished_earlier and not report.failure else True
-    all_completed = num_completed == report.states.total() and not report.num_not_started
-    exit_code = INTERRUPTED if report.interrupted else OK if drawn and all_completed else SOME_FAILED
+    is_drawn = _draw(report) if num_completed + report.num_finished_earlier and not report.failure else True
+    exit_code = OK if is_drawn and report.all_completed else SOME_FAILED
+    if report.interrupted or is_drawn is None:
+        exit_code = INTERRUPTED
     if report.failure:
         exit_code = _refuse(report.failure)
     if report.notify and (problem := notify(report, exit_code)):
@@ -97,32 +106,19 @@ def _conclude(report: Report) -> int:
     return _interrupted() if report.interrupted and not report.failure else exit_code
 
 
-def _draw(report: Report) -> bool:
-    """False when the charts could not be drawn."""
-    from plots import tables  # here, because a refused sweep needs none of it
+def _draw(report: Report) -> bool | None:
+    """False when something could not be drawn; None when that was interrupted. Either is told."""
+    from analysis.results import Origin  # here, because a refused sweep needs none of it
+    from plots import at_end
 
-    found = tables.load(report.store_url, sweep=report.name)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        tables.print_terminal(found[:MOST_SHOWN])
-        sys.stdout.flush()
-    except OSError as error:
-        silence(sys.stdout)
-        if not isinstance(error, BrokenPipeError):
-            _tell(f"sweep: the tables cannot be written: {error.strerror}; see python -m plots tables")
-            return False
-    if len(found) > MOST_SHOWN:
-        told = f"{len(found)} tables, the first {MOST_SHOWN} are shown and no charts drawn"
-        _tell(f"sweep: {told}: python -m plots tables (or charts) --sweep {report.name}")
-        return True
-    from plots import charts  # here, because matplotlib is slow to import
-
-    try:
-        for path in charts.draw_all(found, report.figures_dir):
-            _tell(f"chart: {path}")
-    except StoreError as error:
-        _tell(f"sweep: {error}; the results are stored, draw them with python -m plots charts")
-        return False
-    return True
+        origin = Origin.SIMULATED if report.is_simulated else Origin.MEASURED
+        return at_end.show(report.store_url, report.name, report.figures_dir, _tell, origin)
+    except KeyboardInterrupt:
+        return None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tell(text: str) -> None:

@@ -1,8 +1,9 @@
-"""`python -m sweeper status`: how far sweeps are, from another terminal."""
+"""`python -m sweeper status`: how far sweeps are, from another terminal. `python -m sweeper agent`: joins a shared sweep."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from typing import Annotated
@@ -11,22 +12,21 @@ import typer
 from rich.console import Group
 from rich.live import Live
 
-from store.command_line import Db, Json, make_app, run
+from store.command_line import Db, Json, make_app
+from store.command_line import run as run_app
 from store.database import open_for_reading
+from store.errors import StoreError
+from store.live.snapshot import Snapshot
+from store.live.status import snapshot_of
+from store.live.view import render
 from store.sweep_status import sweep_status
 from store.terminal import make_console
-from sweeper.live import render
-from sweeper.snapshot import Snapshot
-from sweeper.status import snapshot_of
+from sweeper.errors import SweepRefusedError
 
 EVERY_S = 2.0
+WAIT_S = 30.0  # a controller loads and plans for so long
 
-app = make_app("Look at sweeps that run.")
-
-
-@app.callback()
-def _commands() -> None:
-    """Look at sweeps that run."""
+app = make_app("Look at sweeps that run, or join one.")
 
 
 @app.command()
@@ -52,6 +52,33 @@ def status(
         console.print(Group(*map(render, found)))
 
 
+@app.command()
+def agent(
+    db: Db,
+    sweep: Annotated[str, typer.Option(help="The sweep to join, begun with launcher=agents, slurm or ray.")],
+    hosts: Annotated[int, typer.Option(help="Over how many hosts it runs, which Slurm or Ray gave it.")] = 1,
+    idle_timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="End after so many seconds in which it ran nothing, though others still do; never in an attempt.",
+            show_default="when nothing of the sweep is left",
+        ),
+    ] = None,
+    wait: Annotated[float, typer.Option(help="Wait so many seconds for a sweep whose command has not begun it.")] = WAIT_S,
+) -> None:
+    """Run trials of a sweep that hosts share, on the devices of this one, until nothing of it is left."""
+    from sweeper.agent import Joining, run  # here, because status needs little of it
+
+    if idle_timeout is not None and not idle_timeout >= 0:
+        raise typer.BadParameter(f"--idle-timeout {idle_timeout:g}: wanted seconds, 0 or more")
+    if not 0 <= wait < math.inf:
+        raise typer.BadParameter(f"--wait {wait:g}: wanted seconds, 0 or more")
+    try:
+        raise typer.Exit(run(Joining(sweep=sweep, url=db, hosts=hosts, wait_s=wait, idle_timeout_s=idle_timeout)))
+    except SweepRefusedError as error:
+        raise StoreError(str(error)) from error
+
+
 def _watch(db: str, sweep: str | None) -> None:
     with Live(console=make_console(), auto_refresh=False) as live:
         try:
@@ -67,4 +94,4 @@ def _snapshots(db: str, sweep: str | None) -> list[Snapshot]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(app, "sweeper"))
+    sys.exit(run_app(app, "sweeper"))

@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
+from store.kernel_kills import num_kernel_kills
+from store.last_error import last_error
+from store.records import ORCHESTRATOR_VARIABLE, RANK_LOST, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
 from sweeper.readable import is_readable
 from sweeper.starts import Process
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 LOOK_EVERY_S = 0.5  # how often the files of a trainer are read; the end of the process is noticed at once
 OVERSLEPT_S = 2.0  # a look that comes so much too late finds a machine that was paused, or an orchestrator that was stopped
-_LOG_TAIL_BYTES = 2**16
-_NO_ERROR = "failed call to cuInit"  # what TensorFlow always says where there is no GPU
-_ERROR_LINE = re.compile(r"^[EF]\d{4} |Error\b|Fatal|Check failed|terminate called")
 _NO_MEMORY = re.compile(r"std::bad_alloc|pthread_create\(\) failed")  # a thread's stack counts as memory, too
+_NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")  # of the second a trainer would take that it is a rank of something else
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
 
@@ -55,7 +55,7 @@ class Judged:
     """What an attempt came to."""
 
     result: Result
-    crashed: bool  # failed without a result of its own, or interrupted but not by us: another try may do better
+    crashed: bool  # failed without a result of its own or of a rank, or interrupted but not by us: another try may do better
 
 
 class Attempt:
@@ -76,7 +76,7 @@ class Attempt:
     ) -> None:
         self._folder, self._process, self._limits, self._clock = folder, process, limits, clock
         self._shares_host = shares_host
-        self._oom_kills = _oom_kills()
+        self._num_kernel_kills = num_kernel_kills()
         self._started_s = self._changed_s = self._read_s = self._looked_s = clock()
         self._doing = Doing.BUILDING
         self._last_step: int | None = None
@@ -117,6 +117,11 @@ class Attempt:
             self._signals, self._signal_due_s = [signal.SIGKILL], now_s
         self.look()
 
+    def kill(self) -> None:
+        """Also by a thread that does not look after it, and whatever the run folder does."""
+        if not is_readable(self.descriptor):
+            self._signal_group(signal.SIGKILL)
+
     def ended(self) -> Ended | None:
         """None while the process runs. Afterwards call once: ends what is left of the group, then lets go of its number."""
         if not is_readable(self.descriptor):
@@ -134,7 +139,7 @@ class Attempt:
             last_step=self._last_step,
             last_error=self._last_error(),
             unreadable=self._unreadable,
-            kernel_killed=_oom_kills() > self._oom_kills,
+            kernel_killed=num_kernel_kills() > self._num_kernel_kills,
             shares_host=self._shares_host,
         )
 
@@ -175,7 +180,7 @@ class Attempt:
 
     def _last_error(self) -> str:
         try:
-            return _last_error(self._folder.log)
+            return last_error(self._folder.log)
         except OSError as error:
             self._unreadable = str(error)
             return ""
@@ -196,16 +201,16 @@ class Attempt:
                 signal.pidfd_send_signal(self.descriptor, which)
 
 
-def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
-    """By what the trainer wrote, or else by its end."""
+def judge(folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "the sweep was interrupted") -> Judged:
+    """By what the trainer wrote, or else by its end. `interrupted`: what to say if it was."""
     unreadable = ""
     try:
         written = folder.read_result()
     except (OSError, ValueError) as error:
         written, unreadable = None, str(error)
     if written and _counts(written, ended):
-        return Judged(result=written, crashed=written.outcome == Outcome.INTERRUPTED)
-    outcome, message = _judge_end(ended, limits)
+        return Judged(result=written, crashed=written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST)
+    outcome, message = _judge_end(ended, limits, interrupted)
     if outcome is Outcome.FAILED:
         message = f"{message}: {unreadable or ended.unreadable or ended.last_error or 'see log.txt in its run folder'}"
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
@@ -214,7 +219,7 @@ def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
 
 def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
     """Of a trainer. It runs in its run folder, so folders named relative to ours are made absolute."""
-    kept = {name: value for name, value in inherited.items() if name != "HYDRA_FULL_ERROR"}
+    kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_TRAINERS}
     if cache := inherited.get("SCALEMARK_CACHE"):
         kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
     entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
@@ -232,15 +237,16 @@ def _counts(written: Result, ended: Ended) -> bool:
 
     That it was interrupted, or failed over it, is no news when we ended it.
     """
-    told = written.outcome if ended.exit_code in (None, -signal.SIGKILL) else TRAINER_EXIT_CODES.get(ended.exit_code)
+    codes = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
+    told = written.outcome if ended.exit_code in (None, -signal.SIGKILL) else codes.get(ended.exit_code)
     if told != written.outcome:
         return False
     return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
 
 
-def _judge_end(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
+def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome, str]:
     if ended.cause is Outcome.INTERRUPTED:
-        return Outcome.INTERRUPTED, "the sweep was interrupted"
+        return Outcome.INTERRUPTED, interrupted
     if ended.cause is Outcome.TIMED_OUT:
         return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={limits.timeout_s:g}"
     if ended.cause is Outcome.HUNG:
@@ -281,21 +287,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"  # a real-time signal has no name
-
-
-def _oom_kills() -> int:
-    """How many processes of our control group the kernel has killed for memory; 0 where it does not say."""
-    try:
-        group = Path("/proc/self/cgroup").read_text().strip().rpartition(":")[2]
-        events = Path(f"/sys/fs/cgroup{group}/memory.events").read_text()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in events.splitlines() if line.startswith("oom_kill ")), 0)
-
-
-def _last_error(log: Path) -> str:
-    """The last line that looks like an error, near the end of the log: TensorFlow logs much that is none."""
-    with log.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
-        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-    return next((line[:300] for line in reversed(lines) if _ERROR_LINE.search(line) and _NO_ERROR not in line), "")

@@ -160,7 +160,10 @@ def _set(config: Config, words: tuple[str, ...], value: object) -> None:
         inner = copy.copy(getattr(node, word))
         setattr(node, word, inner)
         node = inner
-    setattr(node, words[-1], value)
+    if isinstance(node, dict):  # as hardware.profile.tflops, which has no fields
+        node[words[-1]] = value
+    else:
+        setattr(node, words[-1], value)
 
 
 def _mentioned_in(config: DictConfig) -> frozenset[str]:

@@ -42,7 +42,7 @@ class Connections:
             return tuple(devices[:num])
         if len(devices) <= MOST_TRIED:
             return max(itertools.combinations(devices, num), key=self.score)  # max keeps the first of equals
-        return max((self._grown(first, devices, num) for first in devices), key=self.score)
+        return max(self._grown(devices, num), key=self.score)
 
     def order(self, devices: Sequence[int]) -> tuple[int, ...]:
         """All of them, so that blocks of 2, 4, 8 ... aligned in this order are well connected."""
@@ -57,10 +57,22 @@ class Connections:
         pairs = itertools.combinations(devices, 2)
         return len({self.scores[one][other] for one, other in pairs}) > 1
 
-    def _grown(self, first: int, devices: Sequence[int], num: int) -> tuple[int, ...]:
-        """A group grown from one device, each time by the one best connected to it."""
-        group = [first]
-        while len(group) < num:
-            others = [device for device in devices if device not in group]
-            group.append(max(others, key=lambda other: self.score([*group, other])))
-        return tuple(device for device in devices if device in group)
+    def _grown(self, devices: Sequence[int], num: int) -> list[tuple[int, ...]]:
+        """From each device a group, grown each time by the one best connected to it: of equals the first. All of them at once,
+        (groups, devices), for boxes of hundreds.
+        """
+        import numpy as np  # here, because only boxes of more GPUs than most have need it
+
+        every = np.arange(len(devices))
+        scores = np.array([[self.scores[one][other] for other in devices] for one in devices], dtype=np.int64)
+        weight = int(scores.sum()) + 1  # the slowest pair goes before all pairs together
+        held = np.eye(len(devices), dtype=bool)
+        least, total = scores.copy(), scores.copy()  # of the pairs that each device would add to a group, or has in it
+        slowest = np.full(len(devices), np.iinfo(np.int64).max)  # of a group's own pairs
+        for _ in range(num - 1):
+            ranked = np.minimum(least, slowest[:, None]) * weight + total
+            best = np.where(held, -1, ranked).argmax(axis=1)
+            slowest = np.minimum(slowest, least[every, best])
+            held[every, best] = True
+            least, total = np.minimum(least, scores[best]), total + scores[best]
+        return [tuple(device for device, is_held in zip(devices, group, strict=True) if is_held) for group in held]

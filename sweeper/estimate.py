@@ -1,20 +1,15 @@
-"""How long a sweep will take, from what its trials, or trials like them, took on this machine before."""
+"""How long a sweep will take, from what its trials, or trials like them, took before where it runs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import sqlalchemy as sa
 
-from store.durations import recorded_durations_s
+from store.durations import Durations, recorded_durations_s, recorded_durations_shared_s
 from store.queries import Row
-from store.records import TrialSpec
 from sweeper.plan import Plan
-
-_Like = tuple[str, str, int]  # model, device_kind, num_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,27 +21,22 @@ class Total:
     num_unknown: int  # attempts of which nothing is known
 
 
-class Estimate:
-    """What attempts are expected to take. Nothing is known where nothing was recorded."""
+class Estimate(Durations):
+    """Of attempts, and of whole plans. `where` they are recorded, for people."""
 
-    def __init__(self, recorded: Sequence[Row] = ()) -> None:
-        """`recorded` as store.durations gives it."""
-        self._own_s: dict[str, float] = {row["trial_id"]: row["duration_s"] for row in recorded}
-        alike: dict[_Like, list[float]] = defaultdict(list)
-        for row in recorded:
-            alike[row["model"], row["device_kind"], row["num_gpus"]].append(row["duration_s"])
-        self._alike_s = {like: median(durations_s) for like, durations_s in alike.items()}
+    def __init__(self, recorded: Sequence[Row] = (), where: str = "on this machine") -> None:
+        super().__init__(recorded)
+        self._where = where
 
     @classmethod
     def of(cls, engine: sa.Engine | None, machine_key: str) -> Estimate:
         """From the database, where there is one."""
         return cls(recorded_durations_s(engine, machine_key) if engine else ())
 
-    def expected_s(self, spec: TrialSpec) -> float | None:
-        """The median of this trial's own attempts, else of the trials of equal model, device_kind and num_gpus, else None."""
-        if not self._own_s:
-            return None
-        return self._own_s.get(spec.trial_id, self._alike_s.get((spec.model, str(spec.device_kind), spec.num_gpus)))
+    @classmethod
+    def of_shared(cls, engine: sa.Engine | None, sweep: str, pool: str | None) -> Estimate:
+        """As `of`, for a sweep that runs on other hosts."""
+        return cls(recorded_durations_shared_s(engine, sweep, pool) if engine else (), "on its hosts")
 
     def total(self, plan: Plan) -> Total:
         expected = [(trial.num_repeats, self.expected_s(trial.spec)) for trial in plan.trials]
@@ -62,7 +52,7 @@ class Estimate:
         if not total.num_attempts:
             return ""
         if total.num_unknown == total.num_attempts:
-            return f"{_attempts(total.num_attempts)} to run; no recorded durations of such trials on this machine: no estimate"
+            return f"{_attempts(total.num_attempts)} to run; no recorded durations of such trials {self._where}: no estimate"
         known = total.num_attempts - total.num_unknown
         text = f"{_attempts(total.num_attempts)} to run; expected: {duration_text(total.expected_s)} one after another"
         if total.num_unknown:

@@ -19,7 +19,7 @@ from store.redact import masked
 from sweeper.errors import SweepRefusedError
 from sweeper.explain import explain, nearest
 
-WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "experiment", "hydra")  # settings, not axes
+WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")  # settings, not axes
 Params = Mapping[str, object]  # axis -> a sweep as on the command line, one value, or a list of values
 
 
@@ -47,6 +47,7 @@ class Request:
     params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
     grids: Sequence[Params] = ()  # the sweep is the union of these, each spanned together with the params and arguments
     zipped: Sequence[Sequence[str]] = ()  # groups of axes that advance together
+    variants: Sequence[Params] = ()  # each cell is made once with each of these, one value per axis, which win over arguments
 
 
 def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None) -> list[Cell]:
@@ -66,13 +67,37 @@ def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None
     counts = [{axis: _num_values(override) for axis, override in axes.items()} for axes in axes_of_grids]
     strands = [_strands(request.zipped, counted) for counted in counts]
     num_cells = sum(math.prod(counted[strand[0]] for strand in of_grid) for of_grid, counted in zip(strands, counts, strict=True))
+    variants = [_variant(variant, parser) for variant in request.variants or [{}]]
+    num_cells *= len(variants)
     if num_cells > max_trials:
         counted_cells = "1 cell" if num_cells == 1 else f"{num_cells} cells"
         raise SweepRefusedError(f"a grid of {counted_cells}, sweep.max_trials={max_trials}; raise that if you mean it")
     cells: dict[Cell, None] = {}
     for axes, of_grid in zip(axes_of_grids, strands, strict=True):
-        cells.update(dict.fromkeys(_cells(axes, of_grid, parser)))
+        cells.update(dict.fromkeys(_varied(cell, variant) for cell in _cells(axes, of_grid, parser) for variant in variants))
     return list(cells)
+
+
+def _variant(axes: Params, parser: OverridesParser) -> Cell:
+    """Raises SweepRefusedError for a value that is several."""
+    asked = _parse(parser, [_argument(axis, value) for axis, value in axes.items()])
+    for override in asked:
+        if override.is_sweep_override():
+            raise SweepRefusedError(
+                f"hydra.sweeper.variants: {override.input_line}: one value per axis; give each a variant of its own"
+            )
+    return tuple(Choice(text=str(override.input_line), override=override) for override in asked)
+
+
+def _varied(cell: Cell, variant: Cell) -> Cell:
+    """What a variant sets is set by it alone; a strategy is its parts, and the parts are a strategy."""
+    named = {choice.override.get_key_element() for choice in variant}
+    if "strategy" in named:
+        named.update(STRATEGY_AXES)
+    elif named.intersection(STRATEGY_AXES):
+        named.add("strategy")
+    kept = (choice for choice in cell if choice.override.get_key_element() not in named)
+    return (*kept, *variant)
 
 
 def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:

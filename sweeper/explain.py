@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import traceback
 from collections.abc import Iterable
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
@@ -33,6 +34,12 @@ def explain(error: ConfigError, override: str = "") -> str:
     if found := re.search(r"Could not override '([^']+)'", str(error)):
         return no_such_axis(found.group(1))
     return f"{override}: {_first_line(str(error))}" if override else _first_line(str(error))
+
+
+def is_of_null(error: AssertionError) -> bool:
+    """OmegaConf's, of a setting of something that is null; any other is a mistake of ours."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals["__name__"]).startswith("omegaconf.")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from sweeper.errors import SweepRefusedError
 
@@ -58,6 +59,26 @@ class Held:
 
     def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None) -> None:
         self.close()
+
+
+class Lock(Protocol):
+    """What an orchestrator asks before it starts an attempt."""
+
+    held_by: str  # who was in the way of the last `try_hold`, for people; empty when nobody was
+    taken: str | None  # which of the GPUs asked for last somebody else has; none when it was not a GPU
+
+    def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
+        """Now or not at all; None when somebody else has it."""
+
+
+class NoHostLock:
+    """Of trials that touch no device and measure nothing: they wait for nobody, and nobody waits for them."""
+
+    held_by = ""
+    taken: str | None = None
+
+    def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held:
+        return Held([])
 
 
 class HostLock:

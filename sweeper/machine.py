@@ -12,6 +12,7 @@ import psutil
 import pynvml
 
 from conf.schema import HardwareConfig
+from costs.hardware import Hardware
 from store.records import DeviceKind, Gpu, GpuLink, Machine
 from sweeper.errors import SweepRefusedError
 from sweeper.gpu_mask import HIDE_ALL, visible_gpus
@@ -27,6 +28,14 @@ class Inventory:
     num_devices: int
     machine_gpus: tuple[Gpu, ...] = ()  # all that sweeps of this machine may use, in PCI order, whatever the mask hides
     links: tuple[GpuLink, ...] = ()  # between each two of the usable GPUs; none between MIG devices
+    hardware: Hardware | None = None  # of simulated devices; none of those that exist
+    num_hosts: int | None = None  # that have as many devices each; none = this machine, whose processes stand for hosts
+    more_hosts: str = ""  # what to do for trials over more hosts than these
+
+    @property
+    def is_per_host(self) -> bool:
+        """The devices are those of each host; else of a trial over several hosts, too, all must find room among them."""
+        return self.num_hosts is not None
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
@@ -76,6 +85,11 @@ def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mappin
     Raises SweepRefusedError when GPUs are asked for and there are none.
     """
     wanted = hardware.device_kind
+    if hardware.profile is not None:
+        raise SweepRefusedError(
+            f"hardware={hardware.profile.name}: a profile is not a machine; add engine=simulated, "
+            "or choose hardware=auto, gpu or cpu to measure on this one"
+        )
     if hardware.num_stand_ins < 1:
         raise SweepRefusedError(f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more")
     if wanted not in ("auto", "gpu", "cpu_stand_in"):

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from store.database import file_of
-from sweeper.sweep import Report
+from sweeper.report import Report
 
 WITHIN_S = 60
 

@@ -20,23 +20,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from conf.schema import LauncherConfig, OnFailure, OnInterrupt, RetryConfig, SweepConfig
-from store.errors import LockedError, StoreError
+from store.errors import AwayError, LockedError, StoreError
 from store.finished_attempt import FinishedAttempt
 from store.ledger import Claim, Ledger, LostError, OpenRepeat
-from store.records import Outcome, Placement, Result, State, TrialSpec
+from store.process_identity import SILENT_FOR, start_ticks
+from store.records import RANK_JOBS, Outcome, Placement, RankLimits, Result, State, TrialSpec
 from store.redact import without_secrets
 from sweeper import retry
 from sweeper.attempt import Attempt, Limits, environment, judge
+from sweeper.dead_man import DeadMan
 from sweeper.errors import SweepRefusedError
 from sweeper.eta import Eta
-from sweeper.host_lock import Held, HostLock
+from sweeper.host_lock import Held, Lock
+from sweeper.interruption import why_interrupted
 from sweeper.machine import Inventory
 from sweeper.plan import PlannedTrial
-from sweeper.process_identity import SILENT_FOR, start_ticks
-from sweeper.progress import Progress, Started
+from sweeper.progress import Listener, Started
+from sweeper.race.steward import End, Steward
+from sweeper.race.tally import Saved, Tally
 from sweeper.recover import recover
 from sweeper.run_folders import RunFolders, read_end, read_left, write_end
 from sweeper.schedule import Queue, Running, Task
@@ -44,14 +49,18 @@ from sweeper.simulate import remaining_s
 from sweeper.slots import Grant, Slots
 from sweeper.starts import Start
 from sweeper.stop import Stop
+from sweeper.supply import Supply, Wish
 
 Value = TypeVar("Value")
 
 BEAT_EVERY_S = 10.0
-SILENCE_IS_DEATH = SILENT_FOR / 2  # who cannot write for so long gives up, before others may take what it runs
+ENDED_ANYWAY = 5 / 6  # of that time: what runs is killed, whatever this one is waiting for
+SILENCE_IS_DEATH = 2 / 3  # of the time after which others may take what it runs: who cannot write for so long gives up
+ASK_AGAIN_AT_LEAST_EVERY_S = 5.0  # while there is nothing for us, again and again
 ASK_AGAIN_EVERY_S = 1.0  # while another sweep has the devices, or runs what would do for us
 SHOW_EVERY_S = 1.0
-LOCKED_TRIES = 10  # each waits for store.database.BUSY_TIMEOUT_S
+LOCKED_TRIES = 10  # each waits for store.engine.BUSY_TIMEOUT_S
+LOCKED_FOR_S = 300.0  # the same for agents, each of whose tries waits for a part of their lease
 MOST_CLAIMS_AT_ONCE = 20  # between two looks at what runs
 
 
@@ -61,11 +70,19 @@ class Tools:
 
     ledger: Ledger
     slots: Slots
-    host_lock: HostLock
+    host_lock: Lock
     start: Start
     folders: RunFolders
-    progress: Progress
+    progress: Listener
     stop: Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """Where the ranks of distributed trials run."""
+
+    hosts: tuple[str, ...] = ()  # their names, this one's first; empty = all on this one
+    start: str = ""  # as `store.records.Placement.rank_start`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +92,13 @@ class Policy:
     sweep: SweepConfig
     launcher: LauncherConfig
     retry: RetryConfig
+    silent_for_s: float = SILENT_FOR.total_seconds()  # who gives no sign for so long is taken for dead
+    idle_timeout_s: float | None = None  # whose supply gave nothing for so long ends; none: when nothing is left
+    ranks: Ranks = Ranks()
+
+    @property
+    def beat_every_s(self) -> float:
+        return min(BEAT_EVERY_S, self.silent_for_s / 6)
 
     @property
     def limits(self) -> Limits:
@@ -86,6 +110,10 @@ class Policy:
             grace_s=launcher.grace_s,
         )
 
+    @property
+    def rank_limits(self) -> RankLimits:
+        return RankLimits(start_timeout_s=self.launcher.rank_start_timeout_s, timeout_s=self.launcher.rank_timeout_s)
+
 
 @dataclass(slots=True)
 class _Repeat:
@@ -95,6 +123,7 @@ class _Repeat:
     trial: PlannedTrial
     task: Task
     num_ended: Counter[str] = field(default_factory=Counter)  # attempts, by what sweeper.retry calls their ends
+    is_drawn: bool = False  # from the supply, and not begun yet: others may begin it, if we cannot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +148,10 @@ class _Run:
 
 
 class Orchestrator:
-    """Runs what the ledger has open. `expected_s` of a trial is None where it is not known."""
+    """Runs what the ledger has open, or what the `supply` gives, if there is one.
+
+    `expected_s` of a trial is None where it is not known; a sweep that races has a `tally`.
+    """
 
     def __init__(
         self,
@@ -129,15 +161,21 @@ class Orchestrator:
         trials: Sequence[PlannedTrial],
         expected_s: Callable[[TrialSpec], float | None],
         clock: Callable[[], float] = time.monotonic,
+        tally: Tally | None = None,
+        supply: Supply | None = None,
     ) -> None:
         self._tools, self._policy, self._inventory, self._clock = tools, policy, inventory, clock
+        self._supply = supply
         sizes = retry.size_ranks([trial.spec for trial in trials]) if policy.sweep.skip_larger_after_oom else {}
-        self._repeats = _repeats(tools.ledger.open_repeats(), trials, expected_s, sizes)
+        waiting = [] if supply else tools.ledger.open_repeats()
+        self._repeats = _repeats(waiting, trials, expected_s, sizes, tally.num_completed if tally else {})
         self._of_trial: dict[str, list[int]] = {}
         for key, repeat in self._repeats.items():
             self._of_trial.setdefault(repeat.open.trial_id, []).append(key)
         blocks, seed, packs = tools.slots.blocks, policy.sweep.seed, policy.launcher.share_host
         self._queue = Queue((repeat.task for repeat in self._repeats.values()), blocks=blocks, seed=seed, packs=packs)
+        trial_of = {key: repeat.open.trial_id for key, repeat in self._repeats.items()}
+        self._steward = Steward(tally, self._queue, trial_of, inventory.kind.singular) if tally else None
         self._eta = Eta(
             lambda tasks, running, now_s: remaining_s(tasks, blocks=blocks, seed=seed, packs=packs, running=running, now_s=now_s),
             clock,
@@ -150,11 +188,15 @@ class Orchestrator:
         self._waits_for = ""  # which other sweep has the devices, or runs what we would, for people
         self._told_waiting = ""
         self._has_more_to_start = False  # that could be tried at once
-        self._failed = False  # with sweep.on_failure=stop: start nothing more
+        self._starts_no_more = False  # with sweep.on_failure=stop, or by the wish of who planned the sweep
+        self._may_get_more = supply is not None  # from the supply
         self._told_problem = False
+        self._is_away = False  # the database, and that was told
+        self._dead_man = DeadMan(self._kill_all)
+        self._num_misses = 0  # of the supply, one after another
         self._num_obeyed = 0  # how often we were asked to stop, and did
         self._next_beat_s = self._next_show_s = clock()
-        self._beat_at = datetime.now(UTC)
+        self._beat_s = self._idle_since_s = clock()
         self.failure: StoreError | SweepRefusedError | None = None  # results cannot be written: nothing more is started
         self.states: Counter[State] = Counter()  # of repeats that need no more attempts
         self.num_finished_elsewhere = 0  # repeats that other sweeps completed meanwhile
@@ -164,6 +206,15 @@ class Orchestrator:
     @property
     def num_left(self) -> int:
         """Repeats that were not begun, or are to be tried again."""
+        return self._num_waiting + (len(self._steward.held_back) if self._steward else 0)
+
+    @property
+    def saved(self) -> Saved:
+        """By races that are over."""
+        return self._steward.saved if self._steward else Saved()
+
+    @property
+    def _num_waiting(self) -> int:
         return len(self._queue) + len(self._put_off)
 
     @property
@@ -172,39 +223,49 @@ class Orchestrator:
 
     def run(self) -> None:
         """Until nothing is left, or what stops it; `failure` then says why results could no longer be written, if so."""
-        with self._tools.stop.listening() as woken:
+        with self._tools.stop.listening() as woken, self._dead_man.watching():
             try:
+                self._steer_all()
                 while self._go_on():
                     self._sleep(woken)
+                if self.failure is None:
+                    self._end()
             except LostError:
+                told = f"gave no sign for {self._policy.silent_for_s:g} s"
                 self.failure = StoreError(
-                    f"this sweep gave no sign for {SILENT_FOR.seconds} s, and another took it for dead; repeat the command"
+                    f"this agent {told}, so that others run what it ran: it is ended here; start an agent anew"
+                    if self._supply
+                    else f"this sweep {told}, and another took it for dead; repeat the command"
                 )
             finally:
                 for run in self._runs:
                     run.attempt.stop(at_once=True)
-        if self.failure is None:
-            self._tools.ledger.end(datetime.now(UTC), finished=self.num_left == 0 and not self.was_interrupted)
+
+    def _end(self) -> None:
+        finished = self.num_left == 0 and not self._may_get_more and not self.was_interrupted
+        self._patiently(lambda: self._tools.ledger.end(datetime.now(UTC), finished=finished))
 
     def _go_on(self) -> bool:
         """All that is due now; False when the sweep is over."""
+        self._beat_if_due()  # first: who stood still for long learns here that others run what it ran
         self._obey()
         self._look()
         if self._starting:
             self._go_on_starting(self._starting)
         if not self._is_stopping and not self._starting:
             self._start_what_fits()
-        if self._clock() >= self._next_beat_s:
-            self._beat()
         if self._tools.progress.is_live and self._clock() >= self._next_show_s:
             started = [run.given.started for run in self._runs]
             self._tools.progress.show(started, self._clock(), self._eta.left_s(), self._waits_for)
             self._next_show_s = self._clock() + SHOW_EVERY_S
-        return bool(self._runs or self._starting) or (self.num_left > 0 and not self._is_stopping)
+        if self.num_left and not self._num_waiting and not self._runs and not self._starting:
+            self._steer_all()  # whom they waited for will not run: larger than one that ran out of memory
+        is_open = self._num_waiting > 0 or self._may_get_more
+        return bool(self._runs or self._starting) or (is_open and not self._is_stopping)
 
     @property
     def _is_stopping(self) -> bool:
-        return self.was_interrupted or self._failed or self.failure is not None
+        return self.was_interrupted or self._starts_no_more or self.failure is not None
 
     def _obey(self) -> None:
         """What signals asked for since we looked last."""
@@ -220,37 +281,93 @@ class Orchestrator:
         if self._runs and not at_once:
             doing = "ending" if ends else "waiting for"
             what = "the running attempt" if len(self._runs) == 1 else f"{len(self._runs)} running attempts"
-            self._tools.progress.note(f"{doing} {what}; Ctrl-C once more kills")
+            self._tools.progress.note(f"{doing} {what}{self._tools.stop.hint}")
 
     def _look(self) -> None:
         for run in list(self._runs):
+            self._beat_if_due()  # recording the one before may have taken long
             run.attempt.look()
             if (ended := run.attempt.ended()) is not None:
+                self._check_not_lost()
                 self._runs.remove(run)
-                judged = judge(run.given.started.folder, ended, self._policy.limits)
+                why = why_interrupted(self._tools.stop, self._supply)
+                judged = judge(run.given.started.folder, ended, self._policy.limits, why)
                 self._record(run.given, judged.result, ended.exit_code, ended.duration_s, crashed=judged.crashed)
+
+    def _kill_all(self) -> None:
+        for run in list(self._runs):
+            run.attempt.kill()
+        self._tools.progress.note("no sign could be given for nearly as long as the lease: what ran here is killed")
+
+    def _check_not_lost(self) -> None:
+        """Before what was killed is taken for an outcome, and before anything more is started. Raises LostError."""
+        if self._dead_man.has_acted:
+            raise LostError("this agent")
+
+    def _beat_if_due(self) -> None:
+        self._check_not_lost()
+        if self._clock() >= self._next_beat_s:
+            self._beat()
 
     def _beat(self) -> None:
         """A database that is locked for a while ends nothing."""
-        now = datetime.now(UTC)
+        now_s = self._clock()
         try:
-            self._tools.ledger.beat(now)
-            self._beat_at = now
+            self._tools.ledger.beat(datetime.now(UTC))
+            self._beat_s, self._is_away = now_s, False
+            if self._supply:
+                self._dead_man.renew(ENDED_ANYWAY * self._policy.silent_for_s - (self._clock() - now_s))
+            if self._supply:
+                self._heed(self._supply.wish())
         except StoreError as error:
-            if now - self._beat_at > SILENCE_IS_DEATH:
-                self._give_up(error)
-            else:
-                self._tools.progress.note(f"{error}; trying again")
-        self._next_beat_s = self._clock() + BEAT_EVERY_S
+            if self._clock() < self._gives_up_s:
+                self._note_away(error)
+                self._next_beat_s = min(self._clock() + self._policy.beat_every_s, self._gives_up_s)
+                return
+            if self._supply:  # which others take from: they will not wait for what runs here
+                self._tools.progress.note(str(error))
+                raise LostError("this agent") from error
+            self._give_up(error)
+        self._next_beat_s = self._clock() + self._policy.beat_every_s
+
+    @property
+    def _gives_up_s(self) -> float:
+        """When it can have been silent for too long: counted from before its last sign was given."""
+        return self._beat_s + SILENCE_IS_DEATH * self._policy.silent_for_s
+
+    def _heed(self, wish: Wish) -> None:
+        if wish is Wish.FINISH:
+            self._starts_no_more = True
+        elif wish > Wish.FINISH:
+            self._tools.stop.ask(2 if wish is Wish.KILL else 1)
 
     def _patiently(self, write: Callable[[], Value]) -> Value:
-        """What another program keeps locked, a backup perhaps, is tried again for minutes. Raises StoreError after that."""
-        for _ in range(LOCKED_TRIES - 1):
+        """What another program keeps locked, a backup perhaps, is tried again for minutes. Raises StoreError after that.
+
+        Agents wait for a server that is away, too, as long as their lease allows. Raises LostError after that.
+        """
+        num_tries, gives_up_s = 0, self._clock() + LOCKED_FOR_S
+        while True:
             try:
                 return write()
             except LockedError as error:
+                num_tries += 1
+                if self._clock() >= gives_up_s if self._supply else num_tries == LOCKED_TRIES:
+                    raise
                 self._tools.progress.note(f"{error}; trying again")
-        return write()
+            except AwayError as error:
+                if not self._supply or self._tools.stop.times_asked > 1:
+                    raise
+                self._note_away(error)
+            if self._supply:
+                self._obey()
+                self._beat_if_due()
+
+    def _note_away(self, error: StoreError) -> None:
+        """Once, until a sign could be given."""
+        if not self._is_away:
+            self._is_away = True
+            self._tools.progress.note(f"{error}; trying again")
 
     def _give_up(self, error: StoreError | SweepRefusedError) -> None:
         """Start nothing more; what runs may end, and is found in its run folder by the next command."""
@@ -284,13 +401,72 @@ class Orchestrator:
         if self._waits_for and self._clock() >= self._ask_again_s:
             self._ask_others_again()
         for _ in range(MOST_CLAIMS_AT_ONCE):
+            if self._starting or self._is_stopping:
+                return
+            if self._supply and not self._queue:
+                self._draw(self._supply)
             task = self._queue.pop(self._tools.slots.fits, self._running(), self._clock())
             if task is None:
                 return
+            if self._steward and not self._steward.wants(task):
+                self._queue.put_back(task)
+                self._steer(task.key)
+                continue
             self._begin(self._repeats[task.key])
-            if self._starting or self._is_stopping:
+        self._has_more_to_start = not self._starting
+
+    def _draw(self, supply: Supply) -> None:
+        """One more repeat, if there is one that there is room for now."""
+        if self._waits_for:
+            return  # asked a moment ago
+        try:
+            self._heed(supply.wish())
+            if self._is_stopping:
                 return
-        self._has_more_to_start = True
+            supplied = supply.take(most) if (most := self._ask_for_room()) else None
+            if supplied is None and (most or not self._runs):
+                self._may_get_more = not supply.is_over() and not self._is_idle_for_long()
+        except StoreError as error:
+            self._wait_for(str(error))
+            return
+        if supplied is None:
+            if most:
+                self._wait_longer("what is left is run by other agents, or needs more free devices")
+            return
+        self._num_misses = 0
+        open_, trial = supplied.repeat, supplied.trial
+        task = Task(key=open_.repeat_id, num_gpus=self._width(trial.spec), expected_s=None, round=0)
+        self._repeats[task.key] = _Repeat(open=open_, trial=trial, task=task, is_drawn=True)
+        if task.key not in self._of_trial.setdefault(open_.trial_id, []):
+            self._of_trial[open_.trial_id].append(task.key)
+        self._queue.add(task)
+
+    def _is_idle_for_long(self) -> bool:
+        """With nothing that runs, or could, as long as it may be."""
+        if self._runs:
+            self._idle_since_s = self._clock()
+        timeout_s = self._policy.idle_timeout_s
+        return timeout_s is not None and self._clock() - self._idle_since_s >= timeout_s
+
+    def _ask_for_room(self) -> int:
+        """How many devices a trial could have now, as far as others of this host leave some: asked before anything is taken."""
+        slots, shares = self._tools.slots, self._policy.launcher.share_host
+        if not slots.most_that_fits():
+            return 0
+        for names in [(name,) for name in self._inventory.uuids(slots.free_devices())] if shares else [()]:
+            held = self._tools.host_lock.try_hold(names, shares_host=shares)
+            if held is None:
+                self._mark_taken()
+            else:
+                held.close()
+        if not (most := slots.most_that_fits()):
+            self._wait_for(self._tools.host_lock.held_by)
+        return most
+
+    def _mark_taken(self) -> None:
+        """What was in the way of the last try; without a device to blame the whole host is taken: then none is free."""
+        taken, slots = self._tools.host_lock.taken, self._tools.slots
+        slots.mark_taken([taken] if taken else self._inventory.uuids(range(slots.num_devices)))
 
     def _ask_others_again(self) -> None:
         self._waits_for = ""
@@ -305,20 +481,19 @@ class Orchestrator:
     def _begin(self, repeat: _Repeat) -> None:
         """Take devices, the host and the repeat; then start it, or put it back."""
         tools, spec = self._tools, repeat.trial.spec
-        grant = tools.slots.take(spec.num_gpus, spec.visibility)
+        grant = tools.slots.take(self._width(spec), spec.visibility)
         assert grant is not None  # the queue asked whether it fits
         names = self._inventory.uuids(grant.devices)
         held = tools.host_lock.try_hold(names, shares_host=self._policy.launcher.share_host)
         if held is None:
             tools.slots.free(grant)
-            self._queue.put_back(repeat.task)
-            # Without a device to blame the whole host is taken: then none is free.
-            taken = tools.host_lock.taken
-            tools.slots.mark_taken([taken] if taken else self._inventory.uuids(range(tools.slots.num_devices)))
+            self._put_back(repeat)
+            self._mark_taken()
             self._wait_for(tools.host_lock.held_by)
             return
         try:
             claim = self._patiently(lambda: tools.ledger.claim(repeat.open, datetime.now(UTC)))
+            repeat.is_drawn = False
             if claim is Claim.TAKEN:
                 self._prepare(repeat, grant, held)
                 return
@@ -326,7 +501,7 @@ class Orchestrator:
             self._queue.put_back(repeat.task)
             self._give_up(error)
         except SweepRefusedError as error:  # there is no room for its folder
-            tools.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
+            self._give_back(repeat)
             self._queue.put_back(repeat.task)
             self._give_up(error)
         else:
@@ -336,8 +511,27 @@ class Orchestrator:
             else:
                 self.num_finished_elsewhere += 1
                 tools.progress.settled(State.SKIPPED)
+                self._steer(repeat.task.key)
         held.close()
         tools.slots.free(grant)
+
+    def _put_back(self, repeat: _Repeat) -> None:
+        """What could not be started after all: for us later, or for whoever has room first."""
+        if repeat.is_drawn:
+            self._give_back(repeat)
+        else:
+            self._queue.put_back(repeat.task)
+
+    def _give_back(self, repeat: _Repeat) -> None:
+        """What cannot be written now is written later, or when the lease is over."""
+        try:
+            self._tools.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
+        except StoreError as error:
+            self._tools.progress.note(str(error))
+
+    def _width(self, spec: TrialSpec) -> int:
+        """Devices that it takes of those handed out here."""
+        return spec.gpus_per_host if self._inventory.is_per_host else spec.num_gpus
 
     def _wait_for(self, what: str) -> None:
         if self._told_waiting != what and not self._runs:
@@ -346,23 +540,35 @@ class Orchestrator:
         self._waits_for = f"waiting: {what}"
         self._ask_again_s = self._clock() + ASK_AGAIN_EVERY_S
 
+    def _wait_longer(self, what: str) -> None:
+        """Each time that there was nothing: agents may be many, and what is left for none of them, too."""
+        self._wait_for(what)
+        self._num_misses += 1
+        wait_s = min(ASK_AGAIN_EVERY_S * 2 ** min(self._num_misses - 1, 10), ASK_AGAIN_AT_LEAST_EVERY_S)
+        self._ask_again_s = self._clock() + wait_s
+
     def _prepare(self, repeat: _Repeat, grant: Grant, held: Held) -> None:
         """Write down that it runs, and start it as soon as it can be. Raises StoreError."""
         tools, launcher = self._tools, self._policy.launcher
         placement = Placement(
             start=tools.start.name,
             devices=grant.devices,
-            visible_devices=grant.visible_devices,
+            visible_devices=self._visible_devices(grant),
             cores=grant.cores,
             spare_core=grant.spare_core,
             shares_host=launcher.share_host,
             host_memory_bytes=round(launcher.host_memory_gib * 2**30) if launcher.host_memory_gib else None,
+            hosts=self._policy.ranks.hosts,
+            rank_start=self._policy.ranks.start,
         )
         number = repeat.open.num_attempts + 1
         started_at = datetime.now(UTC)
-        folder = tools.folders.make(repeat.trial, repeat.open.repeat, number, placement, started_at)
-        tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
+        limits = self._policy.rank_limits if repeat.trial.spec.variable_update in RANK_JOBS else None
+        folder = tools.folders.make(repeat.trial, repeat.open.repeat, number, placement, started_at, limits)
+        self._patiently(lambda: tools.ledger.run(repeat.open, str(folder.path), placement, started_at))
         repeat.open = replace(repeat.open, num_attempts=number)
+        if self._steward:
+            self._steward.begun(repeat.task.key)
         started = Started(
             trial=repeat.trial,
             repeat=repeat.open.repeat,
@@ -383,11 +589,16 @@ class Orchestrator:
         )
         self._go_on_starting(given)
 
+    def _visible_devices(self, grant: Grant) -> str:
+        """Of several hosts each has GPUs with names of their own: there numbers tell which."""
+        return ",".join(map(str, grant.devices)) if grant.visible_devices and self._policy.ranks.hosts else grant.visible_devices
+
     def _go_on_starting(self, given: _Given) -> None:
         """Start it, or wait for what starts it to be loaded."""
         self._starting = None
         if self.was_interrupted:
-            return self._record_not_started(given, Outcome.INTERRUPTED, "the sweep was interrupted before it was started")
+            why = f"{why_interrupted(self._tools.stop, self._supply)}, before it was started"
+            return self._record_not_started(given, Outcome.INTERRUPTED, why)
         try:
             descriptor = self._tools.start.prepare(given.started.folder, given.environment)
             if descriptor is None:
@@ -399,17 +610,20 @@ class Orchestrator:
 
     def _start(self, given: _Given) -> None:
         """Raises OSError."""
+        self._check_not_lost()
         tools, folder = self._tools, given.started.folder
         process = tools.start.start(folder, given.environment)
         attempt = Attempt(folder, process, self._policy.limits, shares_host=given.placement.shares_host)
         placement = replace(given.placement, start=process.start)
         started = replace(given.started, started_s=self._clock())
         self._runs.append(_Run(given=replace(given, placement=placement, started=started), attempt=attempt))
+        tools.progress.attempt_started(started)
         if tools.start.problem and not self._told_problem:
             self._told_problem = True
             tools.progress.note(tools.start.problem)
         try:
-            tools.ledger.started(given.repeat.open.repeat_id, process.pid, start_ticks(process.pid) or 0)
+            ticks = start_ticks(process.pid) or 0
+            self._patiently(lambda: tools.ledger.started(given.repeat.open.repeat_id, process.pid, ticks))
         except StoreError as error:
             self._give_up(error)
 
@@ -462,15 +676,32 @@ class Orchestrator:
         else:
             self.num_retries += 1
             self._queue.push(repeat.task)
+            if self._supply and self._is_stopping:
+                self._leave_to_others(self._supply, repeat)
+        if self._supply:
+            self._ask_others_again()  # there is more room now
+            self._num_misses = 0
+            self._idle_since_s = self._clock()
         if outcome is Outcome.COMPLETED:
             self._learn(repeat, duration_s)
+        if self._steward:
+            self._steward.ended(repeat.task.key, outcome if again is None else None, duration_s)
         self._eta.update([*self._queue.tasks(), *self._put_off], self._running())
         self._tools.progress.attempt_ended(repeat.trial, result, duration_s, again=again, eta_s=self._eta.left_s())
+        self._steer(repeat.task.key)
         if again is None:
             self._follow(repeat, outcome)
             if outcome is not Outcome.COMPLETED:
                 self.failures.append(f"{repeat.trial.label} {outcome}: {result.message} ({finished.run_dir}/log.txt)")
         return None
+
+    def _leave_to_others(self, supply: Supply, repeat: _Repeat) -> None:
+        """Now, while others here may run on; what cannot be written is theirs once this agent has ended."""
+        self._queue.remove(repeat.task.key)
+        try:
+            supply.leave_to_others(repeat.open.repeat_id)
+        except StoreError as error:
+            self._tools.progress.note(str(error))
 
     def _learn(self, repeat: _Repeat, duration_s: float) -> None:
         """What a trial took, its other repeats will take."""
@@ -487,33 +718,66 @@ class Orchestrator:
             self._skip_larger(repeat)
         stops = self._policy.sweep.on_failure is OnFailure.stop
         if stops and outcome is not Outcome.COMPLETED and not self._is_stopping:
-            self._failed = True
+            self._starts_no_more = True
             self._tools.progress.note("sweep.on_failure=stop: nothing more is started")
 
     def _why_again(self, repeat: _Repeat, outcome: Outcome, *, crashed: bool) -> str | None:
-        """Why a repeat is tried again now, or None. What a stop interrupts is left to the next command."""
+        """Why a repeat is tried again here, or None. What a stop interrupts is left to the next command, or to other agents."""
         if outcome is Outcome.COMPLETED:
             return None
         ended_so = retry.ended_so(outcome, crashed=crashed)
         repeat.num_ended[ended_so] += 1
         decided = retry.next_of(self._policy.retry, outcome, crashed=crashed, num_ended=repeat.num_ended)
-        return None if self._is_stopping or decided is retry.Next.FINAL else f"tried again after {ended_so}"
+        left = self._is_stopping and (self._supply is None or ended_so == Outcome.INTERRUPTED)
+        return None if left or decided is retry.Next.FINAL else f"tried again after {ended_so}"
 
     def _skip_larger(self, failed: _Repeat) -> None:
         spec = failed.trial.spec
-        waiting = [self._repeats[task.key] for task in (*self._queue.tasks(), *self._put_off)]
+        held_back = self._steward.held_back if self._steward else {}
+        waiting = [self._repeats[task.key] for task in (*self._queue.tasks(), *self._put_off, *held_back.values())]
         larger = {repeat.task.key: repeat for repeat in waiting if retry.larger_than(repeat.trial.spec, spec)}
         if not larger:
             return
         reason = f"out_of_memory at batch_size={spec.batch_size} image_px={spec.image_px}"
         self._tools.ledger.skip(list(larger), reason, datetime.now(UTC))
-        put_off = {task.key for task in self._put_off}
         self._put_off = [task for task in self._put_off if task.key not in larger]
         for key, repeat in larger.items():
-            if key not in put_off:
+            if key in self._queue:
                 self._queue.remove(key)
+            held_back.pop(key, None)
             self._settle(repeat, State.SKIPPED)
         self._tools.progress.note(f"{reason}: {len(larger)} repeats of larger trials are skipped")
+
+    # Racing
+
+    def _steer_all(self) -> None:
+        for race in self._steward.open_races() if self._steward else ():
+            self._steer_race(race)
+
+    def _steer(self, key: int) -> None:
+        """The race that this repeat is in, if it is in one."""
+        race = self._steward.race_of(key) if self._steward else None
+        if race is not None:
+            self._steer_race(race)
+
+    def _steer_race(self, race: int) -> None:
+        """Hold back what is not worth running now; when the race is over, write down what is not run."""
+        if self._steward is None or self._is_stopping:
+            return  # the next command judges by what was completed
+        try:
+            self._steward.learn(race)
+            if end := self._steward.steer(race, self._put_off):
+                self._end_race(end)
+        except StoreError as error:
+            self._give_up(error)
+
+    def _end_race(self, end: End) -> None:
+        """Raises StoreError."""
+        for reason, keys in end.given_up.items():
+            self._patiently(partial(self._tools.ledger.skip, keys, reason, datetime.now(UTC)))
+            for key in keys:
+                self._settle(self._repeats[key], State.SKIPPED)
+        self._tools.progress.note(end.text)
 
     def _settle(self, repeat: _Repeat, state: State) -> None:
         self.states[state] += 1
@@ -525,12 +789,16 @@ def _repeats(
     trials: Sequence[PlannedTrial],
     expected_s: Callable[[TrialSpec], float | None],
     sizes: Mapping[str, int],
+    num_completed: Mapping[str, int],
 ) -> dict[int, _Repeat]:
-    """By their keys. A repeat's round is its place among those of its trial; `sizes`, by trial id, part each round further."""
+    """By their keys. A repeat's round is its place among those of its trial, after `num_completed` that count as run.
+
+    `sizes`, by trial id, part each round further.
+    """
     num_sizes = 1 + max(sizes.values(), default=0)
     by_id = {trial.spec.trial_id: trial for trial in trials}
     expected = {trial_id: expected_s(trial.spec) for trial_id, trial in by_id.items()}
-    rounds: Counter[str] = Counter()
+    rounds: Counter[str] = Counter(num_completed)
     found = {}
     for repeat in waiting:
         trial = by_id[repeat.trial_id]

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from conf.resolve import TrialRefusedError, resolve
+from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, SweepConfig
 from store import shards, switches
-from store.records import STRATEGY_AXES, TrialSpec, strategy_name
+from store.records import STRATEGY_AXES, TrialSpec, strategy_name, width_name
+from sweeper import simulated_box
 from sweeper.errors import SweepRefusedError
 from sweeper.exclude import Rule, read_rules
 from sweeper.expand import Cell, text_of
@@ -23,7 +24,8 @@ class PlannedTrial:
     """A trial, and how many repeats of it are still to run."""
 
     spec: TrialSpec
-    num_repeats: int  # to run now; 0 = finished earlier
+    num_repeats: int  # to run now, in a race at most; 0 = finished earlier
+    is_decided: bool = False  # 0 because what was completed earlier decides its race
 
     @property
     def strategy(self) -> str:
@@ -31,8 +33,8 @@ class PlannedTrial:
 
     @property
     def label(self) -> str:
-        """Model, strategy and GPU count, for people and folder names."""
-        return f"{self.spec.model}-{self.strategy}-x{self.spec.num_gpus}"
+        """Model, strategy, GPU count and hosts, for people and folder names."""
+        return f"{self.spec.model}-{self.strategy}-{width_name(self.spec.num_gpus, self.spec.hosts)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,13 @@ def resolve_grid(
 
 def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
     """Raises TrialRefusedError also for what the environment contradicts."""
-    spec = resolve(config, inventory.kind, inventory.num_devices, inventory.compute_capability, inventory.is_mig)
+    hosts = Hosts(most=inventory.num_hosts, remedy=inventory.more_hosts) if inventory.num_hosts else None
+    capability = inventory.compute_capability
+    spec = resolve(config, inventory.kind, inventory.num_devices, capability, inventory.is_mig, hosts)
+    if inventory.hardware:  # TensorFlow's variables are nothing to what is simulated
+        if problem := simulated_box.problem(spec, inventory.hardware):
+            raise TrialRefusedError(problem)
+        return spec
     if contradiction := next(switches.contradictions(spec, os.environ), None):
         raise TrialRefusedError(contradiction)
     return spec

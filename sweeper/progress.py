@@ -6,17 +6,19 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from store.records import Doing, Result, RunFolder, State, TrialSpec
+from store.live.doing import doing_text
+from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
+from store.live.view import LABEL_WIDTH, plain_line, render
+from store.records import DeviceKind, Result, RunFolder, State
 from store.terminal import make_console, silence
-from sweeper.live import plain_line, render
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, PlannedTrial
-from sweeper.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 
 NUM_RECENT = 5
 
@@ -34,12 +36,37 @@ class Started:
     expected_s: float | None
 
 
+class Listener(Protocol):
+    """Whom an orchestrator tells how it goes."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether `show` draws anything."""
+
+    def note(self, text: str) -> None:
+        """Something people should know, once."""
+
+    def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
+        """Draw the sweep as it is; `note` is what it waits for."""
+
+    def attempt_started(self, started: Started) -> None:
+        """Its process runs."""
+
+    def attempt_ended(
+        self, trial: PlannedTrial, result: Result, duration_s: float, *, again: str | None, eta_s: float | None
+    ) -> None:
+        """`again`: why the repeat is tried again, or None."""
+
+    def settled(self, state: State) -> None:
+        """A repeat needs no more attempts."""
+
+
 class Progress:
-    """One sweep's progress."""
+    """One sweep's progress, see `Listener`."""
 
     def __init__(self, sweep: str, machine: str, inventory: Inventory, plan: Plan, console: Console | None = None) -> None:
         self._console = console or make_console(stderr=True)
-        self._varying = sorted(plan.varying_axes() - {"num_gpus"})
+        self._varying = sorted(plan.varying_axes() - {"num_gpus", "hosts"})
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
         self._total = plan.num_attempts
         self._states: Counter[State] = Counter()
@@ -51,6 +78,7 @@ class Progress:
             running=(),
             counts=Counts(pending=self._total),
         )
+        self._label_width = max([LABEL_WIDTH, *(len(self.label(trial)) for trial in plan.trials if trial.num_repeats)])
 
     def __enter__(self) -> Progress:
         if self._live:
@@ -63,18 +91,21 @@ class Progress:
 
     @property
     def is_live(self) -> bool:
-        """Whether `show` draws anything."""
         return self._live is not None
 
     def note(self, text: str) -> None:
-        """Something people should know, once."""
         self._print(Text(f"sweep: {text}"))
 
     def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
-        """Draw the sweep as it is; `note` is what it waits for."""
+        self.draw(tuple(self._view(started, now_s) for started in running) if self._live else (), eta_s, note)
+
+    def draw(self, views: tuple[RunningAttempt, ...], eta_s: float | None, note: str = "", num_slots: int = 0) -> None:
+        """What runs may run elsewhere, too; `num_slots` there are by now, when they are more than there were."""
         if not self._live:
             return
-        views = tuple(self._view(started, now_s) for started in running)
+        if num_slots > len(self._snapshot.slots):
+            slots = tuple(SlotName.of(self._snapshot.kind, number) for number in range(num_slots))
+            self._snapshot = replace(self._snapshot, slots=slots)
         self._snapshot = replace(
             self._snapshot, running=views, counts=self._counts(len(views)), eta_s=eta_s, notes=(note,) if note else ()
         )
@@ -83,17 +114,22 @@ class Progress:
         except OSError:
             self._go_quiet()
 
+    def attempt_started(self, started: Started) -> None:
+        """`show` shows it, and lines are of ended attempts."""
+
     def attempt_ended(
         self, trial: PlannedTrial, result: Result, duration_s: float, *, again: str | None, eta_s: float | None
     ) -> None:
-        """`again`: why the repeat is tried again, or None."""
-        ended = EndedAttempt.of(self._label(trial), result, duration_s)
-        line = plain_line(ended, num_done=self._states.total(), total=self._total, eta_s=eta_s)
+        self.ended(EndedAttempt.of(self.label(trial), result, duration_s), again=again, eta_s=eta_s)
+
+    def ended(self, ended: EndedAttempt, *, again: str | None, eta_s: float | None) -> None:
+        """As `attempt_ended`, of what is told already."""
+        num_done, width = self._states.total(), self._label_width
+        line = plain_line(ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width)
         self._print(line.append(f"  ({again})") if again else line)
         self._snapshot = replace(self._snapshot, recent=(*self._snapshot.recent, ended)[-NUM_RECENT:])
 
     def settled(self, state: State) -> None:
-        """A repeat needs no more attempts."""
         self._states[state] += 1
 
     def _print(self, text: Text) -> None:
@@ -113,7 +149,7 @@ class Progress:
     def _view(self, started: Started, now_s: float) -> RunningAttempt:
         return RunningAttempt(
             slots=started.devices,
-            label=self._label(started.trial),
+            label=self.label(started.trial),
             repeat=started.repeat,
             attempt=started.attempt,
             doing=doing_text(started.folder, started.trial.spec),
@@ -121,19 +157,9 @@ class Progress:
             expected_s=started.expected_s,
         )
 
-    def _label(self, trial: PlannedTrial) -> str:
+    def label(self, trial: PlannedTrial) -> str:
         """The trial, with what tells it from its neighbors."""
-        told = (f"{axis}={getattr(trial.spec, axis)}" for axis in self._varying)
-        return " ".join([trial.label, *told])
-
-
-def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
-    """What a trainer is at, for people."""
-    try:
-        doing, last_step = folder.read_doing(), folder.last_step()
-    except (OSError, ValueError):  # its deadlines decide what comes of it
-        return "unknown"
-    if doing is not Doing.STEPPING or last_step is None:
-        return str(doing)
-    step, about = last_step + 1, spec.min_warm_up_steps + spec.num_steps
-    return f"step {step} of about {about}" if step <= about else f"step {step}"  # min_window_s decides, or warm-up
+        values = ((axis, getattr(trial.spec, axis)) for axis in self._varying)
+        told = (f"{axis}={'nothing' if value == '' else value}" for axis, value in values)
+        simulated = ["simulated"] if self._snapshot.kind is DeviceKind.SIMULATED_GPU else []
+        return " ".join([*simulated, trial.label, *told])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,13 +16,15 @@ import sqlalchemy as sa
 from store import step_arrays
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
-from store.ledger import Abandoned, abandoned, close_abandoned, end_abandoned, unended
+from store.ledger import KILLED, Abandoned, abandoned, close_abandoned, end_abandoned, unended
+from store.process_identity import is_alive, is_visible, this_process
 from store.records import ORCHESTRATOR_VARIABLE, AttemptEnd, Outcome, Placement, Result, RunFolder
 from store.redact import without_secrets
+from store.shared import end_dead, ended_with_something_in_flight, num_killed, processes, unsettled_sweeps
 from sweeper.errors import SweepRefusedError
-from sweeper.process_identity import is_alive, is_visible, this_process
 from sweeper.run_folders import Left, read_end, readable_environment, write_end
 
+MOST_LOST = 5  # agents that one repeat of a shared sweep may cost, before it has failed
 _END_WITHIN_S = 30  # of a killed process: the kernel may be freeing much memory
 
 
@@ -30,43 +33,104 @@ class Recovered:
     """What was found of dead orchestrators."""
 
     num_orchestrators: int
-    num_completed: int  # attempts that had finished, and only were not recorded
+    num_completed: int  # attempts that had ended, and only were not recorded
     num_interrupted: int  # attempts that had not: their repeats are pending again
+    is_shared: bool  # they were agents, or controllers, of sweeps that others go on with
 
     def __str__(self) -> str:
-        parts = []
-        if self.num_completed:
-            parts.append(f"of what they ran, {self.num_completed} had ended and is recorded from the run folders")
+        parts = [f"{self.num_completed} had ended and is recorded from the run folders"] if self.num_completed else []
         if self.num_interrupted:
-            parts.append(f"{self.num_interrupted} had not, and is run by the next command that asks for it")
-        return f"earlier sweeps that were killed: {self.num_orchestrators}; {'; '.join(parts) or 'nothing of them was running'}"
+            run_by = "is left to other agents" if self.is_shared else "is run by the next command that asks for it"
+            parts.append(f"{self.num_interrupted} had not ended and {run_by}")
+        who = "agents that were lost" if self.is_shared else "earlier sweeps that were killed"
+        found = f"of what they ran, {', '.join(parts)}" if parts else "nothing of them was running"
+        return f"{who}: {self.num_orchestrators}; {found}"
 
 
 def recover(engine: sa.Engine) -> Recovered | None:
     """Close what dead orchestrators left in this database; None when there are none. Raises StoreError."""
     dead = [orchestrator_id for orchestrator_id, process, beat_at in unended(engine) if not is_alive(process, beat_at)]
-    if not dead:
-        return None
-    ended = []
-    for repeat in abandoned(engine, dead):
+    ended = _close(engine, dead)
+    if dead:
+        end_abandoned(engine, dead, datetime.now(UTC))
+    found = [_recovered(len(dead), ended, is_shared=False), *(expire(engine, sweep_id) for sweep_id in unsettled_sweeps(engine))]
+    return _sum([one for one in found if one])
+
+
+def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
+    """As `recover`, of one shared sweep: dead is whose lease is over, and who is seen here not to run any more.
+
+    Agents and controller all do it. Whoever ended one closes what that had, with no lock held: folders may not answer.
+    """
+    here = this_process()
+    seen_dead = [
+        orchestrator_id
+        for orchestrator_id, process in processes(engine, sweep_id)
+        if is_visible(process, here) and not is_alive(process, datetime.now(UTC))
+    ]
+    dead = end_dead(engine, sweep_id, seen_dead)
+    lost = ended_with_something_in_flight(engine, sweep_id, dead)
+    ended = _close(engine, lost)
+    return _recovered(len(lost), ended, is_shared=True) if lost else None  # who had nothing is missed by nobody
+
+
+def _close(engine: sa.Engine, dead: Sequence[int]) -> list[str]:
+    """Outcomes of what these orchestrators were running."""
+    outcomes = []
+    for repeat in abandoned(engine, dead) if dead else ():
         _end_leftovers(repeat)
-        finished = _finished(repeat) if repeat.run_dir else None
+        finished = _finished(repeat, _why_no_more(engine, repeat)) if repeat.run_dir else None
         if close_abandoned(engine, repeat, finished, datetime.now(UTC)) and finished:
-            ended.append(finished.result.outcome)
-    end_abandoned(engine, dead, datetime.now(UTC))
-    num_interrupted = ended.count(Outcome.INTERRUPTED)
-    return Recovered(num_orchestrators=len(dead), num_completed=len(ended) - num_interrupted, num_interrupted=num_interrupted)
+            outcomes.append(finished.result.outcome)
+    return outcomes
+
+
+def _why_no_more(engine: sa.Engine, repeat: Abandoned) -> str | None:
+    """Of a shared sweep: whoever runs it may be killed by it, and there is always another agent to take it."""
+    num = num_killed(engine, repeat.repeat_id) + 1 if repeat.is_shared else 0
+    return f"{num} agents were lost while they ran it: it may be what killed them" if num >= MOST_LOST else None
+
+
+def _recovered(num_orchestrators: int, outcomes: Sequence[str], *, is_shared: bool) -> Recovered | None:
+    if not num_orchestrators and not outcomes:
+        return None
+    num_interrupted = outcomes.count(Outcome.INTERRUPTED)
+    num_completed = len(outcomes) - num_interrupted
+    return Recovered(
+        num_orchestrators=num_orchestrators,
+        num_completed=num_completed,
+        num_interrupted=num_interrupted,
+        is_shared=is_shared,
+    )
+
+
+def _sum(found: Sequence[Recovered]) -> Recovered | None:
+    if not found:
+        return None
+    return Recovered(
+        num_orchestrators=sum(one.num_orchestrators for one in found),
+        num_completed=sum(one.num_completed for one in found),
+        num_interrupted=sum(one.num_interrupted for one in found),
+        is_shared=all(one.is_shared for one in found),
+    )
 
 
 def _end_leftovers(repeat: Abandoned) -> None:
-    """Kill what still runs of the attempt: the processes of its group that its orchestrator started."""
+    """Kill what still runs of the attempt: its trainer's group, and its ranks, which lead groups of their own."""
     if repeat.pid is None or not is_visible(repeat.owner, this_process()):
         return
-    mark = f"{ORCHESTRATOR_VARIABLE}={repeat.owner.pid}".encode()
+    starters = {f"{ORCHESTRATOR_VARIABLE}={pid}".encode() for pid in (repeat.owner.pid, repeat.pid)}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(ProcessLookupError, PermissionError, FileNotFoundError):  # it has ended, or is another user's
-            if os.getpgid(int(process.name)) == repeat.pid and mark in (process / "environ").read_bytes().split(b"\0"):
+            if starters & set((process / "environ").read_bytes().split(b"\0")) and _is_of(repeat, process):
                 _kill(int(process.name))
+
+
+def _is_of(repeat: Abandoned, process: Path) -> bool:
+    """Trainers and ranks run in their run folder, which is theirs alone."""
+    if os.getpgid(int(process.name)) == repeat.pid:
+        return True
+    return repeat.run_dir is not None and (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
 
 
 def _kill(pid: int) -> None:
@@ -79,13 +143,16 @@ def _kill(pid: int) -> None:
         os.close(descriptor)
 
 
-def _finished(repeat: Abandoned) -> FinishedAttempt:
-    """What its run folder holds: the trainer writes its result whole, before it ends, and its orchestrator how that ended."""
+def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:
+    """What its run folder holds: the trainer writes its result whole, before it ends, and its orchestrator how that ended.
+
+    Without a result it was interrupted, or has failed if there is a reason `why_no_more`.
+    """
     assert repeat.run_dir is not None
     assert repeat.placement is not None
     assert repeat.started_at is not None
     folder = RunFolder(Path(repeat.run_dir))
-    end, left = _read(folder)
+    end, left = _read(folder, "its agent was killed" if repeat.is_shared else KILLED, why_no_more)
     finished = FinishedAttempt(
         trial_id=repeat.trial_id,
         repeat=repeat.repeat,
@@ -113,9 +180,8 @@ def _write_end(folder: RunFolder, finished: FinishedAttempt) -> None:
             raise StoreError(str(error)) from error
 
 
-def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
+def _read(folder: RunFolder, why: str, why_no_more: str | None) -> tuple[AttemptEnd | None, Left]:
     """Files that a crash of the machine has damaged are no result, and then what its orchestrator told is none either."""
-    why = "its orchestrator was killed"
     end = read_end(folder)
     try:
         if result := (end and end.result) or folder.read_result():
@@ -127,8 +193,9 @@ def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
             return end, Left(result=result, steps=steps, environment=environment)
     except (ValueError, OSError) as error:
         why += f", and what it left cannot be read: {error}"
-    interrupted = Result(outcome=Outcome.INTERRUPTED, message=without_secrets(why), measurement=None, op_placement={})
-    return None, Left(result=interrupted, steps=[], environment=readable_environment(folder))
+    outcome, message = (Outcome.FAILED, f"{why_no_more}; {why}") if why_no_more else (Outcome.INTERRUPTED, why)
+    without_one = Result(outcome=outcome, message=without_secrets(message), measurement=None, op_placement={})
+    return None, Left(result=without_one, steps=[], environment=readable_environment(folder))
 
 
 def _placement(folder: RunFolder, planned: Placement) -> Placement:

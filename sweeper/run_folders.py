@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import platform
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +16,18 @@ from typing import Any
 
 from store import step_arrays
 from store.finished_attempt import FinishedAttempt
-from store.records import AttemptBegin, AttemptEnd, Machine, Outcome, Placement, Result, RunFolder, StepSample, SweepRecord
+from store.records import (
+    AttemptBegin,
+    AttemptEnd,
+    Machine,
+    Outcome,
+    Placement,
+    RankLimits,
+    Result,
+    RunFolder,
+    StepSample,
+    SweepRecord,
+)
 from sweeper.errors import SweepRefusedError
 from sweeper.plan import PlannedTrial
 
@@ -93,9 +106,15 @@ class RunFolders:
     The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` tells whose a folder is.
     """
 
-    def __init__(self, runs_dir: Path, sweep: SweepRecord, machine: Machine, software_key: str) -> None:
-        """Writes down what a lost database could not tell. Raises SweepRefusedError when that cannot be done."""
+    def __init__(self, runs_dir: Path, sweep: SweepRecord, machine: Machine, software_key: str, *, joins: bool = False) -> None:
+        """Writes down what a lost database could not tell. Raises SweepRefusedError when that cannot be done.
+
+        Who `joins` a sweep that another host began must find its folder, and be able to write into it.
+        """
         self._sweep, self._machine, self._software_key = sweep, machine, software_key
+        if joins:
+            self.path = _joined(runs_dir, sweep)
+            return
         try:
             runs_dir.mkdir(parents=True, exist_ok=True)
             self.path = _folder_of(sweep.uid, _candidates(runs_dir, sweep.name))
@@ -108,8 +127,19 @@ class RunFolders:
                 self.path.rmdir()
             raise _refused(self.path, error) from error
 
-    def make(self, trial: PlannedTrial, repeat: int, attempt: int, placement: Placement, started_at: datetime) -> RunFolder:
-        """A new folder that tells all of the attempt but what comes of it. Raises SweepRefusedError as above."""
+    def make(
+        self,
+        trial: PlannedTrial,
+        repeat: int,
+        attempt: int,
+        placement: Placement,
+        started_at: datetime,
+        rank_limits: RankLimits | None = None,
+    ) -> RunFolder:
+        """A new folder that tells all of the attempt but what comes of it; `rank_limits` where it is of several processes.
+
+        Raises SweepRefusedError as above.
+        """
         name = f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
         folder = RunFolder(next(path for path in _candidates(self.path, name) if not path.exists()))
         begin = AttemptBegin(
@@ -127,6 +157,8 @@ class RunFolders:
             folder.machine.write_text(self._machine.to_json())
             folder.placement.write_text(placement.to_json())
             folder.attempt.write_text(begin.to_json())
+            if rank_limits:
+                folder.rank_limits.write_text(rank_limits.to_json())
         except OSError as error:
             raise _refused(folder.path, error) from error
         return folder
@@ -148,6 +180,26 @@ def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
                 continue
         return path
     raise AssertionError("there is always another candidate")
+
+
+def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
+    """Raises SweepRefusedError."""
+    found = itertools.takewhile(Path.is_dir, _candidates(runs_dir, sweep.name))
+    path = next((path for path in found if _uid_in(path / "sweep.json") == sweep.uid), None)
+    if path is None:
+        raise SweepRefusedError(
+            f"{runs_dir} on {platform.node()} does not hold the folder of sweep {sweep.name}, as it does where the sweep was "
+            "begun; all hosts must see one folder by one path: choose such a one with store.runs_dir=, or mount it here"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise SweepRefusedError(
+            f"{path} on {platform.node()} cannot be written to: {error.strerror}; run the agent as a user who may, or choose "
+            "another folder with store.runs_dir="
+        ) from error
+    return path
 
 
 def _uid_in(path: Path) -> str | None:

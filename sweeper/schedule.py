@@ -89,9 +89,17 @@ class Queue:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __contains__(self, key: int) -> bool:
+        return key in self._tasks
+
     def tasks(self) -> list[Task]:
         """All that wait, in no order."""
         return list(self._tasks.values())
+
+    def add(self, task: Task) -> None:
+        """Have one more task wait. Raises ValueError when it waits already."""
+        self._join(task, 0)
+        self._sort_in(task.num_gpus)
 
     def put_back(self, task: Task) -> None:
         """Have a task that was popped and could not start after all wait at its old place.
@@ -120,8 +128,8 @@ class Queue:
             if self.reservation and self.reservation.task.key == key:
                 self.reservation = replace(self.reservation, task=task)
 
-    def remove(self, key: int) -> None:
-        """Forget a task that waits: it is skipped, or done elsewhere. Raises KeyError when it does not wait."""
+    def remove(self, key: int) -> Task:
+        """Forget a task that waits: it is skipped, held back, or done elsewhere. Raises KeyError when it does not wait."""
         task = self._tasks.pop(key)
         line = self._lines[task.num_gpus]
         del line[bisect_left(line, self._places.pop(key))]
@@ -130,6 +138,7 @@ class Queue:
             self._overtaken_since_s.pop(task.num_gpus, None)
         if self.reservation and self.reservation.task.key == key:
             self.reservation = None
+        return task
 
     def pop(self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float) -> Task | None:
         """Take out the task that starts now; None when there is none, or none may. `fits`: is there room for so many devices?"""

@@ -9,12 +9,15 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from conf.schema import Config, LauncherConfig, PlanFormat
+from conf.schema import Config, LauncherConfig, PlanFormat, SweepConfig
 from sweeper import retry
 from sweeper.errors import SweepRefusedError
+from sweeper.launchers.settings import check_launcher_settings
+from sweeper.race.races import axes_that_race
 
 MOST_REPEATS = 1000
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
+LEAST_RANK_TIMEOUT_S = 5.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -25,6 +28,8 @@ def check(config: Config) -> str:
     if config.sweep.plan_format is PlanFormat.json and not config.sweep.dry_run:
         raise SweepRefusedError("sweep.plan_format=json: goes with a plan that is only printed; add sweep.dry_run=true")
     _check_launcher(config.launcher)
+    check_launcher_settings(config)
+    _check_race(config.sweep)
     retry.check(config.retry)
     name = config.sweep.name
     if name is None:
@@ -36,10 +41,29 @@ def check(config: Config) -> str:
     return name
 
 
+def _check_race(sweep: SweepConfig) -> None:
+    over = list(sweep.race_over)
+    if not sweep.race:
+        if over != SweepConfig().race_over:
+            raise SweepRefusedError(f"sweep.race_over=[{','.join(over)}]: nothing races; add sweep.race=true, or leave it out")
+        return
+    axes_that_race(over)
+    if sweep.repeats < 2:
+        raise SweepRefusedError(
+            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to save; "
+            "say how often each may run at most, as sweep.repeats=5, or leave sweep.race out"
+        )
+
+
 def _check_launcher(launcher: LauncherConfig) -> None:
-    for setting in ("timeout_s", "start_timeout_s", "step_timeout_s", "grace_s"):
+    for setting in ("timeout_s", "start_timeout_s", "step_timeout_s", "grace_s", "rank_start_timeout_s"):
         if not 0 < getattr(launcher, setting) < float("inf"):
             raise SweepRefusedError(f"launcher.{setting}={getattr(launcher, setting)}: wanted seconds, more than 0")
+    if not LEAST_RANK_TIMEOUT_S <= launcher.rank_timeout_s < float("inf"):
+        raise SweepRefusedError(
+            f"launcher.rank_timeout_s={launcher.rank_timeout_s}: wanted {LEAST_RANK_TIMEOUT_S:g} seconds or more; "
+            "a rank that is well gives a sign of life every two"
+        )
     if launcher.host_memory_gib is not None and not 0 < launcher.host_memory_gib < float("inf"):
         raise SweepRefusedError(f"launcher.host_memory_gib={launcher.host_memory_gib}: wanted GiB, more than 0, or null")
     if launcher.max_parallel is not None:

@@ -78,6 +78,14 @@ class Slots:
             raise ValueError(f"num_gpus={num_gpus} can never fit: wanted 1 to {most}")
         return len(self._held) < self.blocks.most_at_once and self.blocks.fits(num_gpus, self._free())
 
+    def most_that_fits(self) -> int:
+        """Devices of the widest trial that there is room for now; 0 where there is none."""
+        return next((num for num in range(self._inventory.most_gpus_per_trial, 0, -1) if self.fits(num)), 0)
+
+    def free_devices(self) -> list[int]:
+        """Those that nobody is known to have."""
+        return sorted(self._free())
+
     def take(self, num_gpus: int, visibility: str = "masked") -> Grant | None:
         """None: no room now. Raises ValueError for what can never fit: planning refuses it."""
         if not self.fits(num_gpus):

@@ -18,8 +18,19 @@ class Stop:
 
     def __init__(self) -> None:
         self.times_asked = 0
+        self.last_signal: int | None = None  # none: nobody asked, or by another way
+
+    @property
+    def hint(self) -> str:
+        """What else may be done, where there is a keyboard: the end of a sentence."""
+        return "; Ctrl-C once more kills" if self.last_signal == signal.SIGINT else ""
+
+    def ask(self, times: int) -> None:
+        """By another way than a signal; less than was asked for already changes nothing."""
+        self.times_asked = max(times, self.times_asked)
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self.last_signal = number
         self.times_asked = self.times_asked + 1 if number == signal.SIGINT else max(1, self.times_asked)
 
     @contextmanager

@@ -3,70 +3,46 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from conf.schema import Config
+from conf.schema import Config, Engine
 from store import queries, software
 from store.database import check_writable, file_of, open_existing
 from store.filesystem import without_reliable_locks
 from store.ledger import Ledger
-from store.records import Machine, State
-from store.redact import command_line, without_secrets
+from store.process_identity import is_alive
+from store.records import DeviceKind, Machine, TrialSpec
 from store.sweep_record import read_sweep
 from store.terminal import make_console, silence
 from store.writer import NewSweep, Writer
+from sweeper import simulated_box, sweep_shared
 from sweeper.compose import Composer
 from sweeper.errors import SweepRefusedError
 from sweeper.estimate import Estimate
 from sweeper.expand import Cell
-from sweeper.host_lock import HostLock
+from sweeper.host_lock import HostLock, NoHostLock
+from sweeper.launchers import SHARED
 from sweeper.machine import Inventory, describe_machine, take_inventory
+from sweeper.new_sweep import new_sweep
 from sweeper.orchestrator import Orchestrator, Policy, Tools
 from sweeper.plan import Plan, make_plan, resolve_grid
 from sweeper.plan_view import machine_line, plan_json, print_plan
-from sweeper.process_identity import is_alive, this_process
 from sweeper.progress import Progress
+from sweeper.race.planned import PlannedRaces, with_races
+from sweeper.race.races import sort_into_races
+from sweeper.race.tally import Tally, results_in
 from sweeper.recover import recover
+from sweeper.report import Report
 from sweeper.run_folders import RunFolders
 from sweeper.settings import check
 from sweeper.slots import Slots
-from sweeper.starts import START
+from sweeper.starts import START, START_SIMULATOR
 from sweeper.stop import Stop
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """How a sweep ended."""
-
-    name: str
-    store_url: str
-    figures_dir: Path
-    states: Counter[State]  # of repeats, the last of each
-    num_retries: int  # attempts beyond the first of a repeat
-    num_finished_earlier: int  # trials that needed no attempt, and repeats that another sweep completed meanwhile
-    num_not_started: int  # repeats that a stop left over
-    interrupted: bool
-    failures: list[str]  # a line for each repeat that did not complete: what it was, why, and where its log is
-    failure: str | None  # why results could no longer be written; what ran then is in its run folders
-    notify: str | None  # what to run in the end
-
-    @property
-    def summary(self) -> str:
-        """One line."""
-        parts = [f"{count} {state}" for state, count in sorted(self.states.items())]
-        told = {
-            "tried again": self.num_retries,
-            "not started": self.num_not_started,
-            "finished earlier": self.num_finished_earlier,
-        }
-        return ", ".join([*parts, *(f"{count} {what}" for what, count in told.items() if count)]) or "nothing to run"
 
 
 def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
@@ -76,52 +52,85 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     """
     config = composer.base
     name = check(config)
-    machine = describe_machine(config.hardware)
-    inventory = take_inventory(machine, config.hardware)
+    if config.launcher.name in SHARED:
+        return sweep_shared.run(cells, composer, name)
+    machine, inventory = _devices(config)
     specs, left_out = resolve_grid(cells, composer.compose, inventory, config.sweep)
     software_key = software.key(software.describe())
     if config.sweep.dry_run:
         check_writable(config.store.url)
         engine = open_existing(config.store.url)
-        done = _num_completed(engine, machine.key, software_key, config) if engine else {}
-        _print_plan(config, make_plan(specs, left_out, config.sweep, done), machine, inventory, Estimate.of(engine, machine.key))
+        plan, races, _ = _plan(config, specs, left_out, engine, machine.key, software_key)
+        _print_plan(config, plan, machine, inventory, Estimate.of(engine, machine.key), races)
         return None
     with ExitStack() as stack:
         writer = _open(config.store.url)
         stack.callback(writer.close)
-        plan = make_plan(specs, left_out, config.sweep, _num_completed(writer.engine, machine.key, software_key, config))
+        plan, races, tally = _plan(config, specs, left_out, writer.engine, machine.key, software_key)
         estimate = Estimate.of(writer.engine, machine.key)
         try:
-            print_plan(make_console(stderr=True), plan, machine, inventory, estimate)
+            print_plan(make_console(stderr=True), plan, machine, inventory, estimate, races)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
-        orchestrator = _orchestrator(config, name, plan, machine, inventory, software_key, estimate, writer, stack)
+        orchestrator = _orchestrator(config, name, plan, machine, inventory, software_key, estimate, writer, stack, tally)
         orchestrator.run()
+        if orchestrator.failure is None:
+            writer.settle()
     return Report(
         name=name,
         store_url=config.store.url,
         figures_dir=Path(config.store.figures_dir),
+        is_simulated=inventory.kind is DeviceKind.SIMULATED_GPU,
         states=orchestrator.states,
         num_retries=orchestrator.num_retries,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in plan.trials) + orchestrator.num_finished_elsewhere,
         num_not_started=orchestrator.num_left,
+        num_running=0,
         interrupted=orchestrator.was_interrupted,
+        saved=orchestrator.saved,
+        device=inventory.kind.singular,
         failures=orchestrator.failures,
         failure=str(orchestrator.failure) if orchestrator.failure else None,
         notify=config.sweep.notify,
     )
 
 
-def _num_completed(engine: sa.Engine, machine_key: str, software_key: str, config: Config) -> dict[str, int]:
-    return queries.num_completed(engine, machine_key, software_key, shares_host=config.launcher.share_host)
+def _devices(config: Config) -> tuple[Machine, Inventory]:
+    """Of this machine, or of a profile. Raises SweepRefusedError."""
+    if config.engine is Engine.simulated:
+        machine = simulated_box.machine_of(simulated_box.hardware_of(config.hardware))
+        return machine, simulated_box.inventory_of(machine)
+    machine = describe_machine(config.hardware)
+    return machine, take_inventory(machine, config.hardware)
 
 
-def _print_plan(config: Config, plan: Plan, machine: Machine, inventory: Inventory, estimate: Estimate) -> None:
+def _plan(
+    config: Config,
+    specs: Sequence[TrialSpec],
+    left_out: Sequence[tuple[str, str]],
+    engine: sa.Engine | None,
+    machine_key: str,
+    software_key: str,
+) -> tuple[Plan, PlannedRaces | None, Tally | None]:
+    """With its races and what their contenders have shown, when the sweep races. No `engine`: nothing was completed."""
+    sweep, shares_host = config.sweep, config.launcher.share_host
+    done = queries.num_completed(engine, machine_key, software_key, shares_host=shares_host) if engine else {}
+    plan = make_plan(specs, left_out, sweep, done)
+    if not sweep.race:
+        return plan, None, None
+    read = results_in(engine, machine_key, software_key, shares_host=shares_host, rerun=sweep.rerun)
+    tally = Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, read)
+    return *with_races(plan, tally, sweep.race_over), tally
+
+
+def _print_plan(
+    config: Config, plan: Plan, machine: Machine, inventory: Inventory, estimate: Estimate, races: PlannedRaces | None
+) -> None:
     """Here the plan is the answer: on stdout."""
     if config.sweep.plan_format.name == "json":
-        print(plan_json(plan, machine, estimate))
+        print(plan_json(plan, machine, estimate, races))
     else:
-        print_plan(make_console(), plan, machine, inventory, estimate)
+        print_plan(make_console(), plan, machine, inventory, estimate, races)
 
 
 def _open(url: str) -> Writer:
@@ -149,29 +158,17 @@ def _orchestrator(
     estimate: Estimate,
     writer: Writer,
     stack: ExitStack,
+    tally: Tally | None,
 ) -> Orchestrator:
     """With everything it needs; what must be closed is put on the stack."""
     launcher = config.launcher
     slots = Slots(inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel)
-    sweep = NewSweep(
-        name=name,
-        reason=without_secrets(config.sweep.reason),
-        command=command_line(sys.argv),
-        started_at=datetime.now(UTC),
-        trials=[trial.spec for trial in plan.trials],
-        num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
-        left_out=plan.left_out,
-        wanted_repeats=config.sweep.repeats,
-        rerun=config.sweep.rerun,
-        machine=machine,
-        software_key=software_key,
-        shares_host=launcher.share_host,
-        process=this_process(),
-    )
-    host_lock = HostLock()
+    sweep = new_sweep(config, name, plan, machine, software_key)
+    simulates = inventory.kind is DeviceKind.SIMULATED_GPU
+    host_lock = NoHostLock() if simulates else HostLock()
     ledger = writer.begin_sweep(sweep, is_alive)
     folders = _run_folders(config, writer, ledger, sweep)
-    start = START[launcher.start.name]()
+    start = (START_SIMULATOR if simulates else START)[launcher.start.name]()
     stack.callback(start.close)
     tools = Tools(
         ledger=ledger,
@@ -183,7 +180,7 @@ def _orchestrator(
         stop=Stop(),
     )
     policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
-    return Orchestrator(tools, policy, inventory, plan.trials, estimate.expected_s)
+    return Orchestrator(tools, policy, inventory, plan.trials, estimate.expected_s, tally=tally)
 
 
 def _run_folders(config: Config, writer: Writer, ledger: Ledger, sweep: NewSweep) -> RunFolders:

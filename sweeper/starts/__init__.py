@@ -1,11 +1,19 @@
 """Ways of starting a trainer: one file per choice of launcher.start."""
 
+import sys
 from collections.abc import Callable
+from functools import partial
 
 from sweeper.starts.fork import Fork
 from sweeper.starts.process import Process, Start
 from sweeper.starts.spawn import Spawn
 
-__all__ = ["START", "Fork", "Process", "Spawn", "Start"]
+__all__ = ["START", "START_SIMULATOR", "Fork", "Process", "Spawn", "Start"]
 
 START: dict[str, Callable[[], Start]] = {Fork.name: Fork, Spawn.name: Spawn}
+
+START_SIMULATOR: dict[str, Callable[[], Start]] = {
+    Fork.name: partial(Fork, "simulator.__main__"),
+    Spawn.name: partial(Spawn, (sys.executable, "-m", "simulator")),
+}
+"""The same, of what plays trials where there is nothing to run them on."""

@@ -1,0 +1,144 @@
+"""Keeps as many agents at work as there is work for: has them started, and started anew when theirs ended before it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sweeper.errors import SweepRefusedError
+from sweeper.launchers import AgentCommand, AgentJob, HostLauncher, JobState
+
+START_AGAIN_EVERY_S = 5.0  # twice as long after each round in vain
+MOST_IN_VAIN = 3  # rounds in a row after which agents ended without a trial, when none is left
+MOST_IN_VAIN_BESIDE_OTHERS = 8  # 21 minutes; while others are at work no more are asked for then
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the database tells of the work, and of those who do it."""
+
+    num_open: Mapping[int, tuple[int, int]]  # hosts -> repeats that nobody has, and that an agent has
+    num_attempts: int  # that have ended
+    num_useful: int  # agents that have ended, and had run something
+    newest_agent: int  # the highest id
+    refusals: Mapping[int, str]  # agent -> why it runs nothing, and will not
+
+
+class Fleet:
+    """The agents of one sweep. `command`: hosts of an agent -> what it is; `note` is told what people should know."""
+
+    def __init__(
+        self,
+        launcher: HostLauncher,
+        sweep: str,
+        num_hosts: int,
+        command: Callable[[int], AgentCommand],
+        note: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._launcher, self._sweep, self._num_hosts = launcher, sweep, num_hosts
+        self._command, self._note, self._clock = command, note, clock
+        self._told_new: set[str] = set()  # jobs
+        self._told: set[str] = set()  # jobs whose end was told
+        self._next_start_s = clock()
+        self._num_in_vain = 0  # rounds in a row
+        self._told_useless = False
+        self._then: Seen | None = None  # as it was when agents were asked for last
+        self._num_ended_then = 0  # jobs
+        self.waits_for = ""  # why agents that were asked for do not run yet, for people
+
+    def tend(self, seen: Seen) -> None:
+        """Ask for the agents that are missing. Raises SweepRefusedError when there is no use in asking for more."""
+        jobs = self._launcher.look(self._sweep)
+        alive = [job for job in jobs if job.state is not JobState.ENDED]
+        queued = [job for job in alive if job.state is JobState.QUEUED]
+        self.waits_for = _waits_for(queued)
+        self._tell_new(alive)
+        self._tell_ends(jobs)
+        is_by_hand = not jobs and self._then is not None  # who starts agents then knows best when
+        if is_by_hand or self._clock() < self._next_start_s:
+            return
+        missing = self._missing(seen.num_open, alive)
+        if not missing or not self._is_of_use(jobs, alive, seen):
+            return
+        self._then, self._num_ended_then = seen, len(jobs) - len(alive)
+        for hosts, num in sorted(missing.items()):
+            self._launcher.start(num, self._command(hosts))
+        self._next_start_s = self._clock() + START_AGAIN_EVERY_S * 2**self._num_in_vain
+
+    def take_back(self) -> None:
+        """Those that were not begun."""
+        self.waits_for = ""
+        self._launcher.take_back(self._sweep)
+
+    def stop(self, *, at_once: bool) -> None:
+        self.waits_for = ""
+        self._launcher.stop(self._sweep, at_once=at_once)
+
+    def num_alive(self) -> int:
+        """Agents that run, as far as the engine knows: those that wait would find nothing left."""
+        return sum(job.state is JobState.RUNNING for job in self._launcher.look(self._sweep))
+
+    def _missing(self, num_open: Mapping[int, tuple[int, int]], alive: Sequence[AgentJob]) -> dict[int, int]:
+        """Hosts of an agent -> how many more of such: one in turn of each kind, the widest first, as long as hosts are left."""
+        free = max(self._num_hosts, *num_open, 0) - sum(job.hosts for job in alive)
+        wanted = {
+            hosts: sum(counts) - sum(job.hosts == hosts for job in alive)
+            for hosts, counts in sorted(num_open.items(), reverse=True)
+            if counts[0]
+        }
+        missing: Counter[int] = Counter()
+        while fitting := [hosts for hosts, num in wanted.items() if missing[hosts] < num and hosts <= free]:
+            for hosts in fitting:
+                if hosts <= free:
+                    missing[hosts] += 1
+                    free -= hosts
+        return {hosts: num for hosts, num in missing.items() if num}
+
+    def _is_of_use(self, jobs: Sequence[AgentJob], alive: Sequence[AgentJob], seen: Seen) -> bool:
+        """Whether to ask for more, by what became of those before. Raises SweepRefusedError when none is left, and it is not."""
+        then = self._then
+        if then is None:
+            return True
+        if seen.num_useful > then.num_useful or (not alive and seen.num_attempts > then.num_attempts):
+            self._num_in_vain, self._told_useless = 0, False
+        elif not alive and (refusals := [why for agent, why in seen.refusals.items() if agent > then.newest_agent]):
+            raise SweepRefusedError(f"the agents run nothing: {refusals[-1]}{_log_of(jobs[-1])}")
+        elif len(jobs) - len(alive) > self._num_ended_then and not self._told_useless:
+            self._num_in_vain += 1
+        if self._num_in_vain < (MOST_IN_VAIN_BESIDE_OTHERS if alive else MOST_IN_VAIN):
+            return True
+        last = [job for job in jobs if job.state is JobState.ENDED][-1]
+        found = f"agents were started {self._num_in_vain} times and ended without a trial: {last.why or 'no reason is told'}"
+        if not alive:
+            raise SweepRefusedError(f"{found}{_log_of(last)}")
+        if not self._told_useless:
+            self._told_useless = True
+            self._note(f"{found}{_log_of(last)}; the sweep goes on with the {len(alive)} that are there")
+        return False
+
+    def _tell_new(self, alive: Sequence[AgentJob]) -> None:
+        """By the names that the engine has for them: people may want to look after them there."""
+        new = [job.job_id for job in alive if job.job_id and job.job_id not in self._told_new]
+        if new:
+            self._told_new.update(new)
+            self._note(f"{'agent' if len(new) == 1 else 'agents'} asked for: {', '.join(new)}")
+
+    def _tell_ends(self, jobs: Sequence[AgentJob]) -> None:
+        for job in jobs:
+            if job.state is JobState.ENDED and job.why and job.job_id not in self._told:  # some say why later
+                self._told.add(job.job_id)
+                self._note(f"agent {job.job_id} ended: {job.why}{_log_of(job)}")
+
+
+def _waits_for(queued: Sequence[AgentJob]) -> str:
+    if not queued:
+        return ""
+    who = "1 agent waits" if len(queued) == 1 else f"{len(queued)} agents wait"
+    return f"{who} for hosts: {queued[0].why or 'queued'}"
+
+
+def _log_of(job: AgentJob) -> str:
+    return f"; its log is {job.log}" if job.log else ""

@@ -1,0 +1,56 @@
+"""`launcher=agents`: people start the agents, by hand, on one host or more; they are told what to type."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from conf.schema import Config
+from store.redact import masked
+from store.terminal import silence
+from sweeper.attempt import PROJECT_ROOT
+from sweeper.launchers import DATABASE_VARIABLE, AgentCommand, AgentJob
+from sweeper.launchers.devices import devices_of_hosts
+from sweeper.machine import Inventory
+
+
+class Launcher:
+    """Starts nothing, and so knows of no agent; those that joined are in the database."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._has_told = False
+
+    def check(self) -> Inventory:
+        other = "choose launcher=slurm or ray, or launcher=local, whose hosts are processes of this machine"
+        return replace(devices_of_hosts(self._config, None), more_hosts=other)
+
+    def check_width(self, hosts: int) -> None:
+        """People know best."""
+
+    def start(self, num: int, command: AgentCommand) -> None:
+        """Tell what to type, once."""
+        if self._has_told:
+            return
+        self._has_told = True
+        typed = shlex.join(command.argv)
+        url = command.environment[DATABASE_VARIABLE]
+        is_set = os.environ.get(DATABASE_VARIABLE) == url
+        how = "as here" if is_set else f"to {masked(url)}"
+        text = f"sweep: start an agent on each host, with {DATABASE_VARIABLE} set {how}:\n  cd {PROJECT_ROOT} && {typed}"
+        try:
+            print(text, file=sys.stderr, flush=True)
+        except OSError:
+            silence(sys.stderr)
+
+    def look(self, sweep: str) -> Sequence[AgentJob]:
+        return ()
+
+    def take_back(self, sweep: str) -> None:
+        """There are none that it knows of."""
+
+    def stop(self, sweep: str, *, at_once: bool) -> None:
+        """They see it in the database."""

@@ -1,0 +1,77 @@
+"""Refuses settings that the chosen launcher would not heed, and what a sweep that is shared with other hosts cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from conf.schema import AgentsConfig, Config, Engine, LauncherConfig, RayConfig, SlurmConfig
+from store.database import file_of
+from sweeper.errors import SweepRefusedError
+from sweeper.launchers import SHARED
+
+LEAST_LEASE_S = 3.0  # with less an agent is thought dead because a disk was slow
+_OWN = {"agents": AgentsConfig, "slurm": SlurmConfig, "ray": RayConfig}
+_HEEDED_BY = {"agents": SHARED, "slurm": ("slurm",), "ray": ("ray",)}
+"""Group of settings -> the launchers that heed it."""
+_NOT_BY = {"agents.num_hosts": ("agents",)}
+"""Settings that some of these do not heed after all."""
+
+
+def check_launcher_settings(config: Config) -> None:
+    """Raises SweepRefusedError, naming the setting."""
+    launcher = config.launcher
+    for setting, value, heeded_by in _set_by_user(launcher):
+        if launcher.name not in heeded_by:
+            raise SweepRefusedError(
+                f"launcher.{setting}={value}: launcher={launcher.name} does not heed it; leave it out, or choose "
+                f"launcher={', '.join(heeded_by)}"
+            )
+    if launcher.name in SHARED:
+        _check_shared(config)
+
+
+def doubts(config: Config) -> list[str]:
+    """What may be meant so, and probably is not."""
+    time_min, timeout_s = config.launcher.slurm.time_min, config.launcher.timeout_s
+    if time_min is None or time_min * 60 >= timeout_s:
+        return []
+    return [
+        f"launcher.slurm.time_min={time_min}: an attempt may take launcher.timeout_s={timeout_s:g}, longer than its job; what "
+        "the job's end interrupts is run anew and interrupted again; raise time_min, or lower timeout_s to what a trial takes"
+    ]
+
+
+def _set_by_user(launcher: LauncherConfig) -> Iterator[tuple[str, object, tuple[str, ...]]]:
+    """Of the groups those settings that are not their defaults, and the launchers that heed them."""
+    for group, heeded_by in _HEEDED_BY.items():
+        chosen, default = getattr(launcher, group), _OWN[group]()
+        for field in fields(default):
+            setting = f"{group}.{field.name}"
+            value = getattr(chosen, field.name)
+            if value != getattr(default, field.name):
+                yield setting, value, tuple(name for name in heeded_by if name not in _NOT_BY.get(setting, ()))
+
+
+def _check_shared(config: Config) -> None:
+    told = f"launcher={config.launcher.name}"
+    here = "choose launcher=local"
+    if config.engine is Engine.simulated:
+        raise SweepRefusedError(f"engine=simulated: {told} has hosts run trials, and simulated ones need none; {here}")
+    if file_of(config.store.url):
+        raise SweepRefusedError(
+            f"{told}: hosts share a sweep by way of PostgreSQL, and store.url is a SQLite file, which one host alone can write "
+            f"to; set store.url or SCALEMARK_DB to postgresql://USER@HOST/NAME, or {here}"
+        )
+    for setting in ("race", "skip_larger_after_oom"):
+        if getattr(config.sweep, setting):
+            raise SweepRefusedError(
+                f"sweep.{setting}=true: one process decides then what the next trial is, and with {told} each agent takes "
+                f"what is next; leave it out, or {here}"
+            )
+    lease_s = config.launcher.agents.lease_s
+    if not LEAST_LEASE_S <= lease_s < float("inf"):
+        raise SweepRefusedError(f"launcher.agents.lease_s={lease_s:g}: wanted seconds, {LEAST_LEASE_S:g} or more")
+    pool = config.launcher.agents.pool
+    if pool is not None and not pool.strip():
+        raise SweepRefusedError("launcher.agents.pool is empty; wanted a name for hosts that are equal, or null")

@@ -1,0 +1,146 @@
+"""Judges one race: who leads, who could hardly lead in the end, and how many repeats of each are still worth running.
+
+```
+  look 1          look 2          look 3            at each look the first 1, 2, 3, ... repeats of all that are still in it
+  A ████████      A ████████      A ████████ leads  are compared with the fastest of that look
+  B ███████▌      B ███████▍ ──► out
+  C ████ ──► out                                    out: the repeats that are left would hardly make up for the distance
+```
+
+What a race wants to know is who would lead if all had run all their repeats. Of two contenders with n of N repeats the distance D
+between their means of log images/s still moves by a normal deviate of variance 2 s^2 (1/n - 1/N), whatever the true distance is:
+who is behind by more than that is likely to make up for is out. The error is shared among all rivals and, halved from look to
+look, among all looks. Whether those two are different, or tie, is another question: the interval of their own repeats answers it,
+as in every table (`store.welch`).
+
+Pure: what was measured in, what is worth running out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from store.student import upper_quantile
+from store.welch import known_ratio_interval
+from sweeper.race.spread import Spread, variance_of
+
+ERROR_RATE = 0.05
+"""How often, over all looks and rivals of a race together, one may be put out that would have led in the end."""
+
+LEAST_REPEATS = 2  # of who leads: one process alone has no interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One trial of a race."""
+
+    trial_id: str
+    name: str  # for people
+    speeds: tuple[float, ...]  # images/s of its completed repeats, oldest first
+    num_left: int  # repeats that wait or run
+    failure: str = ""  # how a repeat of it ended for good, if one did not complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """Where a race stands. Contenders by their trial ids."""
+
+    out: Mapping[str, str]  # why no more repeats of them are worth running, for people and the database
+    leader: str | None  # none while nothing is completed
+    tied: tuple[
+        str, ...
+    ]  # those in it that their own repeats do not tell from the leader's, as tables have it; the fastest first
+    wanted: Mapping[str, int]  # repeats that are worth running beyond those completed; what runs is one of them
+
+    @property
+    def is_over(self) -> bool:
+        return not any(self.wanted.values())
+
+
+def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> Ruling:
+    """`spread` is that of all contenders of all races; of nobody more than `most_repeats` are wanted.
+
+    Who failed before it completed anything is out. Who failed later stays, with what it has.
+    """
+    out = {one.trial_id: _why_gone(one) for one in contenders if not one.speeds and (one.failure or not one.num_left)}
+    share = ERROR_RATE / max(1, len(contenders) - 1)  # of one rival
+    for look in range(1, most_repeats):
+        racing = [one for one in contenders if one.trial_id not in out]
+        if len(racing) < 2 or any(len(one.speeds) < look and one.num_left for one in racing):
+            break
+        leader = max(racing, key=lambda one: _mean(one.speeds[:look]))
+        for one in racing:
+            compared = _Pair.of(leader, one, spread, look)
+            level = share * 0.5**look
+            if one is not leader and compared.is_decided(level, most_repeats):
+                out[one.trial_id] = _why_out(compared, leader, level)
+    ranked = sorted((one for one in contenders if one.speeds), key=lambda one: -_mean(one.speeds[:most_repeats]))
+    ranked.sort(key=lambda one: one.trial_id in out)  # one that was put out does not lead
+    enough = most_repeats if len(contenders) - len(out) > 1 else min(LEAST_REPEATS, most_repeats)
+    return Ruling(
+        out=out,
+        leader=ranked[0].trial_id if ranked else None,
+        tied=tuple(one.trial_id for one in ranked[1:] if one.trial_id not in out and _is_alike(ranked[0], one)),
+        wanted={
+            one.trial_id: 0 if one.trial_id in out else min(one.num_left, max(0, enough - len(one.speeds))) for one in contenders
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """A leader and another one, compared."""
+
+    gap: float  # between means of log images/s; how much the other is slower
+    num_leader: int  # repeats behind the means
+    num_other: int
+    variance: float  # of one process
+    freedom: int
+
+    @classmethod
+    def of(cls, leader: Contender, other: Contender, spread: Spread, look: int | None = None) -> _Pair:
+        """By their first `look` repeats; the variance always rests on all there are."""
+        own = Spread.sum((Spread.of(leader.speeds), Spread.of(other.speeds)))
+        variance, freedom = variance_of(own, spread.without(own))
+        fast, slow = leader.speeds[:look], other.speeds[:look]
+        gap = _mean(fast) - _mean(slow)
+        return cls(gap=gap, num_leader=len(fast), num_other=len(slow), variance=variance, freedom=freedom)
+
+    def is_decided(self, level: float, most_repeats: int) -> bool:
+        """Would the other lead after all the repeats with a probability below `level`?"""
+        to_come = sum(max(0.0, 1 / num - 1 / most_repeats) for num in (self.num_leader, self.num_other))
+        return self.gap > upper_quantile(level, self.freedom) * math.sqrt(self.variance * to_come)
+
+    def least_gap(self, level: float) -> float:
+        """The true distance is smaller with a probability of `level`."""
+        error = math.sqrt(self.variance * (1 / self.num_leader + 1 / self.num_other))
+        return self.gap - upper_quantile(level, self.freedom) * error
+
+
+def _is_alike(leader: Contender, other: Contender) -> bool:
+    """Does the 95 % interval of their ratio reach 1? By their own repeats alone, as whoever reads the results will judge."""
+    low, _ = known_ratio_interval(leader.speeds, other.speeds)
+    return low is not None and low <= 1
+
+
+def _why_gone(one: Contender) -> str:
+    return f"race: it ended as {one.failure}" if one.failure else "race: nothing of it was run"
+
+
+def _why_out(compared: _Pair, leader: Contender, level: float) -> str:
+    least = compared.least_gap(level)
+    sure = f"at least {_less(least)}" if least > 0 else "which may be chance"
+    repeats = "1 repeat" if compared.num_other == 1 else f"{compared.num_other} repeats"
+    return f"race: {_less(compared.gap)} slower than {leader.name} ({sure}) after {repeats}; the others would hardly make it lead"
+
+
+def _mean(speeds: Sequence[float]) -> float:
+    return fmean(math.log(speed) for speed in speeds)
+
+
+def _less(gap: float) -> str:
+    """A distance of logarithms as the share by which the slower one is slower."""
+    return f"{-math.expm1(-gap):.1%}".replace("%", " %")
