@@ -1,0 +1,139 @@
+"""A box of GPUs as the cost model knows it: a file in `conf/hardware/`, or what was learned of a real one."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """Rates are of one GPU, in one direction, and as large copies reach them, unless the comment says otherwise."""
+
+    name: str  # of the profile
+    gpu: str  # as NVML would name it
+    num_gpus: int
+    memory_gib: float
+    compute_capability: str
+    tflops: Mapping[str, float]  # precision -> peak, dense; without a precision it cannot be had
+    memory_gb_per_s: float  # of the GPU's own memory
+    clock_mhz: float | None = None  # the highest it runs at; None = not known
+    pcie_gb_per_s: float  # between a GPU and its host
+    gpus_per_switch: int  # GPUs that share one uplink to their host bridge; 1 = none share
+    gpus_per_board: int = 1  # GPUs that share one card, its power and its PCIe connector
+    peer_to_peer: bool = True  # GPUs below one host bridge copy to each other without the host's memory
+    num_sockets: int = 2  # GPUs are spread evenly over them, lowest numbers first
+    socket_gb_per_s: float | None = None  # between two CPU sockets; None = not known, an error where it is needed
+    nvlink_gb_per_s: float | None = None  # bus bandwidth of a ring over all NVLinks of a GPU; None = no NVLink
+    nvlink_clique: int = 0  # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all
+    host_memory_gb_per_s: float  # of all sockets together, reads and writes
+    host_sum_gb_per_s: float  # of gradients that the CPUs add up, bytes read
+    num_cores: int
+    host_memory_gib: float
+    launch_us: float = 8.0  # of one kernel, from TensorFlow's executor
+    copy_us: float = 15.0  # of one small copy between devices
+    hop_us: float = 5.7  # of a ring, per GPU that is passed: NCCL's Simple protocol on PCIe; 3.4 on NVLink
+    usd_per_gpu_hour: float | None = None  # None = not known: advice by price needs it
+    power_w: float | None = None  # of one busy GPU
+    decode_images_per_s_per_core: float = 110.0  # JPEG of 500 x 375 px, decoded and distorted
+    sources: Mapping[str, str] = field(default_factory=dict)  # field -> where its figure comes from
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {most:g}")
+        for precision, peak in self.tflops.items():
+            if not _LEAST_RATE <= peak <= _MOST_RATE:
+                raise ValueError(f"{self.name}: tflops.{precision}={peak:g}: wanted {_LEAST_RATE:g} to {_MOST_RATE:g}")
+        if self.gpus_per_board > self.gpus_per_switch:
+            raise ValueError(
+                f"{self.name}: gpus_per_board={self.gpus_per_board}: wanted at most gpus_per_switch={self.gpus_per_switch}"
+            )
+        if self.nvlink_gb_per_s and self.nvlink_clique < 2:
+            raise ValueError(f"{self.name}: nvlink_gb_per_s without nvlink_clique: how many GPUs reach each other directly?")
+
+    @property
+    def gpus_per_socket(self) -> int:
+        return -(-self.num_gpus // self.num_sockets)
+
+    @property
+    def is_mesh(self) -> bool:
+        """Each pair of GPUs has NVLinks of its own; else a switch gives all of a GPU's links to any pair."""
+        return self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
+
+    @property
+    def num_nvlink_pairs(self) -> int:
+        """GPUs that reach each other directly: all of a clique, and in a mesh those of the same place in the next."""
+        if self.nvlink_gb_per_s is None:
+            return 0
+        num_cliques = -(-self.num_gpus // self.nvlink_clique)
+        return num_cliques * math.comb(self.nvlink_clique, 2) + (num_cliques - 1) * self.nvlink_clique
+
+    def to_json(self) -> str:
+        """Canonical: equal hardware gives equal text."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Hardware:
+        """Raises ValueError, naming the keys, when keys are missing or unknown. Whole numbers do where others are wanted."""
+        known = {one.name for one in fields(cls)}
+        if unknown := set(values) - known:
+            raise ValueError(
+                f"not a hardware profile: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}"
+            )
+        floats = {one.name for one in fields(cls) if str(one.type).startswith("float")}
+        told: dict[str, Any] = {
+            name: float(value) if name in floats and isinstance(value, int) else value for name, value in values.items()
+        }
+        if "tflops" in told:
+            told["tflops"] = {precision: float(peak) for precision, peak in told["tflops"].items()}
+        try:
+            return cls(**told)
+        except TypeError as error:
+            raise ValueError(f"not a hardware profile: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Hardware:
+        return cls.from_values(json.loads(text))
+
+
+MOST_GPUS = 256
+"""In one box: 16 times the largest that was sold, and a machine has a link between each two."""
+
+_LEAST_RATE, _MOST_RATE = 1e-3, 1e6  # GB/s and TFLOP/s: far slower and faster than anything built; beyond is a slip of units
+_RATE = (_LEAST_RATE, _MOST_RATE)
+_COUNT = (1, 1e6)
+_LATENCY_US = (0, 1e6)
+
+_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "num_gpus": (1, MOST_GPUS),
+    "memory_gib": _RATE,
+    "memory_gb_per_s": _RATE,
+    "clock_mhz": (1, 1e6),
+    "pcie_gb_per_s": _RATE,
+    "gpus_per_switch": _COUNT,
+    "gpus_per_board": _COUNT,
+    "num_sockets": (1, MOST_GPUS),
+    "socket_gb_per_s": _RATE,
+    "nvlink_gb_per_s": _RATE,
+    "nvlink_clique": (0, 1e6),
+    "host_memory_gb_per_s": _RATE,
+    "host_sum_gb_per_s": _RATE,
+    "num_cores": _COUNT,
+    "host_memory_gib": _RATE,
+    "launch_us": _LATENCY_US,
+    "copy_us": _LATENCY_US,
+    "hop_us": _LATENCY_US,
+    "usd_per_gpu_hour": (0, 1e6),
+    "power_w": (0, 1e6),
+    "decode_images_per_s_per_core": (1e-3, 1e9),
+}
+"""Field -> what it may be, where it is known."""
+
+
+class MissingLinkError(ValueError):
+    """A strategy needs a link whose bandwidth the profile does not tell. The message says which, and how to supply it."""

@@ -1,0 +1,24 @@
+"""How whole variables are spread over the devices, or servers, that own them: as tf_cnn_benchmarks does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def owners(sizes: Sequence[float], num: int) -> list[int]:
+    """Of each variable, in order: the one of `num` that holds the fewest bytes so far."""
+    load = [0.0] * num
+    found = []
+    for size in sizes:
+        owner = load.index(min(load))
+        load[owner] += size
+        found.append(owner)
+    return found
+
+
+def spread(sizes: Sequence[float], num: int) -> tuple[float, ...]:
+    """What each of `num` holds in the end."""
+    load = [0.0] * num
+    for size, owner in zip(sizes, owners(sizes, num), strict=True):
+        load[owner] += size
+    return tuple(load)

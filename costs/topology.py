@@ -1,0 +1,172 @@
+"""Where bytes go: the links that a copy loads on its way, and for how long each of them is busy.
+
+```
+ GPU0 ─pcie─┐
+ GPU1 ─pcie─┴ switch ─┐
+ GPU2 ─pcie─┐         ├─ socket 0 ══ sockets ══ socket 1 ─ switch ─ GPU4..7
+ GPU3 ─pcie─┴ switch ─┘      │
+   └──nvlink── (clique)      └─ host memory, host sum
+```
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from costs.hardware import Hardware, MissingLinkError
+
+HOST = -1
+"""The host's memory, where copies begin or end; other ends are GPUs, counted from 0."""
+
+BETWEEN_CLIQUES = "nvlink between cliques"
+"""Kind of link of a ring that no clique holds."""
+
+Link = tuple[str, int, str]
+"""Kind, which of them, and direction."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """Of one phase of a step; all of it is on its way at once."""
+
+    hardware: Hardware
+    busy_s: dict[Link, float] = field(default_factory=lambda: defaultdict(float))  # at the bandwidths of the profile
+    num_copies: float = 0.0  # that the host issues
+    latency_s: float = 0.0  # of collectives, one after another; copies have theirs by their number
+    uses_nccl: bool = False  # its kernels take multiprocessors from the network's
+    crosses_cliques: bool = False
+
+    def copy(self, source: int, target: int, num_bytes: float, num_copies: float = 1.0) -> None:
+        """From one GPU to another, or from or to the host."""
+        if source == target:
+            return
+        self.num_copies += num_copies
+        if HOST in (source, target):
+            self._host_copy(source, target, num_bytes)
+        elif self._nvlink(source, target, num_bytes):
+            return
+        elif self._staged(source, target):
+            self._staged_copy(source, target, num_bytes)
+        else:
+            self._peer_copy(source, target, num_bytes)
+
+    def ring(self, num_gpus: int, num_bytes: float) -> None:
+        """NCCL: every GPU sends so many bytes to its neighbor; the slowest hop sets the pace."""
+        self.uses_nccl = True
+        hardware = self.hardware
+        if hardware.nvlink_gb_per_s:
+            self.crosses_cliques = num_gpus > hardware.nvlink_clique
+            kind = BETWEEN_CLIQUES if self.crosses_cliques else "nvlink"
+            self._load((kind, 0, "ring"), num_bytes, hardware.nvlink_gb_per_s * self._usable(num_gpus))
+            return
+        for gpu in range(num_gpus):
+            other = (gpu + 1) % num_gpus
+            if self._staged(gpu, other):
+                self._staged_copy(gpu, other, num_bytes)
+            else:
+                self._peer_copy(gpu, other, num_bytes, serial=False)
+
+    def _usable(self, num_gpus: int) -> float:
+        """Share of a GPU's NVLinks that lead to one of these GPUs: in a mesh each pair of a clique has its own few."""
+        clique = self.hardware.nvlink_clique
+        return (num_gpus - 1) / clique if self.hardware.is_mesh and num_gpus <= clique else 1.0
+
+    def host_sums(self, num_bytes: float, memory_bytes: float) -> None:
+        """The CPUs add up so many bytes of gradients; all that is done moves so many through the host's memory."""
+        self._load(("host sum", 0, ""), num_bytes, self.hardware.host_sum_gb_per_s)
+        self._load(("host memory", 0, ""), memory_bytes, self.hardware.host_memory_gb_per_s)
+
+    def busiest(self) -> tuple[str, float]:
+        """Kind of the link that is busy for longest, and how long, seconds."""
+        if not self.busy_s:
+            return "latency", 0.0
+        link = max(self.busy_s, key=self.busy_s.__getitem__)
+        return link[0], self.busy_s[link]
+
+    def by_kind(self) -> Iterator[tuple[str, float]]:
+        """Of each kind of link the one that is busy for longest."""
+        longest: dict[str, float] = {}
+        for (kind, _, _), busy in self.busy_s.items():
+            longest[kind] = max(longest.get(kind, 0.0), busy)
+        yield from longest.items()
+
+    def _host_copy(self, source: int, target: int, num_bytes: float) -> None:
+        gpu, way = (target, "down") if source == HOST else (source, "up")
+        self._to_host(gpu, way, num_bytes)
+        self._load(("host memory", 0, ""), num_bytes, self.hardware.host_memory_gb_per_s)
+
+    def _to_host(self, gpu: int, way: str, num_bytes: float) -> None:
+        """All that lies between a GPU and its host bridge."""
+        hardware = self.hardware
+        self._load(("pcie", gpu, way), num_bytes, hardware.pcie_gb_per_s)
+        if hardware.gpus_per_board > 1:
+            self._load(("board", gpu // hardware.gpus_per_board, way), num_bytes, hardware.pcie_gb_per_s)
+        if hardware.gpus_per_switch > 1:
+            self._load(("switch", gpu // hardware.gpus_per_switch, way), num_bytes, hardware.pcie_gb_per_s)
+
+    def _nvlink(self, source: int, target: int, num_bytes: float) -> bool:
+        """Within a clique, and in a mesh of cliques to the GPU of the same place in the next; others have no direct link."""
+        hardware = self.hardware
+        if not hardware.nvlink_gb_per_s:
+            return False
+        clique = hardware.nvlink_clique
+        is_partner = source % clique == target % clique and abs(source // clique - target // clique) == 1
+        if source // clique != target // clique and not is_partner:
+            return False
+        if hardware.is_mesh:
+            pair = source * hardware.num_gpus + target
+            self._load(("nvlink", pair, "pair"), num_bytes, hardware.nvlink_gb_per_s / clique)
+        self._load(("nvlink", source, "out"), num_bytes, hardware.nvlink_gb_per_s)
+        self._load(("nvlink", target, "in"), num_bytes, hardware.nvlink_gb_per_s)
+        return True
+
+    def _staged(self, source: int, target: int) -> bool:
+        """Through the host's memory, because the GPUs cannot reach each other."""
+        return not self.hardware.peer_to_peer and not self._same_board(source, target)
+
+    def _same_board(self, source: int, target: int) -> bool:
+        per_board = self.hardware.gpus_per_board
+        return per_board > 1 and source // per_board == target // per_board
+
+    def _peer_copy(self, source: int, target: int, num_bytes: float, *, serial: bool = True) -> None:
+        """A GPU sends its copies one after another: those to another socket hold up the others."""
+        hardware = self.hardware
+        slowest = hardware.pcie_gb_per_s
+        if self._same_board(source, target) or self._same_switch(source, target):
+            self._load(("pcie", source, "up"), num_bytes, hardware.pcie_gb_per_s)
+            self._load(("pcie", target, "down"), num_bytes, hardware.pcie_gb_per_s)
+        else:
+            self._to_host(source, "up", num_bytes)
+            self._to_host(target, "down", num_bytes)
+        slowest = min(slowest, self._between_sockets(source, target, num_bytes))
+        if serial:
+            self._load(("copy engine", source, "out"), num_bytes, slowest)
+
+    def _staged_copy(self, source: int, target: int, num_bytes: float) -> None:
+        self._host_copy(source, HOST, num_bytes)
+        self._host_copy(HOST, target, num_bytes)
+        self._between_sockets(source, target, num_bytes)
+
+    def _between_sockets(self, source: int, target: int, num_bytes: float) -> float:
+        """GB/s on the way from one GPU's socket to the other's; infinite below one socket."""
+        hardware = self.hardware
+        sockets = source // hardware.gpus_per_socket, target // hardware.gpus_per_socket
+        if sockets[0] == sockets[1]:
+            return math.inf
+        if hardware.socket_gb_per_s is None:
+            raise MissingLinkError(
+                f"{hardware.name}: GPUs {source} and {target} hang off different CPU sockets, and socket_gb_per_s is not "
+                "known; add it to the profile, or set hardware.profile.socket_gb_per_s=6 (QPI; UPI has 10, AMD 16)"
+            )
+        self._load(("sockets", min(sockets), "up" if sockets[0] < sockets[1] else "down"), num_bytes, hardware.socket_gb_per_s)
+        return hardware.socket_gb_per_s
+
+    def _same_switch(self, source: int, target: int) -> bool:
+        per_switch = self.hardware.gpus_per_switch
+        return per_switch > 1 and source // per_switch == target // per_switch
+
+    def _load(self, link: Link, num_bytes: float, gb_per_s: float) -> None:
+        self.busy_s[link] += num_bytes / (gb_per_s * 1e9)

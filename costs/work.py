@@ -1,0 +1,54 @@
+"""What is to be done in one step: the axes of a trial, or of a published figure, that the cost model looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from costs.networks import Network, network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Of one trial; one host."""
+
+    network: Network
+    num_gpus: int
+    batch_size: int  # per GPU
+    variable_update: str
+    local_parameter_device: str
+    all_reduce: str
+    precision: str = "fp32"
+    xla: bool = False
+    real_data: bool = False
+    distortions: bool = False
+    gradient_repacking: int = 0
+    compact_gradients: bool = False
+    staged_vars: bool = False
+    steps_per_execution: int = 1
+
+    @classmethod
+    def of(cls, axes: Mapping[str, Any]) -> Work:
+        """Of the axes of `analysis.results.Result`, measured or published, or of a TrialSpec's fields.
+
+        Raises costs.networks.UnknownNetworkError.
+        """
+        precision, _, compiler = str(axes["precision"]).rstrip("?").partition("+")
+        data = str(axes["data"]).rstrip("?")
+        return cls(
+            network=network(str(axes["model"]).rstrip("?"), axes.get("image_px"), axes.get("num_classes")),
+            num_gpus=int(axes["num_gpus"]),
+            batch_size=int(axes["batch_size"]),
+            variable_update=axes["variable_update"],
+            local_parameter_device=axes["local_parameter_device"],
+            all_reduce=axes["all_reduce"],
+            precision=precision,
+            xla=bool(compiler) or axes.get("xla", "off") != "off",
+            real_data=data != "synthetic",
+            distortions=bool(axes.get("distortions", data != "synthetic")),
+            gradient_repacking=axes.get("gradient_repacking", 0),
+            compact_gradients=axes.get("compact_gradients", False),
+            staged_vars=axes.get("staged_vars", False),
+            steps_per_execution=axes.get("steps_per_execution", 1),
+        )

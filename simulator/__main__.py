@@ -1,0 +1,55 @@
+"""`python -m simulator TRIAL.json RUN_DIR`: what launchers start with engine=simulated. Ends with its outcome's exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from simulator import environment
+from simulator.run import NoResultError, NotSimulatedError, run
+from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
+from store.redact import without_secrets
+from trainer import ending, parent
+
+_EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
+
+
+def main(spec: TrialSpec, folder: RunFolder) -> int:
+    folder.write(folder.doing, Doing.BUILDING)
+    environment.write(folder)
+    try:
+        result = run(spec, folder)
+    except KeyboardInterrupt:
+        result = _ended(Outcome.INTERRUPTED, "simulated: interrupted")
+    except NotSimulatedError as error:
+        result = _ended(Outcome.UNSUPPORTED, f"simulated: {error}")
+    except NoResultError as error:
+        print(f"Error: simulated: {error}", file=sys.stderr)
+        return _EXIT_CODES[Outcome.FAILED]
+    except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
+        traceback.print_exc()
+        result = _ended(Outcome.FAILED, f"simulated: {type(error).__name__}: {error}")
+    if result.message:
+        print(f"{result.outcome}: {result.message}", file=sys.stderr)
+    folder.write(folder.result, result.to_json())
+    return _EXIT_CODES[Outcome(result.outcome)]
+
+
+def preload() -> None:
+    """Everything is imported above; what git says is asked once, for all that are forked from this process."""
+    environment.load()
+
+
+def _ended(outcome: Outcome, message: str) -> Result:
+    return Result(outcome=outcome, message=without_secrets(message), measurement=None, op_placement={})
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m simulator TRIAL.json RUN_DIR")
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
+        parent.heed_signals()
+    ending.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

@@ -1,0 +1,184 @@
+"""Plays one trial from its spec to its result: as the trainer would leave it, on hardware that is not here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import NoReturn
+
+import numpy as np
+
+from costs.hardware import Hardware
+from costs.step import Costs, costs
+from costs.work import Work
+from simulator import play
+from simulator.truth import told, with_planted
+from store.records import (
+    DeviceKind,
+    Doing,
+    GpuTelemetry,
+    Machine,
+    Measurement,
+    Outcome,
+    Placement,
+    Result,
+    RunFolder,
+    StepSample,
+    TrialSpec,
+)
+from trainer import measured, verdict
+
+START_S = 0.5  # of a forked trainer, until it builds its model
+TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
+COMPILE_S = 0.01  # the same, of the first call
+THROTTLED = "sw_thermal_slowdown"
+
+
+class NotSimulatedError(Exception):
+    """This trial cannot be played. The message says what is missing."""
+
+
+class NoResultError(Exception):
+    """The process ends without a result, as planted."""
+
+
+def run(spec: TrialSpec, folder: RunFolder) -> Result:
+    """Leaves steps.jsonl in the folder. Raises NotSimulatedError and NoResultError."""
+    machine = folder.read_machine()
+    if machine is None or not machine.hardware_profile:
+        raise NotSimulatedError(f"{folder.machine}: wanted one with a hardware_profile, as sweep.py engine=simulated makes it")
+    hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
+    try:
+        truth = with_planted(costs(work, hardware), spec.planted_values, work)
+    except ValueError as error:
+        raise NotSimulatedError(str(error)) from error
+    random = np.random.default_rng(_seed(spec, folder, machine))
+    if random.random() < spec.planted_values.get("failure_rate", 0.0):
+        raise NoResultError(f"planted.failure_rate={spec.planted_values['failure_rate']:g} met this attempt")
+    if message := _no_room(spec, truth, hardware):
+        return Result(outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={})
+    return _played(spec, folder, machine, hardware, work, truth, random)
+
+
+def _played(
+    spec: TrialSpec,
+    folder: RunFolder,
+    machine: Machine,
+    hardware: Hardware,
+    work: Work,
+    truth: Costs,
+    random: np.random.Generator,
+) -> Result:
+    folder.write(folder.doing, Doing.STEPPING)
+    samples: list[StepSample] = []
+
+    def hang() -> NoReturn:
+        _write_steps(folder, samples)
+        print("simulated: hangs, for planted.hang=1", file=sys.stderr, flush=True)
+        while True:
+            signal.pause()
+
+    played = play.play(spec, truth, random, samples.append, hang)
+    _write_steps(folder, samples)
+    folder.write(folder.doing, Doing.PROFILING)
+    measurement = _measurement(spec, hardware, work, truth, played)
+    seen = _telemetry(spec, folder, machine, hardware, truth)
+    durations_s = played.timed.step_durations_s()
+    num_gpus = spec.num_gpus if spec.device_kind == DeviceKind.GPU else 0
+    judged, reasons = verdict.judge(
+        spec, measurement, durations_s, seen, num_gpus, hardware.num_cores, shares_host=False, problem=None
+    )
+    return Result(
+        outcome=Outcome.COMPLETED,
+        message="",
+        measurement=measurement,
+        op_placement={},
+        verdict=judged,
+        verdict_reasons=reasons,
+        gpu_telemetry=seen,
+        truth=told(truth, spec.planted_values, played.process_factor),
+    )
+
+
+def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
+    """Why it runs out of memory; empty when it does not."""
+    if spec.planted_values.get("out_of_memory"):
+        return "simulated: out of GPU memory, for planted.out_of_memory=1"
+    needed_gib = truth.memory_bytes / 2**30
+    if needed_gib <= hardware.memory_gib:
+        return ""
+    return (
+        f"simulated: out of GPU memory: a GPU needs {needed_gib:.1f} GiB and {hardware.name} has {hardware.memory_gib:g}; "
+        "try a smaller batch_size or image_px"
+    )
+
+
+def _measurement(spec: TrialSpec, hardware: Hardware, work: Work, truth: Costs, played: play.Played) -> Measurement:
+    """What nothing simulates is none, and the memory of the host 0."""
+    timed = played.timed
+    taken = spec.planted_values.get("contention", 0.0) * hardware.num_cores
+    per_step = truth.launch_s + truth.host_s + (truth.input_s * (hardware.num_cores - taken) if work.real_data else 0.0)
+    num_steps = sum(sample.num_steps for sample in timed.measured())
+    num_tensors = len(work.network.tensors) * spec.num_gpus
+    trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
+    return measured.measurement(
+        replace(timed, cpu_s=per_step * num_steps),
+        images_per_step=spec.num_gpus * spec.batch_size,
+        time_to_first_step_s=START_S + trace_s + first_step_s,
+        trace_s=trace_s,
+        first_step_s=first_step_s,
+        first_loss=None,
+        cores_taken_by_others=taken,
+        peak_host_memory_bytes=0,
+        peak_device_memory_bytes=round(truth.memory_bytes),
+        num_skipped_steps=0,
+        last_loss_scale=None if spec.loss_scale in ("none", "dynamic") else float(spec.loss_scale),
+        num_parameters=work.network.num_parameters,
+    )
+
+
+def _telemetry(
+    spec: TrialSpec, folder: RunFolder, machine: Machine, hardware: Hardware, truth: Costs
+) -> tuple[GpuTelemetry, ...]:
+    """Of the GPUs that it was given; nothing was sampled."""
+    lost = spec.planted_values.get("throttling", 0.0)
+    clock = hardware.clock_mhz
+    return tuple(
+        GpuTelemetry(
+            uuid=machine.gpus[number].uuid,
+            num_samples=0,
+            sm_clock_mhz=None if clock is None else clock * (1 - lost),
+            max_sm_clock_mhz=None if clock is None else round(clock),
+            power_w=None,
+            power_limit_w=hardware.power_w,
+            temperature_c=None,
+            utilization=None,
+            memory_used_bytes=round(truth.memory_bytes),
+            throttle_reasons=(THROTTLED,) if lost else (),
+            num_foreign_processes=None,
+        )
+        for number in _devices(spec, folder)
+    )
+
+
+def _devices(spec: TrialSpec, folder: RunFolder) -> Sequence[int]:
+    """The first ones, where a folder was made by hand."""
+    if not folder.placement.exists():
+        return range(spec.num_gpus)
+    return Placement.from_json(folder.placement.read_text()).devices
+
+
+def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
+    folder.steps.write_text("".join(f"{json.dumps(asdict(sample))}\n" for sample in samples))
+
+
+def _seed(spec: TrialSpec, folder: RunFolder, machine: Machine) -> int:
+    """Of this attempt alone: every sweep counts its repeats from 1, so the sweep is part of it."""
+    begin = folder.read_attempt()
+    attempt = (begin.sweep_uid, begin.repeat, begin.attempt) if begin else ("", 1, 1)
+    told = json.dumps([spec.to_json(), machine.key, *attempt])
+    return int.from_bytes(hashlib.sha256(told.encode()).digest()[:8])
