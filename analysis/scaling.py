@@ -1,154 +1,132 @@
-"""Speed-up tables: per model, strategies against GPU counts, out of whole trials only."""
+"""How strategies scale: of each its curve, what more GPUs bring, from how many on they do not pay, and how its loss grows."""
 
 from __future__ import annotations
 
-import hashlib
-import statistics
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec, Verdict, unusual_axes
-
-_ALWAYS_NAMED = ("batch_size", "image_px", "precision", "data", "scaling")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableCell:
-    """One trial on one machine."""
-
-    trial_id: str
-    images_per_second: float | None  # median over repeats; None when no attempt completed
-    speed_up: float | None  # against the same strategy on 1 GPU; None when that is missing
-    num_repeats: int  # completed attempts behind the number
-    lowest: float | None  # images/s of the slowest repeat
-    highest: float | None
-    is_valid: bool  # no doubt about any of them: their verdicts
-    outcome: str  # completed, or that of the newest attempt
+from analysis import paying
+from analysis.crossovers import Crossover, Lead, crossovers, leads
+from analysis.paying import Added, Stop
+from analysis.pivot import Table, pivot
+from analysis.results import Result
+from analysis.scalability import FEWEST_COUNTS, Law, Serial, fitted, serial_share
+from store.records import DeviceKind
+from store.welch import known_ratio_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingTable:
-    """One model under one setting of all other axes, on one machine."""
+class Point:
+    """One number of GPUs on a curve."""
 
-    model: str
-    setting: Mapping[str, object]  # the axes that name this table among its neighbors
-    machine: str  # one line
-    made_on: str  # digest that tells machine and software from others
-    host: str
-    versions: str
-    device_kind: DeviceKind
-    num_gpus: tuple[int, ...]  # columns
-    cells: Mapping[str, Mapping[int, TableCell]]  # strategy -> GPU count -> trial
+    result: Result
+    speed_up_low: float | None  # 95 % interval over processes; None of the baseline, and where a side is one process alone
+    speed_up_high: float | None
+    added: Added | None  # what the GPUs more than those of the point before bring; None of the first
 
     @property
-    def devices(self) -> str:
-        """What the columns count."""
-        return "GPUs" if self.device_kind is DeviceKind.GPU else "CPU stand-ins"
+    def efficiency_low(self) -> float | None:
+        return self._per_gpu(self.speed_up_low)
+
+    @property
+    def efficiency_high(self) -> float | None:
+        return self._per_gpu(self.speed_up_high)
+
+    def _per_gpu(self, speed_up: float | None) -> float | None:
+        baseline = self.result.baseline
+        return None if speed_up is None or baseline is None else speed_up * baseline.num_gpus / self.result.num_gpus
 
 
-_SHARED = "shares_host"  # measured side by side with others: never in one number with what had the host to itself
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Of one strategy, by number of GPUs."""
+
+    strategy: str
+    points: tuple[Point, ...]  # those with a number, at least one
+    stop: Stop | None  # None: all that were tried pay
+    law: Law | None
+    no_law: str  # why there is none that describes the curve; empty where there is
+    serial: Serial | None  # on the most GPUs
+
+    @property
+    def slower(self) -> list[list[Added]]:
+        """Negative scaling: runs of steps to more GPUs that made it slower, as far as anybody knows."""
+        runs: list[list[Added]] = [[]]
+        for step in (one.added for one in self.points if one.added):
+            if step.gain < 1 and not step.is_tie:
+                runs[-1].append(step)
+            else:
+                runs.append([])
+        return [run for run in runs if run]
 
 
-def scaling_tables(attempts: Sequence[Mapping[str, Any]]) -> list[ScalingTable]:
-    """Tables of all attempts in `store.queries.measured` form, one per model, other axes and machine.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Of one model in one setting and place."""
 
-    Nothing is averaged over an axis: trials that differ in anything but strategy and GPU count, in their machine, or in the
-    software they ran with, get tables of their own.
+    table: Table  # strategies down, GPUs across
+    curves: tuple[Curve, ...]  # those with a number
+    leads: tuple[Lead, ...]
+    crossovers: tuple[Crossover, ...]
+
+    @property
+    def speaks_of_gpus(self) -> bool:
+        """Stand-ins share the cores of one machine: what more of them bring says nothing of GPUs."""
+        return self.table.place.device_kind is not DeviceKind.CPU_STAND_IN
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the batch of all GPUs together stays the same; sources that tell a batch per GPU scale weakly."""
+        return self.table.setting.get("scaling") == "strong"
+
+
+def scalings(results: Sequence[Result]) -> list[Scaling]:
+    """One per model, setting and place."""
+    return [_scaling(table) for table in pivot(results)]
+
+
+def curve_of(results: Sequence[Result]) -> list[Result]:
+    """Those that have a number, by their GPUs; of each number the fastest, for sources tell figures apart by notes alone.
+
+    All are over as many hosts.
     """
-    groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    last_software: dict[tuple[object, ...], str] = {}
-    for attempt in attempts:
-        where = (attempt["machine"], *_setting(attempt).values())
-        # An attempt that ended before it could tell its software stands with its neighbors.
-        software = attempt["software_key"] or last_software.get(where, "")
-        last_software[where] = software
-        groups[(*where, software)].append(attempt)
-    told_apart = _differing_axes(groups.values())
-    return [_table(group, told_apart[group[0]["model"]]) for group in groups.values()]
+    able = [one for one in results if one.images_per_second is not None]
+    fastest_last = sorted(able, key=lambda one: (one.num_gpus, one.images_per_second))
+    return list({one.num_gpus: one for one in fastest_last}.values())
 
 
-def _setting(attempt: Mapping[str, Any]) -> dict[str, object]:
-    """All axes but strategy and GPU count, and whether others ran beside it.
-
-    Strong scaling is told by its global batch, which does not change with GPUs.
-    """
-    axes = [field.name for field in fields(TrialSpec) if field.name not in (*STRATEGY_AXES, "num_gpus")]
-    setting = {axis: attempt[axis] for axis in axes} | {_SHARED: bool(attempt["shares_host"])}
-    if setting["scaling"] == "strong":
-        setting["batch_size"] = f"{attempt['batch_size'] * attempt['num_gpus']} in all"
-    return setting
+def _scaling(table: Table) -> Scaling:
+    led = leads(table)
+    by_strategy = {row: [cell.result for (of, _), cell in table.cells.items() if of == row] for row in table.rows}
+    strong = table.setting.get("scaling") == "strong"
+    on_gpus = table.place.device_kind is not DeviceKind.CPU_STAND_IN
+    found = [_curve(points, strong=strong, on_gpus=on_gpus) for of in by_strategy.values() if (points := curve_of(of))]
+    return Scaling(table=table, curves=tuple(found), leads=tuple(led), crossovers=tuple(crossovers(led)))
 
 
-def _differing_axes(groups: Any) -> dict[str, list[str]]:
-    """Model -> the axes in which its groups differ, beside those always named."""
-    settings: dict[str, list[dict[str, object]]] = defaultdict(list)
-    for group in groups:
-        settings[group[0]["model"]].append(_setting(group[0]))
-    return {model: _named_axes(ofs) for model, ofs in settings.items()}
-
-
-def _named_axes(settings: Sequence[Mapping[str, object]]) -> list[str]:
-    named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, settings))
-    if any(of[_SHARED] for of in settings):
-        named.add(_SHARED)
-    return [axis for axis in settings[0] if axis in named or len({of[axis] for of in settings}) > 1]
-
-
-def _table(group: Sequence[Mapping[str, Any]], named_axes: Sequence[str]) -> ScalingTable:
-    by_trial: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
-    for attempt in group:
-        by_trial[attempt["strategy"], attempt["num_gpus"]].append(attempt)
-    measured = {
-        key: [attempt["images_per_second"] for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED]
-        for key, of_trial in by_trial.items()
-    }
-    medians = {key: statistics.median(of_trial) for key, of_trial in measured.items() if of_trial}
-    cells: dict[str, dict[int, TableCell]] = defaultdict(dict)
-    for (strategy, num_gpus), of_trial in by_trial.items():
-        repeats = measured[strategy, num_gpus]
-        median, baseline = medians.get((strategy, num_gpus)), medians.get((strategy, 1))
-        cells[strategy][num_gpus] = TableCell(
-            trial_id=of_trial[0]["id"],
-            images_per_second=median,
-            speed_up=median / baseline if median and baseline else None,
-            num_repeats=len(repeats),
-            lowest=min(repeats, default=None),
-            highest=max(repeats, default=None),
-            is_valid=all(map(_is_valid, (attempt for attempt in of_trial if attempt["outcome"] == Outcome.COMPLETED))),
-            outcome=Outcome.COMPLETED if repeats else of_trial[-1]["outcome"],
-        )
-    first = group[0]
-    setting = _setting(first)
-    return ScalingTable(
-        model=first["model"],
-        setting={axis: setting[axis] for axis in named_axes},
-        machine=_machine(first),
-        made_on=hashlib.sha256(f"{first['machine']} {first['software_key']}".encode()).hexdigest()[:6],
-        host=first["host"],
-        versions=_versions(group),
-        device_kind=DeviceKind(first["device_kind"]),
-        num_gpus=tuple(sorted({num_gpus for _, num_gpus in by_trial})),
-        cells={strategy: dict(sorted(cells[strategy].items())) for strategy in sorted(cells)},
+def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
+    law = fitted(results) if on_gpus else None
+    return Curve(
+        strategy=results[0].strategy,
+        points=tuple(_point(one, step) for one, step in zip(results, [None, *paying.steps(results)], strict=True)),
+        stop=paying.stop(results) if on_gpus else None,
+        law=law,
+        no_law=_no_law(results, law, on_gpus=on_gpus),
+        serial=serial_share(results[-1], strong=strong) if on_gpus else None,
     )
 
 
-def _is_valid(attempt: Mapping[str, Any]) -> bool:
-    """Rows of schema 0001 have no verdict, but say whether warm-up had ended."""
-    return attempt["verdict"] == Verdict.VALID if attempt["verdict"] else bool(attempt["steady"])
+def _point(result: Result, step: Added | None) -> Point:
+    against = result.baseline if result.baseline and result.baseline.trial_id != result.trial_id else None
+    low, high = known_ratio_interval(result.repeats, against.repeats) if against else (None, None)
+    return Point(result=result, speed_up_low=low, speed_up_high=high, added=step)
 
 
-def _versions(attempts: Sequence[Mapping[str, Any]]) -> str:
-    """What the numbers were made with; all of it when they were not all made with the same."""
-    found = {
-        f"TensorFlow {attempt['tensorflow']}, scalemark {attempt['scalemark']}" for attempt in attempts if attempt["tensorflow"]
-    }
-    return " and ".join(sorted(found)) or "versions unknown"
-
-
-def _machine(attempt: Mapping[str, Any]) -> str:
-    cores = f"{attempt['host']}: {attempt['num_cores']} cores {attempt['cpu']}"
-    if attempt["device_kind"] == DeviceKind.GPU:
-        return f"{cores}, {attempt['machine_num_gpus']} x {attempt['gpu']}, driver {attempt['driver']}"
-    return f"{cores}, CPU stand-ins"
+def _no_law(results: Sequence[Result], law: Law | None, *, on_gpus: bool) -> str:
+    if not on_gpus:
+        return "stand-ins share the machine's cores"
+    if law is None:
+        return f"a law needs {FEWEST_COUNTS} numbers of GPUs, and there are {len(results)}"
+    if not law.describes:
+        return f"the Universal Scalability Law misses the curve by {law.misfit:.1%}: its loss does not grow steadily"
+    return ""

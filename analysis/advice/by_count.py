@@ -1,0 +1,62 @@
+"""What more GPUs buy, and more hosts: the fastest choice on each number of GPUs, and the last step up to a pick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.advice.ranking import Candidate
+from store.welch import known_ratio_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bought:
+    """By more GPUs, or by as many over more hosts: whole choices are compared, whatever else differs."""
+
+    fewer: Candidate
+    more: Candidate
+    gain: float  # images/s
+    low: float | None  # 95 % interval over processes; None where a side is one process alone
+    high: float | None
+
+    @property
+    def gpu_hours(self) -> float:
+        """Times those that the fewer take in the same time."""
+        return self.more.result.num_gpus / self.fewer.result.num_gpus
+
+    @property
+    def per_image(self) -> float:
+        """GPU-hours for the same images, times those of the fewer."""
+        return self.gpu_hours / self.gain
+
+
+def by_count(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The fastest on each number of GPUs, over however many hosts: each says over how many."""
+    fastest: dict[int, Candidate] = {}
+    for one in candidates:
+        known = fastest.get(one.result.num_gpus)
+        if known is None or one.images_per_second > known.images_per_second:
+            fastest[one.result.num_gpus] = one
+    return [fastest[num] for num in sorted(fastest)]
+
+
+def bought(pick: Candidate, fastest: Sequence[Candidate]) -> list[Bought]:
+    """Up to the pick from the fastest on fewer GPUs, and from the pick on to the next, where there are such."""
+    below = [one for one in fastest if one.result.num_gpus < pick.result.num_gpus]
+    above = [one for one in fastest if one.result.num_gpus > pick.result.num_gpus]
+    return [
+        *([_bought(max(below, key=lambda one: one.images_per_second), pick)] if below else []),
+        *(_bought(pick, one) for one in above[:1]),
+    ]
+
+
+def spread(pick: Candidate, candidates: Sequence[Candidate]) -> Bought | None:
+    """Up to the pick from the fastest on as many GPUs over fewer hosts; None where there is none."""
+    closer = [one for one in candidates if one.result.num_gpus == pick.result.num_gpus and one.result.hosts < pick.result.hosts]
+    return _bought(max(closer, key=lambda one: one.images_per_second), pick) if closer else None
+
+
+def _bought(fewer: Candidate, more: Candidate) -> Bought:
+    low, high = known_ratio_interval(more.result.repeats, fewer.result.repeats)
+    gain = more.images_per_second / fewer.images_per_second
+    return Bought(fewer=fewer, more=more, gain=gain, low=low, high=high)

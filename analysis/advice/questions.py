@@ -1,0 +1,58 @@
+"""Which results answer one question: the same work in the same place. What differs beyond that is a choice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.results import Origin, Place, Result
+
+_WORK = (
+    *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
+    *("optimizer", "learning_rate", "momentum", "weight_decay", "planted"),
+)
+"""Axes that make it other work, or another training; sources tell of few of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """How to do this work here."""
+
+    place: Place
+    work: Mapping[str, object]
+    choices: tuple[Result, ...]  # with numbers or without
+    apart: tuple[Result, ...]  # replicas that do not train one model together: no answer, whatever their images/s
+
+    @property
+    def model(self) -> str:
+        return str(self.work["model"])
+
+    @property
+    def able(self) -> list[Result]:
+        """Those that have a number."""
+        return [result for result in self.choices if result.images_per_second is not None]
+
+    @property
+    def is_published(self) -> bool:
+        return self.place.origin is Origin.PUBLISHED
+
+
+def questions(results: Sequence[Result]) -> list[Question]:
+    """In the order of their first results."""
+    grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.place.key, *_work(result).values()].append(result)
+    return [
+        Question(
+            place=of[0].place,
+            work=_work(of[0]),
+            choices=tuple(one for one in of if not one.trains_apart),
+            apart=tuple(one for one in of if one.trains_apart),
+        )
+        for of in grouped.values()
+    ]
+
+
+def _work(result: Result) -> dict[str, object]:
+    return {axis: result.axes[axis] for axis in _WORK if axis in result.axes}

@@ -1,0 +1,176 @@
+"""Which hardware a place is, as far as is told: a profile that ships, one like it, or a guess from the GPU's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from analysis.calibration.boxes import Possible, possible
+from analysis.results import Gpus, Place
+from costs.hardware import Hardware
+from costs.profiles import profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """Of hardware."""
+
+    hardware: Hardware  # the likeliest before any row is seen
+    reason: str
+    others: tuple[Possible, ...] = ()  # all that it may be; none of a box that a profile describes
+
+    @property
+    def is_known(self) -> bool:
+        """A profile describes the box; else its links are guessed."""
+        return not self.others
+
+
+def guess_of(place: Place, num_gpus: int) -> Guess:
+    """`num_gpus`: the most that is asked of the place."""
+    if place.hardware_profile:
+        own = Hardware.from_json(place.hardware_profile)
+        return Guess(hardware=replace(own, num_gpus=max(own.num_gpus, num_gpus)), reason=f"simulated on {own.name}")
+    return of_gpus(place.gpus, num_gpus) if place.gpus else guessed(place.machine, num_gpus)
+
+
+def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
+    """Of a machine whose GPUs are told: known where its GPU, their number and their NVLinks are those of a profile."""
+    text = f"{gpus.num} x {gpus.name or 'several kinds of GPUs'}"
+    name = next((name for pattern, name in _BY_GPU if re.search(pattern, gpus.name.lower())), None)
+    if name is None:
+        return _by_name(text, max(num_gpus, gpus.num))
+    there = profile(name)
+    box = _large_enough(_with_memory(there, gpus), max(num_gpus, gpus.num))
+    links = f"{gpus.num_nvlink_pairs} pairs with NVLink"
+    if (gpus.num, gpus.num_nvlink_pairs) == (there.num_gpus, there.num_nvlink_pairs):
+        return Guess(hardware=box, reason=f"{text!r}, {links}, is like {name}")
+    wanted = f"{name} has {there.num_gpus} GPUs and {there.num_nvlink_pairs} pairs"
+    return Guess(
+        hardware=box,
+        reason=f"{text!r}, {links}: {wanted}, so links are guessed",
+        others=possible(box, is_gpu_known=there.nvlink_gb_per_s is None and not gpus.num_nvlink_pairs),
+    )
+
+
+def guessed(text: str, num_gpus: int) -> Guess:
+    """Of the text by which a source names its hardware, and the most GPUs that its rows use."""
+    told = _words(text)
+    for pattern, name in _BOXES:
+        if re.search(pattern, told):
+            return Guess(hardware=_large_enough(profile(name), num_gpus), reason=f"{text!r} is like {name}")
+    return _by_name(text, num_gpus)
+
+
+def unknown(text: str, num_gpus: int) -> Guess:
+    """Of a place whose words tell nothing."""
+    box = _generic(_UNKNOWN, max(num_gpus, _told_gpus(text)))
+    return Guess(hardware=box, reason=f"{text!r}: no GPU that is known, links guessed", others=possible(box, is_gpu_known=False))
+
+
+def _by_name(text: str, num_gpus: int) -> Guess:
+    gpu = next((gpu for pattern, gpu in _GPUS.items() if re.search(pattern, _words(text))), None)
+    if gpu is None:
+        return unknown(text, num_gpus)
+    box = _generic(gpu, max(num_gpus, _told_gpus(text)))
+    return Guess(hardware=box, reason=f"{text!r}: GPU {gpu.name}, links guessed", others=possible(box, is_gpu_known=True))
+
+
+def _words(text: str) -> str:
+    """Lower case, counts apart from what they count: `8xk80` and `k80x8` have the word k80."""
+    told = re.sub(r"\b(\d+)x(?=[a-z])(?!large)", r"\1 x ", text.lower())
+    return re.sub(r"(?<=\d)x(\d+)\b", r" x \1", told)
+
+
+def _with_memory(box: Hardware, gpus: Gpus) -> Hardware:
+    return replace(box, memory_gib=gpus.memory_bytes / 2**30) if gpus.memory_bytes else box
+
+
+_BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is none of them
+    (r"\bv100-sxm3\b", "dgx2_v100"),
+    (r"\bv100-sxm2\b", "dgx1_v100"),
+    (r"\bv100-pcie\b", "v100_pcie_8"),
+    (r"\bp100-sxm2\b", "dgx1_p100"),
+    (r"\bp100-pcie\b", "p100_pcie_8"),
+    (r"\ba100-sxm4\b(?!.*\bmig\b)", "dgx_a100"),
+    (r"\bh100 80gb hbm3\b(?!.*\bmig\b)", "h100_8"),
+    (r"\bh200$", "h200_8"),
+    (r"\bk80\b", "k80_8"),
+    (r"\bgtx titan x$", "titanx_pcie_8"),
+)
+_BOXES = (  # words of a source
+    (r"\bdgx-?2\b", "dgx2_v100"),
+    (r"\bdgx-?1\b.*\bv100\b|\bdgx-?1v\b|\bv100\b.*\b(sxm2|nvlink)\b", "dgx1_v100"),
+    (r"\bp3\.(8|16)xlarge\b|\bp3dn\b|\bgce\b.*\bv100\b|^8 x v100\b", "dgx1_v100"),
+    (r"\bdgx-?1\b.*\bp100\b|\bdgx-?1p\b|\bp100\b.*\b(sxm2|nvlink)\b", "dgx1_p100"),
+    (r"\bh200\b(?!.*\b(nvl|pcie)\b)", "h200_8"),
+    (r"\bh100\b(?!.*\b(nvl|pcie)\b)", "h100_8"),
+    (r"\ba100\b(?!.*\bpcie\b)", "dgx_a100"),
+    (r"\bk80\b|\bp2\.(8|16)?xlarge\b", "k80_8"),
+    (r"\btitan x\b(?!.*\bpascal\b)", "titanx_pcie_8"),
+    (r"\bp100\b|\bgn5\b", "p100_pcie_8"),
+    (r"\bv100\b", "v100_pcie_8"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gpu:
+    """Rough figures: rows of one GPU replace those of compute. None was checked against a data sheet."""
+
+    name: str
+    fp32: float
+    fp16: float
+    gb_per_s: float
+    gib: float
+    peer_to_peer: bool = True
+
+
+_GPUS = {
+    r"\b1080 ?ti\b": _Gpu(name="GeForce GTX 1080 Ti", fp32=11.3, fp16=11.3, gb_per_s=484, gib=11),
+    r"\bgtx ?1080\b": _Gpu(name="GeForce GTX 1080", fp32=8.9, fp16=8.9, gb_per_s=320, gib=8),
+    r"\btitan xp\b|\btitan x\b.*\bpascal\b": _Gpu(name="TITAN Xp", fp32=12, fp16=12, gb_per_s=548, gib=12),
+    r"\btitan v\b": _Gpu(name="TITAN V", fp32=14, fp16=110, gb_per_s=653, gib=12),
+    r"\btitan rtx\b": _Gpu(name="TITAN RTX", fp32=16, fp16=130, gb_per_s=672, gib=24, peer_to_peer=False),
+    r"\b2080 ?ti\b": _Gpu(name="GeForce RTX 2080 Ti", fp32=13.4, fp16=54, gb_per_s=616, gib=11, peer_to_peer=False),
+    r"\b3090\b": _Gpu(name="GeForce RTX 3090", fp32=35, fp16=71, gb_per_s=936, gib=24, peer_to_peer=False),
+    r"\b4090\b": _Gpu(name="GeForce RTX 4090", fp32=82, fp16=165, gb_per_s=1008, gib=24, peer_to_peer=False),
+    r"\b5090\b": _Gpu(name="GeForce RTX 5090", fp32=105, fp16=210, gb_per_s=1792, gib=32, peer_to_peer=False),
+    r"\bm40\b": _Gpu(name="Tesla M40", fp32=6.8, fp16=6.8, gb_per_s=288, gib=12),
+    r"\bm60\b|\bg3\.": _Gpu(name="Tesla M60", fp32=4.8, fp16=4.8, gb_per_s=160, gib=8),
+    r"\bp40\b": _Gpu(name="Tesla P40", fp32=11.8, fp16=11.8, gb_per_s=346, gib=24),
+    r"\bt4\b|\bg4dn\b": _Gpu(name="Tesla T4", fp32=8.1, fp16=65, gb_per_s=320, gib=16),
+    r"\brtx ?[68]000\b(?!.*\bada\b)": _Gpu(name="Quadro RTX 6000", fp32=16, fp16=130, gb_per_s=672, gib=24),
+    r"\ba6000\b": _Gpu(name="RTX A6000", fp32=38, fp16=155, gb_per_s=768, gib=48),
+    r"\ba100\b(?!.*\bmig\b)": _Gpu(name="A100-PCIE-40GB", fp32=19.5, fp16=312, gb_per_s=1555, gib=40),
+    r"\bh100\b.*\b(pcie|nvl)\b(?!.*\bmig\b)": _Gpu(name="H100 PCIe", fp32=51, fp16=756, gb_per_s=2000, gib=80),
+    r"\ba10g?\b|\bg5\.": _Gpu(name="A10", fp32=31, fp16=125, gb_per_s=600, gib=24),
+    r"\bl4\b": _Gpu(name="L4", fp32=30, fp16=121, gb_per_s=300, gib=24),
+    r"\bl40s?\b": _Gpu(name="L40", fp32=90, fp16=181, gb_per_s=864, gib=48),
+}
+_UNKNOWN = _Gpu(name="unknown GPU", fp32=12, fp16=60, gb_per_s=600, gib=16)
+
+
+def _told_gpus(text: str) -> int:
+    """As in "10x GTX 1080 Ti"; 0 where it is not told."""
+    return max((int(num) for num in re.findall(r"\b(\d{1,2}) ?x\b", text.lower())), default=0)
+
+
+def _large_enough(box: Hardware, num_gpus: int) -> Hardware:
+    """Of the same kind, with as many GPUs as rows were made with."""
+    return box if num_gpus <= box.num_gpus else replace(box, num_gpus=num_gpus, name=f"{box.name} x {num_gpus}")
+
+
+def _generic(gpu: _Gpu, num_gpus: int) -> Hardware:
+    """Most boxes have two sockets with up to four GPUs each, two below a switch."""
+    tflops: Mapping[str, float] = {"fp32": gpu.fp32, "fp16": gpu.fp16, "bf16": gpu.fp16, "tf32": gpu.fp32}
+    return replace(
+        profile("v100_pcie_8"),
+        name="guessed",
+        gpu=gpu.name,
+        tflops=tflops,
+        memory_gb_per_s=gpu.gb_per_s,
+        memory_gib=gpu.gib,
+        peer_to_peer=gpu.peer_to_peer,
+        num_gpus=max(8, num_gpus),
+        sources={},
+    )

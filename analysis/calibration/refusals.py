@@ -1,0 +1,99 @@
+"""What is too far from the rows to be predicted: how far, and what to measure first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from analysis.calibration.row import Row
+from costs.hardware import Hardware
+from costs.memory import memory_bytes
+from costs.profiles import profile, profiles
+from costs.step import Step
+
+_TIMES_GPUS = 8  # more than any row has
+_TIMES_BATCH = 8  # more, or fewer, than any row of the model has
+_TOO_MUCH_MEMORY = 1.25  # times the GPU's: the estimate is no better
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Of one row that was asked for."""
+
+    reason: str
+    missing: Row | None = None  # what to measure, so that it can be predicted
+
+
+def refusal(asked: Row, rows: Sequence[Row], hardware: Hardware) -> Refusal | None:
+    """None when it can be predicted from the rows."""
+    if asked.undivided:
+        return Refusal(reason=asked.undivided)
+    if no := _no_room(asked, hardware):
+        return no
+    try:
+        Step.of(asked.work, hardware)
+    except ValueError as error:
+        return Refusal(reason=str(error))
+    return _memory(asked, hardware) or _no_compute(asked, rows) or _too_many_gpus(asked, rows) or _other_batch(asked, rows)
+
+
+def _on(row: Row, num_gpus: int) -> Row:
+    return replace(row, work=replace(row.work, num_gpus=num_gpus), images_per_second=None)
+
+
+def _no_room(asked: Row, hardware: Hardware) -> Refusal | None:
+    """With the ways to ask for a larger box."""
+    wanted = asked.work.num_gpus
+    if wanted <= hardware.num_gpus:
+        return None
+    larger = [name for name in profiles() if profile(name).num_gpus >= wanted]
+    other = f", or of another box: --on {' or '.join(larger)}" if larger else ""
+    return Refusal(
+        reason=f"num_gpus={wanted}: {hardware.name} has {hardware.num_gpus}; ask what a larger one of its kind would give: "
+        f"--link num_gpus={wanted}{other}"
+    )
+
+
+def _no_compute(asked: Row, rows: Sequence[Row]) -> Refusal | None:
+    name = asked.work.network.name
+    if any(row.work.network.name == name for row in rows):
+        return None
+    told = ", ".join(sorted({row.work.network.name for row in rows})) or "none"
+    return Refusal(
+        reason=f"model={name}: no row of it, so nothing tells how fast this hardware computes it; there are rows of {told}",
+        missing=_on(asked, 1),
+    )
+
+
+def _too_many_gpus(asked: Row, rows: Sequence[Row]) -> Refusal | None:
+    most = max(row.work.num_gpus for row in rows)
+    if asked.work.num_gpus <= _TIMES_GPUS * most:
+        return None
+    return Refusal(
+        reason=f"num_gpus={asked.work.num_gpus}: {asked.work.num_gpus / most:g} times the most that rows have, {most}; wanted at "
+        f"most {_TIMES_GPUS} times",
+        missing=_on(asked, max(2, asked.work.num_gpus // _TIMES_GPUS)),
+    )
+
+
+def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
+    batches = [row.work.batch_size for row in rows if row.work.network.name == asked.work.network.name]
+    wanted = asked.work.batch_size
+    times = min(max(wanted / one, one / wanted) for one in batches)
+    if times <= _TIMES_BATCH:
+        return None
+    return Refusal(
+        reason=f"batch_size={wanted}: {times:g} times away from the nearest that rows of {asked.work.network.name} have, of "
+        f"{', '.join(map(str, sorted(set(batches))))}; wanted at most {_TIMES_BATCH} times",
+        missing=_on(asked, 1),
+    )
+
+
+def _memory(asked: Row, hardware: Hardware) -> Refusal | None:
+    needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
+    if needed <= _TOO_MUCH_MEMORY * there:
+        return None
+    return Refusal(
+        reason=f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.0f} GiB, and {hardware.gpu} has "
+        f"{hardware.memory_gib:g}; choose a smaller batch"
+    )

@@ -1,0 +1,93 @@
+"""Do more GPUs make training slower? Of images/s, and of a fixed number of steps, which is another question."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from analysis.conclusions.cases import Compared, as_run, by_speed, model, with_number
+from analysis.conclusions.conclusion import Conclusion, rows_of
+from analysis.numbers import number
+from analysis.results import Result
+from store.relation import Relation
+
+_LONGER = 1.05  # of a step's time: less is not worth a sentence
+_MOST_TOLD = 6
+
+
+def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
+    """Per place; of weak scaling alone, where a step on N GPUs takes N batches."""
+    by_place: dict[str, list[list[Result]]] = defaultdict(list)
+    for curve in _curves(results):
+        by_place[curve[0].place.key].append(curve)
+    for curves in by_place.values():
+        yield from _falling(curves)
+        yield from _longer_steps(curves)
+
+
+def _curves(results: Sequence[Result]) -> list[list[Result]]:
+    """By number of GPUs, each over as many hosts with the same links."""
+    found: dict[tuple[str, tuple[str, int, object]], list[Result]] = defaultdict(list)
+    for result in with_number(results):
+        if result.axes.get("scaling") != "strong":
+            found[result.place.key, result.course].append(result)
+    return [sorted(curve, key=lambda one: one.num_gpus) for curve in found.values() if len(curve) > 1]
+
+
+def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
+    fallen: list[Compared] = []
+    for curve in curves:
+        *fewer, last = curve
+        best = max(fewer, key=lambda one: one.images_per_second or 0.0)
+        if (compared := by_speed(last, best)) and compared.relation is Relation.LESS and best.num_gpus < last.num_gpus:
+            fallen.append(compared)
+    if fallen:
+        told = "; ".join(one.told(_curve, _on) for one in fallen)
+        yield Conclusion(
+            topic="slowdown",
+            place=fallen[0].first.place,
+            sentence=f"More GPUs bring fewer images/s: {told}.",
+            rows=rows_of(fallen),
+        )
+
+
+def _longer_steps(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
+    last = {
+        curve[-1].trial_id: curve
+        for curve in curves
+        if curve[-1].axes["batch_size"] and curve[-1].baseline and _growth(curve[-1]) > _LONGER
+    }
+    longer = sorted((curve[-1] for curve in last.values()), key=_growth, reverse=True)
+    if longer:
+        told = "; ".join(f"{as_run(one)}, {one.axes['data'] or 'untold'} data: {_step_times(one)}" for one in longer[:_MOST_TOLD])
+        more = f"; and {len(longer) - _MOST_TOLD} more" if len(longer) > _MOST_TOLD else ""
+        yield Conclusion(
+            topic="slowdown",
+            place=longer[0].place,
+            sentence=f"A fixed number of steps takes longer on more GPUs, for each step takes more images: {told}{more}.",
+            rows=tuple(row for one in longer for row in (last[one.trial_id][0], one)),
+        )
+
+
+def _growth(result: Result) -> float:
+    """Of a step's time over the baseline's: its images grow with the GPUs, its images/s with the speed-up."""
+    return 1 / (result.efficiency or 1.0)
+
+
+def _step_times(result: Result) -> str:
+    """As `778 ms a step on 1, 947 ms here: 1.22x, at 4.93x the images/s`."""
+    batch_size, baseline = int(result.axes["batch_size"]), result.baseline
+    if baseline is None:
+        return ""
+    before = 1e3 * batch_size * baseline.num_gpus / baseline.images_per_second
+    here = before * _growth(result)
+    times = f"{number(before)} ms a step on {baseline.num_gpus}, {number(here)} ms here"
+    return f"{times}: {_growth(result):.2f}x, at {result.speed_up:.2f}x the images/s"
+
+
+def _on(result: Result) -> str:
+    return f"on {result.width}"
+
+
+def _curve(result: Result) -> str:
+    return f"{model(result)} {result.strategy}, {result.axes['data']} data"

@@ -1,0 +1,1 @@
+"""Where the missing speed-up of a trial goes: the trials to subtract, the waterfall, the verdict and what to do."""

@@ -1,0 +1,28 @@
+"""Numbers as people read them: never with an exponent, and with as many digits as the articles have."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, *, exactly: bool = False) -> str:
+    """As 0.0123, 3.14, 91.8, 142, 10509; `exactly`: with more digits where these would be another number."""
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else "infinite"
+    text = f"{value:.{_decimals(abs(value))}f}"
+    return f"{value:.10g}" if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10 else text
+
+
+def span(low: float, high: float, around: float) -> str:
+    """As `88.7..93.2`, with as many decimals as the number that they lie around."""
+    decimals = _decimals(abs(around))
+    return f"{low:.{decimals}f}..{high:.{decimals}f}"
+
+
+def _decimals(size: float) -> int:
+    """Three digits, or one behind the point below 100."""
+    if size >= 99.95:
+        return 0
+    if size >= 9.995:
+        return 1
+    return min(2 - math.floor(math.log10(size)), 6) if 0 < size < 0.1 else 2

@@ -1,0 +1,224 @@
+"""Predictions: cells that nobody tried, from the rows of the same place; see `analysis.calibration`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from analysis.calibration.places import Guess
+from analysis.calibration.predicted import predicted
+from analysis.calibration.predictive import Predictive
+from analysis.calibration.refusals import Refusal, refusal
+from analysis.calibration.row import Row, row
+from analysis.measuring import measuring
+from analysis.results import Origin, Place, Result
+from costs.hardware import Hardware
+from costs.networks import network
+from costs.step import Step
+from costs.work import Work
+from store.errors import StoreError
+from store.records import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
+
+
+class NothingToLearnError(StoreError):
+    """One place has no row to predict from; others may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Of one cell in one place. It is no measurement, and is never stored as one."""
+
+    place: Place
+    hardware: Hardware  # that it is for
+    work: Work
+    predictive: Predictive | None  # None where it is refused
+    refusal: Refusal | None
+    rests_on: tuple[str, ...]  # trials, or keys of published figures
+    measure_first: str = ""  # command that would supply what a refused one lacks; empty where no row would
+    figure: float | None = None  # images/s of this cell, by its place's origin; no part of what the prediction rests on
+    is_undivided: bool = False  # a batch in all that does not divide among its GPUs: `work` has not what was asked for
+
+    @property
+    def error(self) -> float | None:
+        """Of the prediction, over the figure."""
+        if self.predictive is None or self.figure is None:
+            return None
+        return self.predictive.images_per_second / self.figure - 1
+
+    @property
+    def strategy(self) -> str:
+        return strategy_name(self.work.variable_update, self.work.local_parameter_device, self.work.all_reduce)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """The rows of one place that the cost model can take."""
+
+    place: Place
+    guess: Guess
+    results: tuple[Result, ...]
+    rows: tuple[Row, ...]  # of these, but for those that were left out
+    left_out: tuple[str, ...]  # why others are not among them
+
+
+def learned(results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None) -> Learned:
+    """Of one place. Raises NothingToLearnError when no row is left."""
+    rows, left_out = [], []
+    for result in results:
+        if result.images_per_second is None:
+            continue
+        if told := several_hosts(result):
+            left_out.append(told)
+            continue
+        try:
+            one = row(result, guess.hardware, (notes or {}).get(result.trial_id, ""))
+            Step.of(one.work, guess.hardware)
+            rows.append(one)
+        except ValueError as error:
+            left_out.append(str(error))
+    if not rows:
+        told = "; ".join(dict.fromkeys(left_out)) or "none of these has images/s"
+        raise NothingToLearnError(f"{results[0].place.host}: nothing to learn from: {told}")
+    return Learned(
+        place=results[0].place,
+        guess=guess,
+        results=tuple(results),
+        rows=tuple(rows),
+        left_out=tuple(dict.fromkeys(left_out)),
+    )
+
+
+def several_hosts(result: Result) -> str:
+    """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources tell hosts by words alone."""
+    update, hosts, place = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1)), result.place
+    found = f"variable_update={update}" if update.startswith("distributed") else f"hosts={hosts}" if hosts > 1 else ""
+    if not found and place.origin is Origin.PUBLISHED and (word := re.search(r"\b(nodes|servers|hosts)\b", place.machine)):
+        found = f"{place.machine!r} with its {word[0]}"
+    return f"{found} is of several hosts, and the cost model knows one: {_ONE_HOST}" if found else ""
+
+
+_ONE_HOST = "choose rows of one, as variable_update=replicated,parameter_server or hosts=1"
+
+
+def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
+    """All that differ from rows in these axes alone, each once; under strong scaling with the same batch in all, unless
+    a batch is told. Raises StoreError for axes or values that there are not.
+    """
+    found: dict[tuple[Work, str], Row] = {}
+    for values in product(*to.values()):
+        change = dict(zip(to, values, strict=True))
+        for one in rows:
+            cell = _changed(one, change)
+            found.setdefault((cell.work, cell.undivided), cell)
+    return list(found.values())
+
+
+def _changed(one: Row, change: Mapping[str, str]) -> Row:
+    work = one.work
+    for axis, value in change.items():
+        work = changed(work, axis, value)
+    if one.is_strong and "batch_size" not in change:
+        return replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus)
+    return replace(one, work=work, images_per_second=None, spread=0.0)
+
+
+def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = None) -> list[Prediction]:
+    """Rows that are among what is asked for are not learned from. Raises NothingToLearnError when then none is left."""
+    wanted = {one.work for one in asked if not one.undivided}
+    elsewhere = target is not None and target != known.guess.hardware
+    rows = [one for one in known.rows if elsewhere or one.work not in wanted]
+    if not rows:
+        raise NothingToLearnError(
+            f"{known.place.host}: the rows that were chosen are those that shall be predicted; choose others to learn from, "
+            "as 'num_gpus<=4' --to num_gpus=8"
+        )
+    hardware = target or known.guess.hardware
+    refused = [refusal(one, rows, hardware) for one in asked]
+    possible = [one for one, no in zip(asked, refused, strict=True) if no is None]
+    told = iter(predicted(rows, possible, known.guess, target))
+    figures = {} if elsewhere else {one.work: one.images_per_second for one in known.rows}
+    return [
+        Prediction(
+            place=known.place,
+            hardware=hardware,
+            work=one.work,
+            predictive=next(told) if no is None else None,
+            refusal=no,
+            rests_on=tuple(row.name for row in rows),
+            measure_first=measuring(no.missing.work, known.results) if no is not None and no.missing else "",
+            figure=None if one.undivided else figures.get(one.work),
+            is_undivided=bool(one.undivided),
+        )
+        for one, no in zip(asked, refused, strict=True)
+    ]
+
+
+def changed(work: Work, axis: str, value: str) -> Work:
+    """The same work with another value of an axis, as `--to` says it. Raises StoreError."""
+    if axis not in _CHANGES:
+        raise StoreError(f"--to {axis}={value}: no such axis; there are {', '.join(_CHANGES)}")
+    try:
+        return _CHANGES[axis](work, value)
+    except (ValueError, KeyError) as error:
+        raise StoreError(f"--to {axis}={value}: {error}") from None
+
+
+def _number(axis: str) -> Callable[[Work, str], Work]:
+    def change(work: Work, value: str) -> Work:
+        lowest = 0 if axis == "gradient_repacking" else 1
+        if not value.isdecimal() or int(value) < lowest:
+            raise ValueError(f"wanted a whole number, {lowest} or more")
+        return _replaced(work, {axis: int(value)})
+
+    return change
+
+
+def _yes_or_no(axis: str) -> Callable[[Work, str], Work]:
+    def change(work: Work, value: str) -> Work:
+        if value.lower() not in _YES_OR_NO:
+            raise ValueError("wanted true or false")
+        return _replaced(work, {axis: _YES_OR_NO[value.lower()]})
+
+    return change
+
+
+def _word(axis: str) -> Callable[[Work, str], Work]:
+    return lambda work, value: _replaced(work, {axis: value})
+
+
+def _strategy(work: Work, value: str) -> Work:
+    axes = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
+    if value not in axes:
+        raise ValueError(f"wanted one of {', '.join(axes)}; others are told by {', '.join(STRATEGY_AXES)}")
+    return _replaced(work, dict(zip(STRATEGY_AXES, axes[value], strict=True)))
+
+
+def _model(work: Work, value: str) -> Work:
+    return replace(work, network=network(value))
+
+
+def _data(work: Work, value: str) -> Work:
+    return replace(work, real_data=value != "synthetic", distortions=value != "synthetic")
+
+
+def _replaced(work: Work, values: dict[str, Any]) -> Work:
+    return replace(work, **values)
+
+
+_YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
+_CHANGES: dict[str, Callable[[Work, str], Work]] = {
+    "num_gpus": _number("num_gpus"),
+    "batch_size": _number("batch_size"),
+    "strategy": _strategy,
+    **{axis: _word(axis) for axis in (*STRATEGY_AXES, "precision")},
+    "gradient_repacking": _number("gradient_repacking"),
+    "compact_gradients": _yes_or_no("compact_gradients"),
+    "staged_vars": _yes_or_no("staged_vars"),
+    "steps_per_execution": _number("steps_per_execution"),
+    "xla": _yes_or_no("xla"),
+    "data": _data,
+    "model": _model,
+}

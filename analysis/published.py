@@ -1,0 +1,146 @@
+"""Published figures as results, so that they can be tabled and drawn like our own, and compared with them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from analysis.pivot import Table, lines, pivot
+from analysis.results import BaselineRule, Origin, Place, Result, with_baselines
+from store.errors import StoreError
+from store.queries import Row
+from store.records import STRATEGY_AXES, DeviceKind, Outcome, strategy_name
+
+SHORT_NAMES = {"tf-benchmarks-2017": "TensorFlow benchmarks page (2017)"}
+"""Of sources, for command lines."""
+
+_AXES = ("model", "batch_size", "data", "precision", "variable_update", "local_parameter_device", "all_reduce", "num_gpus")
+
+
+def published(references: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME) -> list[Result]:
+    """Of references in `store.queries.list_references` form. One figure is one result without an interval."""
+    places: dict[tuple[str, str], Place] = {}
+    found = []
+    for reference in references:
+        where = (reference["source"], reference["hardware"])
+        if where not in places:
+            places[where] = _place(reference)
+        found.append(_result(reference, places[where]))
+    return with_baselines(found, rule)
+
+
+def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """With the strategy's name, too."""
+    return [{**reference, "strategy": _strategy(reference)} for reference in references]
+
+
+def precision_as_published(axes: Mapping[str, Any]) -> str:
+    """Of a trial or of a published figure, as sources tell it: `fp16+XLA` wherever XLA compiled anything, and without doubts."""
+    compiled = "" if axes.get("xla", "off") == "off" else "+XLA"
+    return f"{axes['precision']}".rstrip("?") + compiled
+
+
+def usual_image_px(model: str) -> int | None:
+    """Of a published figure's model: sources name no image size, and mean this one. None where it is not known."""
+    return next((px for pattern, px in _USUAL_PX if fnmatchcase(model.rstrip("?"), pattern)), None)
+
+
+_USUAL_PX = (("*_cifar", 32), ("alexnet", 227), ("inception3", 299), ("resnet*", 224), ("trivial", 224), ("vgg*", 224))
+
+
+def key_of(reference: Mapping[str, Any]) -> str:
+    """The `trial_id` of its result."""
+    return hashlib.sha256(repr([*reference.values()]).encode()).hexdigest()[:16]
+
+
+def of_source(references: Sequence[Row], name: str) -> list[Row]:
+    """Those of the source of this short name, or whose source has `name` as a part; after a slash a part of the hardware, as in
+    `tf-benchmarks-2017/k80`. A source may have slashes of its own. Raises StoreError when there are none.
+    """
+    readings = [(name, ""), *((name[:at], name[at + 1 :]) for at in reversed(range(len(name))) if name[at] == "/")]
+    of_sources = [(_of(references, source), hardware.casefold()) for source, hardware in readings]
+    for of, hardware in of_sources:
+        if found := [reference for reference in of if hardware in reference["hardware"].casefold()]:
+            return found
+    known = next((of for of, _ in of_sources if of), [])
+    raise StoreError(f"{name[:100]}: no such source; there are {', '.join(_choices(references, known)) or 'none'}")
+
+
+def _of(references: Sequence[Row], source: str) -> list[Row]:
+    wanted = SHORT_NAMES.get(source, source).casefold()
+    return [reference for reference in references if wanted in reference["source"].casefold()]
+
+
+def _choices(references: Sequence[Row], known: Sequence[Row]) -> list[str]:
+    """Of the hardware where the source is known, else of sources."""
+    hardware = [reference["hardware"] for reference in known]
+    return list(dict.fromkeys(hardware or [*SHORT_NAMES, *(reference["source"] for reference in references)]))
+
+
+def article_tables(results: Sequence[Result]) -> list[Table]:
+    """Published figures in the form of their articles: GPUs down and models across where a model ran one way at each batch size;
+    else a table per model, strategies down and GPUs across.
+    """
+    grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.place.key, result.axes["data"], result.axes["precision"]].append(result)
+    found = []
+    for of in grouped.values():
+        curves = {(result.axes["model"], result.axes["batch_size"], result.curve) for result in of}
+        settings = {(model, batch_size) for model, batch_size, _ in curves}
+        one_way = len(curves) == len(settings) and len({model for model, _ in settings}) > 1
+        found += pivot(of, ("num_gpus",), ("model",)) if one_way else pivot(of)
+    return found
+
+
+def usual_tables(results: Sequence[Result]) -> list[Table]:
+    """Of results of one origin: of published figures as in their articles, of ours strategies down and GPUs across. Where there
+    are several numbers of hosts, each strategy has a row for each.
+    """
+    return article_tables(results) if results[0].place.origin is Origin.PUBLISHED else pivot(results, lines(results))
+
+
+def hosts_of(hardware: str, num_gpus: int) -> int:
+    """How many hosts a figure is of, as sources name their hardware: `AWS p2.8xlarge x n/8 nodes K80`, `4 servers x 4 GPUs`."""
+    told = re.search(r"\bx n/(\d+) nodes\b|\b\d+ (?:servers|nodes|hosts) x (\d+)\b", hardware)
+    return -(-num_gpus // int(told[1] or told[2])) if told else 1
+
+
+def _place(reference: Mapping[str, Any]) -> Place:
+    return Place(
+        key=hashlib.sha256(f"{reference['source']}\n{reference['hardware']}".encode()).hexdigest()[:6],
+        host=reference["hardware"],
+        machine=reference["hardware"],
+        versions=f"published: {reference['source']}",
+        device_kind=DeviceKind.GPU,
+        origin=Origin.PUBLISHED,
+    )
+
+
+def _strategy(axes: Mapping[str, Any]) -> str:
+    """Named by what the source tells of it."""
+    told = ("" if axes[axis] == "n/a" else axes[axis] for axis in STRATEGY_AXES)
+    return strategy_name(*told) or "not told"
+
+
+def _result(reference: Mapping[str, Any], place: Place) -> Result:
+    axes = {axis: reference[axis] for axis in _AXES}
+    axes["strategy"] = _strategy(axes)
+    on_curve = repr([value for axis, value in axes.items() if axis != "num_gpus"])
+    return Result(
+        trial_id=key_of(reference),
+        place=place,
+        axes=axes,
+        curve=hashlib.sha256(on_curve.encode()).hexdigest()[:16],
+        attempt_ids=(),
+        outcome=Outcome.COMPLETED,
+        repeats=(reference["images_per_second"],),
+        images_per_second=reference["images_per_second"],
+        low=None,
+        high=None,
+        is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",
+    )

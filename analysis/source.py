@@ -1,0 +1,64 @@
+"""What answers, charts and reports are made from: the selected results, and on demand the details behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import sqlalchemy as sa
+
+from analysis.results import Result
+from analysis.selection import Selection, load
+from store import provenance, queries
+from store.database import open_existing, open_for_reading
+from store.queries import Row
+from store.records import StepSample
+from store.redact import masked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Reads what is asked for once."""
+
+    selection: Selection
+
+    @cached_property
+    def results(self) -> list[Result]:
+        """At least one. Raises StoreError, see `analysis.selection.load`."""
+        return load(self.selection)
+
+    @property
+    def database(self) -> str:
+        """As footers name it, without a password."""
+        return masked(self.selection.db)
+
+    @cached_property
+    def attempts(self) -> dict[int, Row]:
+        """Of measured results by attempt's number, see `store.queries.attempt_details`."""
+        ids = sorted({attempt_id for result in self.results for attempt_id in result.attempt_ids})
+        return {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)}
+
+    def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
+        """Of these attempts, those that stepped: every call of the training function, warm-up included."""
+        return queries.steps(self.engine, attempt_ids)
+
+    @cached_property
+    def references(self) -> list[Row]:
+        """All published figures that the database knows, in `store.queries.list_references` form."""
+        return queries.known_references(open_existing(self.selection.db))
+
+    @cached_property
+    def machines(self) -> list[Row]:
+        """Behind measured results, see `store.provenance.machines`."""
+        return provenance.machines(self.engine, sorted({row["machine"] for row in self.attempts.values()}))
+
+    @cached_property
+    def sweeps(self) -> list[Row]:
+        """Behind measured results, and the one that was selected; see `store.provenance.sweeps`."""
+        names = {row["sweep"] for row in self.attempts.values()} | {self.selection.sweep or ""}
+        return provenance.sweeps(self.engine, sorted(names))
+
+    @cached_property
+    def engine(self) -> sa.Engine:
+        return open_for_reading(self.selection.db)

@@ -1,0 +1,80 @@
+"""Steps and processes that lie far from their fellows: flagged, and kept in every number."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.numbers import number
+from analysis.statistics.sample import Sample
+
+NORMAL = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
+FAR_STEP = 6.0  # of these from the median; of 100,000 normal steps none is
+FAR_PROCESS = 3.5  # as Iglewicz & Hoaglin (1993) recommend
+FAR_ENOUGH = 0.02  # of the median: nearer ones change nothing, however much alike the others are
+FEWEST_PROCESSES = 4  # of three, two that happen to agree would make the third an outlier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlyingSteps:
+    """Of one attempt."""
+
+    places: tuple[int, ...]  # among its measured steps, from 0
+    cost: float  # share of the measured time that they took beyond the median; below 0: they were short
+
+    @property
+    def words(self) -> str:
+        s, are = ("", "is") if len(self.places) == 1 else ("s", "are")
+        return f"{len(self.places)} step{s} {are} far from the others, {self.cost:+.1%} of the time (kept)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlyingProcess:
+    """Of one trial."""
+
+    place: int  # among the processes, from 0
+    attempt_id: int | None
+    images_per_second: float
+    typical: float  # median of all
+
+    @property
+    def words(self) -> str:
+        named = f"attempt {self.attempt_id}" if self.attempt_id is not None else f"process {self.place + 1}"
+        return f"{named} is far from the others, {number(self.images_per_second)} images/s against {number(self.typical)} (kept)"
+
+
+def outlying_steps(durations_s: Sequence[float]) -> OutlyingSteps | None:
+    """None where there is none."""
+    places = _far(durations_s, FAR_STEP)
+    if not places:
+        return None
+    median = statistics.median(durations_s)
+    beyond = math.fsum(durations_s[place] - median for place in places)
+    return OutlyingSteps(places=tuple(places), cost=beyond / math.fsum(durations_s))
+
+
+def outlying_processes(side: Sample) -> list[OutlyingProcess]:
+    """Of four or more."""
+    speeds = side.images_per_second
+    if len(speeds) < FEWEST_PROCESSES:
+        return []
+    return [
+        OutlyingProcess(
+            place=place,
+            attempt_id=side.attempt_ids[place] if side.attempt_ids else None,
+            images_per_second=speeds[place],
+            typical=statistics.median(speeds),
+        )
+        for place in _far(speeds, FAR_PROCESS)
+    ]
+
+
+def _far(values: Sequence[float], most: float) -> list[int]:
+    if not values:
+        return []
+    median = statistics.median(values)
+    spread = NORMAL * statistics.median(abs(value - median) for value in values)
+    edge = max(most * spread, FAR_ENOUGH * median)
+    return [place for place, value in enumerate(values) if abs(value - median) > edge]

@@ -1,0 +1,59 @@
+"""What statistics are made of: one trial's processes, and the steps of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.results import Result, is_quotable
+from store.queries import Row
+from store.records import Phase, StepSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One side of a comparison: the repeats of one trial in one place."""
+
+    images_per_second: tuple[float, ...]  # of each process, above 0
+    durations_s: tuple[tuple[float, ...], ...] = ()  # of each process its measured steps, in order; empty: not at hand
+    attempt_ids: tuple[int, ...] = ()  # of each process, where known
+
+    def __post_init__(self) -> None:
+        if not self.images_per_second or not all(math.isfinite(one) and one > 0 for one in self.images_per_second):
+            raise ValueError(f"{self.images_per_second}: wanted images/s above 0 of at least one process")
+        for told in (self.durations_s, self.attempt_ids):
+            if told and len(told) != len(self.images_per_second):
+                raise ValueError(f"{len(told)} of {len(self.images_per_second)} processes told: wanted all or none")
+
+    @classmethod
+    def of(cls, images_per_second: Iterable[float]) -> Sample:
+        """Without steps."""
+        return cls(images_per_second=tuple(images_per_second))
+
+    @property
+    def num_processes(self) -> int:
+        return len(self.images_per_second)
+
+    @property
+    def typical(self) -> float:
+        """Geometric mean: what ratios are made of, so that A / B is one over B / A."""
+        if self.num_processes == 1:
+            return self.images_per_second[0]
+        return math.exp(math.fsum(map(math.log, self.images_per_second)) / self.num_processes)
+
+
+def sample(result: Result, attempts: Mapping[int, Row], steps: Mapping[int, Sequence[StepSample]]) -> Sample:
+    """Of a result with a number to quote; attempts and steps as `analysis.source.Source` has them, by attempt's number."""
+    quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
+    durations = tuple(measured_durations(steps.get(number, ())) for number in quotable)
+    return Sample(
+        images_per_second=tuple(attempts[number]["images_per_second"] for number in quotable),
+        durations_s=durations if all(durations) else (),
+        attempt_ids=tuple(quotable),
+    )
+
+
+def measured_durations(steps: Sequence[StepSample]) -> tuple[float, ...]:
+    """Seconds of each step after warm-up."""
+    return tuple(step.duration_s for step in steps if step.phase == Phase.MEASURE)
