@@ -1,77 +1,35 @@
-"""`python -m plots`: tables and charts of a database from the command line."""
+"""`python -m plots`: tables, charts and reports from the command line. Each file of `plots/commands/` brings a command."""
 
 from __future__ import annotations
 
-import json
+import atexit
+import gc
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
 
-import typer
+on_interrupt = signal.getsignal(signal.SIGINT)
+if __name__ == "__main__" and on_interrupt is signal.default_int_handler:
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # a quiet end also while the imports below take their time
+gc.disable()  # imports make no garbage
 
-from analysis.scaling import ScalingTable
-from plots import tables as tables_of
-from store.command_line import Db, Json, make_app, run
-from store.errors import StoreError
+from plots.commands.charts import charts
+from plots.commands.report import report
+from plots.commands.serve import serve
+from plots.commands.tables import tables
+from plots.commands.watch import watch
+from store.command_line import make_app, run
 
 app = make_app("Tables and charts of the results database.")
+app.command()(tables)
+app.command()(charts)
+app.command()(report)
+app.command()(serve)
+app.command()(watch)
 
-
-class Format(StrEnum):
-    """How `tables` writes."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "md"
-    CSV = "csv"
-
-
-Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep asked for.")]
-
-_WRITERS: dict[Format, Callable[[Sequence[ScalingTable]], str]] = {
-    Format.MARKDOWN: tables_of.to_markdown,
-    Format.CSV: tables_of.to_csv,
-}
-
-
-@app.command()
-def tables(
-    db: Db,
-    sweep: Sweep = None,
-    form: Annotated[Format, typer.Option("--format", help="How to write them.")] = Format.TERMINAL,
-    as_json: Json = False,
-) -> None:
-    """Per model a table: strategies x GPU counts, images/s and speed-up."""
-    found = _load(db, sweep)
-    if as_json:
-        print(json.dumps(tables_of.to_records(found), indent=1))
-    elif form in _WRITERS:
-        print(_WRITERS[form](found), end="")
-    else:
-        tables_of.print_terminal(found)
-
-
-@app.command()
-def charts(
-    db: Db,
-    sweep: Sweep = None,
-    out: Annotated[Path, typer.Option(help="Folder for the PNG files.")] = Path("figures"),
-    as_json: Json = False,
-) -> None:
-    """One PNG per model: images/s and speed-up against GPUs, with the ideal line. Prints the paths."""
-    from plots.charts import draw_all  # here, because matplotlib is slow to import and tables need none of it
-
-    paths = [str(path) for path in draw_all(_load(db, sweep), out)]
-    print(json.dumps(paths) if as_json else "\n".join(paths))
-
-
-def _load(db: str, sweep: str | None) -> list[ScalingTable]:
-    found = tables_of.load(db, sweep)
-    if not found:
-        raise StoreError(f"{db}: no attempt in it yet; run a sweep first")
-    return found
-
+gc.freeze()
+gc.enable()
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, on_interrupt)
+    atexit.register(gc.freeze)  # or Python looks through everything once more before it ends: a fifth of a second
     sys.exit(run(app, "plots"))

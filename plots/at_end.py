@@ -1,0 +1,125 @@
+"""What a sweep shows when it has ended: tables on stdout, pictures and a report in a folder."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analysis.pivot import lines, pivot
+from analysis.results import Origin
+from analysis.selection import Selection
+from plots.commands.report import write
+from plots.source import Source
+from plots.tables import formats
+from plots.tables.document import document
+from plots.tables.layout import laid_out
+from store.database import default_url
+from store.errors import StoreError
+from store.redact import masked
+from store.terminal import silence
+
+MOST_TABLES = 30
+MOST_PICTURES = 12  # of each chart
+REPORT = {Origin.MEASURED: "report.html", Origin.SIMULATED: "report-simulated.html"}
+
+Tell = Callable[[str], None]
+
+
+def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin.MEASURED) -> bool:
+    """False when something could not be drawn or written, which is told, and does not keep the rest from it.
+
+    Whoever interrupts it is told that the results are stored; raises KeyboardInterrupt then.
+    """
+    doing = "tables"
+    selection = Selection(db=url, sweep=sweep, origin=origin)
+    try:
+        is_well = _print_tables(selection, tell)
+        doing = "report"
+        is_well &= _write_report(selection, folder, tell)
+        from plots.pictures import drawing  # here, because matplotlib is slow to import
+
+        source = _source(selection, "charts")
+        for doing in drawing.names():
+            is_well &= _draw(source, folder, doing, tell)
+        secret = " (with the password for ***)" if masked(url) != url else ""
+        tell(f"ask what it means: {_command('advise', selection, 'analysis')}{secret}")
+    except KeyboardInterrupt:
+        again = f"{_command('report', selection)} and {_command('charts', selection)} draw them"
+        tell(f"sweep: drawing was interrupted at {doing}; the results are stored, {again}")
+        raise
+    return is_well
+
+
+def _print_tables(selection: Selection, tell: Tell) -> bool:
+    try:
+        source = _source(selection, "tables")
+        found = pivot(source.results, lines(source.results))
+        formats.chosen(None)([document(found[:MOST_TABLES], laid_out(selection))], sys.stdout)
+        sys.stdout.flush()
+    except OSError as error:
+        silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            tell(f"sweep: the tables cannot be written: {error.strerror}; see {_command('tables', selection)}")
+            return False
+    except StoreError as error:
+        tell(f"sweep: no tables: {error}")
+        return False
+    if len(found) > MOST_TABLES:
+        num = len(found) - MOST_TABLES
+        tell(f"{num} more table{'' if num == 1 else 's'}: {_command('tables', selection)}")
+    return True
+
+
+def _write_report(selection: Selection, folder: Path, tell: Tell) -> bool:
+    from plots.report.page import render  # here, because it takes its time to import
+
+    command = _command("report", selection)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / REPORT[selection.origin], render(_source(selection, "report"), datetime.now(UTC)))
+    except OSError as error:
+        tell(f"sweep: no report: {folder}: {error.strerror}; the results are stored, write it with {command} --out FILE")
+        return False
+    except Exception as error:  # whatever it is, charts are worth trying
+        tell(f"sweep: no report: {_named(error)}; the results are stored, write it with {command} --out FILE")
+        return False
+    tell(f"report: {folder / REPORT[selection.origin]}")
+    return True
+
+
+def _draw(source: Source, folder: Path, chart: str, tell: Tell) -> bool:
+    from plots.pictures import drawing  # here, as above
+
+    command = f"{source.command} --chart {chart}"
+    further: list[str] = []
+    try:
+        for path in drawing.draw(source, folder, [chart], most=MOST_PICTURES, cut_short=further.append):
+            tell(f"chart: {path}")
+    except Exception as error:  # whatever it is, the other charts are worth trying
+        tell(f"sweep: no chart {chart}: {_named(error)}; the results are stored, draw it with {command} --out FOLDER")
+        return False
+    for text in further:
+        tell(f"chart: {text}; all are drawn by {command}")
+    return True
+
+
+def _named(error: Exception) -> str:
+    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+
+
+def _source(selection: Selection, command: str) -> Source:
+    return Source(selection=selection, command=_command(command, selection))
+
+
+def _command(name: str, selection: Selection, room: str = "plots") -> str:
+    """Shows the same again."""
+    assert selection.sweep is not None
+    origin = [] if selection.origin is Origin.MEASURED else ["--origin", selection.origin]
+    return f"python -m {room} {shlex.join([name, *_database(selection.db), '--sweep', selection.sweep, *origin])}"
+
+
+def _database(url: str) -> list[str]:
+    return [] if url == default_url() else ["--db", masked(url)]

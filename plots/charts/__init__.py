@@ -1,0 +1,1 @@
+"""Charts: each file is one, named like it."""

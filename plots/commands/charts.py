@@ -1,0 +1,89 @@
+"""`python -m plots charts`: pictures."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.results import BaselineRule, Origin
+from plots.options import command
+from plots.pictures.choices import PictureFormat, Theme
+from plots.source import Source
+from store.command_line import Db, Json
+from store.errors import StoreError
+from store.terminal import print_json
+
+if TYPE_CHECKING:
+    from plots.pictures import drawing
+
+_PATIENCE_S = 2.0  # until a first word, and between words
+
+
+def charts(
+    db: Db,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = Origin.MEASURED,
+    published: SourceOption = None,
+    baseline: BaselineOption = BaselineRule.SAME,
+    chart: Annotated[list[str] | None, typer.Option(help="Only this one; may be given several times; see --list.")] = None,
+    list_charts: Annotated[bool, typer.Option("--list", help="Name the charts, and draw none.")] = False,
+    formats: Annotated[str, typer.Option("--format", help="png, svg, or both: png,svg.")] = PictureFormat.PNG,
+    theme: Annotated[list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
+    as_json: Json = False,
+) -> None:
+    """Pictures of the results. Prints their paths."""
+    from plots.pictures import drawing  # here, because matplotlib is slow to import
+
+    if list_charts:
+        return _list(drawing.names(), drawing.chart, as_json=as_json)
+    source = Source(selection=selection(db, sweep, filters, origin, published, baseline), command=command())
+    reasons: list[str] = []
+    files = drawing.draw(source, out, chart or drawing.names(), _formats(formats), theme or [Theme.LIGHT], reasons.append)
+    paths = []
+    for path in told_of(files, time.monotonic):
+        paths.append(str(path))
+        if not as_json:
+            print(path, flush=True)
+    if chart or not paths:
+        for reason in reasons:
+            print(f"plots: {reason}", file=sys.stderr)
+    if not paths:
+        raise StoreError(f"no picture: nothing of this selection can be drawn; see python -m plots tables --db {source.database}")
+    if as_json:
+        print(json.dumps(paths))
+
+
+def told_of(paths: Iterable[Path], now: Callable[[], float]) -> Iterator[Path]:
+    """The same; on stderr how far it is, when it takes long."""
+    told_at = now()
+    for number, path in enumerate(paths, start=1):
+        yield path
+        if now() - told_at > _PATIENCE_S:
+            print(f"plots: {number} files so far, {path.name} the last", file=sys.stderr, flush=True)
+            told_at = now()
+
+
+def _formats(text: str) -> list[PictureFormat]:
+    known = list(PictureFormat)
+    wanted = [part.strip().lower() for part in text.split(",") if part.strip()]
+    for part in wanted or [text]:
+        if part not in known:
+            raise StoreError(f"--format {text}: {part!r} is none; wanted some of {','.join(known)}")
+    return [PictureFormat(part) for part in wanted]
+
+
+def _list(names: list[str], chart: Callable[[str], drawing.Chart], *, as_json: bool) -> None:
+    about = {name: chart(name).ABOUT for name in names}
+    if as_json:
+        return print_json([{"chart": name, "about": text} for name, text in about.items()])
+    for name, text in about.items():
+        print(f"{name:<{max(map(len, about))}}  {text}")

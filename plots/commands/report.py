@@ -1,0 +1,51 @@
+"""`python -m plots report`: one page to send to a colleague."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.results import BaselineRule, Origin
+from plots.options import command
+from plots.source import Source
+from plots.whole_file import draft_of
+from store.command_line import Db, Json
+from store.errors import StoreError
+from store.progress import shown
+
+
+def report(
+    db: Db,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = Origin.MEASURED,
+    published: SourceOption = None,
+    baseline: BaselineOption = BaselineRule.SAME,
+    out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path("report.html"),
+    as_json: Json = False,
+) -> None:
+    """One HTML file that needs nothing else: summary, tables, charts, and the command of each trial. Prints its path."""
+    from plots.report.page import render  # here, because other commands need no templates
+
+    source = Source(selection=selection(db, sweep, filters, origin, published, baseline), command=command())
+    with shown() as progress:
+        progress("reading results", 0, 0)
+        num_trials = len(source.results)
+        progress("making the page, trials", num_trials, 0)
+        write(out, render(source, datetime.now(UTC)))
+    told = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
+    print(json.dumps(told) if as_json else out)
+
+
+def write(out: Path, text: str) -> None:
+    """Whole or not at all. Raises StoreError when it cannot."""
+    try:
+        with draft_of(out) as draft:
+            draft.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{out}: {error.strerror}; choose another file with --out") from error

@@ -1,0 +1,44 @@
+"""Options that only the commands of `plots` share; see `analysis.options` for the others."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from plots.tables.quantities import QUANTITIES
+from store.redact import command_line
+
+RowsOption = Annotated[
+    str | None, typer.Option("--rows", help="Axes down, as model,strategy.", show_default="strategy, and hosts where they differ")
+]
+ColumnsOption = Annotated[
+    str | None, typer.Option("--columns", help="Axes across, as precision,num_gpus.", show_default="num_gpus")
+]
+ShowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--show",
+        help=f"What stands in each cell, of {', '.join(QUANTITIES)}.",
+        show_default="images/s,speed-up, and the interval where there are repeats",
+    ),
+]
+AgainstOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--against",
+        help="Ratios to another side: published figures, as tf-benchmarks-2017 or tf-benchmarks-2017/k80, or other attempts, as "
+        "host=otherbox 'started_at<2026-11-01' (one option each).",
+    ),
+]
+
+
+def axes(names: str | None) -> tuple[str, ...] | None:
+    """Of a list with commas."""
+    return None if names is None else tuple(name.strip() for name in names.split(","))
+
+
+def command() -> str:
+    """This command line, as it can be typed again; without passwords."""
+    return f"python -m plots {command_line(sys.argv[1:])}"

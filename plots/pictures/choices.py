@@ -1,0 +1,17 @@
+"""What a user may choose of a picture."""
+
+from enum import StrEnum
+
+
+class PictureFormat(StrEnum):
+    """Kinds of picture files."""
+
+    PNG = "png"
+    SVG = "svg"
+
+
+class Theme(StrEnum):
+    """The ground that a picture is drawn on."""
+
+    LIGHT = "light"
+    DARK = "dark"

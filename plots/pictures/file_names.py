@@ -1,0 +1,40 @@
+"""Names of pictures: the model, and only what tells a picture from its neighbors of the same model."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from analysis.pivot import Table
+
+
+def file_names(tables: Sequence[Table]) -> list[str]:
+    """A name per table, as `resnet50`, `resnet50-precision=fp16`, `resnet50-box7-a1b2c3` where machines or software differ; empty
+    for a table of all models that has no neighbor.
+    """
+    neighbors: dict[object, list[Table]] = defaultdict(list)
+    for table in tables:
+        neighbors[table.setting.get("model")].append(table)
+    places = {table.place.key for table in tables}
+    return unique([_name(table, neighbors[table.setting.get("model")], num_places=len(places)) for table in tables])
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The same, numbered from the second of each."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else "-".join(part for part in (name, str(seen[name])) if part))
+    return found
+
+
+def _name(table: Table, neighbors: Sequence[Table], num_places: int) -> str:
+    parts = [str(table.setting["model"])] if "model" in table.setting else []
+    for axis, value in table.setting.items():
+        is_nothing = axis == "planted" and not value
+        if not is_nothing and len({str(other.setting.get(axis)) for other in neighbors}) > 1:
+            parts.append(f"{axis}={value}")
+    if num_places > 1:
+        parts += [table.place.host, table.place.key]
+    return "-".join(parts)

@@ -1,0 +1,33 @@
+"""The attempts behind a result, and the one that stands for it: nothing is averaged over processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.results import Result
+from plots.source import Source
+from store.queries import Row
+from store.records import Outcome
+
+
+def completed(source: Source, result: Result) -> list[Row]:
+    """Its completed attempts, oldest first; details as `Source.attempts` has them."""
+    found = (source.attempts[attempt_id] for attempt_id in result.attempt_ids)
+    return [attempt for attempt in found if attempt["outcome"] == Outcome.COMPLETED]
+
+
+def typical(source: Source, result: Result) -> Row:
+    """Of the completed the one with the median images/s (of an even number the slower of both); else the newest attempt."""
+    able = sorted(completed(source, result), key=lambda attempt: float(attempt["images_per_second"] or 0))
+    return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
+
+
+def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[str]]:
+    """By number of GPUs and strategy; of more than `most` those on the most GPUs, and a note on how to see the others."""
+    ordered = sorted(results, key=lambda result: (result.num_gpus, result.strategy))
+    kept, others = ordered[max(len(ordered) - most, 0) :], ordered[: max(len(ordered) - most, 0)]
+    if not others:
+        return kept, []
+    fewest, largest = others[0].num_gpus, others[-1].num_gpus
+    how = f"num_gpus<={largest}" if fewest < kept[-1].num_gpus else f"strategy={others[0].strategy}"
+    return kept, [f"{len(others)} of {len(ordered)} trials are left out, those on the fewest devices: see them with {how}"]

@@ -1,0 +1,146 @@
+"""What is to be seen now: made anew when somebody asks and results have changed, by one thread for all who ask."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any
+
+from plots.source import Source
+from store.changes import Changes
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.live.snapshot import Snapshot
+from store.live.status import snapshot_of
+from store.redact import without_secrets
+from store.sweep_status import sweep_status
+from store.terminal import finite
+
+
+class What(Enum):
+    """What can be asked for."""
+
+    PAGE = auto()
+    REPORT = auto()
+
+
+_PATIENCE_S = {What.PAGE: 10.0, What.REPORT: 2.0}
+"""How long who asks waits for what is being made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Makers:
+    """How things are made of the results."""
+
+    source: Callable[[], Source]  # each time from the database as it is then
+    page: Callable[[Source, str], str]  # and their mark
+    report: Callable[[Source], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What there is at one moment."""
+
+    problem: str | None = None  # why results cannot be read, or may be old
+    sweeps: tuple[str, ...] = ()  # a line for each that runs
+    report: str = "null"  # JSON
+    report_mark: str | None = None  # of the results that it is made of; None as long as there is none
+    page: str = ""
+    page_mark: str | None = None
+
+    def to_json(self) -> str:
+        """What browsers poll: `problem`, `sweeps`, `report` and the `mark` of its results."""
+        told = json.dumps({"problem": self.problem, "sweeps": self.sweeps, "mark": self.report_mark})
+        return f'{told[:-1]}, "report": {self.report}}}'
+
+
+class Current:
+    """May be asked by any number of threads; the database is read by one, and only when somebody asks."""
+
+    def __init__(self, db: str, make: Makers, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._db, self._make, self._every_s, self._clock = db, make, every_s, clock
+        self._condition = threading.Condition()
+        self._now = Now(problem="the database was not read yet")
+        self._looked_s: float | None = None  # when the newest look that is over began
+        self._begun_s: float | None = None  # when the one that lasts began
+        self._num_looks = 0  # that are over
+        self._wanted: set[What] = set()
+        self._last_write: str | None = None
+        threading.Thread(target=self._keep, daemon=True).start()
+
+    def ask(self, what: What) -> Now:
+        """With the newest results, or the problem why they are older or none."""
+        with self._condition:
+            if self._is_recent() and self._is_made(what):
+                return self._now
+            seen = self._num_looks
+            self._wanted.add(what)
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._num_looks > seen and self._is_made(what), _PATIENCE_S[what])
+            if self._num_looks > seen or self._begun_s is None:
+                return self._now
+            lasting = f"reading the database and making the report has taken {self._clock() - self._begun_s:.0f} s so far"
+            return replace(self._now, problem=f"{lasting}: it is large, or locked by another program")
+
+    def _is_recent(self) -> bool:
+        return self._looked_s is not None and self._clock() - self._looked_s < self._every_s
+
+    def _is_made(self, what: What) -> bool:
+        """Of the newest results, if there are any."""
+        return self._now.problem is not None or what is What.REPORT or self._now.page_mark == self._now.report_mark
+
+    def _keep(self) -> None:
+        with closing(Changes(self._db)) as changes:
+            while True:
+                with self._condition:
+                    self._condition.wait_for(lambda: self._wanted)
+                    wanted, self._wanted = self._wanted, set()
+                    begun_s = self._begun_s = self._clock()
+                now = self._look(changes, wanted)
+                with self._condition:
+                    self._now, self._looked_s, self._begun_s = now, begun_s, None
+                    self._num_looks += 1
+                    self._condition.notify_all()
+
+    def _look(self, changes: Changes, wanted: set[What]) -> Now:
+        try:
+            return self._newest(changes, wanted)
+        except StoreError as error:
+            problem = without_secrets(str(error))
+        except Exception as error:  # said on the page; the next results may do better
+            problem = f"the report cannot be made: {type(error).__name__}: {without_secrets(str(error))}"
+            if problem != self._now.problem:
+                traceback.print_exc(file=sys.stderr)
+        return Now(problem=problem)
+
+    def _newest(self, changes: Changes, wanted: set[What]) -> Now:
+        mark = hashlib.sha256(changes.mark().encode()).hexdigest()[:16]
+        now, source = replace(self._now, problem=None), self._make.source()
+        if now.report_mark != mark:
+            now = replace(now, report=json.dumps(finite(self._make.report(source))), report_mark=mark)
+        if What.PAGE in wanted and now.page_mark != mark:
+            now = replace(now, page=self._make.page(source, mark), page_mark=mark)
+        if now.sweeps or self._last_write is None or changes.last_write != self._last_write:
+            now = replace(now, sweeps=self._running())
+            self._last_write = changes.last_write
+        return now
+
+    def _running(self) -> tuple[str, ...]:
+        found = map(snapshot_of, sweep_status(open_for_reading(self._db)))
+        return tuple(in_a_line(snapshot) for snapshot in found if snapshot.state == "running")
+
+
+def in_a_line(snapshot: Snapshot) -> str:
+    """Without times, so that it is the same as long as nothing happens."""
+    counts = snapshot.counts
+    failed = f" ({counts.num_failed} failed)" if counts.num_failed else ""
+    running = ", ".join(f"{one.label} repeat {one.repeat}" for one in snapshot.running)
+    return f"sweep {snapshot.sweep}: {counts.done} of {counts.total} done{failed}; now: {running or 'nothing'}"

@@ -1,0 +1,24 @@
+"""What charts and reports are made from: results, the details behind them, and how each strategy looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from analysis import source
+from plots.looks import Looks, numbered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(source.Source):
+    """Of pictures and pages, which say how they were made."""
+
+    command: str  # which makes the same again; stands in footers
+
+    @cached_property
+    def looks(self) -> Looks:
+        """Number of the look of each strategy, and of each line of it over several hosts; see `plots.looks`."""
+        over_hosts = {
+            result.line: result.strategy for result in sorted(self.results, key=lambda one: one.hosts) if result.hosts > 1
+        }
+        return numbered((result.strategy for result in self.results), over_hosts)

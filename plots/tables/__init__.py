@@ -1,0 +1,1 @@
+"""Tables: what stands in them, and how they are written."""

@@ -1,0 +1,1 @@
+"""Results in a terminal, drawn anew while a sweep runs."""
