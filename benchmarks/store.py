@@ -11,19 +11,19 @@ import argparse
 import json
 import shutil
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store` of its own
 
+from benchmarks.figures import Row, table
 from benchmarks.ratio import machine
 from benchmarks.storing import mlflow_store, results
 from store import api, queries
@@ -46,26 +46,6 @@ FILTERS = ("model=resnet50", "num_gpus>=4", "batch_size=64", "precision=bf16")
 ONE_CURVE = ("model=resnet50", "batch_size=64", "precision=bf16")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One figure."""
-
-    what: str
-    figures: tuple[float, ...]  # one per round
-    unit: str
-    most: float | None  # that is wanted
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.figures)
-
-    def __str__(self) -> str:
-        between = f"{min(self.figures):.3g}..{max(self.figures):.3g}" if len(self.figures) > 1 else ""
-        wanted = "" if self.most is None else f"under {self.most:g}"
-        verdict = "" if self.most is None else "met" if self.median < self.most else "missed"
-        return f"| {self.what} | {self.median:.3g} | {between} | {self.unit} | {wanted} | {verdict} |"
-
-
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     FOLDER.mkdir(exist_ok=True)
@@ -80,8 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.json:  # after each question: the next one may take long
             told = {"machine": machine(), "scale": options.scale, "rows": [asdict(row) for row in rows]}
             options.json.write_text(json.dumps(told, indent=1) + "\n")
-    print("| what | median | of rounds | unit | wanted | verdict |\n|---|---:|---|---|---|---|")
-    print("\n".join(map(str, rows)))
+    print(table(rows))
     print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,17 +48,23 @@ ENVIRONMENT: dict[str, Any] = {
 MACHINE = Machine(host="box", cpu="AMD EPYC 7763", num_cores=64, memory_bytes=512 * 2**30, gpus=(), driver="")
 
 
-def attempts(num_trials: int, num_steps: int, *, name: str = "sweep") -> Iterator[PortableAttempt]:
-    """REPEATS completed attempts of each trial, sweep after sweep, with every change of their repeats' states."""
+Axes = tuple[str, tuple[str, str, str], str, int, int]  # model, strategy, precision, batch size, GPUs
+GRID: list[Axes] = list(itertools.product(MODELS, STRATEGIES, PRECISIONS, BATCH_SIZES, NUM_GPUS))
+ARTICLE: list[Axes] = list(itertools.product(MODELS, STRATEGIES, ["fp32"], [64], NUM_GPUS))  # 100 trials: what one sweep asks for
+
+
+def attempts(
+    num_trials: int, num_steps: int, *, name: str = "sweep", grid: Sequence[Axes] = GRID, num_repeats: int = REPEATS
+) -> Iterator[PortableAttempt]:
+    """Completed attempts of each trial of the grid, then of the next seed, with every change of their repeats' states."""
     chance = random.Random(1)
-    grid = list(itertools.product(MODELS, STRATEGIES, PRECISIONS, BATCH_SIZES, NUM_GPUS))
     for number in range(num_trials):
         seed, axes = 1 + number // len(grid), grid[number % len(grid)]
         sweep = _sweep(f"{name}{number // TRIALS_PER_SWEEP}", number // TRIALS_PER_SWEEP)
         spec = _spec(seed, *axes)
         speed = chance.uniform(50, 300) * spec.num_gpus * chance.uniform(0.5, 1.0)
-        for repeat in range(1, REPEATS + 1):
-            started = sweep.started_at + timedelta(seconds=40 * ((number % TRIALS_PER_SWEEP) * REPEATS + repeat))
+        for repeat in range(1, num_repeats + 1):
+            started = sweep.started_at + timedelta(seconds=40 * ((number % TRIALS_PER_SWEEP) * num_repeats + repeat))
             yield _attempt(sweep, spec, number % TRIALS_PER_SWEEP, repeat, started, speed, num_steps, chance)
 
 

@@ -1,0 +1,261 @@
+"""Whether 95 % intervals hold the truth in 95 % of cases, and how often equals are called different: on times with known truth.
+
+`python benchmarks/coverage.py [--comparisons N] [--only QUESTION] [--json FILE]` prints Markdown tables. Same seed, same figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from analysis.statistics.judgement import Answer, judge
+from analysis.statistics.ratios import ratio
+from analysis.statistics.sample import Sample
+from analysis.statistics.trends import trend
+from benchmarks.step_times import BATCH, Times, processes, truth
+from simulator.noise import step_times
+from store.student import log_quantile
+
+SEED = 7
+NUM_RESAMPLES = 400
+Interval = tuple[float, float]
+Method = Callable[[Sample, Sample], Interval]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is compared: A and B of so many processes, of equal or of other noise."""
+
+    name: str
+    num_a: int
+    num_b: int
+    a: Times
+    b: Times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """How one method did in one case."""
+
+    case: str
+    method: str
+    comparisons: int
+    held: float | None  # share of intervals that hold the truth
+    different: float | None  # share of equals that are called different
+    is_ours: bool
+
+    def __str__(self) -> str:
+        told = ["" if share is None else f"{share:.1%}" for share in (self.held, self.different)]
+        verdict = "met" if self.is_met else "missed"
+        return f"| {self.case} | {self.method} | {' | '.join(told)} | {verdict if self.is_ours else ''} |"
+
+    @property
+    def is_met(self) -> bool:
+        return (self.held is None or 0.93 <= self.held <= 0.97) and (self.different is None or self.different <= 0.05)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """In Markdown."""
+    head = "| case | method | holds the truth (wanted 93 to 97 %) | equals called different (wanted 5 % at most) | verdict |"
+    return "\n".join([head, "|---|---|---:|---:|---|", *map(str, rows)])
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    rows = []
+    for name in options.only or QUESTIONS:
+        print(name, file=sys.stderr)
+        rows += QUESTIONS[name](options.comparisons)
+    print(table(rows))
+    print(f"\n{options.comparisons} comparisons of each case, seed {SEED}.")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    return 0
+
+
+def repeats(comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None) -> list[Row]:
+    """With two or more processes of each side; what is called different, too."""
+    rows = []
+    for case in cases or repeated_cases():
+        pairs = list(_pairs(case, comparisons))
+        equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in pairs) / comparisons
+        for name in methods or OVER_PROCESSES:
+            held = _held(OVER_PROCESSES[name], pairs, case)
+            is_ours = name == OURS
+            rows.append(_row(case, name, comparisons, held, equals if is_ours and case.a == case.b else None, is_ours=is_ours))
+    return rows
+
+
+def alone(comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None) -> list[Row]:
+    """With one process of each side: of these two processes' own speeds, which is all that such an interval speaks of."""
+    rows = []
+    for case in cases or single_cases():
+        pairs = list(_pairs(case, comparisons))
+        equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in pairs) / comparisons
+        for name in methods or WITHIN:
+            held = _held(WITHIN[name], pairs, case)
+            rows.append(_row(case, name, comparisons, held, equals if name == OURS else None, is_ours=name == OURS))
+    return rows
+
+
+def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
+    """By the noise of `engine=simulated`: A's steps take 100 ms and B's 120 ms for the truth, all of them 100 ms for equals."""
+    rows = []
+    for num in nums:
+        random = _random()
+        of_a, of_b, of_equal = ([_simulated(random, step_s, num) for _ in range(comparisons)] for step_s in (0.1, 0.12, 0.1))
+        held = sum(low <= 1.2 <= high for low, high in map(ours, of_a, of_b)) / comparisons
+        equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in zip(of_a, of_equal, strict=True)) / comparisons
+        what = f"{num} and {num} simulated processes of 60 steps"
+        rows.append(Row(case=what, method=OURS, comparisons=comparisons, held=held, different=equals, is_ours=True))
+    return rows
+
+
+def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
+    planted = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
+    steps = [tuple(step_times(random, step_s, planted, 60)) for _ in range(num)]
+    return Sample(images_per_second=tuple(BATCH / float(np.mean(one)) for one in steps), durations_s=tuple(steps))
+
+
+def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]:
+    """Attempts without a trend that are said to have one."""
+    rows = []
+    for correlation in (0.0, 0.3, 0.6, 0.8):
+        for num_steps in nums_steps:
+            times = Times(correlation=correlation, num_steps=num_steps)
+            found = [trend(one.durations_s[0]) for one in processes(times, 1, comparisons, _random())]
+            share = sum(one is not None and one.is_drift for one in found) / comparisons
+            what = f"no trend, {num_steps} steps, neighbors correlate by {correlation}"
+            rows.append(Row(case=what, method=OURS, comparisons=comparisons, held=None, different=share, is_ours=True))
+    return rows
+
+
+QUESTIONS: dict[str, Callable[[int], list[Row]]] = {"repeats": repeats, "simulated": simulated, "alone": alone, "drifts": drifts}
+
+
+def repeated_cases() -> list[Case]:
+    found = []
+    for num_a, num_b in ((2, 2), (3, 3), (5, 5), (10, 10), (2, 3), (2, 5), (3, 5), (2, 10), (3, 10)):
+        for num_steps in (30, 200):
+            found.append(_alike(f"{num_a} and {num_b} processes, {num_steps} steps", num_a, num_b, Times(num_steps=num_steps)))
+    for num in (2, 3, 5):
+        usual = Times()
+        found.append(_alike(f"{num} and {num}, steps drift by 5 %", num, num, Times(drift=0.05)))
+        found.append(_alike(f"{num} and {num}, 2 % of steps are outliers", num, num, Times(outliers=0.02)))
+        found.append(_alike(f"{num} and {num}, neighbors correlate by 0.8", num, num, Times(correlation=0.8)))
+        found.append(_alike(f"{num} and {num}, no spread over processes", num, num, Times(process_noise=0.0)))
+        twice = Times(process_noise=2 * usual.process_noise, mean_s=0.12)
+        found.append(Case(name=f"{num} and {num}, B spreads twice as much", num_a=num, num_b=num, a=usual, b=twice))
+    return [*found, *uneven_cases()]
+
+
+def uneven_cases() -> list[Case]:
+    """One side spreads 4 or 10 times as much as the other; steps are calm, so that they do not level it."""
+    found = []
+    for num_a, num_b in ((2, 2), (3, 3), (5, 5), (10, 10), (2, 5), (2, 10), (3, 10)):
+        for of_a, of_b in ((0.02, 0.005), (0.02, 0.002), (0.005, 0.02), (0.002, 0.02)):
+            a, b = (Times(process_noise=noise, noise=0.002, num_steps=30) for noise in (of_a, of_b))
+            name = f"{num_a} and {num_b}, A spreads by {100 * of_a:g} %, B by {100 * of_b:g} %"
+            found.append(Case(name=name, num_a=num_a, num_b=num_b, a=a, b=b))
+    return found
+
+
+def single_cases() -> list[Case]:
+    found = []
+    for num_steps in (30, 60, 200):
+        for correlation in (0.0, 0.3, 0.6, 0.8):
+            times = Times(process_noise=0.0, num_steps=num_steps, correlation=correlation)
+            found.append(_alike(f"1 and 1, {num_steps} steps, neighbors correlate by {correlation}", 1, 1, times))
+        drifting = Times(process_noise=0.0, num_steps=num_steps, drift=0.05)
+        found.append(_alike(f"1 and 1, {num_steps} steps that drift by 5 %", 1, 1, drifting))
+        found.append(
+            _alike(
+                f"1 and 1, {num_steps} steps, 2 % outliers", 1, 1, Times(process_noise=0.0, num_steps=num_steps, outliers=0.02)
+            )
+        )
+    return found
+
+
+def _alike(name: str, num_a: int, num_b: int, times: Times) -> Case:
+    return Case(name=name, num_a=num_a, num_b=num_b, a=times, b=times)
+
+
+def _pairs(case: Case, comparisons: int) -> Iterator[tuple[Sample, Sample]]:
+    random = _random()
+    of_a, of_b = processes(case.a, case.num_a, comparisons, random), processes(case.b, case.num_b, comparisons, random)
+    return zip(of_a, of_b, strict=True)
+
+
+def _random() -> np.random.Generator:
+    return np.random.default_rng(SEED)
+
+
+def _row(case: Case, method: str, comparisons: int, held: float, different: float | None, *, is_ours: bool) -> Row:
+    return Row(case=case.name, method=method, comparisons=comparisons, held=held, different=different, is_ours=is_ours)
+
+
+def _held(method: Method, pairs: Sequence[tuple[Sample, Sample]], case: Case) -> float:
+    true = truth(case.a) / truth(case.b)
+    found = [method(a, b) for a, b in pairs]
+    return sum(low <= true <= high for low, high in found) / len(found)
+
+
+def ours(a: Sample, b: Sample) -> Interval:
+    found = ratio(a, b)
+    if found.low is None or found.high is None:
+        raise ValueError(f"no interval: {found.note}")
+    return found.low, found.high
+
+
+def welch(a: Sample, b: Sample) -> Interval:
+    """As it is in books."""
+    logs_a, logs_b = np.log(a.images_per_second), np.log(b.images_per_second)
+    error_a, error_b = logs_a.var(ddof=1) / len(logs_a), logs_b.var(ddof=1) / len(logs_b)
+    freedom = (error_a + error_b) ** 2 / (error_a**2 / (len(logs_a) - 1) + error_b**2 / (len(logs_b) - 1))
+    reach = math.exp(log_quantile(freedom)) * math.sqrt(error_a + error_b)
+    return math.exp(logs_a.mean() - logs_b.mean() - reach), math.exp(logs_a.mean() - logs_b.mean() + reach)
+
+
+def hierarchical_bootstrap(a: Sample, b: Sample) -> Interval:
+    """Processes are drawn, and of each drawn process blocks of its steps."""
+    random = _random()
+    low, high = np.percentile(_drawn(a, random) - _drawn(b, random), (2.5, 97.5))
+    return math.exp(low), math.exp(high)
+
+
+def _drawn(side: Sample, random: np.random.Generator) -> np.ndarray:
+    """Means of the logarithms of speeds (NUM_RESAMPLES,)."""
+    steps = np.array(side.durations_s)  # (processes, steps)
+    num, n = steps.shape
+    length = max(1, round(n ** (1 / 3)))
+    which = random.integers(0, num, (NUM_RESAMPLES, num))
+    starts = random.integers(0, n, (NUM_RESAMPLES, num, -(-n // length)))
+    around = np.cumsum(np.concatenate([np.zeros((num, 1)), steps, steps[:, :length]], axis=1), axis=1)
+    sums = around[which[:, :, None], starts + length] - around[which[:, :, None], starts]
+    return -np.log(sums.mean(axis=2) / length).mean(axis=1)
+
+
+OURS = "ours"
+OVER_PROCESSES: dict[str, Method] = {OURS: ours, "Welch": welch, "hierarchical bootstrap": hierarchical_bootstrap}
+WITHIN: dict[str, Method] = {OURS: ours, "percentiles of blocks": hierarchical_bootstrap}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--comparisons", type=int, default=4000, help="of each case (default 4000)")
+    parser.add_argument("--only", action="append", choices=QUESTIONS, help="only this; may be given several times")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What `benchmarks/explain.py` asks explanations about."""

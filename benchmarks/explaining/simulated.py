@@ -1,0 +1,336 @@
+"""Simulated trials with a cause each, as the simulator makes them, and what `explain` says of them.
+
+A case counts only where its cause is the truth by the cost model: `CLEAR` where it takes 15 % of the step or more, and a third
+more than every other, and what is to be healthy or compute-bound loses less than 8 %; `EVERY` from 10 % on, by any lead.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from analysis.explanation.explanations import explain_all
+from analysis.explanation.observed import Observed
+from analysis.explanation.rungs import EXCHANGING_NOTHING, SYNTHETIC, Ladder
+from analysis.explanation.suspects import Bound
+from analysis.explanation.verdicts import Confidence
+from analysis.results import Origin, Place, Result
+from costs.hardware import Hardware
+from costs.profiles import profile
+from costs.step import Costs, costs
+from costs.work import Work
+from simulator.noise import step_times
+from simulator.truth import with_planted
+from store import welch
+from store.records import DeviceKind, Outcome, TrialSpec, planted_text, strategy_name
+
+PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
+BATCHES = {"alexnet": (256, 512), "vgg16": (32, 64), "resnet50": (32, 64, 128), "resnet152": (32,), "inception3": (32, 64)}
+IMAGE_PX = {"alexnet": 227, "inception3": 299, "resnet18_cifar": 32}
+STRATEGIES: Mapping[str, Mapping[str, str]] = {
+    "ps_cpu": {"variable_update": "parameter_server", "local_parameter_device": "cpu", "all_reduce": "none"},
+    "replicated_nccl": {"variable_update": "replicated", "local_parameter_device": "gpu", "all_reduce": "nccl"},
+    "replicated_pscpu": {"variable_update": "replicated", "local_parameter_device": "gpu", "all_reduce": "pscpu"},
+}
+NUM_STEPS = 50
+REPEATS = 3
+_TRIES = 5_000
+
+Planted = dict[str, float]
+Draw = Callable[[np.random.Generator, "Setting", float], "Setting"]
+"""Of a random setting one with the cause, at least so many times what is planted of it where it is clear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A trial to be explained, and the hardware that it is simulated on."""
+
+    spec: TrialSpec
+    hardware: Hardware
+    planted: Planted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which cases are asked about; shares of the step."""
+
+    matters: float  # the cause takes at least so much
+    apart: float  # times every other cause
+    quiet: float  # what is to be healthy or compute-bound loses less, to all causes together
+    gentlest: float  # times what is planted at least
+
+
+CLEAR = Selection(matters=0.15, apart=4 / 3, quiet=0.08, gentlest=1.0)
+EVERY = Selection(matters=0.10, apart=1.0, quiet=0.10, gentlest=0.25)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A cause, how it is planted, and the verdict that is right."""
+
+    bound: Bound
+    draw: Draw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was said of one case."""
+
+    kind: str
+    wanted: Bound
+    bound: Bound | None
+    confidence: Confidence
+    setting: Setting
+    told: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.bound is self.wanted
+
+
+def answers(seed: int, num_cases: int, *, thinned: bool = False, selection: Selection = CLEAR) -> list[Answer]:
+    """As many of each kind. `thinned`: a quarter of the rungs is missing, and half of the cases have one process per trial."""
+    random = np.random.default_rng(seed)
+    each = num_cases // len(KINDS)
+    return [_answer(name, drawn(name, random, selection), random, thinned) for name in KINDS for _ in range(each)]
+
+
+def _answer(name: str, setting: Setting, random: np.random.Generator, thinned: bool) -> Answer:
+    num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
+    specs = [setting.spec]
+    specs += [spec for spec in rungs(setting.spec) if not thinned or random.random() > 0.25]
+    simulated = {spec.trial_id: _simulated(replace(setting, spec=spec), random, num_repeats) for spec in specs}
+    results = [result for result, _ in simulated.values()]
+    return asked(name, setting, results[0], Ladder(results), lambda result: simulated[result.trial_id][1])
+
+
+def asked(name: str, setting: Setting, target: Result, ladder: Ladder, observe: Callable[[Result], Observed]) -> Answer:
+    """What is said of one case, beside what is right."""
+    found = explain_all([target], ladder, observe)[0].diagnosis
+    return Answer(
+        kind=name,
+        wanted=KINDS[name].bound,
+        bound=found.bound,
+        confidence=found.confidence,
+        setting=setting,
+        told="; ".join([*found.evidence, *found.doubts]),
+    )
+
+
+def rungs(spec: TrialSpec) -> Iterator[TrialSpec]:
+    """What experiment=explain makes around a trial, and a larger batch."""
+    synthetic = replace(spec, **SYNTHETIC)  # type: ignore[arg-type]
+    alone = replace(synthetic, **EXCHANGING_NOTHING)  # type: ignore[arg-type]
+    made = [
+        replace(spec, distortions=False),
+        synthetic,
+        replace(synthetic, steps_per_execution=10),
+        alone,
+        replace(alone, num_gpus=1),
+        replace(alone, num_gpus=1, batch_size=2 * spec.batch_size),
+        replace(alone, model="trivial"),
+    ]
+    yield from {one.trial_id: one for one in made if one.trial_id != spec.trial_id}.values()
+
+
+def _simulated(setting: Setting, random: np.random.Generator, num_repeats: int) -> tuple[Result, Observed]:
+    truth, spec = _truth(setting), setting.spec
+    noise = {"noise": 0.02, "process_noise": 0.005, **setting.planted}
+    times = [statistics.fmean(step_times(random, truth.step_s, noise, NUM_STEPS)) for _ in range(num_repeats)]
+    repeats = tuple(truth.images / seconds for seconds in times)
+    low, high = welch.interval(repeats) if num_repeats > 1 else (0.995 * repeats[0], 1.005 * repeats[0])
+    result = Result(
+        trial_id=spec.trial_id,
+        place=Place(
+            key=setting.hardware.name,
+            host=f"simulated-{setting.hardware.name}",
+            machine=setting.hardware.name,
+            versions="cost model",
+            device_kind=DeviceKind.SIMULATED_GPU,
+            origin=Origin.SIMULATED,
+            hardware_profile=setting.hardware.to_json(),
+        ),
+        axes=asdict(spec) | {"strategy": strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)},
+        curve=spec.curve,
+        attempt_ids=(),
+        outcome=Outcome.COMPLETED,
+        repeats=repeats,
+        images_per_second=statistics.median(repeats),
+        low=low,
+        high=high,
+        is_valid=True,
+    )
+    return result, _seen(setting, truth)
+
+
+def _seen(setting: Setting, truth: Costs) -> Observed:
+    """As the simulator tells it beside a measurement."""
+    lost = setting.planted.get("throttling")
+    return Observed(
+        data_wait_share=max(0.0, truth.step_s - truth.busy_s) / truth.step_s,
+        cores_taken=setting.planted.get("contention", 0.0),
+        num_cores=setting.hardware.num_cores,
+        clock_loss=lost or 0.0,
+        throttled=("sw_thermal_slowdown",) if lost else (),
+        num_parameters=Work.of(asdict(setting.spec)).network.num_parameters,
+        doubts=("GPU-0 was throttled: sw_thermal_slowdown",) if lost else (),
+    )
+
+
+def _truth(setting: Setting) -> Costs:
+    work = Work.of(asdict(setting.spec))
+    return with_planted(costs(work, setting.hardware), setting.planted, work)
+
+
+def shares(setting: Setting) -> dict[Bound, float]:
+    """By the cost model, of the target's step: what each cause takes."""
+    truth, spec = _truth(setting), setting.spec
+    free = _truth(replace(setting, planted={}))
+    quiet = _truth(replace(setting, planted={name: of for name, of in setting.planted.items() if name != "contention"}))
+    alone = _truth(replace(setting, spec=replace(spec, num_gpus=1, **SYNTHETIC | EXCHANGING_NOTHING)))  # type: ignore[arg-type]
+    together = _truth(replace(setting, spec=replace(spec, **SYNTHETIC | EXCHANGING_NOTHING)))  # type: ignore[arg-type]
+    larger = _truth(
+        replace(setting, spec=replace(spec, num_gpus=1, batch_size=2 * spec.batch_size, **SYNTHETIC | EXCHANGING_NOTHING))  # type: ignore[arg-type]
+    )
+    contended_s = truth.step_s - quiet.step_s
+    seconds = {
+        Bound.INPUT: truth.step_s - truth.busy_s - contended_s,
+        Bound.COMMUNICATION: truth.exposed_s + truth.sync_s + max(0.0, truth.update_s - alone.update_s),
+        Bound.LAUNCH: max(truth.launch_s, 2 * alone.step_s - larger.step_s if spec.batch_size < _SMALL else 0.0),
+        Bound.CONTENTION: contended_s + together.step_s - alone.step_s,
+        Bound.COMPUTE: truth.compute_s - free.compute_s,
+    }
+    return {bound: max(0.0, of) / truth.step_s for bound, of in seconds.items()}
+
+
+_SMALL = 16  # images: below, what does not grow with the batch is launching
+
+
+def _is_true(bound: Bound, setting: Setting, selection: Selection) -> bool:
+    found = shares(setting)
+    if bound is Bound.HEALTHY or (bound is Bound.COMPUTE and not setting.planted):
+        return sum(found.values()) < selection.quiet
+    others = max(share for other, share in found.items() if other is not bound)
+    return found[bound] >= selection.matters and found[bound] >= selection.apart * others
+
+
+def drawn(name: str, random: np.random.Generator, selection: Selection) -> Setting:
+    """Rejects until the kind's cause is the truth."""
+    kind = KINDS[name]
+    for _ in range(_TRIES):
+        setting = kind.draw(random, _any(random), selection.gentlest)
+        if _truth(setting).memory_bytes / 2**30 > setting.hardware.memory_gib:
+            continue
+        if _is_true(kind.bound, setting, selection):
+            noise = {
+                "noise": round(float(random.uniform(0.01, 0.05)), 3),
+                "process_noise": round(float(random.uniform(0.002, 0.015)), 4),
+            }
+            planted = setting.planted | noise
+            return replace(setting, spec=replace(setting.spec, planted=planted_text(planted)), planted=planted)
+    raise RuntimeError(f"{name}: none of {_TRIES} settings has it")
+
+
+def _any(random: np.random.Generator) -> Setting:
+    model = str(random.choice(list(BATCHES)))
+    spec = TrialSpec(
+        model=model,
+        num_gpus=int(random.choice([1, 2, 4, 8])),
+        device_kind=DeviceKind.SIMULATED_GPU,
+        **STRATEGIES[str(random.choice(list(STRATEGIES)))],
+        precision="fp32",
+        optimizer="momentum",
+        learning_rate=0.01,
+        momentum=0.9,
+        weight_decay=4e-5,
+        data="synthetic",
+        distortions=False,
+        data_format="NCHW",
+        image_px=IMAGE_PX.get(model, 224),
+        num_classes=1001,
+        batch_size=int(random.choice(BATCHES[model])),
+        min_warm_up_steps=10,
+        num_steps=100,
+        seed=1,
+    )
+    return Setting(spec=spec, hardware=profile(str(random.choice(PROFILES))), planted={})
+
+
+def _changed(setting: Setting, **changes: Any) -> Setting:
+    return replace(setting, spec=replace(setting.spec, **changes))
+
+
+def _several(random: np.random.Generator, setting: Setting, gentlest: float = 1.0) -> Setting:
+    return _changed(setting, num_gpus=int(random.choice([2, 4, 8])))
+
+
+def _read(random: np.random.Generator, setting: Setting) -> Setting:
+    """Photographs, and cores enough to make batches in time."""
+    fast = replace(setting.hardware, decode_images_per_s_per_core=400.0)
+    return replace(_changed(setting, data="photos", distortions=bool(random.random() < 0.5)), hardware=fast)
+
+
+def _of_step(random: np.random.Generator, setting: Setting, lowest: float, highest: float = 1.5) -> float:
+    return float(random.uniform(lowest, highest)) * _truth(setting).step_s
+
+
+def _slow_input(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    read = _read(random, setting)
+    return replace(read, planted={"input_s": _of_step(random, read, 0.5 * gentlest, 2.5)})
+
+
+def _few_cores(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    read = _changed(setting, data="photos", distortions=True)
+    return replace(read, hardware=replace(read.hardware, num_cores=int(random.integers(2, 12))))
+
+
+def _slow_reduction(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    several = _several(random, setting)
+    return replace(several, planted={"reduction_s": _of_step(random, several, 0.2 * gentlest)})
+
+
+def _slow_links(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    several = _several(random, setting)
+    slow = float(random.uniform(0.5, 3.0 / gentlest))
+    links = {"pcie_gb_per_s": slow, "nvlink_gb_per_s": None, "nvlink_clique": 0, "socket_gb_per_s": slow}
+    return replace(several, hardware=replace(several.hardware, **links))
+
+
+def _slow_launches(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    return replace(setting, planted={"launch_s": _of_step(random, setting, 0.2 * gentlest)})
+
+
+def _tiny(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    model = str(random.choice(["trivial", "resnet18_cifar", "resnet50"]))
+    changes = {"model": model, "image_px": 32 if model == "resnet18_cifar" else 64, "num_classes": 1001}
+    return _changed(setting, num_gpus=int(random.choice([1, 2])), batch_size=int(random.choice([1, 2, 4])), **changes)
+
+
+def _taken_cores(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    read = _changed(setting, data="photos", distortions=True)
+    just_enough = _truth(read).busy_s / max(1e-9, _truth(read).input_s)
+    cores = max(1, round(read.hardware.num_cores / just_enough * float(random.uniform(1.05, 1.6))))
+    hardware = replace(read.hardware, num_cores=cores)
+    return replace(read, hardware=hardware, planted={"contention": round(float(random.uniform(0.3, 0.8)), 2)})
+
+
+def _throttled(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
+    return replace(setting, planted={"throttling": round(float(random.uniform(max(0.1, 0.2 * gentlest), 0.6)), 2)})
+
+
+KINDS: Mapping[str, Kind] = {
+    "nothing, several GPUs": Kind(bound=Bound.HEALTHY, draw=_several),
+    "nothing, one GPU": Kind(bound=Bound.COMPUTE, draw=lambda random, setting, gentlest: _changed(setting, num_gpus=1)),
+    "input_s": Kind(bound=Bound.INPUT, draw=_slow_input),
+    "few cores to decode": Kind(bound=Bound.INPUT, draw=_few_cores),
+    "reduction_s": Kind(bound=Bound.COMMUNICATION, draw=_slow_reduction),
+    "slow links": Kind(bound=Bound.COMMUNICATION, draw=_slow_links),
+    "launch_s": Kind(bound=Bound.LAUNCH, draw=_slow_launches),
+    "tiny models": Kind(bound=Bound.LAUNCH, draw=_tiny),
+    "contention": Kind(bound=Bound.CONTENTION, draw=_taken_cores),
+    "throttling": Kind(bound=Bound.COMPUTE, draw=_throttled),
+}

@@ -1,0 +1,1 @@
+"""What `benchmarks/links.py` measures beside the trials."""

@@ -1,0 +1,181 @@
+"""Predictions against what was published: each source's rows on many GPUs from its own rows on few."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from analysis.calibration.places import guessed, unknown
+from analysis.calibration.predicted import predicted
+from analysis.calibration.predictive import Predictive
+from analysis.calibration.priors import LEFT_OUT, LeftOut
+from analysis.calibration.refusals import refusal
+from analysis.calibration.row import Row
+from analysis.predictions import Learned, learned
+from analysis.published import published
+from analysis.results import Result
+from costs.work import Work
+from store.errors import StoreError
+
+FEW = 4
+"""GPUs: rows with so many or fewer are learned from, others are predicted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One published figure on many GPUs."""
+
+    source: str
+    hardware: str
+    row: Row
+    num_rows: int  # it rests on; 0: on the physics and the profile alone
+    predictive: Predictive | None
+    refused: str = ""  # why there is no prediction
+
+    @property
+    def error(self) -> float:
+        """Relative, of a row that was predicted."""
+        assert self.predictive is not None
+        assert self.row.images_per_second is not None
+        return self.predictive.images_per_second / self.row.images_per_second - 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Its interval holds what was published."""
+        assert self.predictive is not None
+        assert self.row.images_per_second is not None
+        return self.predictive.low <= self.row.images_per_second <= self.predictive.high
+
+    @property
+    def is_uncertain(self) -> bool:
+        return self.predictive is not None and bool(self.predictive.uncertain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two cells of one source that differ in their way alone, of which one is clearly faster."""
+
+    faster: Checked
+    slower: Checked
+
+    @property
+    def rests(self) -> bool:
+        """On rows of few GPUs; else on the physics and the profile alone."""
+        return self.faster.num_rows > 0
+
+    @property
+    def is_right(self) -> bool:
+        assert self.faster.predictive is not None
+        assert self.slower.predictive is not None
+        return self.faster.predictive.images_per_second > self.slower.predictive.images_per_second
+
+
+def checked(references: Sequence[Mapping[str, Any]], left_out: LeftOut = LEFT_OUT, *, as_unknown: bool = False) -> list[Checked]:
+    """All on more than FEW GPUs of one host. Those without a row to rest on are told by the physics alone.
+
+    `as_unknown`: as if nothing were told of the boxes, not even their GPUs' names.
+    """
+    by_place: dict[str, list[tuple[Result, Mapping[str, Any]]]] = defaultdict(list)
+    for result, reference in zip(published(references), references, strict=True):
+        by_place[result.place.key].append((result, reference))
+    return [one for of in by_place.values() for one in _of_place(of, left_out, as_unknown=as_unknown)]
+
+
+def rested(found: Sequence[Checked]) -> list[Checked]:
+    """Those that rest on rows, and were not refused."""
+    return [one for one in found if one.predictive is not None and one.num_rows]
+
+
+def pairs(found: Sequence[Checked], more_than: float = 0.05) -> list[Pair]:
+    """All whose published figures differ by more than this share, each pair of cells of one hardware once; of several figures of
+    one cell the median counts.
+    """
+    grouped: dict[tuple[object, ...], dict[Work, list[Checked]]] = defaultdict(lambda: defaultdict(list))
+    for one in found:
+        work = one.row.work
+        if one.predictive is not None:
+            axes = (work.network, work.batch_size, work.num_gpus, work.precision, work.xla, work.real_data)
+            grouped[one.source, one.hardware, *axes][work].append(one)
+    told: dict[tuple[str, Work, Work], Pair] = {}
+    for cells in grouped.values():
+        for one, other in combinations([_median(of) for of in cells.values()], 2):
+            slower, faster = sorted((one, other), key=_published)
+            if _published(faster) > (1 + more_than) * _published(slower):
+                told.setdefault((one.hardware, faster.row.work, slower.row.work), Pair(faster=faster, slower=slower))
+    return list(told.values())
+
+
+def _median(of: Sequence[Checked]) -> Checked:
+    return sorted(of, key=_published)[(len(of) - 1) // 2]
+
+
+def _published(one: Checked) -> float:
+    assert one.row.images_per_second is not None
+    return one.row.images_per_second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Of predictions that rest on rows."""
+
+    num: int
+    median_error: float  # absolute
+    bias: float  # median of the errors with their signs; above 0: too fast
+    num_far: int  # off by more than a quarter
+    num_far_unflagged: int
+    share_uncertain: float
+    share_inside: float  # of their 95 % intervals
+
+
+def summary(found: Sequence[Checked]) -> Summary:
+    """Of at least one that rests on rows."""
+    of = rested(found)
+    far = [one for one in of if abs(one.error) > FAR]
+    return Summary(
+        num=len(of),
+        median_error=statistics.median(abs(one.error) for one in of),
+        bias=statistics.median(one.error for one in of),
+        num_far=len(far),
+        num_far_unflagged=sum(not one.is_uncertain for one in far),
+        share_uncertain=sum(one.is_uncertain for one in of) / len(of),
+        share_inside=sum(one.is_inside for one in of) / len(of),
+    )
+
+
+FAR = 0.25
+"""Of an error: a prediction that may be so wrong must say that it is uncertain."""
+
+
+def _of_place(of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut, *, as_unknown: bool) -> Iterator[Checked]:
+    results = [result for result, _ in of]
+    if max(result.num_gpus for result in results) <= FEW:
+        return
+    source, hardware = of[0][1]["source"], of[0][1]["hardware"]
+    guess = (unknown if as_unknown else guessed)(hardware, max(result.num_gpus for result in results))
+    notes = {result.trial_id: reference["note"] for result, reference in of}
+    try:
+        known = learned(results, guess, notes)
+    except StoreError:
+        return
+    yield from _predicted(source, hardware, known, left_out)
+
+
+def _predicted(source: str, hardware: str, known: Learned, left_out: LeftOut) -> Iterator[Checked]:
+    rows = [row for row in known.rows if row.work.num_gpus <= FEW]
+    asked = [row for row in known.rows if row.work.num_gpus > FEW]
+    refused = [refusal(row, rows, known.guess.hardware) if rows else None for row in asked]
+    possible = [row for row, no in zip(asked, refused, strict=True) if no is None]
+    told = iter(predicted(rows, possible, known.guess, left_out=left_out))
+    for row, no in zip(asked, refused, strict=True):
+        yield Checked(
+            source=source,
+            hardware=hardware,
+            row=row,
+            num_rows=len(rows),
+            predictive=next(told) if no is None else None,
+            refused=no.reason if no else "",
+        )

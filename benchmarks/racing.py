@@ -1,0 +1,215 @@
+"""How often a race ends with the winner of the full grid, and how many GPU-seconds of the full grid it takes.
+
+`python benchmarks/racing.py [GRIDS]` plays random grids (200 per row) twice with the same speeds: once all repeats, once racing,
+by the sweep's own queue and policy. A grid is 5 strategies at 1, 2, 4 and 8 GPUs of some models: 4 races per model. Drawn anew
+are how far the slowest of each race is behind (0 to 60 %), how far processes of a grid differ (0.5 to 3 %, in some cells twice
+as far as in others), and steps within one (1 to 10 %, of 100 steps). A trial takes 20 s and the time of its steps.
+
+`winner` is the share of races won by who wins the full grid; `truth` of those won by who truly is fastest, beside how often the
+full grid itself finds that one; `told` of those where it leads, or is told as tied with the leader. With flukes one repeat of
+twenty loses a tenth of its speed to a neighbor.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
+
+from store.completed_repeats import CompletedRepeat
+from store.records import STRATEGY_COLUMNS, DeviceKind, Outcome, TrialSpec
+from sweeper.blocks import Blocks
+from sweeper.race.races import sort_into_races
+from sweeper.race.steward import Steward
+from sweeper.race.tally import Tally
+from sweeper.schedule import Queue, Task
+
+NUM_GRIDS = 200
+WIDTHS = (1, 2, 4, 8)
+MODELS = ("inception3", "resnet50", "resnet152", "alexnet", "vgg16")
+BATCH_SIZE = 64
+NUM_STEPS = 100
+START_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One trial, and what each of its repeats will show."""
+
+    spec: TrialSpec
+    true_speed: float  # images/s
+    repeats: tuple[CompletedRepeat, ...]
+
+    @property
+    def gpu_seconds(self) -> float:
+        return self.spec.num_gpus * sum(repeat.duration_s or 0.0 for repeat in self.repeats)
+
+    @property
+    def mean(self) -> float:
+        return fmean(math.log(repeat.images_per_second) for repeat in self.repeats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What grids of a row have in common."""
+
+    num_models: int = 5
+    most_repeats: int = 5
+    most_behind: float = 0.6
+    fluke_rate: float = 0.0
+
+    @property
+    def told(self) -> str:
+        flukes = ", flukes" if self.fluke_rate else ""
+        return f"{self.num_models} models, up to {self.most_behind:.0%} behind{flukes}".replace("%", " %")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Sums over races."""
+
+    num_races: int = 0
+    num_same: int = 0
+    num_true: int = 0
+    num_true_of_full: int = 0
+    num_told: int = 0
+    spent_s: float = 0.0
+    full_s: float = 0.0
+
+    def __add__(self, other: Score) -> Score:
+        return Score(**{name: getattr(self, name) + getattr(other, name) for name in Score.__slots__})
+
+
+ROWS = (
+    *(Kind(most_repeats=num) for num in (3, 5, 10)),
+    *(Kind(num_models=1, most_repeats=num) for num in (3, 5, 10)),
+    *(Kind(most_behind=most) for most in (0.1, 0.3)),
+    Kind(fluke_rate=0.05),
+    Kind(num_models=1, fluke_rate=0.05),
+)
+
+
+def grid(kind: Kind, rng: random.Random) -> list[Cell]:
+    """With all that its repeats would show, run or not."""
+    spread = math.exp(rng.uniform(math.log(0.005), math.log(0.03)))
+    step_spread = rng.uniform(0.01, 0.1)
+    cells = []
+    for model in MODELS[: kind.num_models]:
+        single_speed = math.exp(rng.uniform(4.0, 6.0))
+        for width in WIDTHS:
+            behind = rng.uniform(0, kind.most_behind)
+            for axes in STRATEGY_COLUMNS:
+                speed = 0.9 * width * single_speed * (1 - rng.uniform(0, behind))
+                of_processes = math.hypot(spread * 2 ** rng.uniform(-0.5, 0.5), step_spread / math.sqrt(NUM_STEPS))
+                spec = _spec(model, width, *axes)
+                repeats = tuple(_repeat(speed, of_processes, kind, width, rng) for _ in range(kind.most_repeats))
+                cells.append(Cell(spec=spec, true_speed=speed, repeats=repeats))
+    return cells
+
+
+def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
+    """The grid raced, against the grid run in full."""
+    by_id = {cell.spec.trial_id: cell for cell in cells}
+    num_run = dict.fromkeys(by_id, 0)
+
+    def read(trial_ids: Sequence[str]) -> Mapping[str, tuple[CompletedRepeat, ...]]:
+        return {trial_id: by_id[trial_id].repeats[: num_run[trial_id]] for trial_id in trial_ids}
+
+    tally = Tally(sort_into_races([cell.spec for cell in cells], ["strategy"]), most_repeats, read)
+    trial_of = dict(enumerate(trial_id for trial_id in by_id for _ in range(most_repeats)))
+    tasks = [
+        Task(key=key, num_gpus=by_id[trial_id].spec.num_gpus, expected_s=None, round=key % most_repeats)
+        for key, trial_id in trial_of.items()
+    ]
+    queue = Queue(tasks, blocks=Blocks(order=tuple(range(8)), aligned=True, most_at_once=8), seed=seed, packs=False)
+    steward = Steward(tally, queue, trial_of, "GPU")
+    for task in _in_turn(queue, steward):
+        steward.begun(task.key)
+        num_run[trial_of[task.key]] += 1
+        steward.ended(task.key, Outcome.COMPLETED, 0.0)
+        steward.learn(race := tally.race_of[trial_of[task.key]])
+        steward.steer(race, [])
+    return sum((_score(tally, place, by_id, num_run) for place in range(len(tally.races))), Score())
+
+
+def main(num_grids: int) -> None:
+    print("| grids | repeats at most | races | winner | truth | truth, full grid | told | GPU-seconds of the full grid |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind in ROWS:
+        score = Score()
+        for seed in range(num_grids):
+            score += play(grid(kind, random.Random(seed)), kind.most_repeats, seed)
+        shares = (score.num_same, score.num_true, score.num_true_of_full, score.num_told)
+        told = " | ".join(f"{share / score.num_races:.1%}" for share in shares)
+        line = f"| {kind.told} | {kind.most_repeats} | {score.num_races} | {told} | {score.spent_s / score.full_s:.1%} |"
+        print(line.replace("%", " %").replace("  %", " %"), flush=True)
+
+
+def _in_turn(queue: Queue, steward: Steward) -> Iterator[Task]:
+    """Each repeat that is still wanted when its turn comes; exclusive, as a sweep runs."""
+    while (task := queue.pop(lambda num_gpus: True, (), 0.0)) is not None:
+        if steward.wants(task):
+            yield task
+        else:
+            queue.put_back(task)
+            race = steward.race_of(task.key)
+            assert race is not None
+            steward.steer(race, [])
+
+
+def _score(tally: Tally, place: int, by_id: Mapping[str, Cell], num_run: Mapping[str, int]) -> Score:
+    ids = tally.races[place].trial_ids
+    ruling = tally.judge(place, {})
+    full = max(ids, key=lambda trial_id: by_id[trial_id].mean)
+    true = max(ids, key=lambda trial_id: by_id[trial_id].true_speed)
+    spent = (repeat.duration_s or 0.0 for id_ in ids for repeat in by_id[id_].repeats[: num_run[id_]])
+    width = by_id[full].spec.num_gpus
+    return Score(
+        num_races=1,
+        num_same=ruling.leader == full,
+        num_true=ruling.leader == true,
+        num_true_of_full=full == true,
+        num_told=true in (ruling.leader, *ruling.tied),
+        spent_s=width * sum(spent),
+        full_s=sum(by_id[trial_id].gpu_seconds for trial_id in ids),
+    )
+
+
+def _repeat(speed: float, of_processes: float, kind: Kind, width: int, rng: random.Random) -> CompletedRepeat:
+    fluke = 0.9 if rng.random() < kind.fluke_rate else 1.0
+    found = speed * math.exp(rng.gauss(0, of_processes)) * fluke
+    return CompletedRepeat(images_per_second=found, duration_s=START_S + NUM_STEPS * width * BATCH_SIZE / found)
+
+
+def _spec(model: str, num_gpus: int, variable_update: str, local_parameter_device: str, all_reduce: str) -> TrialSpec:
+    return TrialSpec(
+        model=model,
+        num_gpus=num_gpus,
+        device_kind=DeviceKind.SIMULATED_GPU,
+        variable_update=variable_update,
+        local_parameter_device=local_parameter_device,
+        all_reduce=all_reduce,
+        precision="fp32",
+        optimizer="momentum",
+        learning_rate=0.01,
+        momentum=0.9,
+        weight_decay=4e-5,
+        data="synthetic",
+        distortions=False,
+        image_px=224,
+        num_classes=1001,
+        batch_size=BATCH_SIZE,
+        min_warm_up_steps=10,
+        num_steps=NUM_STEPS,
+        seed=1,
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else NUM_GRIDS)
