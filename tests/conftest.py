@@ -1,18 +1,38 @@
 """What all tests share: nothing of the user's own folders is touched."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests import postgresql
+from tests import postgresql, slurm
+
+# In CI the same examples each time; elsewhere new ones are welcome.
+settings.register_profile("fixed", derandomize=True)
+if os.environ.get("CI") == "true":
+    settings.load_profile("fixed")
 
 # Before any test imports TensorFlow.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"  # channels first on CPUs
 
+# Who runs the tests in the background has these ignored, and all that they start would ignore them, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+_SIZE = ("LINES", "COLUMNS")  # pytest-xdist's processes have them, and every terminal that a test opens would be of that size
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """pytest-mpl looks for its folders from where it is then: in the empty folder of a test, or where the user happens to be."""
+    config.option.mpl_results_path = config.option.mpl_results_path or str(PROJECT / "build" / "pictures")
+    if config.option.mpl_generate_path:
+        config.option.mpl_generate_path = str(Path(config.option.mpl_generate_path).resolve())
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +41,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_facto
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("SCALEMARK_LOCK_DIR", str(tmp_path_factory.getbasetemp() / "locks" / tmp_path.name))
-    for name in ("SCALEMARK_DB", "CUDA_VISIBLE_DEVICES", "HYDRA_FULL_ERROR"):
+    for name in ("SCALEMARK_DB", "CUDA_VISIBLE_DEVICES", "HYDRA_FULL_ERROR", *_SIZE):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -38,3 +58,12 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
     """URL of an empty database, for one test alone."""
     with postgresql.new_database(postgresql_server) as url:
         yield url
+
+
+@pytest.fixture
+def slurm_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[slurm.Cluster]:
+    """A Slurm cluster of four nodes for one test alone, which the test's Slurm commands speak with."""
+    slurm.needed(slurm.obstacle(), in_ci=os.environ.get("CI") == "true")
+    with slurm.cluster() as started:
+        monkeypatch.setenv("SLURM_CONF", str(started.config))
+        yield started

@@ -1,6 +1,6 @@
 """Runs a real sweep, breaks it again and again, repeats its command until it ends well, and counts what is in the database.
 
-`python -m tests.fault_campaign --faults 40 --seed 1` is the long one; `tests/test_fault_campaign.py` is the short one.
+`python -m tests.fault_campaign --faults 40 --seed 1` is the longest one; `tests/test_fault_campaign.py` holds shorter ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent
 MARK = "SCALEMARK_CAMPAIGN"  # environment variable by which all processes of a campaign are found
 MOST_ROUNDS = 30
-WITHIN_S = 120.0  # of a sweep that nothing disturbs any more; and of whatever else is waited for
+WITHIN_S = 300.0  # of a sweep that nothing disturbs any more; and of whatever else is waited for
 
 
 @dataclass(slots=True)
@@ -44,6 +44,7 @@ class Campaign:
     injected: Counter[str] = field(default_factory=Counter)
     exit_codes: list[list[int]] = field(default_factory=list)  # of each round
     num_rivals: int = 1  # sweeps that run at once, with the same command
+    faults: Sequence[str] = ()  # only these; none: all that can be
 
     @property
     def database(self) -> Path:
@@ -52,17 +53,24 @@ class Campaign:
     def run(self) -> None:
         """Until all commands of a round end with 0 and no faults are left. Raises TimeoutError when that never comes."""
         chance = random.Random(self.seed)
+        names = _in_turns(self.faults or self.possible_faults(), chance)
+        name = next(names)
         for _ in range(MOST_ROUNDS):
             processes = [self._start(number) for number in range(self.num_rivals)]
             while self.num_faults > self.injected.total() and (victim := self._wait_for_work(processes, chance)):
-                name = chance.choice(sorted(FAULTS))
                 if FAULTS[name](self, victim):
                     self.injected[name] += 1
+                    name = next(names)
             exit_codes = [process.wait(WITHIN_S) for process in processes]
             self.exit_codes.append(exit_codes)
             if not any(exit_codes):
                 return
         raise TimeoutError(f"not through after {MOST_ROUNDS} commands: {self.exit_codes}; see {self.folder / 'sweep0.log'}")
+
+    def possible_faults(self) -> set[str]:
+        """All, but only a small disk of the campaign's own is filled, and where attempts are spawned there is no fork server."""
+        impossible = set() if self.folder.is_mount() else {"full disk"}
+        return set(FAULTS) - impossible - ({"kill -9 fork server"} if "launcher.start=spawn" in self.overrides else set())
 
     def problems(self) -> list[str]:
         """What is not as it must be: every repeat completed exactly once, nothing lost, nothing left running."""
@@ -101,14 +109,12 @@ class Campaign:
         return found
 
     def trainers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
-        servers = self.servers(orchestrator)
-        found = [process for process in self.processes() if process.ppid() in {server.pid for server in servers}]
-        spawned = [process for process in self.processes() if process.ppid() == orchestrator.pid and process not in servers]
-        return found + [process for process in spawned if "trainer" in process.cmdline()]
+        own = _children(orchestrator)
+        forked = [trainer for server in own if _runs(server, "trainer.fork_server") for trainer in _children(server)]
+        return forked + [process for process in own if _runs(process, "trainer")]
 
     def servers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
-        own = [process for process in self.processes() if process.ppid() == orchestrator.pid]
-        return [process for process in own if "trainer.fork_server" in process.cmdline()]
+        return [process for process in _children(orchestrator) if _runs(process, "trainer.fork_server")]
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(PROJECT / "sweep.py"), "-m", *self.overrides, f"sweep.repeats={self.repeats}"]
@@ -130,6 +136,28 @@ class Campaign:
                 raise TimeoutError(f"no trainer within {WITHIN_S:g} s; see {self.folder / 'sweep0.log'}")
             time.sleep(0.05)
         return None
+
+
+def _in_turns(names: Iterable[str], chance: random.Random) -> Iterator[str]:
+    """Each once before any comes again, in random orders."""
+    ordered = sorted(names)
+    while True:
+        yield from chance.sample(ordered, len(ordered))
+
+
+def _children(process: subprocess.Popen[bytes] | psutil.Process) -> list[psutil.Process]:
+    try:
+        return psutil.Process(process.pid).children()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _runs(process: psutil.Process, module: str) -> bool:
+    """False, too, for one that has ended, be it a zombie still."""
+    try:
+        return module in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _kill_orchestrator(campaign: Campaign, process: subprocess.Popen[bytes]) -> bool:
@@ -168,9 +196,7 @@ def _lock_database(campaign: Campaign, process: subprocess.Popen[bytes]) -> bool
 
 
 def _fill_disk(campaign: Campaign, process: subprocess.Popen[bytes]) -> bool:
-    """For some seconds; False when the folder is no small disk of its own."""
-    if not campaign.folder.is_mount():
-        return False
+    """For some seconds."""
     ballast = campaign.folder / "ballast"
     with ballast.open("wb", buffering=0) as file:
         for size in (2**20, 2**12, 1):
@@ -201,7 +227,15 @@ def small_disk(folder: Path, megabytes: int) -> bool:
 
 
 def tiny_campaign(
-    folder: Path, *, num_trials: int, repeats: int, num_faults: int, seed: int, overrides: Iterable[str] = (), num_rivals: int = 1
+    folder: Path,
+    *,
+    num_trials: int,
+    repeats: int,
+    num_faults: int,
+    seed: int,
+    overrides: Iterable[str] = (),
+    num_rivals: int = 1,
+    faults: Sequence[str] = (),
 ) -> Campaign:
     seeds = ",".join(map(str, range(1, num_trials + 1)))
     tiny = ["model=trivial", "num_steps=200", "min_warm_up_steps=1", f"seed={seeds}"]
@@ -214,6 +248,7 @@ def tiny_campaign(
         num_faults=num_faults,
         seed=seed,
         num_rivals=num_rivals,
+        faults=faults,
     )
 
 

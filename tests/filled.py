@@ -1,15 +1,35 @@
 """A database with known numbers, written by the real writer."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+from costs.profiles import profile
 from store import software
 from store.finished_attempt import FinishedAttempt
 from store.ledger import Ledger
-from store.records import Machine, Measurement, Outcome, Phase, Placement, ProcessIdentity, Result, StepSample, TrialSpec, Verdict
+from store.records import (
+    DeviceKind,
+    Machine,
+    Measurement,
+    Outcome,
+    Phase,
+    Placement,
+    ProcessIdentity,
+    Profile,
+    Result,
+    StepSample,
+    TrialSpec,
+    Verdict,
+)
 from store.writer import NewSweep, Writer
+from sweeper.simulated_box import machine_of
+from tests.empty import make_empty
 
 MACHINE = Machine(host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver="")
+SIMULATED_MACHINE = machine_of(profile("dgx1_p100"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENVIRONMENT = {
     "python": "3.11.7",
@@ -24,8 +44,8 @@ PROCESS = ProcessIdentity(host="testbox", boot_id="b", pid_namespace="pid:[1]", 
 PLACEMENT = Placement(start="spawn", devices=(0,), visible_devices="")
 
 
-def measurement(images_per_second: float) -> Measurement:
-    return Measurement(
+def measurement(images_per_second: float, **changes: Any) -> Measurement:
+    found = Measurement(
         images_per_second=images_per_second,
         images_per_second_low=0.95 * images_per_second,
         images_per_second_high=1.05 * images_per_second,
@@ -50,6 +70,7 @@ def measurement(images_per_second: float) -> Measurement:
         last_loss_scale=None,
         num_parameters=1000,
     )
+    return replace(found, **changes)
 
 
 STEPS = [
@@ -67,17 +88,27 @@ def attempt(
     number: int = 1,
     outcome: Outcome = Outcome.FAILED,
     environment: dict[str, Any] = ENVIRONMENT,
+    steps: Sequence[StepSample] = STEPS,
+    profile: Profile | None = None,
+    verdict: Verdict = Verdict.VALID,
+    placement: Placement = PLACEMENT,
+    started_at: datetime | None = None,
+    duration_s: float | None = 9.5,
+    truth: dict[str, float] | None = None,
+    **measured: Any,
 ) -> FinishedAttempt:
-    """A completed attempt, or with None one that ended with `outcome`."""
+    """A completed attempt, or with None one that ended with `outcome`; `measured`: of its measurement what is to be different."""
     result = (
         Result(outcome=outcome, message="it broke", measurement=None, op_placement={})
         if images_per_second is None
         else Result(
             outcome=Outcome.COMPLETED,
             message="",
-            measurement=measurement(images_per_second),
+            measurement=measurement(images_per_second, **measured),
             op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
-            verdict=Verdict.VALID,
+            verdict=verdict,
+            profile=profile,
+            truth=truth,
         )
     )
     return FinishedAttempt(
@@ -85,12 +116,12 @@ def attempt(
         repeat=repeat,
         attempt=number,
         exit_code=0,
-        placement=PLACEMENT,
+        placement=placement,
         run_dir="/runs/x",
-        started_at=NOON + timedelta(minutes=repeat),
-        duration_s=9.5,
+        started_at=started_at or NOON + timedelta(minutes=repeat),
+        duration_s=duration_s,
         result=result,
-        steps=STEPS if images_per_second is not None else [],
+        steps=steps if images_per_second is not None else [],
         environment=environment if images_per_second is not None else None,
     )
 
@@ -100,7 +131,7 @@ def begin(
     num_repeats: dict[TrialSpec, int],
     *,
     name: str = "first",
-    machine: Machine = MACHINE,
+    machine: Machine | None = None,
     environment: dict[str, Any] = ENVIRONMENT,
     process: ProcessIdentity = PROCESS,
     wanted_repeats: int = 1,
@@ -109,7 +140,8 @@ def begin(
     alive: bool = False,
     started_at: datetime = NOON,
 ) -> Ledger:
-    """A sweep of these trials; `alive`: whether other orchestrators are."""
+    """A sweep of these trials, of simulated ones on SIMULATED_MACHINE; `alive`: whether other orchestrators are."""
+    is_simulated = any(spec.device_kind == DeviceKind.SIMULATED_GPU for spec in num_repeats)
     sweep = NewSweep(
         name=name,
         reason="",
@@ -120,7 +152,7 @@ def begin(
         left_out=[("xla=on", "later")],
         wanted_repeats=wanted_repeats,
         rerun=rerun,
-        machine=machine,
+        machine=machine or (SIMULATED_MACHINE if is_simulated else MACHINE),
         software_key=software.key(environment),
         shares_host=shares_host,
         process=process,
@@ -133,22 +165,26 @@ def fill(
     results: list[tuple[TrialSpec, float | None]],
     *,
     name: str = "first",
-    machine: Machine = MACHINE,
+    machine: Machine | None = None,
     environment: dict[str, Any] = ENVIRONMENT,
+    details: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """One sweep with one attempt per entry; entries of the same trial are its repeats."""
+    """One sweep with one attempt per entry; entries of the same trial are its repeats. `details`: of each what `attempt` takes."""
+    if "://" not in url and not Path(url).exists():
+        make_empty(url)
     writer = Writer(url)
     specs = [spec for spec, _ in results]
     num_repeats = {spec: specs.count(spec) for spec in specs}
     ledger = begin(writer, num_repeats, name=name, machine=machine, environment=environment, rerun=True)
     waiting = {(repeat.trial_id, repeat.repeat): repeat for repeat in ledger.open_repeats()}
     seen: dict[str, int] = {}
-    for spec, images_per_second in results:
+    for (spec, images_per_second), detail in zip(results, details or [{}] * len(results), strict=True):
         seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
         repeat = waiting[spec.trial_id, seen[spec.trial_id]]
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        finished = attempt(spec, images_per_second, repeat=repeat.repeat, number=number, environment=environment)
+        told = {"repeat": repeat.repeat, "number": number, "environment": environment, **detail}
+        finished = attempt(spec, images_per_second, **told)
         ledger.finish(repeat.repeat_id, finished, NOON)
     ledger.end(NOON, finished=True)
     writer.close()

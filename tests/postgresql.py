@@ -1,8 +1,6 @@
 """A PostgreSQL server of the tests' own, and databases in it for one test each."""
 
 import shutil
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +11,10 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-KEEPER = Path(__file__).with_name("postgresql_keeper.py")
+from tests import postgresql_keeper
+from tests.kept import kept
+
+KEEPER = Path(postgresql_keeper.__file__)
 DEBIAN = Path("/usr/lib/postgresql")  # one folder per version; not on PATH
 
 
@@ -42,25 +43,24 @@ def server(programs: Path) -> Iterator[str]:
 
     It listens on a socket in a folder of its own only, so that any number of servers run side by side.
     """
-    keeper = subprocess.Popen(
-        [sys.executable, "-I", str(KEEPER), str(programs)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Ctrl-C and kills of our process group do not reach it
-    )
-    with keeper:
-        assert keeper.stdin
-        assert keeper.stdout
-        folder = keeper.stdout.readline().strip()
-        if not folder:
-            raise RuntimeError(f"PostgreSQL of {programs} did not start; stderr says why")
-        try:
-            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
-        finally:
-            keeper.stdin.write("stop\n")  # closing is not enough while a forked child holds the pipe, too
-    if keeper.returncode:
-        raise RuntimeError(f"the PostgreSQL server in {folder} did not stop cleanly; stderr says why")
+    with kept(f"PostgreSQL of {programs}", str(KEEPER), str(programs)) as folder:
+        yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+
+
+def stop(server_url: str, mode: str) -> None:
+    """The server, which is to be started again; `mode`: fast or immediate, as pg_ctl has them."""
+    postgresql_keeper.stop(*_folder_and_programs(server_url), mode)
+
+
+def start(server_url: str) -> None:
+    """Again."""
+    postgresql_keeper.start(*_folder_and_programs(server_url))
+
+
+def _folder_and_programs(server_url: str) -> tuple[Path, Path]:
+    programs = find_programs()
+    assert programs
+    return Path(str(sa.make_url(server_url).query["host"])), programs
 
 
 @contextmanager

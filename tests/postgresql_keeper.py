@@ -21,23 +21,32 @@ def main(programs: Path) -> None:
         if os.geteuid() == 0:
             shutil.chown(folder, OWNER, OWNER)
         _run(folder, programs / "initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync")
+        with (folder / "postgresql.conf").open("a") as settings:  # not by options: who starts it again need not know them
+            settings.write(f"fsync = off\nunix_socket_directories = '{folder}'\nlisten_addresses = ''\n")
         try:
-            _start(folder, programs)
+            start(folder, programs)
             print(folder, flush=True)
             sys.stdin.readline()
         finally:
-            _run(folder, programs / "pg_ctl", "stop", "-w", "-m", "immediate")
+            if (folder / "postmaster.pid").exists():  # a test may have stopped it
+                stop(folder, programs, "immediate")
     finally:
         shutil.rmtree(folder)
 
 
-def _start(folder: Path, programs: Path) -> None:
+def start(folder: Path, programs: Path) -> None:
+    """Of one that was set up here."""
     log = folder / "log"
     try:
-        _run(folder, programs / "pg_ctl", "start", "-w", "-l", log, "-o", f"-F -k {folder} -c listen_addresses=''")
+        _run(folder, programs / "pg_ctl", "start", "-w", "-l", log)
     except subprocess.CalledProcessError:
         print(log.read_text(), file=sys.stderr)
         raise
+
+
+def stop(folder: Path, programs: Path, mode: str) -> None:
+    """`mode`: fast or immediate, as pg_ctl has them."""
+    _run(folder, programs / "pg_ctl", "stop", "-w", "-m", mode)
 
 
 def _run(folder: Path, program: Path, *arguments: str | Path) -> None:

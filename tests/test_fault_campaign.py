@@ -1,30 +1,68 @@
 """Whatever is killed, stopped, locked or filled: the repeated command completes every repeat exactly once, and leaves nothing."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.fault_campaign import small_disk, tiny_campaign
+from tests.fault_campaign import FAULTS, Campaign, small_disk, tiny_campaign
 
-WAYS = {
+KILL, SIDE_BY_SIDE = "kill -9 orchestrator", "launcher.share_host=true"
+LONG = {
     "one sweep, forked attempts": ([], 1, 5),
     "one sweep, spawned attempts": (["launcher.start=spawn"], 1, 2),
     "two sweeps at once": ([], 2, 4),
-    "two sweeps at once, side by side": (["launcher.share_host=true"], 2, 4),
+    "two sweeps at once, side by side": ([SIDE_BY_SIDE], 2, 4),
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+def test_every_repeat_is_completed_once_though_the_sweep_and_its_trainer_are_killed_and_the_database_is_locked(tmp_path):
+    faults = [KILL, "kill -9 trainer", "locked database"]
+    campaign = tiny_campaign(tmp_path, num_trials=2, repeats=1, num_faults=len(faults), seed=5, faults=faults)
+    _survives(campaign)
+    assert set(campaign.injected) == set(faults)
+
+
+@pytest.mark.slow
+def test_every_repeat_is_completed_once_though_everything_breaks_once(tmp_path):
+    with _on_small_disk(tmp_path):
+        campaign = tiny_campaign(tmp_path, num_trials=2, repeats=2, num_faults=len(FAULTS), seed=5)
+        _survives(campaign)
+        assert set(campaign.injected) == campaign.possible_faults()
+
+
+def test_every_repeat_is_completed_once_when_one_of_two_sweeps_side_by_side_is_killed(tmp_path):
+    campaign = tiny_campaign(
+        tmp_path, num_trials=2, repeats=1, num_faults=1, seed=1, overrides=[SIDE_BY_SIDE], num_rivals=2, faults=[KILL]
+    )
+    _survives(campaign)
+    assert dict(campaign.injected) == {KILL: 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", LONG)
 def test_every_repeat_is_completed_once_whatever_breaks(tmp_path, way):
-    overrides, num_rivals, num_faults = WAYS[way]
-    mounted = small_disk(tmp_path, 200)
-    try:
+    overrides, num_rivals, num_faults = LONG[way]
+    with _on_small_disk(tmp_path):
         campaign = tiny_campaign(
             tmp_path, num_trials=4, repeats=2, num_faults=num_faults, seed=5, overrides=overrides, num_rivals=num_rivals
         )
-        campaign.run()
-        assert campaign.problems() == []
+        _survives(campaign)
         assert campaign.injected.total() >= 2
+
+
+def _survives(campaign: Campaign) -> None:
+    campaign.run()
+    assert campaign.problems() == []
+
+
+@contextmanager
+def _on_small_disk(folder: Path) -> Iterator[None]:
+    mounted = small_disk(folder, 200)
+    try:
+        yield
     finally:
         if mounted:
-            subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)

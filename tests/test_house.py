@@ -33,7 +33,8 @@ def test_ci_runs_exactly_the_readmes_commands():
 
 
 @pytest.mark.parametrize(
-    "module", ["store", "store.__main__", "sweeper.sweep", "plots.__main__", "plots.charts", "analysis.scaling", "conf.resolve"]
+    "module",
+    ["store", "store.__main__", "sweeper.sweep", "plots.__main__", "plots.pictures.drawing", "analysis.results", "conf.resolve"],
 )
 def test_tensorflow_is_never_imported_outside_the_trainer(module):
     script = f"import {module}, sys; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{'tensorflow', 'keras', 'trainer'}}))"
@@ -60,6 +61,13 @@ def test_help_and_plans_need_no_tensorflow(arguments):
 def test_words_are_imported_without_any_library():
     script = "import sys, store.records; print([n for n in ('sqlalchemy', 'pandas', 'rich', 'hydra') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_sweep_that_measures_is_planned_without_numpy():
+    script = "import sys, sweep; print([n for n in ('numpy', 'pandas', 'scipy') if n in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT).stdout == "[]\n"
+    )
 
 
 def test_the_constraints_pin_every_package_with_hashes_and_name_no_index():

@@ -6,8 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from select import select
 from tempfile import TemporaryDirectory
@@ -18,6 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.conftest import PROJECT
+from tests.ends import ends
 from tests.postgresql import find_programs, needed_programs, new_database, server
 
 
@@ -41,17 +41,6 @@ def processes_of(url: str) -> list[psutil.Process]:
     """Of the server at this URL, and who keeps it."""
     postmaster = psutil.Process(int((folder_of(url) / "postmaster.pid").read_text().split()[0]))
     return [postmaster, *postmaster.children()]
-
-
-@contextmanager
-def ends(processes: list[psutil.Process]) -> Iterator[None]:
-    """Asserts that all die in the body or soon after; an orphan may stay a zombie where nobody reaps it."""
-    assert processes
-    with ExitStack() as stack:
-        signs = [stack.enter_context(os.fdopen(os.pidfd_open(process.pid))) for process in processes]
-        yield
-        for process, sign in zip(processes, signs, strict=True):
-            assert select([sign], [], [], 60)[0], f"{process} lives on"
 
 
 def test_the_server_answers(postgresql_url):

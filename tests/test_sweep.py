@@ -1,4 +1,4 @@
-"""`python sweep.py` as its user runs it: real subprocesses, real TensorFlow, a real database."""
+"""`python sweep.py` as its user runs it: real subprocesses, a real database, and real TensorFlow where the trainer matters."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -16,12 +17,22 @@ import pytest
 import yaml
 
 from tests.conftest import PROJECT
+from tests.sweeper.processes import PATIENCE_S, assert_gone
 
 TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
 
 
+REAL = [sys.executable, str(PROJECT / "sweep.py")]
+SCRIPTED = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py")]  # with trials of tests/tiny_trainer.py, and no charts
+ENDLESS = "903"  # the seed of a scripted trial that takes steps until it is ended
+
+
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(PROJECT / "sweep.py"), *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([*REAL, *arguments], capture_output=True, text=True, check=False)
+
+
+def scripted(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SCRIPTED, "model=trivial", *arguments], capture_output=True, text=True, check=False)
 
 
 def outcomes(database: str = "results.db") -> list[str]:
@@ -38,7 +49,11 @@ def test_a_grid_ends_in_the_database_in_tables_and_in_a_chart_and_is_not_run_twi
     assert "          num_gpus=1; num_gpus=2\n" in first.stderr
     assert "[4/4] trivial-" in first.stderr
     assert "strategy          1 CPU stand-in  2 CPU stand-ins" in first.stdout
-    assert Path("figures/trivial.png").stat().st_size > 10_000
+    assert Path("figures/scaling-trivial.png").stat().st_size > 10_000
+    assert Path("figures/report.html").stat().st_size > 100_000
+    assert {line for line in first.stderr.splitlines() if line.startswith(("report: ", "chart: "))} == {
+        f"{'report' if path.suffix == '.html' else 'chart'}: {path}" for path in Path("figures").iterdir()
+    }
     run_dirs = [path for path in Path("runs").glob("*/*") if path.is_dir()]
     assert len(run_dirs) == 4
     for run_dir in run_dirs:
@@ -52,7 +67,7 @@ def test_a_grid_ends_in_the_database_in_tables_and_in_a_chart_and_is_not_run_twi
 
 
 def test_auto_is_resolved_printed_and_stored():
-    assert sweep(*TINY).returncode == 0
+    assert scripted().returncode == 0
     with sqlite3.connect("results.db") as connection:
         (spec,) = connection.execute("SELECT spec FROM trials").fetchone()
     assert "auto" not in json.loads(spec).values()
@@ -66,6 +81,21 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing():
     assert ended.stdout.count("num_gpus=8") == 2
     assert "32 attempts to run; no recorded durations of such trials on this machine: no estimate" in ended.stdout
     assert list(Path().iterdir()) == []
+
+
+def test_the_experiment_of_hosts_has_as_many_replicas_over_more_hosts_and_leaves_out_what_means_nothing():
+    ended = sweep("experiment=hosts", "sweep.dry_run=true", "sweep.plan_format=json", "hardware=cpu")
+    assert ended.returncode == 0, ended.stderr
+    plan = json.loads(ended.stdout)
+    told = {way: [] for way in ("distributed_ps", "distributed_replicated", "distributed_ring")}
+    told |= {"multi_worker_mirrored_ring": [], "replicated_none": []}
+    for trial in plan["trials"]:
+        told[trial["strategy"]].append((trial["spec"]["num_gpus"], trial["spec"]["hosts"]))
+    assert told["replicated_none"] == [(1, 1), (2, 1), (4, 1)]
+    assert told["multi_worker_mirrored_ring"] == [(1, 1), (2, 2), (4, 4)]
+    assert told["distributed_ps"] == told["distributed_replicated"] == told["distributed_ring"]
+    assert told["distributed_ring"] == [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4), (8, 4)]
+    assert len(plan["left_out"]) == 8
 
 
 def test_a_dry_run_of_many_trials_sums_them_up():
@@ -132,19 +162,44 @@ def test_the_shell_completes_axes_and_choices(line, choices, monkeypatch):
 
 
 def test_an_interrupted_sweep_is_continued_under_its_name():
-    first = sweep(*TINY, "sweep.name=mine", "learning_rate=1e30")
-    assert (first.returncode, outcomes()) == (1, ["invalid"])
-    assert sweep("-m", *TINY, "sweep.name=mine", "learning_rate=1e30,0.1").returncode == 1
-    assert outcomes() == ["invalid", "invalid", "completed"]
+    first = scripted("sweep.name=mine", "seed=901")
+    assert (first.returncode, outcomes()) == (1, ["failed"])
+    assert scripted("-m", "sweep.name=mine", "seed=901,1").returncode == 1
+    assert outcomes() == ["failed", "failed", "completed"]
     assert sorted(path.name[-5:] for path in Path("runs/mine").glob("*/")) == ["r1-a1", "r1-a1", "r1-a2"]
 
 
 def test_charts_that_cannot_be_drawn_spoil_no_result():
-    Path("figures/trivial.png").mkdir(parents=True)
+    Path("figures/scaling-trivial.png").mkdir(parents=True)
     ended = sweep(*TINY)
     assert ended.returncode == 1
-    assert "the results are stored, draw them with python -m plots charts" in ended.stderr
+    assert "sweep: no chart scaling: figures/scaling-trivial.png: Is a directory" in ended.stderr
+    assert "the results are stored, draw it with python -m plots charts --sweep " in ended.stderr
+    assert "report: figures/report.html" in ended.stderr
     assert outcomes() == ["completed"]
+
+
+def test_ctrl_c_while_charts_are_drawn_loses_no_result_and_says_so():
+    process = subprocess.Popen(
+        [sys.executable, str(PROJECT / "sweep.py"), *TINY, "sweep.name=mine", 'sweep.notify="env > told.txt"'],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    with process.stderr:
+        for line in process.stderr:
+            if line.startswith("report: "):
+                process.send_signal(signal.SIGINT)
+                break
+        rest = process.stderr.read()
+    assert process.wait() == 130
+    (last,) = [line for line in rest.splitlines() if not line.startswith("chart: ")]
+    assert last.startswith("sweep: drawing was interrupted at ")
+    assert (
+        "; the results are stored, python -m plots report --sweep mine and python -m plots charts --sweep mine draw them" in last
+    )
+    assert outcomes() == ["completed"]
+    assert "SCALEMARK_SWEEP_EXIT_CODE=130" in Path("told.txt").read_text().splitlines()
 
 
 def test_a_failed_trial_is_recorded_and_the_others_go_on():
@@ -155,15 +210,20 @@ def test_a_failed_trial_is_recorded_and_the_others_go_on():
 
 
 def test_a_trial_that_takes_too_long_is_ended():
-    ended = sweep("model=trivial", "num_steps=100000000", "launcher.timeout_s=8")
+    ended = scripted(f"seed={ENDLESS}", "launcher.timeout_s=1")
     assert ended.returncode == 1
     assert outcomes() == ["timed_out"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_keeps_what_was_finished_and_leaves_no_process(how):
-    slow = ["-m", "model=trivial", "min_warm_up_steps=1", "num_steps=3,100000000"]
-    process = psutil.Popen([sys.executable, str(PROJECT / "sweep.py"), *slow], stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(
+    ("how", "command"),
+    [
+        (signal.SIGINT, [*REAL, "-m", "model=trivial", "min_warm_up_steps=1", "num_steps=3,100000000"]),
+        (signal.SIGTERM, [*SCRIPTED, "-m", "model=trivial", f"seed=1,{ENDLESS}"]),
+    ],
+)
+def test_an_interrupted_sweep_keeps_what_was_finished_and_leaves_no_process(how, command):
+    process = psutil.Popen(command, stderr=subprocess.PIPE, text=True)
     with process.stderr:
         for line in process.stderr:
             if line.startswith("[1/2]"):
@@ -175,13 +235,11 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_leaves_no_process(how)
     assert outcomes() == ["completed", "interrupted"]
     assert "Traceback" not in rest
     assert rest.splitlines()[-1] == "sweep: interrupted; repeat the command to run what is left"
-    assert not psutil.pid_exists(trainer.pid)
+    assert_gone(trainer.pid)
 
 
 def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
-    process = subprocess.Popen(
-        [sys.executable, str(PROJECT / "sweep.py"), "-m", *TINY, "seed=1,2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([*SCRIPTED, "-m", "model=trivial", "seed=1,2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     process.stderr.readline()
     process.stderr.close()
     assert process.wait() == 0
@@ -189,12 +247,10 @@ def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
 
 
 def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word():
-    process = subprocess.Popen(
-        [sys.executable, str(PROJECT / "sweep.py"), "-m", *TINY, "seed=range(1,9)"], stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"], stderr=subprocess.PIPE, text=True)
     with process.stderr:
         for line in process.stderr:
-            if line.startswith("[1/8]"):
+            if line.startswith("["):  # the first trial has ended
                 Path("results.db").unlink()
                 break
         rest = process.stderr.read()
@@ -204,21 +260,21 @@ def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word(
 
 @pytest.mark.parametrize("arguments", [["--help"], ["sweep.dry_run=true", "sweep.plan_format=json", "-m", "seed=range(1,2000)"]])
 def test_a_reader_who_has_read_enough_is_no_error(arguments):
-    command = f"{shlex.join([sys.executable, str(PROJECT / 'sweep.py'), *arguments])} | head -1"
+    command = f"{shlex.join([*REAL, *arguments])} | head -1"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_output_that_cannot_be_written_is_said_in_one_line():
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, str(PROJECT / "sweep.py"), *TINY, "sweep.dry_run=true"]
+        command = [*REAL, *TINY, "sweep.dry_run=true"]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr == "sweep: the output cannot be written: No space left on device\n"
 
 
 def test_the_end_of_a_sweep_is_told_to_the_users_command():
-    ended = sweep(*TINY, "sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"')
+    ended = scripted("sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"')
     assert ended.returncode == 0
     told = dict(line.split("=", 1) for line in Path("told.txt").read_text().splitlines())
     assert told == {
@@ -232,7 +288,7 @@ def test_the_end_of_a_sweep_is_told_to_the_users_command():
 
 def test_no_secret_of_the_command_is_stored_or_printed():
     reason = "sweep.reason='see postgresql://me:hidden@host/db'"
-    ended = sweep("-m", *TINY, "strategy=ps_cpu,replicated_nccl", "sweep.notify='true hidden'", reason)
+    ended = scripted("-m", "strategy=ps_cpu,replicated_nccl", "sweep.notify='true hidden'", reason)
     assert ended.returncode == 0, ended.stderr
     assert "hidden" not in ended.stderr + ended.stdout
     with sqlite3.connect("results.db") as connection:
@@ -253,8 +309,8 @@ def test_an_error_about_a_secret_does_not_tell_it():
 
 
 def test_a_sweep_is_seen_from_another_terminal():
-    slow = ["model=trivial", "min_warm_up_steps=1", "num_steps=100000000", "sweep.name=mine"]
-    process = psutil.Popen([sys.executable, str(PROJECT / "sweep.py"), *slow], stderr=subprocess.DEVNULL)
+    command = [*SCRIPTED, "model=trivial", f"seed={ENDLESS}", "sweep.name=mine"]
+    process = psutil.Popen(command, stderr=subprocess.DEVNULL)
     _wait_for_trainer(process)
     status = [sys.executable, "-m", "sweeper", "status", "--json"]
     (running,) = json.loads(subprocess.run(status, capture_output=True, text=True, check=True, env=_with_project()).stdout)
@@ -272,81 +328,102 @@ def _with_project() -> dict[str, str]:
 
 
 def test_a_killed_sweep_leaves_no_process():
-    process = psutil.Popen(
-        [sys.executable, str(PROJECT / "sweep.py"), "model=trivial", "num_steps=100000000"], stderr=subprocess.DEVNULL
-    )
+    process = psutil.Popen([*REAL, "model=trivial", "num_steps=100000000"], stderr=subprocess.DEVNULL)
     trainer = _wait_for_trainer(process)
     process.kill()
     process.wait()
-    psutil.wait_procs([trainer], timeout=20)
-    assert not trainer.is_running() or trainer.status() == psutil.STATUS_ZOMBIE
+    assert_gone(trainer.pid)
 
 
 def _wait_for_trainer(process: psutil.Popen) -> psutil.Process:
-    """The trainer, once it has run steps: by then it has asked to die with its parent."""
-    deadline = time.monotonic() + 60
+    """The trainer that goes on and on, once it has run steps: by then it has asked to die with its parent."""
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        trainers = [child for child in process.children(recursive=True) if child.name() == "trainer"]
-        if trainers and any(
-            path.stat().st_size for path in Path("runs").glob("*/*/steps.jsonl") if "100000000" in _steps_asked(path)
-        ):
+        trainers = [child for child in process.children(recursive=True) if _name(child) == "trainer"]
+        if trainers and any(path.stat().st_size for path in Path("runs").glob("*/*/steps.jsonl") if _goes_on(path.parent)):
             return trainers[0]
         time.sleep(0.1)
     pytest.fail("the trainer did not start")
 
 
-def _steps_asked(steps: Path) -> str:
-    return (steps.parent / "trial.json").read_text()
+def _name(process: psutil.Process) -> str:
+    """Empty for one that has just ended."""
+    with suppress(psutil.NoSuchProcess):
+        return process.name()
+    return ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["model=resnet51"], "did you mean resnet50?"),
-        (["-m", "model=resnet50,resnet51"], "did you mean resnet50?"),
-        (["num_gpu=2"], "did you mean num_gpus?"),
-        (["++num_gpu=2"], "did you mean num_gpus?"),
-        (["all_reduce=ncll"], "did you mean nccl?"),
-        (["experiment=quik"], "did you mean quick?"),
-        (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
-        (["num_gpus=17"], "num_gpus=17: there are 16 CPU stand-ins"),
-        (["hardware=gpu"], "hardware=gpu: no usable GPU"),
-        (["data=photos", "data.dir=/no/such"], "data.dir=/no/such: no such folder"),
-        (["sweep.name=a/b"], "sweep.name=a/b: wanted letters"),
-        (["sweep.repeats=0"], "sweep.repeats=0: wanted 1 to 1000"),
-        (["num_steps=99999999999999999999"], "num_steps=99999999999999999999: wanted 2147483647 or less"),
-        (["-m", "seed=range(1,100000001)"], "a grid of 100000000 cells, sweep.max_trials=10000; raise that if you mean it"),
-        (["-m", "seed=range(9,1)"], "an empty axis"),
-        (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
-        (["sweep.plan_format=json"], "add sweep.dry_run=true"),
-        (["hydra.sweeper.zip=[model,seed]"], "wanted a list of lists, as [[model,batch_size]]"),
-        (["-m", "--cfg", "job", "model=vgg16,alexnet"], "more than one value, and --cfg shows one trial"),
-        (["--resolve"], "--resolve: goes with --cfg job only"),
-        (["--experimental-rerun", "x"], "repeat the command"),
-        (["model.name=../evil"], "a fact of the files in conf/model/"),
-        (["strategy=ps_cpu", "all_reduce=none"], "give either"),
-        (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0.0: wanted seconds, more than 0"),
-        (["launcher.max_parallel=2"], "trials run one at a time unless launcher.share_host=true"),
-        (["launcher.host_memory_gib=-1"], "wanted GiB, more than 0, or null"),
-        (["launcher=cluster"], "launcher=cluster: no such launcher; Choices: local"),
-        (["launcher.start=frok"], "did you mean fork?"),
-        (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),
-        (["launcher.timeout_s=-1"], "launcher.timeout_s=-1.0: wanted seconds, more than 0"),
-        (["store.url=/"], "/: a folder; a database is a file"),
-        (["store.url=foreign.db"], "a database of another program"),
-        (["store.runs_dir=foreign.db/x"], "is not a folder"),
-        (["nonsense"], "wanted AXIS=VALUE"),
-    ],
-)
-def test_a_wrong_command_is_answered_in_one_line_before_anything_runs(arguments, message):
-    with sqlite3.connect("foreign.db") as connection:
-        connection.execute("CREATE TABLE theirs (id)")
-    ended = sweep(*arguments)
-    assert ended.returncode == 2
-    assert message in ended.stderr
-    assert len(ended.stderr.splitlines()) <= 3
-    assert "Traceback" not in ended.stderr
-    assert {path.name for path in Path().iterdir()} == {"foreign.db"}
+def _goes_on(run_dir: Path) -> bool:
+    trial = json.loads((run_dir / "trial.json").read_text())
+    return trial["num_steps"] == 100_000_000 or str(trial["seed"]) == ENDLESS
+
+
+WRONG = [
+    (["model=resnet51"], "did you mean resnet50?"),
+    (["-m", "model=resnet50,resnet51"], "did you mean resnet50?"),
+    (["num_gpu=2"], "did you mean num_gpus?"),
+    (["-m", "model=trivial,vgg16", "sweep.repeat=2"], "sweep has no setting repeat"),
+    (["++num_gpu=2"], "did you mean num_gpus?"),
+    (["all_reduce=ncll"], "did you mean nccl?"),
+    (["experiment=quik"], "did you mean quick?"),
+    (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
+    (["num_gpus=17"], "num_gpus=17: there are 16 CPU stand-ins"),
+    (["hardware=gpu"], "hardware=gpu: no usable GPU"),
+    (["data=photos", "data.dir=/no/such"], "data.dir=/no/such: no such folder"),
+    (["sweep.name=a/b"], "sweep.name=a/b: wanted letters"),
+    (["sweep.repeats=0"], "sweep.repeats=0: wanted 1 to 1000"),
+    (["num_steps=99999999999999999999"], "num_steps=99999999999999999999: wanted 2147483647 or less"),
+    (["-m", "seed=range(1,100000001)"], "a grid of 100000000 cells, sweep.max_trials=10000; raise that if you mean it"),
+    (["-m", "seed=range(9,1)"], "an empty axis"),
+    (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
+    (["sweep.plan_format=json"], "add sweep.dry_run=true"),
+    (["hydra.sweeper.zip=[model,seed]"], "wanted a list of lists, as [[model,batch_size]]"),
+    (["-m", "--cfg", "job", "model=vgg16,alexnet"], "more than one value, and --cfg shows one trial"),
+    (["--resolve"], "--resolve: goes with --cfg job only"),
+    (["--experimental-rerun", "x"], "repeat the command"),
+    (["model.name=../evil"], "a fact of the files in conf/model/"),
+    (["strategy=ps_cpu", "all_reduce=none"], "give either"),
+    (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0.0: wanted seconds, more than 0"),
+    (["launcher.rank_start_timeout_s=0"], "launcher.rank_start_timeout_s=0.0: wanted seconds, more than 0"),
+    (
+        ["launcher.rank_timeout_s=3"],
+        "launcher.rank_timeout_s=3.0: wanted 5 seconds or more; a rank that is well gives a sign of life every two",
+    ),
+    (["launcher.max_parallel=2"], "trials run one at a time unless launcher.share_host=true"),
+    (["launcher.host_memory_gib=-1"], "wanted GiB, more than 0, or null"),
+    (["launcher=cluster"], "launcher=cluster: no such launcher; did you mean slurm? Choices: agents, local, ray, slurm"),
+    (["launcher.start=frok"], "did you mean fork?"),
+    (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),
+    (["launcher.timeout_s=-1"], "launcher.timeout_s=-1.0: wanted seconds, more than 0"),
+    (["store.url=/"], "/: a folder; a database is a file"),
+    (["store.url=foreign.db"], "a database of another program"),
+    (["store.runs_dir=foreign.db/x"], "is not a folder"),
+    (["nonsense"], "wanted AXIS=VALUE"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what was answered to each: N.json, and in N/ what the command left there."""
+    folder = tmp_path_factory.mktemp("answers")
+    for number in range(len(WRONG)):
+        (folder / str(number)).mkdir()
+        with closing(sqlite3.connect(folder / str(number) / "foreign.db")) as connection, connection:
+            connection.execute("CREATE TABLE theirs (id)")
+    commands = json.dumps([(str(folder / str(number)), arguments) for number, (arguments, _) in enumerate(WRONG)])
+    program = [sys.executable, str(PROJECT / "tests" / "forked_sweeps.py")]
+    subprocess.run(program, input=commands, text=True, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[" ".join(arguments) for arguments, _ in WRONG])
+def test_a_wrong_command_is_answered_in_one_line_before_anything_runs(answers, number):
+    ended = json.loads((answers / f"{number}.json").read_text())
+    assert ended["returncode"] == 2
+    assert WRONG[number][1] in ended["stderr"]
+    assert len(ended["stderr"].splitlines()) <= 3
+    assert "Traceback" not in ended["stderr"]
+    assert {path.name for path in (answers / str(number)).iterdir()} == {"foreign.db"}
 
 
 def test_a_corrupt_data_folder_is_refused_with_the_file_named():
@@ -367,7 +444,7 @@ def test_a_full_disk_ends_the_sweep_with_a_word_and_keeps_what_was_finished():
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this container may not mount")
     try:
-        command = [sys.executable, str(PROJECT / "sweep.py"), "-m", *TINY, "seed=1,2,3", "store.url=disk/r.db"]
+        command = [*REAL, "-m", *TINY, "seed=1,2,3", "store.url=disk/r.db"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         lines = []
         with process.stderr:

@@ -8,15 +8,20 @@
 | 903 | takes steps until it is ended, and writes then that it was interrupted |
 | 904 | hears no signal but SIGKILL, and does nothing |
 | 905 | completes after a second |
-| else | completes, with two steps |
+| 906 | completes with 9,000 images/s once, and says that it failed in later repeats |
+| 907 | completes once there is a file `go` beside the folder of all runs |
+| 1000 and more | completes with as many images/s, but for 1 % by which repeats differ |
+| else | completes with 100 images/s per GPU, and two steps |
 """
 
 import json
+import math
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+from zlib import crc32
 
 from store import software
 from store.records import TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
@@ -30,7 +35,7 @@ def preload() -> None:
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.environment, json.dumps(software.describe() | {"commit": "", "set_by_trial": {}}))
     outcome, message = _do(spec, folder)
-    measured = measurement(100.0 * spec.num_gpus) if outcome is Outcome.COMPLETED else None
+    measured = measurement(_images_per_second(spec, folder)) if outcome is Outcome.COMPLETED else None
     folder.steps.write_text("".join(f"{json.dumps(_step(number))}\n" for number in range(3)) if measured else "")
     folder.write(folder.result, Result(outcome=outcome, message=message, measurement=measured, op_placement={}).to_json())
     return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
@@ -41,6 +46,8 @@ def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:
         os.kill(os.getpid(), signal.SIGSEGV)
     if spec.seed == 901:
         return Outcome.FAILED, "as it was told"
+    if spec.seed == 906 and "-r1-" not in folder.path.name:
+        return Outcome.FAILED, "as it was told"
     if spec.seed == 902 and spec.batch_size > 4:
         return Outcome.OUT_OF_MEMORY, "as it was told"
     if spec.seed == 904:
@@ -48,6 +55,8 @@ def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:
         time.sleep(600)
     if spec.seed == 905:
         time.sleep(1)
+    while spec.seed == 907 and not (folder.path.parents[2] / "go").exists():
+        time.sleep(0.02)
     if spec.seed == 903:
         try:
             folder.write(folder.doing, Doing.STEPPING)
@@ -59,6 +68,14 @@ def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:
         except KeyboardInterrupt:
             return Outcome.INTERRUPTED, "interrupted"
     return Outcome.COMPLETED, ""
+
+
+def _images_per_second(spec: TrialSpec, folder: RunFolder) -> float:
+    if spec.seed == 906:
+        return 9000.0
+    if spec.seed < 1000:
+        return 100.0 * spec.num_gpus
+    return spec.seed * (1 + 0.01 * math.sin(crc32(folder.path.name.encode())))
 
 
 def _step(number: int) -> dict[str, object]:

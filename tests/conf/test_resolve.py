@@ -7,8 +7,8 @@ from hydra import compose, initialize_config_dir
 
 import conf
 from conf import schema
-from conf.resolve import TrialRefusedError, resolve
-from store.records import STRATEGY_COLUMNS, DeviceKind, TrialSpec, strategy_name
+from conf.resolve import Hosts, TrialRefusedError, resolve
+from store.records import STRATEGY_NAMES, DeviceKind, TrialSpec, strategy_name
 
 FOLDER = Path(conf.__file__).parent
 GPU, STAND_IN = DeviceKind.GPU, DeviceKind.CPU_STAND_IN
@@ -66,7 +66,7 @@ def test_every_model_file_of_the_trainer_can_be_chosen():
     assert files == {path.stem for path in (FOLDER / "model").glob("*.yaml")}
 
 
-@pytest.mark.parametrize("name", STRATEGY_COLUMNS.values())
+@pytest.mark.parametrize("name", STRATEGY_NAMES.values())
 def test_a_strategy_sets_the_three_axes_of_its_column(name):
     spec = trial(f"strategy={name}", kind=GPU)
     assert strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce) == name
@@ -74,6 +74,12 @@ def test_a_strategy_sets_the_three_axes_of_its_column(name):
 
 def test_strong_scaling_splits_the_batch():
     assert trial("scaling=strong", "batch_size=32", "num_gpus=4").batch_size == 8
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4])
+def test_replicas_of_all_hosts_split_a_batch_of_strong_scaling(hosts):
+    spec = trial("scaling=strong", "batch_size=32", "num_gpus=4", f"hosts={hosts}", "strategy=distributed_ring")
+    assert (spec.batch_size, spec.gpus_per_host) == (8, 4 // hosts)
 
 
 def test_photographs_are_distorted_and_synthetic_images_are_not():
@@ -139,17 +145,43 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (["staged_vars=true"], "staged_vars=true: not with variable_update=replicated; only a parameter server's weights"),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
-            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; it takes variable_update=replicated",
+            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=replicated, mirrored, distributed_all_reduce$",
         ),
         (
             ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],
             "not with variable_update=mirrored all_reduce=ring; it takes all_reduce=nccl, hierarchical_copy",
         ),
-        (["variable_update=mirrored", "compact_gradients=true"], "only variable_update=replicated packs gradients itself"),
+        (
+            ["variable_update=mirrored", "compact_gradients=true"],
+            "sends gradients as they are; choose variable_update=replicated, distributed_all_reduce",
+        ),
         (["variable_update=mirrored", "all_reduce=psgpu"], "because these are the ways of tf.distribute.MirroredStrategy"),
         (
             ["variable_update=mirrored", "all_reduce=hierarchical_copy", "num_gpus=3"],
             "tf.distribute sums wrongly over an odd number of replicas; num_gpus=3",
+        ),
+        (
+            ["hosts=2", "num_gpus=4"],
+            "hosts=2: variable_update=replicated is of one host; choose strategy=distributed_ps, distributed_replicated, distributed_ring, "
+            "distributed_nccl, multi_worker_mirrored_ring, multi_worker_mirrored_nccl",
+        ),
+        (["hosts=2", "num_gpus=2", "strategy=ps_cpu"], "hosts=2: variable_update=parameter_server is of one host; choose"),
+        (["hosts=2", "num_gpus=2", "strategy=independent"], "hosts=2: variable_update=independent is of one host; choose"),
+        (["hosts=0", "strategy=distributed_ring"], "hosts=0: wanted 1 or more"),
+        (
+            ["hosts=2", "num_gpus=3", "strategy=distributed_ring"],
+            "num_gpus=3: counts the replicas of all hosts=2, each of which takes as many; wanted a multiple of 2",
+        ),
+        (["hosts=2", "strategy=distributed_ring"], "num_gpus=1: counts the replicas of all hosts=2"),
+        (
+            ["hosts=2", "num_gpus=4", "strategy=multi_worker_mirrored_ring"],
+            "num_gpus=4: on CPUs variable_update=multi_worker_mirrored uses one device per host; choose num_gpus=2, or as many "
+            "hosts as replicas",
+        ),
+        (["hosts=2", "num_gpus=4", "strategy=distributed_nccl"], "all_reduce=nccl: NCCL needs one physical GPU per replica"),
+        (
+            ["scaling=strong", "batch_size=6", "hosts=2", "num_gpus=4", "strategy=distributed_ring"],
+            "batch_size=6: scaling=strong splits it over num_gpus=4, which does not divide it",
         ),
         (["optimizer=adam", "momentum=0.5"], "momentum=0.5: optimizer=adam has none; leave it out"),
         (["min_window_s=-1"], "min_window_s=-1.0: wanted a finite number, 0 or more"),
@@ -164,20 +196,6 @@ def test_a_cell_that_means_nothing_is_refused(overrides, message):
         trial(*overrides)
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "variable_update=distributed_replicated",
-        "hosts=2",
-    ],
-)
-def test_an_axis_whose_engine_comes_later_is_refused_and_says_so(override):
-    with pytest.raises(
-        TrialRefusedError, match=f"{override.split('=')[0]}=.*: declared, but its engine comes in a later version"
-    ):
-        trial(override)
-
-
 def test_more_gpus_than_exist_are_refused():
     with pytest.raises(TrialRefusedError, match="num_gpus=4: there are 2 GPUs usable here"):
         trial("num_gpus=4", kind=GPU, num_devices=2)
@@ -185,6 +203,31 @@ def test_more_gpus_than_exist_are_refused():
 
 def test_gpus_can_be_hidden_by_tensorflow_alone():
     assert trial("visibility=all", "num_gpus=2", kind=GPU).visibility == "all"
+
+
+def test_processes_of_a_distributed_trial_hide_the_gpus_of_each_other():
+    with pytest.raises(
+        TrialRefusedError, match="visibility=all: each process of variable_update=distributed_all_reduce sees the GPUs of its own"
+    ):
+        trial("visibility=all", "strategy=distributed_ring", "num_gpus=2", "hosts=2", kind=GPU)
+
+
+def test_links_are_planted_between_hosts_that_are_processes_of_this_machine():
+    asked = config("planted.link_mbit=200", "strategy=distributed_ring", "num_gpus=2", "hosts=2")
+    assert resolve(asked, STAND_IN, 8).planted_values == {"link_mbit": 200}
+    with pytest.raises(
+        TrialRefusedError, match=r"planted.link_mbit: only links between .*; leave it out, or choose launcher=local"
+    ):
+        resolve(asked, STAND_IN, 8, hosts=Hosts(most=2, remedy="raise it"))
+
+
+def test_each_process_of_a_distributed_trial_may_have_a_mig_device():
+    ring = ("strategy=distributed_ring", "hosts=2")
+    assert resolve(config(*ring, "num_gpus=2"), GPU, 7, is_mig=True).gpus_per_host == 1
+    with pytest.raises(
+        TrialRefusedError, match="num_gpus=4 hosts=2: the usable devices are MIG slices, and CUDA shows a process"
+    ):
+        resolve(config(*ring, "num_gpus=4"), GPU, 7, is_mig=True)
 
 
 def test_what_mig_devices_can_never_do_is_refused():

@@ -1,6 +1,5 @@
 """Empty databases, in SQLite and in PostgreSQL: what the store promises it promises of both."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,36 @@ import sqlalchemy as sa
 from store.postgresql import _engine
 from store.writer import Writer
 from tests import postgresql
+from tests.empty import make_empty
 
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made once: the migrations take a quarter of a second."""
     path = tmp_path_factory.mktemp("empty") / "r.db"
-    Writer(str(path)).close()
+    make_empty(path)
     return path
 
 
 @pytest.fixture(scope="session")
 def _template(postgresql_server: str) -> Iterator[str]:
-    """Name of a database on the server, made once, too."""
+    """Name of a database on the server, made once: the migrations take a quarter of a second."""
     with postgresql.new_database(postgresql_server) as url:
         Writer(url).close()
         yield url.partition("?")[0].rpartition("/")[2]
+
+
+@pytest.fixture
+def postgresql_template_url(postgresql_server: str, _template: str) -> Iterator[str]:
+    """URL of an empty database of this version's schema on a real server."""
+    with postgresql.new_database(postgresql_server, _template) as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def db(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """URL of an empty database of our own: r.db in the current folder, or one on a real server. A test need not close it."""
     if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("empty_database"), "r.db")
+        make_empty("r.db")
         yield "r.db"
     else:
         server, template = request.getfixturevalue("postgresql_server"), request.getfixturevalue("_template")

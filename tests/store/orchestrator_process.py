@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from store import queries
 from store.ledger import Claim, Ledger, OpenRepeat, abandoned, close_abandoned, end_abandoned, unended
+from store.process_identity import is_alive, this_process
 from store.records import Outcome, TrialSpec
 from store.writer import NewSweep, Writer
-from sweeper.process_identity import is_alive, this_process
 from tests.filled import MACHINE, PLACEMENT, SOFTWARE_KEY, attempt
 
 MOST_IN_VAIN = 1000

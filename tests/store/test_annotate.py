@@ -9,7 +9,7 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from analysis.scaling import scaling_tables
+from analysis.results import measured
 from store import marking, queries, targets
 from store.database import open_for_reading
 from store.durations import recorded_durations_s
@@ -20,12 +20,12 @@ from store.sweep_status import sweep_status
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
 from tests.specs import small
+from tests.store.command import store
 from tests.store.test_selection import NASTY, found
 
 
 def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "store", *arguments, "--db", db]
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return store(*arguments, "--db", db)
 
 
 @pytest.fixture
@@ -97,8 +97,7 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     (status,) = sweep_status(engine, "first")
     assert [finished.images_per_second for finished in status.last_finished] == [150.0]
     assert [(pace.num_gpus, pace.num_timed) for pace in status.paces] == [(2, 1)]
-    (table,) = scaling_tables(queries.measured(engine))
-    assert [(num, cell.num_repeats) for num, cell in table.cells["replicated_none"].items()] == [(2, 1)]
+    assert [(result.num_gpus, len(result.repeats)) for result in measured(queries.measured(engine))] == [(2, 1)]
     for view in ("throughput", "scaling", "latest_attempts"):
         assert [row["num_gpus"] for row in queries.rows(engine, f"SELECT num_gpus FROM {view}")] == [2]
     assert queries.rows(engine, "SELECT speed_up FROM scaling") == [{"speed_up": None}]

@@ -21,6 +21,7 @@ from store.show import show
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
+from tests.store.command import store
 
 NASTY = [
     "=1+1",
@@ -39,8 +40,7 @@ NASTY = [
 
 
 def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "store", *arguments, "--db", db]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return store(*arguments, "--db", db)
 
 
 def answer(db: str, *arguments: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,13 +19,13 @@ from store.schema import AttemptRow, MeasurementRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
+from tests.store.command import store
 
 ONE, TWO = small(num_gpus=1), small(num_gpus=2)
 
 
 def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "store", *arguments, "--db", db]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return store(*arguments, "--db", db)
 
 
 def told(db: str, a: str, b: str) -> list[tuple[str, str, Any, Any]]:

@@ -17,7 +17,8 @@ from store.checks.every import check
 from store.command_line import run
 from store.errors import StoreError
 from store.salvage import Saved, salvage
-from store.sqlite import connect_read_only
+from store.sqlite import connect_read_only, migrate
+from store.upgrade import head_revision
 from store.writer import Writer
 from tests.filled import fill
 from tests.specs import small
@@ -64,6 +65,24 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "r.db"
     fill(str(path), [(small(seed=1 + seed), None if seed % 7 == 0 else 100.0 + seed) for seed in range(NUM_TRIALS)])
     return path
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "r.db"
+    migrate(path, head_revision())
+    return path
+
+
+@pytest.fixture
+def migrated_before(migrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where many are salvaged, what is saved goes into copies of one database: migrations take most of the time."""
+
+    def copy(path: Path, to: str) -> None:
+        assert to == head_revision()
+        shutil.copy(migrated, path)
+
+    monkeypatch.setattr("store.salvage.migrate", copy)
 
 
 def dump(path: str | Path) -> Dump:
@@ -120,6 +139,7 @@ def test_a_whole_database_has_no_findings_and_is_salvaged_whole(whole):
     assert dump("s.db") == dump(whole)
 
 
+@pytest.mark.usefixtures("migrated_before")
 @pytest.mark.parametrize("where", ["header", "heads_of_pages", "anywhere", "schema"])
 def test_a_flipped_bit_is_found_or_stands_where_nothing_else_tells_of_it(whole, where):
     """And almost everything is got back; what a page of sweeps or machines costs is more, because all attempts belong to them."""
@@ -148,6 +168,7 @@ def test_a_flipped_bit_is_found_or_stands_where_nothing_else_tells_of_it(whole, 
     assert min(shares) > 0.3
 
 
+@pytest.mark.usefixtures("migrated_before")
 @pytest.mark.parametrize("at", range(100, 112))
 def test_rows_are_found_without_the_list_of_tables(whole, at):
     damage(whole, {at: 1 << at % 8})
@@ -155,6 +176,7 @@ def test_rows_are_found_without_the_list_of_tables(whole, at):
     assert share_saved(salvage("d.db", "s.db"), whole) > 0.98
 
 
+@pytest.mark.usefixtures("migrated_before")
 @pytest.mark.parametrize("share", [0.999, 0.9, 0.7, 0.5, 0.3, 0.1])
 def test_a_truncated_file_is_found_and_its_beginning_is_saved(whole, share):
     content = whole.read_bytes()
@@ -238,7 +260,10 @@ def test_what_cannot_be_a_database_of_ours_is_refused_with_a_word(monkeypatch, c
     with closing(sqlite3.connect("other.db")) as connection:
         connection.execute("CREATE TABLE cats (name TEXT)")
     for name, message in (
-        ("text.db", "text.db: file is not a database; another file, or a damaged one: choose another with store.url=FILE"),
+        (
+            "text.db",
+            "text.db: file is not a database; another file, or a damaged one: choose another with store.url=FILE or --db FILE",
+        ),
         ("other.db", "other.db: a database of another program (it has cats); name another file"),
         ("none.db", "none.db: no such database, or an empty one; there is nothing to check"),
     ):

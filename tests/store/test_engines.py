@@ -153,7 +153,7 @@ def test_no_message_shows_a_password(url):
 
 
 def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
-    with pytest.raises(StoreError, match=r"^store\.url: more than one @ behind the user; write each @ of the password as %40$"):
+    with pytest.raises(StoreError, match=r"has more than one @ behind the user; write each @ of the password as %40$"):
         locate("postgresql://me:p@ssw0rd@localhost/db")
     assert locate("postgresql://me@corp:p%40ssw0rd@localhost/db").name == "postgresql://me%40corp:***@localhost/db"
 

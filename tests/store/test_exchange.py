@@ -22,16 +22,27 @@ from store.imports import ImportFormat, LogSource, guessed, import_files
 from store.portable import Portable, to_json
 from store.portable_rows import PortableRows
 from store.selection import attempt_ids
+from tests.empty import make_empty
 from tests.filled import NOON, PLACEMENT, fill
 from tests.portables import HEAD, REFERENCE, TWO_GPUS, attempt, everything
 from tests.specs import small
+from tests.store.command import store
 from tests.tables import changing, contents, opened
 
 DATABASES = Path(__file__).parent / "databases"
 ALL = "sweeps.origin"  # which tells where rows are from
 
 
+@pytest.fixture
+def other() -> str:
+    """Another database, empty."""
+    make_empty("other.db")
+    return "other.db"
+
+
 def add(db: str, *records: Portable) -> None:
+    if "://" not in db and not Path(db).exists():
+        make_empty(db)
     engine = open_for_writing(db)
     add_all(engine, records)
     engine.dispose()
@@ -40,10 +51,6 @@ def add(db: str, *records: Portable) -> None:
 def lines(path: str, *records: Portable | str) -> str:
     Path(path).write_text("".join(f"{record if isinstance(record, str) else to_json(record)}\n" for record in records))
     return path
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False)
 
 
 def origins(db: str) -> list[str]:
@@ -68,54 +75,54 @@ def test_a_database_that_was_exported_and_imported_is_equal(db, kind):
 
 
 @pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
-def test_attempts_that_were_exported_as_a_table_and_imported_are_equal(db, kind):
+def test_attempts_that_were_exported_as_a_table_and_imported_are_equal(db, kind, other):
     """Notes of sweeps and trials, and the repeat that was never tried, are of no attempt."""
     records = [record for record in everything() if type(record).__name__ == "PortableAttempt"]
     add(db, *records)
     done = export(db, f"out.{kind}", kind, with_steps=True)
     assert done.paths == [f"out.{kind}", f"out-steps.{kind}"]
-    added = import_files("other.db", [f"out.{kind}"])
+    added = import_files(other, [f"out.{kind}"])
     assert (added.num_new, added.rejected) == (4, [])
-    assert contents("other.db", ALL) == contents(db, ALL)
-    again = import_files("other.db", [f"out.{kind}"])
+    assert contents(other, ALL) == contents(db, ALL)
+    again = import_files(other, [f"out.{kind}"])
     assert (again.num_new, again.num_known, again.rejected) == (0, 4, [])
 
 
 @pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
-def test_a_table_without_steps_can_be_imported_and_its_steps_later(db, kind):
+def test_a_table_without_steps_can_be_imported_and_its_steps_later(db, kind, other):
     add(db, attempt())
     export(db, f"out.{kind}", kind)
     assert not Path(f"out-steps.{kind}").exists()
-    import_files("other.db", [f"out.{kind}"])
-    assert contents("other.db", ALL, "step_arrays") == contents(db, ALL, "step_arrays")
+    import_files(other, [f"out.{kind}"])
+    assert contents(other, ALL, "step_arrays") == contents(db, ALL, "step_arrays")
     export(db, f"all.{kind}", kind, with_steps=True)
-    assert import_files("other.db", [f"all.{kind}"]).num_known == 1
-    assert contents("other.db", ALL) == contents(db, ALL)
+    assert import_files(other, [f"all.{kind}"]).num_known == 1
+    assert contents(other, ALL) == contents(db, ALL)
 
 
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
-def test_a_selection_is_exported_and_nothing_else(db, kind):
+def test_a_selection_is_exported_and_nothing_else(db, kind, other):
     add(db, *everything())
     name = f"out.{kind}"
     done = export(db, name, kind, ids=attempt_ids(["outcome=completed"]), with_steps=True)
     assert done.num_attempts == 1
-    import_files("other.db", [name])
-    found = contents("other.db")
+    import_files(other, [name])
+    found = contents(other)
     assert [(row["attempt"], row["outcome"]) for row in found["attempts"]] == [(2, "completed")]
     assert [row["id"] for row in found["trials"]] == [small().trial_id]
     assert [row["name"] for row in found["sweeps"]] == ["first"]
     assert {row["origin"] for row in found["reference_results"]} == {"published"}
-    import_files("other.db", [export(db, "all.jsonl", ExportFormat.JSONL).paths[0]])
-    assert contents("other.db", ALL) == contents(db, ALL)
+    import_files(other, [export(db, "all.jsonl", ExportFormat.JSONL).paths[0]])
+    assert contents(other, ALL) == contents(db, ALL)
 
 
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
-def test_what_goes_there_and_comes_back_changes_nothing(db, kind):
+def test_what_goes_there_and_comes_back_changes_nothing(db, kind, other):
     add(db, *everything())
     before = contents(db)
     export(db, f"there.{kind}", kind, with_steps=True)
-    import_files("other.db", [f"there.{kind}"])
-    export("other.db", f"back.{kind}", kind, with_steps=True)
+    import_files(other, [f"there.{kind}"])
+    export(other, f"back.{kind}", kind, with_steps=True)
     added = import_files(db, [f"back.{kind}"])
     assert (added.num_new, added.num_known, added.rejected, added.renamed) == (0, 4, [], {})
     assert contents(db) == before
@@ -136,7 +143,7 @@ def test_another_database_is_merged_and_origins_are_kept_over_several_hands(db):
 def test_a_sweep_of_the_name_of_another_is_renamed_and_that_is_said(db):
     add(db, attempt())
     lines("in.jsonl", attempt(sweep=replace(HEAD, uid="a" * 16)))
-    ended = run("import", "in.jsonl", "--db", db)
+    ended = store("import", "in.jsonl", "--db", db)
     assert ended.returncode == 0
     assert ended.stderr == "another sweep is named first: the imported one is named first (2)\n"
     assert ended.stdout == "1 attempts imported, 0 were there already\n"
@@ -197,7 +204,7 @@ def truncated() -> None:
 def test_what_is_no_database_is_told_and_the_rest_is_imported(db, make, reason):
     make()
     lines("good.jsonl", attempt())
-    ended = run("import", "in.db", "good.jsonl", "--db", db)
+    ended = store("import", "in.db", "good.jsonl", "--db", db)
     assert ended.returncode == 1
     assert ended.stdout == "1 attempts imported, 0 were there already\n"
     assert ended.stderr.startswith("1 rejected:\n  in.db: ")
@@ -211,7 +218,7 @@ NOT_A_NUMBER = to_json(attempt(small(seed=4))).replace('"images_per_second":100.
 
 def test_rejected_rows_are_listed_and_the_rest_is_imported(db):
     lines("in.jsonl", attempt(), BAD, "", NOT_A_NUMBER, "{", attempt(small(seed=2)), attempt(exit_code=9), attempt())
-    ended = run("import", "in.jsonl", "--db", db, "--json")
+    ended = store("import", "in.jsonl", "--db", db, "--json")
     assert ended.returncode == 1
     told = json.loads(ended.stdout)
     assert {name: told[name] for name in ("num_new", "num_known", "num_references", "renamed")} == {
@@ -234,19 +241,19 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
     before = contents(db)
     lines("good.jsonl", attempt(small(seed=2)), REFERENCE)
     lines("bad.jsonl", attempt(), BAD)
-    ended = run("import", "good.jsonl", "bad.jsonl", "--db", db, "--strict")
+    ended = store("import", "good.jsonl", "bad.jsonl", "--db", db, "--strict")
     assert ended.returncode == 2
     assert ended.stdout == "0 attempts imported, 0 were there already\n"
     assert "bad.jsonl line 2: images_per_second=-1.0" in ended.stderr
     assert contents(db) == before
-    assert run("import", "good.jsonl", "--db", db, "--strict").returncode == 0
+    assert store("import", "good.jsonl", "--db", db, "--strict").returncode == 0
 
 
 def test_a_dry_run_tells_what_would_be_done_and_does_not(db):
     lines("in.jsonl", attempt(), REFERENCE)
-    assert run("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith("1 attempts would be imported")
+    assert store("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith("1 attempts would be imported")
     assert not Path("none.db").exists()
-    ended = run("import", "in.jsonl", "--db", db, "--dry-run")
+    ended = store("import", "in.jsonl", "--db", db, "--dry-run")
     assert ended.stdout == "1 attempts would be imported, 0 were there already; 1 references would be imported\n"
     add(db, attempt(small(seed=2)))
     before = contents(db)
@@ -288,7 +295,7 @@ def test_a_dry_run_does_not_upgrade_a_server(db):
     with changing(db) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0003'")
     lines("in.jsonl", attempt())
-    with pytest.raises(StoreError, match="its schema is 0003, this version reads 0004; `python -m store upgrade`"):
+    with pytest.raises(StoreError, match="its schema is 0003, this version reads 0006; `python -m store upgrade --db "):
         import_files(db, ["in.jsonl"], dry_run=True)
 
 
@@ -301,7 +308,7 @@ def test_the_password_of_a_database_that_is_not_there_is_not_told(db):
 
 def test_the_first_twenty_rejected_rows_are_shown(db):
     lines("in.jsonl", *["{}"] * 25)
-    ended = run("import", "in.jsonl", "--db", db)
+    ended = store("import", "in.jsonl", "--db", db)
     told = ended.stderr.splitlines()
     assert (told[0], len(told), told[-1]) == ("25 rejected:", 22, "  and 5 more; --json lists all")
 
@@ -431,7 +438,7 @@ def test_unknown_and_doubled_columns_and_rows_of_another_length_are_rejected(db)
     ]
 
 
-def test_no_cell_is_taken_for_a_formula_and_each_is_read_back(db):
+def test_no_cell_is_taken_for_a_formula_and_each_is_read_back(db, other):
     texts = [
         "=1+1",
         "+1",
@@ -456,8 +463,8 @@ def test_no_cell_is_taken_for_a_formula_and_each_is_read_back(db):
     assert [cell for cell in cells if cell[:1] in "=+@\t\r" and cell] == []
     assert "-9.5" not in cells
     assert "'=1+1" in cells
-    import_files("other.db", ["out.csv"])
-    assert [row["message"] for row in contents("other.db")["attempts"]] == [row["message"] for row in contents(db)["attempts"]]
+    import_files(other, ["out.csv"])
+    assert [row["message"] for row in contents(other)["attempts"]] == [row["message"] for row in contents(db)["attempts"]]
 
 
 def test_negative_numbers_stay_numbers_in_a_table(db):
@@ -543,32 +550,34 @@ def test_logs_of_other_programs_become_references(db):
     with pytest.raises(StoreError, match=r"does not tell them itself: give --source, --citation and --hardware"):
         import_files(db, ["log.txt"], log=LogSource(source="", citation="", hardware=""))
     arguments = ["import", "log.txt", "--db", db, "--source", "mine", "--citation", "here", "--hardware", "V100"]
-    ended = run(*arguments)
+    ended = store(*arguments)
     assert (ended.returncode, ended.stdout) == (0, "0 attempts imported, 0 were there already; 1 references imported\n")
-    assert run(*arguments).stdout == "0 attempts imported, 0 were there already\n"
+    assert store(*arguments).stdout == "0 attempts imported, 0 were there already\n"
 
 
 def test_every_column_has_a_name_of_its_own():
-    assert len(flat.COLUMNS) == len(flat.REQUIRED) + len(flat._FOLLOWS)
-    assert len(flat.REQUIRED) == len(flat._TOLD) + len(flat._MEASURED) + len(flat._NESTED) + len(flat._NESTED_MEASURED)
+    assert len(flat.COLUMNS) == len(flat.REQUIRED) + len(flat._FOLLOWS) + len(flat._LATER)
+    assert len(flat.REQUIRED | flat._LATER) == len(flat._TOLD) + len(flat._MEASURED) + len(flat._NESTED) + len(
+        flat._NESTED_MEASURED
+    )
 
 
-def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db):
+def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other):
     add(db, *everything())
     assert export(db, "out.txt", ExportFormat.MLPERF).num_attempts == 3  # of four one is deleted
     log = LogSource(source="ours", citation="here", hardware="testbox")
-    added = import_files("other.db", ["out.txt"], log=log)
+    added = import_files(other, ["out.txt"], log=log)
     assert added.num_references == 1
     assert len(added.rejected) == 2  # nothing was measured
 
 
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
-def test_a_deleted_attempt_is_exported_as_such_and_not_as_a_selection(db, kind):
+def test_a_deleted_attempt_is_exported_as_such_and_not_as_a_selection(db, kind, other):
     add(db, attempt(deleted_at=NOON))
     export(db, f"all.{kind}", kind)
     assert export(db, f"some.{kind}", kind, ids=attempt_ids([])).num_attempts == 0
-    import_files("other.db", [f"all.{kind}"])
-    assert [row["deleted_at"] for row in contents("other.db")["attempts"]] == [NOON]
+    import_files(other, [f"all.{kind}"])
+    assert [row["deleted_at"] for row in contents(other)["attempts"]] == [NOON]
 
 
 def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
@@ -586,8 +595,10 @@ def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
 def test_what_a_log_does_not_tell_is_told_beside_it(db):
     Path("log.txt").write_text("10\timages/sec: 219.3 +/- 0.5 (jitter = 3.2)\t7.908\ntotal images/sec: 219.00\n")
     told = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
-    assert "the log does not tell how many devices: say it with --num-gpus" in run("import", "log.txt", *told, "--db", db).stderr
-    ended = run("import", "log.txt", *told, "--model", "resnet50", "--num-gpus", "8", "--batch-size", "64", "--db", db)
+    assert (
+        "the log does not tell how many devices: say it with --num-gpus" in store("import", "log.txt", *told, "--db", db).stderr
+    )
+    ended = store("import", "log.txt", *told, "--model", "resnet50", "--num-gpus", "8", "--batch-size", "64", "--db", db)
     assert ended.returncode == 0, ended.stderr
     sql = "SELECT model, num_gpus, batch_size, images_per_second FROM reference_results WHERE source = 'our old box'"
     with opened(db) as connection:
@@ -601,7 +612,7 @@ def test_attempts_become_runs_of_mlflow_once(db):
     pytest.importorskip("mlflow")
     add(db, attempt(), attempt(small(seed=2), deleted_at=NOON))
     for _ in range(2):
-        ended = run("export", "--db", db, "--format", "mlflow", "--out", MLFLOW_URI, "--experiment", "e")
+        ended = store("export", "--db", db, "--format", "mlflow", "--out", MLFLOW_URI, "--experiment", "e")
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.endswith("attempts exported to sqlite:///file:mlflow.db?uri=true&password=***\n")
     with closing(sqlite3.connect("mlflow.db")) as connection:
@@ -624,21 +635,21 @@ def test_an_export_that_cannot_be_written_leaves_nothing(db):
     assert sorted(path.name for path in Path().iterdir() if path.name.startswith("out")) == []
 
 
-def test_damaged_rows_are_left_out_of_an_export_and_told(db):
+def test_damaged_rows_are_left_out_of_an_export_and_told(db, other):
     add(db, attempt(), attempt(small(seed=2)), attempt(small(seed=3)))
     with changing(db) as connection:
         connection.execute(sa.update(schema.MeasurementRow).where(schema.MeasurementRow.attempt_id == 2).values(window_s=-1))
         steps = schema.StepArraysRow
         connection.execute(sa.update(steps).where(steps.attempt_id == 3).values(data_wait={"no": "list"}))
-    ended = run("export", "--db", db, "--format", "jsonl", "--out", "out.jsonl")
+    ended = store("export", "--db", db, "--format", "jsonl", "--out", "out.jsonl")
     assert ended.returncode == 1
     assert f"{short_name(db)} attempt 2: window_s=-1.0: wanted 0 or more" in ended.stderr
     assert f"{short_name(db)} attempt 3: steps.data_wait=" in ended.stderr
-    assert import_files("other.db", ["out.jsonl"]).num_new == 1
+    assert import_files(other, ["out.jsonl"]).num_new == 1
 
 
 def test_an_export_of_a_database_that_is_not_there_says_so():
-    ended = run("export", "--db", "none.db", "--format", "csv", "--out", "x.csv")
+    ended = store("export", "--db", "none.db", "--format", "csv", "--out", "x.csv")
     assert (ended.returncode, ended.stderr[:27]) == (2, "store: none.db: no such dat")
 
 

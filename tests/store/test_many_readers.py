@@ -14,7 +14,7 @@ from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small
 
-NUM_READERS, NUM_ROUNDS, NUM_ATTEMPTS = 16, 6, 60
+NUM_READERS, NUM_ROUNDS, NUM_ATTEMPTS = 16, 2, 24
 SPECS = [small(num_gpus=1), small(num_gpus=2)]
 HALF = (
     "SELECT attempts.id FROM attempts LEFT JOIN measurements ON measurements.attempt_id = attempts.id"
@@ -56,7 +56,7 @@ def write(barrier: Barrier, written: Event) -> None:
         ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ended = attempt(by_id[repeat.trial_id], 100.0 + number, repeat=repeat.repeat)
         ledger.finish(repeat.repeat_id, ended, NOON)
-        if number % 20 == 10:
+        if number % 8 == 4:
             writer.close()  # the last who writes moves the log into the file, while all the others read
             compact("r.db")
     ledger.end(NOON, finished=True)

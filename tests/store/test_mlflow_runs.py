@@ -225,3 +225,12 @@ def test_without_mlflow_it_is_told_how_to_install_it(monkeypatch):
 def test_a_time_without_zone_is_refused(client):
     with pytest.raises(ValueError, match="without zone"):
         export_to(client, [ATTEMPT | {"started_at": datetime(2026, 3, 1)}])
+
+
+def test_a_simulated_run_and_its_metrics_are_named_so(client):
+    assert export_to(client, [ATTEMPT | {"device_kind": "simulated_gpu"}], steps(1)) == 1
+    (run,) = runs(client)
+    assert run.info.run_name == "simulated resnet50 ps_cpu 4 01234567"
+    assert run.data.params["device_kind"] == "simulated_gpu"
+    assert {name.startswith("simulated_") for name in run.data.metrics} == {True}
+    assert run.data.metrics["simulated_images_per_second"] == 853.25

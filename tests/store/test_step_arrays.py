@@ -16,7 +16,7 @@ from tests.filled import NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
 
 seconds = st.floats(0, 1e5).map(lambda value: round(value, 6))
-losses = st.none() | st.floats(-1e6, 1e6) | st.floats(0, 1e-6)
+losses = st.none() | st.floats(-(2**20), 2**20, width=32, allow_subnormal=False) | st.floats(2**-126, 2**-20, width=32)
 
 
 @st.composite

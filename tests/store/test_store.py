@@ -82,7 +82,7 @@ def test_a_failed_attempt_is_kept_without_measurement(db):
         (
             schema.MeasurementRow,
             Measurement,
-            {"attempt_id", "op_placement_id", "verdict", "verdict_reasons", "gpu_telemetry", "profile"},
+            {"attempt_id", "op_placement_id", "verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth"},
         ),
         (schema.PlacementRow, Placement, {"id", "key"}),
         (schema.ReferenceRow, Reference, {"id", "key"}),
@@ -162,7 +162,7 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
     migrations = tmp_path / "migrations"
     shutil.copytree(upgrade._MIGRATIONS, migrations)
     (migrations / "versions" / "0099_widen.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0004'\n"
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0006'\n"
         "def upgrade():\n"
         "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
         "        table.add_column(sa.Column('extra', sa.Text()))\n"
@@ -177,7 +177,7 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
 
 def test_a_database_of_schema_0001_is_upgraded_with_its_rows(tmp_path):
     shutil.copy(Path(__file__).parent / "databases" / "0001.db", "r.db")
-    with pytest.raises(StoreError, match=r"its schema is 0001, this version reads \d+; `python -m store upgrade`"):
+    with pytest.raises(StoreError, match=r"its schema is 0001, this version reads \d+; `python -m store upgrade --db r.db`"):
         open_for_reading("r.db")
     Writer("r.db").close()
     engine = open_for_reading("r.db")
@@ -249,6 +249,9 @@ def test_every_command_answers_in_json(monkeypatch):
     assert json.loads(run("list", "--json").stdout)[0]["images_per_second"] == 12.5
     assert json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"] == "trivial"
     assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [{"model": "trivial"}]
+    assert json.loads(run("compare", "1", "1", "--json").stdout)["differences"] == []
+    assert json.loads(run("export", "--format", "csv", "--out", "out.csv", "--json").stdout)["num_attempts"] == 1
+    assert json.loads(run("import", "out.csv", "--db", "other.db", "--json").stdout)["num_new"] == 1
 
 
 def test_columns_are_whole_in_a_pipe():

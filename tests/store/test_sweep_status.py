@@ -32,7 +32,14 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
     ledger.finish(failed.repeat_id, attempt(small(), None, repeat=2), NOON)
     ledger.run(running, "/runs/3", PACKED, NOON + timedelta(minutes=5))
     ledger.beat(NOON + timedelta(minutes=6))
-    label = {"trial_id": small().trial_id, "model": "trivial", "strategy": "replicated_none", "num_gpus": 1}
+    label = {
+        "trial_id": small().trial_id,
+        "model": "trivial",
+        "strategy": "replicated_none",
+        "num_gpus": 1,
+        "hosts": 1,
+        "device_kind": "cpu_stand_in",
+    }
     ended = {"attempt": 1, "duration_s": 9.5}
     failure = {"outcome": Outcome.FAILED, "message": "it broke", "images_per_second": None, "verdict": None}
     success = {"outcome": Outcome.COMPLETED, "message": "", "images_per_second": 50.0, "verdict": Verdict.VALID}
@@ -67,9 +74,9 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
                 FinishedRepeat(**label, **ended, **success, repeat=1, started_at=NOON + timedelta(minutes=1)),
             ],
             paces=[
-                Pace(model="resnet50", num_gpus=1, num_open=1, num_timed=0, mean_duration_s=None),
-                Pace(model="trivial", num_gpus=1, num_open=1, num_timed=1, mean_duration_s=9.5),
-                Pace(model="trivial", num_gpus=2, num_open=2, num_timed=0, mean_duration_s=None),
+                Pace(model="resnet50", num_gpus=1, hosts=1, num_open=1, num_timed=0, mean_duration_s=None),
+                Pace(model="trivial", num_gpus=1, hosts=1, num_open=1, num_timed=1, mean_duration_s=9.5),
+                Pace(model="trivial", num_gpus=2, hosts=1, num_open=2, num_timed=0, mean_duration_s=None),
             ],
         )
     ]

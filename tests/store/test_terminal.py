@@ -1,11 +1,15 @@
 """Columns on a terminal and in a pipe: whole, and without obeying the text in them."""
 
 import io
+import os
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
 
 from store.terminal import print_columns
+from tests.conftest import PROJECT
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -23,3 +27,20 @@ def test_columns_are_whole_in_a_pipe_however_long():
     console = Console(file=io.StringIO(), width=100)
     print_columns(console, ["a", "b"], [["x" * 10_000, "end"]])
     assert console.file.getvalue().splitlines()[1] == "x" * 10_000 + "  end"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["latin-1", "C"],
+)
+def test_what_an_encoding_lacks_is_written_as_an_escape(told):
+    ended = subprocess.run(
+        [sys.executable, "-c", "import sys\nfrom store.terminal import tolerate\ntolerate(sys.stdout)\nprint('a \\u2248 b')"],
+        env={**os.environ, **told},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == "a \\u2248 b\n"

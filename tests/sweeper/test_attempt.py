@@ -71,6 +71,18 @@ def result(begin, script):
     return judged.result, judged.crashed
 
 
+@pytest.mark.parametrize(
+    ("outcome", "exit_code", "crashed"), [(Outcome.HUNG, 6, False), (Outcome.FAILED, 7, True), (Outcome.FAILED, 1, False)]
+)
+def test_what_became_of_the_ranks_of_a_trial_is_what_its_trainer_tells(tmp_path, outcome, exit_code, crashed):
+    """A rank that crashed may do better; what a rank said went wrong would again."""
+    folder = make_folder(tmp_path / "run", "")
+    told = Result(outcome=outcome, message="rank ps-0 did it", measurement=None, op_placement={})
+    folder.write(folder.result, told.to_json())
+    judged = judge(folder, Ended(exit_code=exit_code, duration_s=1), LIMITS)
+    assert (judged.result, judged.crashed) == (told, crashed)
+
+
 def look_at(attempt, clock, now_s: float) -> None:
     """Until then, never so late that anybody would take the machine for paused."""
     while clock.now_s < now_s:
@@ -426,10 +438,12 @@ except KeyboardInterrupt:
 
 
 def test_the_environment_names_gpus_and_folders_that_hold_in_the_run_folder(begin):
-    script = 'import os; print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["CUDA_DEVICE_ORDER"], "HYDRA_FULL_ERROR" in os.environ, os.environ["SCALEMARK_CACHE"])'
-    folder, attempt = begin(script, is_ready="", variables={"HYDRA_FULL_ERROR": "1", "SCALEMARK_CACHE": "cache"})
+    script = 'import os; print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["CUDA_DEVICE_ORDER"], {"HYDRA_FULL_ERROR", "TF_CONFIG"} & set(os.environ), os.environ["SCALEMARK_CACHE"])'
+    folder, attempt = begin(
+        script, is_ready="", variables={"HYDRA_FULL_ERROR": "1", "TF_CONFIG": "{", "SCALEMARK_CACHE": "cache"}
+    )
     finish(attempt)
-    assert folder.log.read_text() == f"GPU-aa,GPU-bb PCI_BUS_ID False {folder.path.parent / 'cache'}\n"
+    assert folder.log.read_text() == f"GPU-aa,GPU-bb PCI_BUS_ID set() {folder.path.parent / 'cache'}\n"
 
 
 @pytest.mark.parametrize(

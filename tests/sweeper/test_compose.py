@@ -94,7 +94,7 @@ OVERRIDES = [
 ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(texts=st.lists(st.sampled_from(OVERRIDES), max_size=7))
 @example(texts=["experiment=following", "num_gpus=4", "data_threads=3"])
 @example(texts=["retry.crashed=2", "retry={crashed:3}"])

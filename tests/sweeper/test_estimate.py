@@ -58,6 +58,22 @@ def test_a_trial_is_expected_to_take_what_it_took_or_else_what_trials_like_it_to
         assert estimate.expected_s(other) is None
 
 
+def test_a_trial_that_measures_more_steps_than_trials_like_it_is_expected_to_take_longer():
+    estimate = record([(small(seed=1), 10.0)])  # 0.2 s of them for 2 measured steps
+    assert estimate.expected_s(small(seed=2)) == 10.0
+    assert estimate.expected_s(small(seed=2, num_steps=1000)) == pytest.approx(9.8 + 100.0)
+    assert estimate.expected_s(small(seed=2, num_steps=1)) == pytest.approx(9.8 + 0.1)
+    assert estimate.expected_s(small(seed=2, num_steps=1, min_window_s=30.0)) == pytest.approx(9.8 + 30.0)
+    assert estimate.total(plan(small(num_steps=1000), repeats=2)).expected_s == pytest.approx(2 * 109.8)
+
+
+def test_a_trial_of_which_no_window_was_kept_is_expected_to_take_what_it_took():
+    record([(small(seed=1), 10.0)])
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE measurements SET window_s = NULL")
+    assert Estimate.of(open_for_reading("results.db"), MACHINE.key).expected_s(small(num_steps=1000)) == 10.0
+
+
 def test_repeats_count_and_unknown_attempts_are_told_apart():
     estimate = record([(small(seed=1), 10.0)])
     asked = plan(small(seed=1), small(seed=2), small(model="vgg16"), repeats=3)
@@ -71,6 +87,25 @@ def test_repeats_count_and_unknown_attempts_are_told_apart():
 def test_without_records_there_is_no_estimate():
     assert "no recorded durations of such trials on this machine: no estimate" in Estimate.of(None, "x").describe(plan(small()))
     assert Estimate.of(None, "x").expected_s(small()) is None
+
+
+def test_a_shared_sweep_is_expected_to_take_what_its_own_trials_and_those_of_its_pool_took(postgresql_url):
+    own, pooled, elsewhere = small(seed=1), small(seed=2, num_gpus=2), small(seed=3, num_gpus=4)
+    fill(postgresql_url, [(own, 1.0)], name="night")
+    fill(postgresql_url, [(pooled, 1.0)], name="day", machine=replace(MACHINE, host="node7", pool="h100s"))
+    fill(postgresql_url, [(elsewhere, 1.0)], name="other", machine=replace(MACHINE, host="node8", pool="a100s"))
+    engine = open_for_reading(postgresql_url)
+
+    def known(sweep: str, pool: str | None) -> list[TrialSpec]:
+        estimate = Estimate.of_shared(engine, sweep, pool)
+        return [spec for spec in (own, pooled, elsewhere) if estimate.expected_s(spec) is not None]
+
+    assert known("night", None) == [own]
+    assert known("night", "h100s") == [own, pooled]
+    assert known("new", "h100s") == [pooled]
+    assert known("new", None) == []
+    nothing = Estimate.of_shared(engine, "new", None).describe(plan(own))
+    assert nothing == "1 attempt to run; no recorded durations of such trials on its hosts: no estimate"
 
 
 def test_where_nothing_is_to_be_run_nothing_is_estimated():

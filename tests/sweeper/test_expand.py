@@ -190,3 +190,38 @@ def test_a_strategy_and_one_of_its_axes_are_refused_together():
         SweepRefusedError, match="strategy with all_reduce: a strategy sets variable_update, local_parameter_device, all_reduce"
     ):
         cells("strategy=ps_cpu,ps_gpu", "all_reduce=pscpu")
+
+
+def test_each_cell_is_made_once_with_each_variant_and_variants_win():
+    variants = [{}, {"num_gpus": 1}, {"data": "synthetic", "data.dir": None}]
+    assert cells("num_gpus=8", "model=a,b", variants=variants) == [
+        ("num_gpus=8", "model=a"),
+        ("model=a", "num_gpus=1"),
+        ("num_gpus=8", "model=a", "data=synthetic", "data.dir=null"),
+        ("num_gpus=8", "model=b"),
+        ("model=b", "num_gpus=1"),
+        ("num_gpus=8", "model=b", "data=synthetic", "data.dir=null"),
+    ]
+
+
+def test_variants_that_make_equal_cells_make_one():
+    assert cells("num_gpus=2,4", variants=[{"num_gpus": 1}]) == [("num_gpus=1",)]
+
+
+def test_a_variants_strategy_replaces_its_parts_and_its_parts_a_strategy():
+    assert cells("variable_update=replicated", "all_reduce=none", variants=[{"strategy": "independent"}]) == [
+        ("strategy=independent",)
+    ]
+    assert cells("strategy=ps_cpu", variants=[{"variable_update": "replicated"}]) == [("variable_update=replicated",)]
+
+
+def test_a_variant_has_one_value_per_axis():
+    with pytest.raises(
+        SweepRefusedError, match=r"hydra\.sweeper\.variants: num_gpus=1,2: one value per axis; give each a variant"
+    ):
+        cells("model=a", variants=[{"num_gpus": [1, 2]}])
+
+
+def test_variants_count_as_cells():
+    with pytest.raises(SweepRefusedError, match=r"a grid of 6 cells, sweep\.max_trials=5"):
+        cells("model=a,b,c", most=5, variants=[{}, {"num_gpus": 1}])

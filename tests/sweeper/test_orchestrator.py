@@ -8,114 +8,35 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from conf.schema import LauncherConfig, OnFailure, OnInterrupt, RetryConfig, Start, SweepConfig
+from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from store import queries, software
 from store.database import open_for_reading
-from store.records import ORCHESTRATOR_VARIABLE, DeviceKind, Outcome, Result, RunFolder, State, SweepRecord, TrialSpec
-from store.sweep_record import read_sweep
-from store.writer import NewSweep, Writer
+from store.records import ORCHESTRATOR_VARIABLE, Outcome, Result, RunFolder, State, SweepRecord
 from sweeper.attempt import Judged
 from sweeper.host_lock import HostLock
-from sweeper.machine import Inventory
-from sweeper.orchestrator import Orchestrator, Policy, Tools
-from sweeper.plan import make_plan
-from sweeper.process_identity import is_alive, this_process
-from sweeper.progress import Progress
 from sweeper.recover import recover
-from sweeper.run_folders import RunFolders, write_end
-from sweeper.slots import Slots
-from sweeper.starts import Fork
+from sweeper.run_folders import write_end
 from sweeper.stop import Stop
 from tests import tiny_trainer
-from tests.filled import MACHINE, NOON, PLACEMENT, attempt
+from tests.filled import NOON, PLACEMENT, attempt
+from tests.slurm import until
 from tests.specs import small
-
-EIGHT = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=8)
-
-
-class World:
-    """A sweep of tests.tiny_trainer in this process. `expected_s`: seed -> seconds."""
-
-    def __init__(
-        self,
-        stack: ExitStack,
-        specs: list[TrialSpec],
-        *,
-        name: str = "s",
-        repeats: int = 1,
-        clock=time.monotonic,
-        left_out: Sequence[tuple[str, str]] = (),
-        **settings,
-    ) -> None:
-        sweep = SweepConfig(repeats=repeats, **settings.pop("sweep", {}))
-        launcher = LauncherConfig(name="local", start=Start.fork, grace_s=0.3, **settings.pop("launcher", {}))
-        writer = Writer("results.db")
-        stack.callback(writer.close)
-        key = software.key(software.describe())
-        done = queries.num_completed(writer.engine, MACHINE.key, key, shares_host=launcher.share_host)
-        plan = make_plan(specs, [], sweep, done)
-        begun = NewSweep(
-            name=name,
-            reason="",
-            command="sweep.py",
-            started_at=NOON,
-            trials=specs,
-            num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
-            left_out=left_out,
-            wanted_repeats=repeats,
-            rerun=False,
-            machine=MACHINE,
-            software_key=key,
-            shares_host=launcher.share_host,
-            process=this_process(),
-        )
-        ledger = writer.begin_sweep(begun, is_alive)
-        folders = RunFolders(Path("runs").resolve(), read_sweep(writer.engine, ledger.sweep_id), MACHINE, key)
-        start = Fork(module="tests.tiny_trainer")
-        stack.callback(start.close)
-        self.stop = Stop()
-        self.tools = Tools(
-            ledger=ledger,
-            slots=Slots(EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
-            host_lock=HostLock(),
-            start=start,
-            folders=folders,
-            progress=stack.enter_context(Progress(name, "here", EIGHT, plan)),
-            stop=self.stop,
-        )
-        policy = Policy(sweep=sweep, launcher=launcher, retry=settings.pop("retry", RetryConfig()))
-        self.orchestrator = Orchestrator(self.tools, policy, EIGHT, plan.trials, lambda spec: None, clock)
-        assert not settings
-
-    def run(self) -> Counter[State]:
-        self.orchestrator.run()
-        return self.orchestrator.states
+from tests.sweeper.processes import PATIENCE_S, has_begun
+from tests.sweeper.world import World, rows, story
 
 
 @pytest.fixture
 def stack():
     with ExitStack() as stack:
         yield stack
-
-
-def rows(sql: str) -> list[tuple]:
-    return [tuple(row.values()) for row in queries.rows(open_for_reading("results.db"), sql)]
-
-
-def story(seed: int) -> list[tuple[int, str]]:
-    """The events of one trial: attempt and state."""
-    return rows(
-        "SELECT events.attempt, events.state FROM events JOIN repeats ON repeats.id = repeat_id "
-        f"JOIN trials ON trials.id = trial_id WHERE trials.seed = {seed} ORDER BY number"
-    )
 
 
 def test_every_state_is_written_down(stack):
@@ -212,9 +133,9 @@ def test_side_by_side_no_slot_is_given_twice(stack):
 
 @pytest.mark.parametrize(("choice", "outcome"), [(OnInterrupt.stop, State.INTERRUPTED), (OnInterrupt.finish, State.COMPLETED)])
 def test_asked_to_stop_once_it_ends_or_finishes_what_runs(stack, choice, outcome):
-    seed = 903 if choice is OnInterrupt.stop else 905
+    seed = 903 if choice is OnInterrupt.stop else 1
     world = World(stack, [small(seed=seed), small(seed=seed, num_gpus=2)], sweep={"on_interrupt": choice})
-    _when_running(lambda: os.kill(os.getpid(), signal.SIGINT), stepping=choice is OnInterrupt.stop)
+    _when_started(world, lambda: os.kill(os.getpid(), signal.SIGINT))
     states = world.run()
     assert world.orchestrator.was_interrupted
     assert states == {outcome: 1}
@@ -253,14 +174,12 @@ def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
     assert World(stack, specs, name="again").run() == {State.COMPLETED: 1}
 
 
-def test_it_waits_for_a_sweep_of_another_database_that_has_the_host(stack, capsys):
+def test_it_waits_for_a_sweep_of_another_database_that_has_the_host(stack):
     held = HostLock().try_hold(shares_host=False)
     world = World(stack, [small(seed=1)])
-    free = threading.Timer(1.5, held.close)
-    free.start()
+    told = _when_told(world, "waiting: ", held.close)
     assert world.run() == {State.COMPLETED: 1}
-    free.join()
-    assert f"waiting: process {os.getpid()} " in capsys.readouterr().err
+    assert told[0].startswith(f"waiting: process {os.getpid()} ")
 
 
 def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack):
@@ -270,25 +189,40 @@ def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack)
     assert World(stack, [small(seed=1)], name="shared again", launcher=shared).run() == {}
 
 
-def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch, capsys):
+def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
     monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
     monkeypatch.setattr("sweeper.orchestrator.BEAT_EVERY_S", 0.2)
-    world = World(stack, [small(seed=903)], launcher={"timeout_s": 4})
-    other = sqlite3.connect("results.db", isolation_level=None, check_same_thread=False)
-    _when_running(lambda: other.execute("BEGIN IMMEDIATE"), stepping=True)
-    release = threading.Timer(2.5, lambda: other.execute("ROLLBACK"))
-    release.start()
-    assert world.run() == {State.TIMED_OUT: 1}
+    world = World(stack, [small(seed=903)])
+    other = sqlite3.connect("results.db", isolation_level=None)
+
+    num_tries, beat = 0, world.tools.ledger.beat
+
+    def beat_and_unlock(at: datetime) -> None:
+        nonlocal num_tries
+        num_tries += 1
+        if num_tries == 3:
+            other.execute("ROLLBACK")
+            world.stop.ask(1)
+        beat(at)
+
+    def lock() -> None:
+        other.execute("BEGIN IMMEDIATE")
+        world.tools.ledger.beat = beat_and_unlock  # type: ignore[method-assign]
+
+    told = _when_told(world, "results.db: ", lambda: None)
+    _when_started(world, lock)
+    assert world.run() == {State.INTERRUPTED: 1}
     assert world.orchestrator.failure is None
-    assert "database is locked; another program kept it so" in capsys.readouterr().err
+    (text,) = told
+    assert "database is locked; another program kept it so" in text
     other.close()
 
 
 def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monkeypatch):
     monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
-    world = World(stack, [small(seed=903)], launcher={"timeout_s": 2})
-    other = sqlite3.connect("results.db", isolation_level=None, check_same_thread=False)
-    _when_running(lambda: other.execute("BEGIN IMMEDIATE"), stepping=True)
+    world = World(stack, [small(seed=1)])
+    other = sqlite3.connect("results.db", isolation_level=None)
+    _when_started(world, lambda: other.execute("BEGIN IMMEDIATE"))
     assert world.run() == {}
     assert "database is locked" in str(world.orchestrator.failure)
     other.close()
@@ -296,9 +230,9 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
     assert recover(world.tools.ledger.engine).num_completed == 1
-    ((outcome, exit_code, duration_s),) = rows("SELECT outcome, exit_code, duration_s FROM attempts")
-    assert (outcome, exit_code) == ("timed_out", 130)
-    assert duration_s > 2
+    ((outcome, exit_code, duration_s, run_dir),) = rows("SELECT outcome, exit_code, duration_s, run_dir FROM latest_attempts")
+    assert (outcome, exit_code) == ("completed", 0)
+    assert duration_s == RunFolder(Path(run_dir)).read_ended().duration_s
 
 
 def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
@@ -345,13 +279,43 @@ def test_what_a_killed_orchestrator_left_running_is_killed_and_strangers_are_not
         subprocess.Popen(sleep, env=marked, process_group=0) as left,
         subprocess.Popen(sleep, process_group=left.pid) as stranger,
     ):
+        until(lambda: has_begun(left.pid) and has_begun(stranger.pid))
         tools.ledger.started(repeat.repeat_id, left.pid, 1)
         with sqlite3.connect("results.db") as connection:
             connection.execute("UPDATE orchestrators SET pid = 4194305")
         recover(tools.ledger.engine)
-        assert left.wait(10) == -signal.SIGKILL
+        assert left.wait(PATIENCE_S) == -signal.SIGKILL
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_others_are_not(stack):
+    """They lead sessions of their own. Forked ones show the environment of their orchestrator's child, spawned ones their own."""
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    folders = [Path("runs/x").resolve(), Path("runs/y").resolve()]
+    for folder in folders:
+        folder.mkdir()
+    tools.ledger.run(repeat, str(folders[0]), PLACEMENT, NOON)
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    trainer, orchestrator = 4194304, 4194305
+    starters = [(trainer, folders[0]), (orchestrator, folders[0]), (trainer, folders[1]), (4194303, folders[0])]
+    with ExitStack() as processes:
+        started = []
+        for pid, folder in starters:
+            marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(pid)}
+            process = subprocess.Popen(sleep, env=marked, cwd=folder, start_new_session=True)
+            started.append(processes.enter_context(process))
+            processes.callback(process.kill)
+        *left, of_another_trial, of_another_orchestrator = started
+        until(lambda: all(has_begun(process.pid) for process in started))
+        tools.ledger.started(repeat.repeat_id, trainer, 1)
+        with sqlite3.connect("results.db") as connection:
+            connection.execute("UPDATE orchestrators SET pid = ?", [orchestrator])
+        recover(tools.ledger.engine)
+        assert [process.wait(PATIENCE_S) for process in left] == [-signal.SIGKILL] * 2
+        assert [of_another_trial.poll(), of_another_orchestrator.poll()] == [None, None]
 
 
 @pytest.mark.parametrize(("signals", "times"), [("INT", 1), ("HUP HUP", 1), ("TERM HUP", 1), ("TERM INT", 2), ("INT INT", 2)])
@@ -379,9 +343,33 @@ def _when_running(then, *, stepping: bool) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def _when_started(world: World, then: Callable[[], object]) -> None:
+    """Call it as soon as an attempt has been started, before anything else is done."""
+    started = world.tools.ledger.started
+
+    def started_then(*told: int) -> None:
+        started(*told)
+        then()
+
+    world.tools.ledger.started = started_then  # type: ignore[method-assign]
+
+
+def _when_told(world: World, begins: str, then: Callable[[], object]) -> list[str]:
+    """Call it each time that people are told what begins so. Gives all that they were told of it."""
+    told = []
+
+    def note(text: str) -> None:
+        if text.startswith(begins):
+            told.append(text)
+            then()
+
+    world.tools.progress.note = note  # type: ignore[method-assign]
+    return told
+
+
 def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(stack):
     seeds = (1, 900, 901, 902, 903, 904)
-    world = World(stack, [small(seed=seed, batch_size=8) for seed in seeds], launcher={"timeout_s": 2}, name="all")
+    world = World(stack, [small(seed=seed, batch_size=8) for seed in seeds], launcher={"timeout_s": 4}, name="all")
     assert world.run().total() == len(seeds)
     database = open_for_reading("results.db")
     stored = queries.rows(
@@ -464,7 +452,7 @@ def test_how_an_attempt_of_a_killed_orchestrator_is_closed_is_in_its_folder(stac
 
 def test_an_end_for_which_there_is_no_room_ends_the_sweep_and_is_found_by_the_next_command(stack):
     world = World(stack, [small(seed=905), small(seed=1)])
-    _when_running(lambda: [path.with_name("ended.draft").mkdir() for path in Path("runs").glob("*/*/trial.json")], stepping=False)
+    _when_started(world, lambda: [path.with_name("ended.draft").mkdir() for path in Path("runs").glob("*/*/trial.json")])
     assert world.run() == {}
     assert "make room or choose another folder with store.runs_dir=" in str(world.orchestrator.failure)
     assert rows("SELECT count(*) FROM attempts") == [(0,)]

@@ -8,8 +8,9 @@ from store.records import DeviceKind, Gpu
 from sweeper.errors import SweepRefusedError
 from sweeper.expand import Choice
 from sweeper.machine import Inventory
-from sweeper.plan import data_folder_problem, make_plan, resolve_grid
+from sweeper.plan import PlannedTrial, data_folder_problem, make_plan, resolve_grid
 from tests.conf.test_resolve import config
+from tests.over_hosts import spread
 from tests.specs import small
 
 STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
@@ -26,6 +27,29 @@ def test_what_means_nothing_is_left_out_of_a_grid_and_listed():
     ((overrides, reason),) = left_out
     assert overrides == "strategy=replicated_nccl"
     assert reason.startswith("all_reduce=nccl: NCCL needs")
+
+
+def test_hosts_of_single_host_strategies_are_left_out_of_a_grid_and_listed():
+    cells = [(f"hosts={hosts}", f"strategy={way}", "num_gpus=4") for hosts in (1, 2) for way in ("ps_cpu", "distributed_ring")]
+    specs, left_out = resolve(*cells)
+    assert [(spec.hosts, spec.variable_update) for spec in specs] == [
+        *((1, "parameter_server"), (1, "distributed_all_reduce"), (2, "distributed_all_reduce"))
+    ]
+    ((overrides, reason),) = left_out
+    assert overrides == "hosts=2 strategy=ps_cpu num_gpus=4"
+    assert reason.startswith("hosts=2: variable_update=parameter_server is of one host; choose strategy=distributed_ps, ")
+
+
+def test_replicas_that_hosts_cannot_share_are_left_out_of_a_grid_and_listed():
+    cells = [(f"hosts={hosts}", "strategy=distributed_ring", f"num_gpus={num}") for hosts in (1, 2) for num in (1, 2, 3)]
+    specs, left_out = resolve(*cells)
+    assert [(spec.num_gpus, spec.hosts) for spec in specs] == [(1, 1), (2, 1), (3, 1), (2, 2)]
+    assert [reason.split(":")[0] for _, reason in left_out] == ["num_gpus=1", "num_gpus=3"]
+
+
+def test_a_trials_name_says_over_how_many_hosts_it_is():
+    labels = [PlannedTrial(spec=spread("distributed_ring", 8, hosts), num_repeats=1).label for hosts in (1, 2)]
+    assert labels == ["trivial-distributed_ring-x8", "trivial-distributed_ring-x8h2"]
 
 
 def test_a_trial_of_two_mig_devices_is_left_out_with_the_reason():

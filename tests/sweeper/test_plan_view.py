@@ -6,7 +6,7 @@ import json
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from store.records import DeviceKind, TrialSpec
+from store.records import STAND_INS_NOTE, DeviceKind, TrialSpec
 from sweeper.estimate import Estimate
 from sweeper.machine import Inventory
 from sweeper.plan import Plan, make_plan
@@ -25,6 +25,13 @@ def shown(plan: Plan, estimate: Estimate | None = None) -> list[str]:
 
 def grid(num_seeds: int) -> list[TrialSpec]:
     return [small(seed=seed, num_gpus=num_gpus) for num_gpus in (1, 2) for seed in range(num_seeds)]
+
+
+def test_a_plan_for_agents_says_what_each_has():
+    per_host = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=1, num_hosts=2)
+    assert machine_line(MACHINE, per_host) == f"agents, each on a host with 1 CPU stand-in. {STAND_INS_NOTE}"
+    per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
+    assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
 
 
 def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
@@ -86,7 +93,14 @@ def test_what_a_user_wrote_is_not_read_as_markup():
 def test_scripts_get_the_whole_plan_as_one_object():
     specs = grid(1)
     recorded = [
-        {"trial_id": specs[0].trial_id, "model": "trivial", "device_kind": "cpu_stand_in", "num_gpus": 1, "duration_s": 7.0}
+        {
+            "trial_id": specs[0].trial_id,
+            "model": "trivial",
+            "device_kind": "cpu_stand_in",
+            "num_gpus": 1,
+            "hosts": 1,
+            "duration_s": 7.0,
+        }
     ]
     plan = make_plan(specs, [("xla=on", "why")], SweepConfig(repeats=2), {})
     told = json.loads(plan_json(plan, MACHINE, Estimate(recorded)))

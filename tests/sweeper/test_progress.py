@@ -1,25 +1,30 @@
-"""What a trainer is at, in words."""
+"""The lines of a sweep's log, one per ended attempt: what was asked for is in columns."""
 
-import pytest
+import io
 
-from store.records import Doing, RunFolder
-from sweeper.progress import doing_text
+from rich.console import Console
+
+from conf.schema import SweepConfig
+from store.records import State
+from sweeper.plan import make_plan
+from sweeper.progress import Progress
+from tests.filled import attempt
 from tests.specs import small
+from tests.sweeper.world import EIGHT
+
+OVER_HOSTS = {"variable_update": "distributed_replicated", "hosts": 2, "num_gpus": 2}
 
 
-@pytest.mark.parametrize(
-    ("doing", "steps", "text"),
-    [
-        (Doing.BUILDING, "", "building"),
-        (Doing.STEPPING, "", "stepping"),
-        (Doing.STEPPING, '{"step": 3}\n', "step 4 of about 6"),
-        (Doing.PROFILING, '{"step": 3}\n', "profiling"),
-        (Doing.STEPPING, "\0\n", "unknown"),
-        ("what is no Doing", "", "unknown"),
-    ],
-)
-def test_what_a_trainer_is_at_is_told_and_what_cannot_be_read_is_unknown(tmp_path, doing, steps, text):
-    folder = RunFolder(tmp_path)
-    folder.doing.write_text(doing)
-    folder.steps.write_text(steps)
-    assert doing_text(folder, small(min_warm_up_steps=2, num_steps=4)) == text
+def test_speeds_are_in_one_column_however_long_the_labels():
+    specs = [small(), *(small(model="resnet18_cifar", planted=planted, **OVER_HOSTS) for planted in ("", "link_mbit=200"))]
+    plan = make_plan(specs, [], SweepConfig(), {})
+    told = io.StringIO()
+    progress = Progress("s", "here", EIGHT, plan, Console(file=told, width=500))
+    for trial in plan.trials:
+        progress.settled(State.COMPLETED)
+        progress.attempt_ended(trial, attempt(trial.spec, 1234.5).result, 1.0, again=None, eta_s=None)
+    lines = told.getvalue().splitlines()
+    assert [line.index("1234.50 images/s") for line in lines] == [lines[0].index("1234.50 images/s")] * 3
+    for trial, line in zip(plan.trials, lines, strict=True):
+        assert progress.label(trial) in line
+    assert "resnet18_cifar-distributed_replicated-x2h2 planted=link_mbit=200 " in lines[2]

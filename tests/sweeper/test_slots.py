@@ -95,6 +95,14 @@ def test_groups_of_many_gpus_are_found_too(num_gpus):
     assert exclusive(gpus(num_gpus, links=links)).take(8).devices == tuple(range(1, 16, 2))
 
 
+def test_a_box_of_hundreds_of_gpus_is_divided_along_its_links():
+    """GPU n is linked with n + 128. Scored anew, pair by pair, groups of so many took minutes to grow."""
+    box = gpus(256, links=[(one, one + 128, 1, None) for one in range(128)])
+    order = Connections.of(box).order(range(256))
+    assert sorted(order) == list(range(256))
+    assert [abs(order[place] - order[place + 1]) for place in range(0, 256, 2)] == [128] * 128
+
+
 def test_an_exclusive_trial_has_the_host_to_itself():
     slots = exclusive(gpus(4))
     assert slots.fits(4)

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from store.records import ORCHESTRATOR_VARIABLE, Cluster, Placement
 from trainer import contention
 
 BEFORE = """cpu  616597 10059 116886 1824405 2808 0 788 524 0 0
@@ -78,3 +79,34 @@ def test_this_kernel_says():
     assert set(before.busy_s) <= os.sched_getaffinity(0)
     assert after.own_cpu_s >= before.own_cpu_s
     assert contention.cores_taken_by_others(before, after) >= 0
+
+
+def test_other_ranks_of_the_trial_are_no_others(tmp_path):
+    ticks = os.sysconf("SC_CLK_TCK")
+    told = {
+        11: f"11 (worker-0) S 10 11 11 0 -1 0 0 0 0 0 {3 * ticks} {ticks} 0 0 20 0",
+        12: f"12 (a (b) c) R 10 12 12 0 -1 0 0 0 0 0 {2 * ticks} 0 {ticks} 0 20 0",
+        13: f"13 (other) R 9 13 13 0 -1 0 0 0 0 0 {50 * ticks} 0 0 0 20 0",
+    }
+    for pid, line in told.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(line)
+    (tmp_path / "14").mkdir()  # ended while we look
+    assert contention.cpu_of_ranks_s(tmp_path, parent=10) == 7.0
+
+
+def test_ranks_are_known_where_one_process_started_them_all(monkeypatch):
+    cluster = Cluster(worker_hosts=("a:1", "b:1"))
+    by_srun = Placement(start="spawn", devices=(0,), visible_devices="", hosts=("a", "b"), rank_start="srun")
+    monkeypatch.delenv(ORCHESTRATOR_VARIABLE, raising=False)
+    assert contention.tells_ours(None, None)
+    assert not contention.tells_ours(cluster, None)  # by hand: this process's parent has other children, too
+    monkeypatch.setenv(ORCHESTRATOR_VARIABLE, str(os.getppid()))
+    assert contention.tells_ours(cluster, None)
+    assert not contention.tells_ours(cluster, by_srun)  # its parent started it alone
+    monkeypatch.setenv(ORCHESTRATOR_VARIABLE, "1234567890")
+    assert not contention.tells_ours(cluster, None)
+
+
+def test_this_process_is_among_its_ranks():
+    assert contention.cpu_of_ranks_s() > 0

@@ -4,8 +4,7 @@ import pytest
 import tensorflow as tf
 
 from store.records import DeviceKind
-from tests.specs import small
-from trainer import devices, run
+from trainer import devices
 from trainer.errors import UnsupportedTrialError
 
 
@@ -28,11 +27,3 @@ def test_gpus_beyond_those_of_the_trial_are_hidden(hidden_but):
 def test_more_replicas_than_gpus_are_unsupported(hidden_but):
     with pytest.raises(UnsupportedTrialError, match="TensorFlow sees 4 GPUs where the trial wants 5"):
         devices.claim(DeviceKind.GPU, 5)
-
-
-def test_of_all_visible_gpus_the_trials_own_are_watched(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-c,GPU-d,GPU-a,GPU-b")
-    assert run._gpu_uuids(small(device_kind="gpu", num_gpus=2, visibility="all")) == ["GPU-c", "GPU-d"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
-    assert run._gpu_uuids(small(device_kind="gpu", num_gpus=1)) == ["MIG-1"]
-    assert run._gpu_uuids(small(num_gpus=1)) == []

@@ -29,6 +29,7 @@ def test_there_are_1797_digits_of_32_px(folder):
     assert zero[16, 16] < 50, "... and dark in it"
 
 
+@pytest.mark.slow
 def test_a_small_residual_network_learns_them_within_200_steps(folder, make_devices):
     keras.utils.set_random_seed(1)
     model = resnet18_cifar.build(32, 10)

@@ -164,6 +164,15 @@ def test_a_damaged_record_is_named_with_file_and_byte(folder, make_devices, shar
         (record(12, b"x"), r"has label 12, and num_classes=12 allows 0 to 11"),
         (record(-1, b"x"), r"has label -1, and num_classes=12 allows 0 to 11"),
     ],
+    ids=[
+        "no label",
+        "no image",
+        "no example",
+        "no JPEG",
+        "nothing",
+        "label too large",
+        "label below 0",
+    ],  # a record's bytes differ
 )
 def test_a_record_that_cannot_be_used_is_named_with_file_and_byte(tmp_path, make_devices, bad, message, distortions):
     _, path = image_sets.write(tmp_path / "set", [good(1)] * 6, [good(1), good(2), bad, good(4), good(5), good(6)])

@@ -1,28 +1,57 @@
-"""`python -m trainer` leaves a run folder, and ends with the exit code of its outcome."""
+"""A trainer leaves a run folder, and ends with the exit code of its outcome."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import closing
 
 import pytest
 
 from store import software
 from store.records import Outcome, Phase, RunFolder, TrialSpec
+from sweeper.attempt import environment
+from sweeper.starts import Fork
 from tests.specs import small
+from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets
 
 
-def run(spec: TrialSpec, tmp_path) -> tuple[int, RunFolder]:
+@pytest.fixture(scope="module")
+def fork():
+    """As sweeps start trainers: TensorFlow is imported once for all."""
+    with closing(Fork()) as fork:
+        yield fork
+
+
+def of_all_tests(variables: Mapping[str, str]) -> dict[str, str]:
+    """Without those that differ from test to test: an environment of its own has a server of its own."""
+    return {name: value for name, value in variables.items() if name not in ("PYTEST_CURRENT_TEST", "SCALEMARK_LOCK_DIR")}
+
+
+@pytest.fixture
+def run(fork, tmp_path):
+    """run(spec): its exit code and its run folder."""
+
+    def run(spec: TrialSpec) -> tuple[int, RunFolder]:
+        folder = _folder(tmp_path, spec)
+        process = fork.start(folder, environment(of_all_tests(os.environ), ""))
+        wait_for_end(process.descriptor)
+        assert (fork.problem, process.start) == (None, "fork")
+        return process.reap(), folder
+
+    return run
+
+
+def _folder(tmp_path, spec: TrialSpec) -> RunFolder:
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir(exist_ok=True)
     folder.trial.write_text(spec.to_json())
-    ended = subprocess.run(
-        [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)], capture_output=True, check=False
-    )
-    return ended.returncode, folder
+    return folder
 
 
-def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(tmp_path):
+def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
     spec = small(
         model="resnet18_cifar",
         data="photos",
@@ -33,7 +62,7 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(tmp_path
         learning_rate=0.02,
         all_reduce="pscpu",
     )
-    exit_code, folder = run(spec, tmp_path)
+    exit_code, folder = run(spec)
     result, steps = folder.read_result(), folder.read_steps()
     assert (exit_code, result.outcome) == (0, Outcome.COMPLETED)
     measured = [step for step in steps if step.phase == Phase.MEASURE]
@@ -48,16 +77,16 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(tmp_path
     assert environment["packages"]["tensorflow"].startswith("2.")
 
 
-def test_auto_clustering_compiles_something_and_leaves_updates_where_they_belong(tmp_path):
-    exit_code, folder = run(small(model="resnet18_cifar", xla="auto", num_gpus=2, all_reduce="none"), tmp_path)
+def test_auto_clustering_compiles_something_and_leaves_updates_where_they_belong(run):
+    exit_code, folder = run(small(xla="auto", num_gpus=2, all_reduce="none"))
     result = folder.read_result()
     assert (exit_code, result.message) == (0, "")
     assert set(result.op_placement["xla"]) == {"_XlaRun @ CPU:1", "_XlaRun @ CPU:2"}
     assert "--tf_xla_auto_jit=2" in json.loads(folder.environment.read_text())["set_by_trial"]["TF_XLA_FLAGS"]
 
 
-def test_a_profile_is_stored_and_can_be_opened(tmp_path):
-    exit_code, folder = run(small(model="resnet18_cifar", profile=True, num_gpus=2, all_reduce="none"), tmp_path)
+def test_a_profile_is_stored_and_can_be_opened(run):
+    exit_code, folder = run(small(model="resnet18_cifar", profile=True, num_gpus=2, all_reduce="none"))
     profile = folder.read_result().profile
     assert exit_code == 0
     assert 0 < profile.reduction_s < profile.step_s
@@ -65,31 +94,32 @@ def test_a_profile_is_stored_and_can_be_opened(tmp_path):
     assert list((folder.path / profile.folder).glob("plugins/profile/*/*.xplane.pb"))
 
 
-def test_a_profile_that_fails_does_not_take_the_measurement_with_it(tmp_path):
+def test_a_profile_that_fails_does_not_take_the_measurement_with_it(run, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "profile").write_text("a file in the way")
-    exit_code, run_folder = run(small(profile=True), tmp_path)
+    exit_code, run_folder = run(small(profile=True))
     result = run_folder.read_result()
     assert (exit_code, result.profile) == (0, None)
     assert result.message.startswith("no profile: ")
     assert result.measurement.images_per_second > 0
 
 
-def test_tf32_is_refused_on_stand_ins(tmp_path):
-    exit_code, folder = run(small(precision="tf32"), tmp_path)
+def test_tf32_is_refused_on_stand_ins(run):
+    exit_code, folder = run(small(precision="tf32"))
     assert (exit_code, folder.read_result().message) == (3, "precision=tf32: a way of GPUs; these replicas are CPU stand-ins")
 
 
-def test_an_inherited_variable_that_contradicts_the_trial_is_refused(tmp_path, monkeypatch):
+def test_an_inherited_variable_that_contradicts_the_trial_is_refused_also_by_one_started_by_hand(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_GPU_THREAD_MODE", "gpu_private")
-    exit_code, folder = run(small(), tmp_path)
-    assert exit_code == 3
+    folder = _folder(tmp_path, small())
+    command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 3
     assert "unset it and set gpu_thread_mode= instead" in folder.read_result().message
 
 
-def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(tmp_path):
-    exit_code, folder = run(small(batch_size=50_000_000), tmp_path)
+def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(run):
+    exit_code, folder = run(small(batch_size=50_000_000))
     assert exit_code == 4
     assert "OOM when allocating tensor with shape[50000000,32,32,3]" in folder.read_result().message
 
@@ -106,44 +136,44 @@ def test_a_spec_that_is_none_is_refused_in_one_line(tmp_path, text):
     assert str(path) in ended.stderr
 
 
-def test_a_trial_of_which_every_step_overflowed_is_invalid(tmp_path):
-    exit_code, folder = run(small(precision="fp16", loss_scale="1e38"), tmp_path)
+def test_a_trial_of_which_every_step_overflowed_is_invalid(run):
+    exit_code, folder = run(small(precision="fp16", loss_scale="1e38"))
     assert exit_code == 5
     assert "every step overflowed and was skipped" in folder.read_result().message
 
 
-def test_nccl_without_gpus_is_unsupported(tmp_path):
-    exit_code, folder = run(small(all_reduce="nccl", num_gpus=2), tmp_path)
+def test_nccl_without_gpus_is_unsupported(run):
+    exit_code, folder = run(small(all_reduce="nccl", num_gpus=2))
     assert exit_code == 3
     assert folder.read_result().outcome == Outcome.UNSUPPORTED
     assert "one physical GPU per replica" in folder.read_result().message
 
 
-def test_a_gpu_trial_without_gpus_is_unsupported_and_never_runs_on_the_cpu(tmp_path):
-    exit_code, folder = run(small(device_kind="gpu"), tmp_path)
+def test_a_gpu_trial_without_gpus_is_unsupported_and_never_runs_on_the_cpu(run):
+    exit_code, folder = run(small(device_kind="gpu"))
     assert exit_code == 3
     assert "TensorFlow sees 0 GPUs where the trial wants 1" in folder.read_result().message
 
 
-def test_a_loss_that_is_not_finite_is_invalid(tmp_path):
-    exit_code, folder = run(small(learning_rate=1e30), tmp_path)
+def test_a_loss_that_is_not_finite_is_invalid(run):
+    exit_code, folder = run(small(learning_rate=1e30))
     assert exit_code == 5
     assert folder.read_result().outcome == Outcome.INVALID
     assert "try a smaller learning_rate" in folder.read_result().message
 
 
-def test_an_invalid_attempt_keeps_its_evidence(tmp_path):
-    _, folder = run(small(learning_rate=1e30), tmp_path)
+def test_an_invalid_attempt_keeps_its_evidence(run):
+    _, folder = run(small(learning_rate=1e30))
     result = folder.read_result()
     assert result.measurement.images_per_second > 0
     assert result.measurement.last_loss is None
     assert result.op_placement["update"]
 
 
-def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(tmp_path, all_devices):
+def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(run, tmp_path, all_devices):
     records = [image_sets.good(1)] * 9 + [image_sets.record(10, image_sets.jpeg(7))]
     (path,) = image_sets.write(tmp_path / "set", records)
-    exit_code, folder = run(small(data="imagenet", data_dir=str(path.parent), num_classes=10), tmp_path)
+    exit_code, folder = run(small(data="imagenet", data_dir=str(path.parent), num_classes=10))
     assert exit_code == 1
     assert folder.read_result().outcome == Outcome.FAILED
     begin = 9 * (16 + len(image_sets.good(1)))
@@ -151,7 +181,7 @@ def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(tmp_path, all_de
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(tmp_path, all_devices, prefetch):
+def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(run, tmp_path, all_devices, prefetch):
     records = [image_sets.good(1)] * 200 + [image_sets.record(1, b"I am no JPEG")]
     (path,) = image_sets.write(tmp_path / "set", records)
     spec = small(
@@ -164,22 +194,22 @@ def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(tmp_path, a
         num_gpus=2,
         seed=2,
     )
-    exit_code, folder = run(spec, tmp_path)
+    exit_code, folder = run(spec)
     assert exit_code == 1
     assert folder.read_result().message.startswith(f"{path}: record 200 (at byte {200 * (16 + len(image_sets.good(1)))})")
     assert len(folder.read_steps()) >= 2
 
 
-def test_a_trial_that_could_not_run_still_tells_its_software(tmp_path):
-    _, folder = run(small(device_kind="gpu"), tmp_path)
+def test_a_trial_that_could_not_run_still_tells_its_software(run):
+    _, folder = run(small(device_kind="gpu"))
     environment = folder.read_environment()
     assert software.key(environment) == software.key(software.describe())
     assert (environment["commit"], environment["diff"]) == (software.commit(), software.diff())
 
 
-def test_the_environment_tells_what_tensorflow_was_built_with_and_no_secret(tmp_path, monkeypatch):
+def test_the_environment_tells_what_tensorflow_was_built_with_and_no_secret(run, monkeypatch):
     monkeypatch.setenv("NCCL_DEBUG_FILE", "http://me:hidden@host")
-    exit_code, folder = run(small(), tmp_path)
+    exit_code, folder = run(small())
     environment = folder.read_environment()
     assert exit_code == 0
     assert environment["cuda_build"].split(".")[0].isdecimal()  # the packaged TensorFlow is built for GPUs, too

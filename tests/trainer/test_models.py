@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import costs.networks
 from trainer import registry
 from trainer.errors import UnsupportedTrialError
 
@@ -25,8 +26,10 @@ def test_a_model_has_its_published_number_of_parameters_and_gradient_tensors(
 ):
     keras.mixed_precision.set_global_policy("float32")
     built = registry.load("models", model).build(image_px, num_classes)
-    assert sum(int(np.prod(variable.shape)) for variable in built.trainable_variables) == num_parameters
-    assert len(built.trainable_variables) == num_gradients
+    sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
+    assert sum(sizes) == num_parameters
+    assert len(sizes) == num_gradients
+    assert costs.networks.network(model, image_px, num_classes).tensors == sizes  # in this order devices are dealt tensors
     assert built.output_shape == (None, num_classes)
 
 

@@ -95,7 +95,7 @@ def test_prefetched_batches_are_made_before_they_are_asked_for(make_devices):
     of_two = feed(make_devices(2), images, prefetch=3, batch_size=1)
     of_two.next()
     for _ in range(2 * (1 + 3)):  # per replica: the one taken and three waiting
-        assert made.acquire(timeout=60)
+        assert made.acquire(timeout=300)
 
 
 def test_data_threads_are_the_pipelines_own(make_devices):

@@ -1,6 +1,7 @@
 """`python -m trainer selfcheck` finds what is right and what is wrong, and says what cannot run here."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -18,12 +19,19 @@ def run(*arguments):
     return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
-def test_a_mode_is_proven_measured_and_written_as_json(tmp_path):
-    ended = run("--modes", "ps_cpu", "--devices", "cpu_stand_in", "--json", str(tmp_path / "found.json"))
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """Of two modes at once: what it printed, and what it wrote as JSON."""
+    path = tmp_path_factory.mktemp("selfcheck") / "found.json"
+    ended = run("--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_stand_in", "--json", str(path))
     assert ended.returncode == 0, ended.stderr
-    found = json.loads((tmp_path / "found.json").read_text())
-    checks = {check["options"]: check for check in found["checks"]}
-    assert found["devices"] == {"kind": "cpu_stand_in", "num_replicas": 2}
+    return ended, json.loads(path.read_text())
+
+
+def test_a_mode_is_proven_measured_and_written_as_json(asked):
+    ended, found = asked
+    checks = {check["options"]: check for check in found["checks"] if check["mode"] == "ps_cpu"}
+    assert found["devices"] == {"kind": "cpu_stand_in", "num_replicas": 2, "num_hosts": 1}
     assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
     assert checks["precision=fp32"]["images_per_second"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
@@ -33,9 +41,9 @@ def test_a_mode_is_proven_measured_and_written_as_json(tmp_path):
     assert "2 CPU stand-ins" in ended.stdout
 
 
-def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(tmp_path):
-    ended = run("--modes", "replicated_nccl", "--devices", "cpu_stand_in")
-    assert ended.returncode == 0, ended.stderr
+def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(asked):
+    ended, _ = asked
+    assert ended.returncode == 0
     assert (
         "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins (replicated_nccl)" in ended.stdout
     )
@@ -47,12 +55,36 @@ def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(tmp_path):
         (["--modes", "telepathy"], "no mode telepathy; choose from independent, mirrored,"),
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_stand_in"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
+        (["--hosts", "0"], "--hosts 0: wanted 1 to 8"),
+        (["--hosts", "2", "--modes", "ps_cpu"], "mode ps_cpu is of one host; leave --hosts out, or choose from distributed_"),
+        (
+            ["--modes", "distributed_ring"],
+            "mode distributed_ring is of several hosts; give --hosts 2, or choose from independent, ",
+        ),
         (["--json", "/nowhere/x.json"], "there is no folder /nowhere"),
     ],
 )
-def test_a_wrong_question_is_refused_at_once(arguments, said):
-    ended = run(*arguments)
-    assert (ended.returncode, said in ended.stderr) == (2, True)
+def test_a_wrong_question_is_refused_at_once(arguments, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        selfcheck.main(arguments)
+    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
+
+
+def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
+    checked = []
+
+    def check(mode, bench):
+        checked.append((mode.variable_update, bench))
+        return [Check(mode=mode.name, options="-", outcome="passed", difference=1e-8, loss_difference=2e-8, bound=1e-6)]
+
+    monkeypatch.setattr(selfcheck, "_check_in_own_process", check)
+    assert selfcheck.main(["--devices", "cpu_stand_in", "--hosts", "3"]) == 0
+    updates, benches = map(set, zip(*checked, strict=True))
+    assert updates == {"distributed_parameter_server", "distributed_replicated", "distributed_all_reduce"}
+    assert benches == {Bench(kind="cpu_stand_in", num_replicas=6, num_hosts=3)}
+    told = capsys.readouterr().out
+    assert "3 hosts with 2 CPU stand-ins each (processes of this machine)" in told
+    assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +< 1e-06", told, re.MULTILINE)
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
@@ -104,7 +136,7 @@ def test_a_failure_stands_in_the_table_and_below_it():
     bench = Bench(kind="gpu", num_replicas=2)
     wrong = Check(**PLAIN, outcome="failed", problem="differs by 2.0e-03, wanted less than 1e-06", difference=2e-3, bound=1e-6)
     text = "\n".join(selfcheck.report([wrong], bench))
-    assert "2.0e-03     < 1e-06  FAILED" in text
+    assert re.search(r"2\.0e-03 +- +< 1e-06 +FAILED", text)
     assert text.endswith("FAILED\nring -: differs by 2.0e-03, wanted less than 1e-06")
     assert "CPU stand-ins" not in text
 
@@ -118,9 +150,8 @@ def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
         return [total / 2 for total in right(self, copies, index)]
 
     right = pscpu.SumOnOneDevice.sum
-    monkeypatch.setattr(mode_check, "_claim", lambda bench: make_devices(2))
     mode = selfcheck.Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
-    checker = mode_check.ModeCheck(mode, Bench(kind="cpu_stand_in", num_replicas=2))
+    checker = mode_check.ModeCheck(mode, Bench(kind="cpu_stand_in", num_replicas=2), make_devices(2))
     one = next(checker.all())
     assert one.outcome == "passed"
     monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", halved)

@@ -112,10 +112,14 @@ def test_three_steps_train_something(make_devices, alone):
 
 
 def test_every_all_reduce_and_variable_update_is_among_the_modes():
-    """A new file in these folders must be proven exact here; nccl needs GPUs, and independent is no synchronous mode."""
+    """A new file in these folders must be proven exact, here or, of several processes, in test_distributed_modes.
+
+    nccl needs GPUs, and independent is no synchronous mode.
+    """
     assert {mode.get("all_reduce") for mode in MODES.values()} - {None} | {"nccl"} == set(registry.names("all_reduces"))
-    updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"}
-    assert updates == set(registry.names("variable_updates"))
+    distributed = {name for name, rule in rules.VARIABLE_UPDATES.items() if rule.is_distributed}
+    updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"} | distributed
+    assert updates >= set(registry.names("variable_updates"))
 
 
 @pytest.mark.parametrize("local_parameter_device", ["cpu", "gpu"])
@@ -246,7 +250,7 @@ def test_ops_in_the_wrong_place_make_a_trial_invalid(make_devices):
 
 def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
     placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 1), **MODES["replicated_none"])
-    training.update.reduction_op = "NcclAllReduce"
+    training.update.reduction_ops = ("NcclAllReduce",)
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
 
 

@@ -26,8 +26,8 @@ COOL = GpuTelemetry(
 )
 
 
-def verdict(durations_s=EVEN, gpus=(), problem=None, spec=SPEC, shares_host=False, **changes):
-    return judge(spec, replace(measurement(100.0), **changes), durations_s, gpus, 2, shares_host, problem)
+def verdict(durations_s=EVEN, gpus=(), problem=None, spec=SPEC, shares_host=False, num_gpus_here=0, **changes):
+    return judge(spec, replace(measurement(100.0), **changes), durations_s, gpus, num_gpus_here, 2, shares_host, problem)
 
 
 def test_a_quiet_measurement_is_valid():
@@ -46,7 +46,7 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
         ({"images_per_second_low": 70.0, "images_per_second_high": 130.0}, "the interval is +/- 30%; raise num_steps=4"),
         ({"durations_s": [0.1] * 7}, "7 calls of 1 steps are too few to know their spread; raise num_steps=4"),
         (
-            {"spec": small(device_kind=DeviceKind.GPU, num_gpus=2), "gpus": (COOL,)},
+            {"spec": small(device_kind=DeviceKind.GPU, num_gpus=2), "gpus": (COOL,), "num_gpus_here": 2},
             "clocks and neighbors of 1 GPUs were not watched; see log.txt",
         ),
         ({"num_skipped_steps": 3}, "3 steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale"),
@@ -60,6 +60,11 @@ def test_a_doubt_makes_it_suspect_and_says_why(changes, reason):
     assert verdict(**changes) == (Verdict.SUSPECT, (reason,))
 
 
+def test_gpus_of_other_hosts_need_not_be_watched():
+    over_two = small(device_kind=DeviceKind.GPU, num_gpus=2, hosts=2, variable_update="distributed_replicated")
+    assert verdict(spec=over_two, gpus=(COOL,), num_gpus_here=1) == (Verdict.VALID, ())
+
+
 def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
     assert verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU), gpus=(COOL,))[0] is Verdict.VALID
 
@@ -71,3 +76,9 @@ def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():
 
 def test_a_measurement_with_neighbors_of_its_own_sweep_is_suspect():
     assert verdict(shares_host=True) == (Verdict.SUSPECT, ("other trials of the sweep may have run beside it",))
+
+
+def test_what_is_planted_makes_it_suspect_but_the_noise_that_every_simulated_trial_has_does_not():
+    planted = small(planted="input_s=0.05 noise=0.02 process_noise=0.005")
+    assert verdict(spec=planted) == (Verdict.SUSPECT, ("planted: input_s=0.05",))
+    assert verdict(spec=small(planted="noise=0.02 process_noise=0.005")) == (Verdict.VALID, ())

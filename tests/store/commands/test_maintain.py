@@ -75,13 +75,13 @@ def test_current_tells_what_a_database_is(store):
     code, told, _ = store("current", "--db", "r.db")
     assert code == 0
     lines = told.splitlines()
-    assert lines[0] == "r.db: schema 0004, this version's is 0004; it has this version's schema"
+    assert lines[0] == "r.db: schema 0006, this version's is 0006; it has this version's schema"
     assert f"engine   SQLite {sqlite3.sqlite_version}" in lines
     assert "           2  attempts" in lines
     _, told, _ = store("current", "--db", "r.db", "--json")
     found = json.loads(told)
     (id_,) = queries.rows(open_for_reading("r.db"), "SELECT value FROM database_info WHERE name = 'id'")
-    assert (found["id"], found["revision"], found["num_rows"]["events"]) == (id_["value"], "0004", 8)
+    assert (found["id"], found["revision"], found["num_rows"]["events"]) == (id_["value"], "0006", 8)
     assert found["size_bytes"] == Path("r.db").stat().st_size + found["wal_bytes"]
 
 
@@ -101,7 +101,7 @@ def test_current_changes_nothing_in_an_older_database_even_a_read_only_one(store
     code, told, _ = store("current", "--db", "r.db")
     assert (code, told.splitlines()[0]) == (
         0,
-        f"r.db: schema {revision}, this version's is 0004; `python -m store upgrade` brings it to this version's schema, and keeps a copy as it is",
+        f"r.db: schema {revision}, this version's is 0006; `python -m store upgrade` brings it to this version's schema, and keeps a copy as it is",
     )
     assert "id       none before schema 0004" in told
     assert tree() == before
@@ -114,7 +114,7 @@ def test_a_database_from_the_future_is_identity_and_otherwise_refused(store):
     code, told, _ = store("current", "--db", "r.db")
     assert (code, told.splitlines()[0]) == (
         2,
-        "r.db: schema 0999, this version's is 0004; written by a newer scalemark; upgrade scalemark",
+        "r.db: schema 0999, this version's is 0006; written by a newer scalemark; upgrade scalemark",
     )
     before = tree()
     for command in (["upgrade"], ["check"], ["backup", "b.db"], ["vacuum"], ["check", "--salvage", "s.db"]):
@@ -124,11 +124,11 @@ def test_a_database_from_the_future_is_identity_and_otherwise_refused(store):
 
 
 def test_upgrade_makes_upgrades_and_has_nothing_to_do(store):
-    assert store("upgrade", "--db", "r.db") == (0, "r.db: made, with schema 0004\n", "")
-    assert store("upgrade", "--db", "r.db") == (0, "r.db: has schema 0004, this version's; nothing to do\n", "")
+    assert store("upgrade", "--db", "r.db") == (0, "r.db: made, with schema 0006\n", "")
+    assert store("upgrade", "--db", "r.db") == (0, "r.db: has schema 0006, this version's; nothing to do\n", "")
     Path("r.db").unlink()
     of_version("0003")
-    told = "r.db: upgraded from schema 0003 to 0004; as it was: r.db.schema-0003.backup\n"
+    told = "r.db: upgraded from schema 0003 to 0006; as it was: r.db.schema-0003.backup\n"
     assert store("upgrade", "--db", "r.db") == (0, told, "")
     of_version("0003")
     assert store("upgrade", "--db", "r.db")[1].endswith("as it was: r.db.schema-0003-2.backup\n")
@@ -265,7 +265,7 @@ def test_a_backup_that_fails_leaves_the_one_before_with_its_digest():
     fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 30)])
     made = back_up("r.db", "b.db")
     content = bytearray(Path("r.db").read_bytes())
-    content[40 * 4096 : 41 * 4096] = bytes(4096)
+    content[45 * 4096 : 46 * 4096] = bytes(4096)
     Path("r.db").write_bytes(content)
     with pytest.raises(StoreError, match=r"^r\.db: damaged "):
         back_up("r.db", "b.db", force=True)
@@ -275,7 +275,7 @@ def test_a_backup_that_fails_leaves_the_one_before_with_its_digest():
 def test_a_damaged_database_is_not_backed_up_and_leaves_nothing_behind(store):
     fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 30)])
     content = bytearray(Path("r.db").read_bytes())
-    content[40 * 4096 : 41 * 4096] = bytes(4096)
+    content[45 * 4096 : 46 * 4096] = bytes(4096)
     Path("r.db").write_bytes(content)
     code, _, error = store("backup", "b.db", "--db", "r.db")
     assert (code, error.startswith("store: r.db: damaged (")) == (2, True)
@@ -428,11 +428,17 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "r.db"
+    fill(str(path), [(small(), 100.0), (small(num_gpus=2), None)])
+    assert list(check(str(path))) == []
+    return path
+
+
 @pytest.mark.parametrize("sql", WRONG)
-def test_check_finds_what_is_wrong_and_where(writer, sql):
-    writer.close()
-    fill("r.db", [(small(), 100.0), (small(num_gpus=2), None)])
-    assert list(check("r.db")) == []
+def test_check_finds_what_is_wrong_and_where(sound, sql):
+    shutil.copy(sound, "r.db")
     with closing(sqlite3.connect("r.db")) as connection, connection:
         connection.execute(sql)
     table, what = WRONG[sql]
@@ -441,8 +447,7 @@ def test_check_finds_what_is_wrong_and_where(writer, sql):
     assert all(finding.remedy for finding in found)
 
 
-def test_check_counts_what_is_too_much_to_list(writer):
-    writer.close()
+def test_check_counts_what_is_too_much_to_list():
     fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 60)])
     with closing(sqlite3.connect("r.db")) as connection, connection:
         connection.execute("UPDATE trials SET strategy = 'magic'")

@@ -2,13 +2,21 @@
 
 import subprocess
 import sys
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from sweeper.starts.keeper import Keeper
+from tests.slurm import until
 from tests.sweeper.processes import assert_gone
+
+
+@pytest.fixture
+def keeper():
+    with closing(Keeper()) as keeper:
+        yield keeper
 
 
 @pytest.fixture
@@ -28,25 +36,33 @@ def started():
     process.wait()
 
 
-def test_closing_kills_the_groups_that_are_listed(group):
-    keeper = Keeper()
+def _keepers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "keeper.py" in [Path(part).name for part in _command(child)]]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """Empty for one that has ended, be it a zombie still."""
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
+
+
+def test_closing_kills_the_groups_that_are_listed(keeper, group):
     keeper.add(group.pid)
     keeper.close()
     assert group.wait() == -9
 
 
-def test_a_removed_group_is_left_alone(group):
-    keeper = Keeper()
+def test_a_removed_group_is_left_alone(keeper, group):
     keeper.add(group.pid)
     keeper.remove(group.pid)
     keeper.close()
     assert group.poll() is None
 
 
-def test_a_killed_keeper_is_replaced_and_told_everything(group, other_group):
-    keeper = Keeper()
+def test_a_killed_keeper_is_replaced_and_told_everything(keeper, group, other_group):
     keeper.add(group.pid)
-    (first,) = (child for child in psutil.Process().children() if any(Path(part).name == "keeper.py" for part in child.cmdline()))
+    (first,) = until(_keepers)  # Linux tells the command of a new program a moment after it has begun
     first.kill()
     assert_gone(first.pid)
     keeper.add(other_group.pid)

@@ -1,0 +1,83 @@
+"""Predictions that may be far off say so, and why; others do not."""
+
+from dataclasses import replace
+
+from analysis.calibration.predictive import Predictive
+from analysis.calibration.row import Row
+from costs.hardware import Hardware
+from costs.profiles import profile
+from tests.analysis.calibration.test_fit import BOX, TRUE, row, rows, told
+
+
+def one(target: Row, known: list[Row], box: Hardware = BOX) -> Predictive:
+    return told(known, [target], box)[0]
+
+
+def test_a_sound_prediction_is_not_doubted() -> None:
+    assert one(row("resnet50", 8, "ps_cpu"), rows()).uncertain == ()
+
+
+def test_a_ring_that_leaves_its_clique_is_doubted_and_its_interval_wider() -> None:
+    dgx1 = profile("dgx1_p100")
+    found = one(row("vgg16", 8, "nccl", batch_size=32), rows(), dgx1)
+    assert any("from one NVLink clique to another, which no row does" in why for why in found.uncertain)
+
+
+def test_peers_of_another_socket_are_doubted_until_a_row_has_met_them() -> None:
+    target = row("vgg16", 8, "nccl")
+    assert any("from one CPU socket to another" in why for why in one(target, rows()).uncertain)
+    met = [*rows(), row("vgg16", 6, "nccl", TRUE), row("vgg16", 6, "nccl", TRUE, 32)]
+    assert not any("CPU socket" in why for why in one(target, met).uncertain)
+
+
+def test_a_strategy_that_no_row_has_is_doubted() -> None:
+    found = one(row("vgg16", 4, "none"), rows())
+    assert "no row has replicated gpu none on more than one GPU" in found.uncertain
+
+
+def test_a_curve_that_stopped_rising_is_doubted() -> None:
+    known = [
+        replace(row("resnet50", num, "nccl", TRUE), images_per_second=speed)
+        for num, speed in ((1, 100.0), (2, 195.0), (3, 280.0), (4, 290.0))
+    ]
+    found = one(row("resnet50", 8, "nccl"), known)
+    assert any("from 3 to 4 GPUs its rows gain 4% of 33%" in why for why in found.uncertain)
+
+
+def test_an_input_pipeline_at_its_limit_is_doubted() -> None:
+    real = [
+        replace(one, work=replace(one.work, real_data=True, distortions=True)) for one in (row("alexnet", 1, "nccl", TRUE, 512),)
+    ]
+    asked = row("alexnet", 8, "nccl", batch_size=512)
+    found = one(replace(asked, work=replace(asked.work, real_data=True, distortions=True)), real)
+    assert any("input is, or is near, the limit" in why for why in found.uncertain)
+
+
+def test_rows_that_the_model_cannot_follow_are_doubted() -> None:
+    known = [*rows(), row("vgg16", 1, "nccl", TRUE, 64, times=1.5)]
+    assert any("off the model" in why for why in one(row("vgg16", 4, "nccl", batch_size=48), known).uncertain)
+
+
+def test_another_precision_is_doubted() -> None:
+    asked = row("vgg16", 4, "ps_cpu")
+    found = one(replace(asked, work=replace(asked.work, precision="fp16")), rows())
+    assert "no row has vgg16 in half" in found.uncertain
+
+
+def test_a_way_that_its_source_does_not_tell_is_doubted() -> None:
+    found = one(replace(row("vgg16", 4, "nccl"), is_told=False), rows())
+    assert any("how variables are shared is not told" in why for why in found.uncertain)
+
+
+def test_the_memory_of_another_socket_widens_the_interval_and_is_no_reason_to_doubt() -> None:
+    target = row("vgg16", 8, "ps_cpu", batch_size=32)
+    one_socket = replace(BOX, num_sockets=1)
+    near, far = one(target, rows(), one_socket), one(target, rows())
+    assert far.half_width > 1.5 * near.half_width
+    assert far.uncertain == ()
+
+
+def test_more_than_twice_the_gpus_of_all_rows_are_doubted_where_communication_matters() -> None:
+    two = [one for one in rows() if one.work.num_gpus <= 2]
+    assert any("it has 4 times the most GPUs that rows have, 2" in why for why in one(row("vgg16", 8, "ps_cpu"), two).uncertain)
+    assert not any("times the most GPUs" in why for why in one(row("vgg16", 4, "ps_cpu"), two).uncertain)

@@ -1,0 +1,115 @@
+"""Which box a place is taken to be: by words, and known only where all agrees that is told."""
+
+from dataclasses import replace
+from math import comb
+
+import pytest
+
+from analysis.calibration.places import guess_of, guessed, of_gpus
+from analysis.results import Gpus, Origin, Place
+from costs.profiles import profile, profiles
+from store.records import DeviceKind
+from tests.filled import SIMULATED_MACHINE
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_a_machine_with_all_that_a_profile_has_is_known(name: str) -> None:
+    there = profile(name)
+    gpus = Gpus(name=there.gpu, num=there.num_gpus, num_nvlink_pairs=there.num_nvlink_pairs)
+    found = of_gpus(gpus, 1)
+    assert (found.hardware.name, found.is_known) == (name, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("NVIDIA TITAN Xp", "TITAN Xp"),
+        ("NVIDIA TITAN X (Pascal)", "TITAN Xp"),
+        ("NVIDIA RTX A1000", "unknown GPU"),
+        ("Quadro P1000", "unknown GPU"),
+        ("NVIDIA GH200 480GB", "unknown GPU"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA H100 NVL", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "unknown GPU"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40"),
+        ("Tesla M40", "Tesla M40"),
+        ("", "unknown GPU"),
+    ],
+)
+def test_gpus_that_only_sound_like_others_are_guessed(name: str, gpu: str) -> None:
+    """A bug: parts of words were enough, so that a TITAN Xp was a Titan X, and an H100 PCIe had NVLink."""
+    found = of_gpus(Gpus(name=name, num=8), 8)
+    assert (found.hardware.gpu, found.is_known) == (gpu, False)
+    assert found.hardware.nvlink_gb_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        (Gpus(name="Tesla V100-SXM2-16GB", num=8), "0 pairs with NVLink: dgx1_v100 has 8 GPUs and 16 pairs"),
+        (Gpus(name="Tesla V100-SXM2-16GB", num=8, num_nvlink_pairs=comb(8, 2)), "28 pairs with NVLink: dgx1_v100 has 8"),
+        (Gpus(name="Tesla V100-PCIE-16GB", num=4), "'4 x Tesla V100-PCIE-16GB', 0 pairs"),
+        (Gpus(name="Tesla P100-PCIE-16GB", num=8, num_nvlink_pairs=4), "p100_pcie_8 has 8 GPUs and 0 pairs"),
+    ],
+)
+def test_another_number_of_gpus_or_nvlinks_makes_it_a_guess(gpus: Gpus, said: str) -> None:
+    found = of_gpus(gpus, 4)
+    assert not found.is_known
+    assert said in found.reason
+    assert "links are guessed" in found.reason
+    assert any(one.hardware.nvlink_gb_per_s for one in found.others) == bool("SXM" in gpus.name or gpus.num_nvlink_pairs)
+
+
+def test_the_memory_is_the_machines_own() -> None:
+    gpus = Gpus(name="NVIDIA A100-SXM4-80GB", num=8, memory_bytes=80 * GIB, num_nvlink_pairs=28)
+    assert (of_gpus(gpus, 8).is_known, of_gpus(gpus, 8).hardware.memory_gib) == (True, 80)
+
+
+PLACE = Place(
+    key="p", host="h100-lab", machine="h100-lab: 8 cores k80, driver 535.1", versions="", device_kind=DeviceKind.GPU,
+    origin=Origin.MEASURED,
+)  # fmt: skip
+
+
+def test_names_of_hosts_and_cpus_say_nothing() -> None:
+    """A bug: a V100 in a host named h100-lab was an H100, an L4 in node-p40 a P40."""
+    v100 = replace(PLACE, gpus=Gpus(name="Tesla V100-PCIE-16GB", num=8))
+    l4 = replace(PLACE, host="node-p40", gpus=Gpus(name="NVIDIA L4", num=2))
+    assert (guess_of(v100, 8).hardware.name, guess_of(l4, 8).hardware.gpu) == ("v100_pcie_8", "L4")
+
+
+def test_a_simulated_place_is_its_own_profile() -> None:
+    found = guess_of(replace(PLACE, hardware_profile=SIMULATED_MACHINE.hardware_profile), 8)
+    assert (replace(found.hardware, sources=profile("dgx1_p100").sources), found.is_known) == (profile("dgx1_p100"), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("8xK80", "k80_8"),
+        ("GCE n1-standard-32-k80x8", "k80_8"),
+        ("AWS p2.8xlarge 8xK80", "k80_8"),
+        ("p3.16xlarge", "dgx1_v100"),
+        ("8xV100-SXM2-32GB", "dgx1_v100"),
+        ("8xV100", "dgx1_v100"),
+        ("4xV100 server", "v100_pcie_8"),
+        ("DGX-1P 8xP100", "dgx1_p100"),
+        ("4x P100-SXM2", "dgx1_p100"),
+        ("8x Titan X 12GB PCIe", "titanx_pcie_8"),
+        ("8xH100-SXM-80G HGX", "h100_8"),
+        ("DGX A100 8xA100-80G", "dgx_a100"),
+        ("8xH100 PCIe", "guessed"),
+        ("4x TITAN Xp", "guessed"),
+        ("2x RTX A1000", "guessed"),
+        ("GH200", "guessed"),
+    ],
+)
+def test_the_words_of_a_source_are_whole_ones(text: str, name: str) -> None:
+    assert guessed(text, 4).hardware.name == name
+
+
+def test_counts_are_read_on_either_side() -> None:
+    assert guessed("10x GTX 1080 Ti", 4).hardware.num_gpus == 10

@@ -1,0 +1,59 @@
+"""What is too far from the rows is refused, with how far, and what to measure."""
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.calibration.refusals import refusal
+from tests.analysis.calibration.test_fit import BOX, TRUE, row
+
+KNOWN = [row("resnet50", 1, "nccl", TRUE)]
+
+
+def test_more_gpus_on_the_same_box_are_not_refused() -> None:
+    assert refusal(row("resnet50", 8, "nccl"), KNOWN, BOX) is None
+
+
+def test_a_model_without_rows_is_refused() -> None:
+    found = refusal(row("vgg16", 8, "nccl"), KNOWN, BOX)
+    assert found is not None
+    assert (
+        found.reason
+        == "model=vgg16: no row of it, so nothing tells how fast this hardware computes it; there are rows of resnet50"
+    )
+    assert found.missing is not None
+    assert (found.missing.work.num_gpus, found.missing.work.network.name) == (1, "vgg16")
+
+
+def test_many_times_the_gpus_of_all_rows_are_refused() -> None:
+    found = refusal(row("resnet50", 16, "nccl"), KNOWN, replace(BOX, num_gpus=16))
+    assert found is not None
+    assert "num_gpus=16: 16 times the most that rows have, 1; wanted at most 8 times" in found.reason
+    assert found.missing is not None
+    assert found.missing.work.num_gpus == 2
+
+
+@pytest.mark.parametrize("batch_size", [4, 1024])
+def test_a_batch_far_from_all_rows_is_refused(batch_size: int) -> None:
+    found = refusal(row("resnet50", 2, "nccl", batch_size=batch_size), KNOWN, replace(BOX, memory_gib=1000))
+    assert found is not None
+    assert f"batch_size={batch_size}: 16 times away from the nearest that rows of resnet50 have, of 64" in found.reason
+
+
+def test_a_batch_that_cannot_fit_is_refused() -> None:
+    found = refusal(row("resnet50", 2, "nccl", batch_size=512), KNOWN, BOX)
+    assert found is not None
+    assert "GiB, and Tesla P100-PCIE-16GB has 16; choose a smaller batch" in found.reason
+
+
+def test_a_missing_link_is_refused_with_what_to_add() -> None:
+    found = refusal(row("resnet50", 8, "nccl"), KNOWN, replace(BOX, socket_gb_per_s=None))
+    assert found is not None
+    assert "socket_gb_per_s is not known; add it to the profile" in found.reason
+
+
+def test_a_precision_that_the_box_lacks_is_refused() -> None:
+    asked = row("resnet50", 2, "nccl")
+    found = refusal(replace(asked, work=replace(asked.work, precision="bf16")), KNOWN, BOX)
+    assert found is not None
+    assert "precision=bf16: p100_pcie_8 does not have it" in found.reason

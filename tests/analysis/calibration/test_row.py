@@ -1,0 +1,86 @@
+"""Published figures in the cost model's words."""
+
+import pytest
+
+from analysis.calibration.places import guessed
+from analysis.calibration.row import completed, is_told
+from costs.profiles import profile
+
+BOX = profile("dgx1_v100")
+AXES = {
+    "model": "resnet50",
+    "batch_size": 64,
+    "data": "synthetic",
+    "precision": "fp32",
+    "variable_update": "replicated",
+    "local_parameter_device": "gpu",
+    "all_reduce": "nccl",
+    "num_gpus": 8,
+}
+
+
+def test_doubts_and_remarks_are_left_out() -> None:
+    told = completed({**AXES, "all_reduce": "none(implicit copies)", "data": "real?", "precision": "fp16?+XLA"}, BOX)
+    assert (told["all_reduce"], told["data"], told["precision"]) == ("none", "real", "fp16")
+
+
+def test_notes_tell_of_packs() -> None:
+    told = completed(AXES, BOX, "default; compact fp16 + repack 8")
+    assert (told["gradient_repacking"], told["compact_gradients"]) == (8, True)
+    assert completed({**AXES, "all_reduce": "hierarchical_copy+gradient_repacking=8"}, BOX)["gradient_repacking"] == 8
+    assert "gradient_repacking" not in completed(AXES, BOX, "packed up in 2018")
+
+
+@pytest.mark.parametrize(
+    ("update", "all_reduce", "way"),
+    [
+        ("replicated", "?", ("replicated", "gpu", "none")),
+        ("replicated", "hierarchical_copy+repack 8", ("replicated", "gpu", "hierarchical_copy")),
+        ("replicated", "nccl (repack 2, XLA)", ("replicated", "gpu", "nccl")),
+        ("kvstore(update on CPU)", "n/a", ("parameter_server", "cpu", "none")),
+        ("MirroredStrategy", "", ("mirrored", "gpu", "nccl")),
+        ("DistributedDataParallel", "", ("ddp", "gpu", "nccl")),
+        ("", "", ("replicated", "gpu", "nccl")),
+    ],
+)
+def test_ways_of_sharing_are_known_by_what_they_are_most_like(update: str, all_reduce: str, way: tuple[str, str, str]) -> None:
+    told = completed({**AXES, "variable_update": update, "all_reduce": all_reduce}, BOX)
+    assert (told["variable_update"], told["local_parameter_device"], told["all_reduce"]) == way
+
+
+def test_other_words_than_ours_are_remembered() -> None:
+    assert is_told(AXES)
+    assert not is_told({**AXES, "variable_update": "kvstore"})
+
+
+def test_a_batch_that_is_not_told_is_the_largest_that_fits() -> None:
+    assert completed({**AXES, "batch_size": None}, BOX)["batch_size"] == 128
+    assert completed({**AXES, "batch_size": None, "precision": "fp16"}, BOX)["batch_size"] == 256
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "is_known"),
+    [
+        ("NVIDIA DGX-1 8xP100-SXM2 NVLink", "dgx1_p100", True),
+        ("GCE n1-standard-32-k80x8", "k80_8", True),
+        ("8x Titan X 12GB PCIe", "titanx_pcie_8", True),
+        ("DGX-1V 8xV100", "dgx1_v100", True),
+        ("8 x Tesla V100-SXM2-16GB, driver 535", "dgx1_v100", True),
+        ("4xV100 server", "v100_pcie_8", True),
+        ("8 x Tesla P100-PCIE-16GB", "p100_pcie_8", True),
+        ("DGX-2 16xV100-32G", "dgx2_v100", True),
+        ("DGX A100 8xA100-40G", "dgx_a100", True),
+        ("8xH100-SXM-80G HGX", "h100_8", True),
+        ("8x GeForce GTX 1080 Ti", "guessed", False),
+        ("2 GPUs (model not stated)", "guessed", False),
+    ],
+)
+def test_a_box_is_known_by_its_words(text: str, name: str, is_known: bool) -> None:
+    found = guessed(text, 8)
+    assert (found.hardware.name, found.is_known) == (name, is_known)
+    assert text in found.reason
+
+
+def test_a_guessed_box_has_as_many_gpus_as_its_words_tell() -> None:
+    assert guessed("10 x GeForce RTX 2080 Ti", 4).hardware.num_gpus == 10
+    assert guessed("2 GPUs (model not stated)", 2).hardware.num_gpus == 8

@@ -1,0 +1,565 @@
+"""`analysis advise` answers the user's question from rows, says how sure it is, and what could change it."""
+
+import json
+import re
+from dataclasses import asdict, replace
+
+import pytest
+
+from analysis.advice.expected import Expected
+from costs.hardware import Hardware
+from costs.profiles import profile
+from store.database import open_for_writing
+from store.records import DeviceKind, GpuTelemetry, Outcome, Verdict
+from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
+from tests.analysis.made import made
+from tests.filled import MACHINE, PLACEMENT, SIMULATED_MACHINE, fill
+from tests.over_hosts import OVER_TWO_MACHINES, spread
+from tests.specs import small
+
+TWO_STRATEGIES = [*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190.0, 380.0, 750.0], **NCCL)]
+
+
+def lines(ended):
+    assert ended.exit_code == 0, ended.stderr
+    return [line.removeprefix("- ") for line in ended.stdout.splitlines() if line.startswith("- ")]
+
+
+def answer(analysis, *arguments):
+    ended = analysis("advise", "--json", *(() if "--predict" in arguments else ("--no-predict",)), *arguments)
+    assert ended.exit_code == 0, ended.stderr
+    (found,) = json.loads(ended.stdout)
+    return found
+
+
+def test_the_fastest_is_advised_with_what_more_gpus_buy_and_how_sure_that_is(analysis):
+    fill_gpus(TWO_STRATEGIES)
+    told = lines(analysis("advise", "--no-predict"))
+    assert told[0].startswith(
+        "For the most images/s, train trivial with replicated_nccl on 8 GPUs, batch_size 2, fp32: 750 images/s ["
+    )
+    assert told[1].startswith("Sure, from 3 or more processes each: the next, ps_cpu on 8 GPUs, is 46.7% [")
+    assert told[2].startswith("python -m analysis explain --trial ")
+    assert told[2].endswith(" says where its time goes.")
+    assert told[3].startswith("8 instead of 4 GPUs buys 1.97x [1.9")
+    assert told[3].endswith("the images/s for 2x the GPU-hours (each image then takes 1.01x the GPU-hours).")
+
+
+def test_more_gpus_that_do_not_pay_are_told_beside_the_fastest(analysis):
+    fill_gpus(curve([100.0, 190.0, 340.0, 400.0], **PS))
+    told = lines(analysis("advise", "--no-predict"))
+    assert told[0].startswith("For the most images/s, train trivial with ps_cpu on 8 GPUs")
+    assert any(
+        line.startswith("By the rule that a GPU should bring half of one of the first, more than 4 do not pay: ") for line in told
+    )
+
+
+def test_where_more_gpus_are_slower_fewer_are_advised(analysis):
+    fill_gpus(curve([100.0, 190.0, 150.0, 90.0], **PS))
+    told = lines(analysis("advise", "--no-predict"))
+    assert told[0].startswith("For the most images/s, train trivial with ps_cpu on 2 GPUs")
+    assert any(line.startswith("4 instead of 2 GPUs are slower: 0.79x [") for line in told)
+
+
+def test_from_the_pick_on_the_next_number_of_gpus_is_told_and_not_the_largest(analysis):
+    fill_gpus(TWO_STRATEGIES)
+    told = [(one["from_num_gpus"], one["to_num_gpus"]) for one in answer(analysis, "--goal", "per_gpu_hour")["bought"]]
+    assert told == [(1, 2)]
+
+
+def test_what_more_gpus_buy_is_told_against_the_fastest_on_fewer(analysis):
+    fill_gpus(curve([100.0, 80.0, 160.0], **PS))
+    assert any(line.startswith("4 instead of 1 GPU buys 1.60x [") for line in lines(analysis("advise", "--no-predict")))
+
+
+def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named(analysis):
+    fill_gpus(
+        [
+            *repeated(on_gpus(4, **NCCL), 300.0, 310.0, 290.0),
+            *repeated(on_gpus(8, **NCCL), 302.0, 313.0, 292.0),
+            *around(on_gpus(2, **NCCL), 150.0),
+        ]
+    )
+    found = answer(analysis)
+    assert (found["pick"]["num_gpus"], found["top"]["num_gpus"]) == (4, 8)
+    assert [one["num_gpus"] for one in found["tied"]] == [4]
+    assert any(
+        line.startswith("As good, as far as the repeats tell: replicated_nccl on 8 GPUs (up to 0.7% more)")
+        for line in found["sentences"]
+    )
+
+
+def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
+    fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 290.0), (on_gpus(1, **NCCL), 80.0)])
+    found = answer(analysis)
+    assert found["is_sure"] is False
+    assert [one["strategy"] for one in found["unclear"]] == ["ps_cpu"]
+    assert any(line.startswith("Not sure: there is one process alone") for line in found["sentences"])
+    (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
+    assert (
+        todo["why"]
+        == "tells replicated_nccl on 4 GPUs, batch_size 2, fp32 from ps_cpu on 4 GPUs, batch_size 2, fp32 (3.3% behind)"
+    )
+    assert [command.rpartition(" ")[2] for command in todo["commands"]] == ["sweep.repeats=3", "sweep.repeats=3"]
+    assert todo["num_attempts"] == 4
+    assert todo["gpu_seconds"] == pytest.approx(4 * 4 * 9.5)
+
+
+def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):
+    fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 150.0)])
+    assert any(
+        line.startswith("Fairly sure, though from one process alone: the next, ps_cpu on 4 GPUs, is 50.0% behind")
+        for line in lines(analysis("advise", "--no-predict"))
+    )
+    assert answer(analysis)["is_sure"] is False
+
+
+def test_missing_cells_are_asked_for_only_where_they_could_win(analysis):
+    fill_gpus(
+        [
+            *curve([98.0, 190.0, 380.0, 750.0], **NCCL),
+            *curve([100.0, 190.0, 340.0], **PS),
+            *around(on_gpus(1, variable_update="parameter_server"), 50.0),
+        ]
+    )
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    assert "ps_cpu on 8 GPUs was not run there, and might win" in whys
+    assert not any(why.startswith("ps_gpu on ") for why in whys)
+
+
+RESNET = {"model": "resnet50", "image_px": 224, "num_classes": 1001, "batch_size": 64}
+
+
+def test_what_was_not_tried_is_predicted_where_the_cost_model_knows_the_model(analysis):
+    fill_gpus(curve([220.0, 436.0, 852.0, 1640.0], **RESNET, **NCCL))
+    (larger,) = [one["why"] for one in answer(analysis, "--predict")["next_trials"] if one["why"].startswith("a larger batch")]
+    assert re.search(r"; predicted 1[67]\d\d images/s \[1[4-6]\d\d\.\.1[7-9]\d\d\]", larger), larger
+
+
+def test_a_missing_cell_that_is_predicted_not_to_win_is_not_asked_for(analysis):
+    """GPUs of two sockets: variables on GPUs cross the link between these from 8 on, though at 4 they do well."""
+    vgg = {"model": "vgg16", "image_px": 224, "num_classes": 1001, "batch_size": 64, "device_kind": DeviceKind.SIMULATED_GPU}
+    on_gpu = {"variable_update": "parameter_server", "local_parameter_device": "gpu"}
+    rows = [
+        *curve([129.6, 247.4, 482.9, 889.7], **vgg, **NCCL),
+        *curve([129.6, 244.0, 480.9, 941.8], **vgg, **{**NCCL, "all_reduce": "pscpu"}),
+        *curve([129.6, 249.6, 471.4, 638.0], **vgg),
+        *curve([129.6, 235.0, 400.0], **vgg, **on_gpu),
+    ]
+    box = replace(MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json())
+    fill("results.db", rows, machine=box)
+    asked = "ps_gpu on 8 simulated GPUs was not run there, and might win"
+    assert [one["why"] for one in answer(analysis, "--origin", "simulated")["next_trials"] if one["why"].startswith(asked)] == [
+        asked
+    ]
+    predicted = answer(analysis, "--origin", "simulated", "--predict")["next_trials"]
+    assert predicted
+    assert not [one["why"] for one in predicted if one["why"].startswith(asked)]
+
+
+def test_what_was_tried_and_failed_is_not_asked_for_again(analysis):
+    fill_gpus(
+        [*curve([98.0, 190.0, 380.0, 750.0], **NCCL), (on_gpus(8, batch_size=4, **NCCL), None)],
+        details=[{}] * 12 + [{"outcome": Outcome.OUT_OF_MEMORY}],
+    )
+    found = answer(analysis)
+    assert not any("larger batch" in one["why"] for one in found["next_trials"])
+    assert found["doubts"] == [
+        "1 of 5 choices brought no number and is not judged (1 ran out of memory); python -m store show 13 tells of one."
+    ]
+
+
+def test_next_trials_are_the_cheapest_first(analysis):
+    fill_gpus(TWO_STRATEGIES[:-6])
+    costs = [one["gpu_seconds"] for one in answer(analysis)["next_trials"]]
+    assert costs == sorted(costs)
+    assert len(costs) >= 3
+
+
+def test_simulated_trials_cost_what_their_gpus_would_take_and_not_what_the_simulator_took(analysis):
+    """Playing them took 0.1 s each; the measured window and the start before it are 6.2 s."""
+    spec = replace(on_gpus(4), device_kind=DeviceKind.SIMULATED_GPU)
+    fill("results.db", [(spec, 300.0)], machine=SIMULATED_MACHINE, details=[{"duration_s": 0.1}])
+    costs = [one["gpu_seconds"] for one in answer(analysis, "--origin", "simulated")["next_trials"]]
+    assert pytest.approx(6.2 * 3 * 4) in costs
+    assert min(costs) > 6.0
+
+
+def test_a_smaller_precision_and_a_larger_batch_come_with_what_they_change(analysis):
+    fill_gpus([*around(on_gpus(4, precision="fp16", loss_scale="dynamic", batch_size=8), 500.0), *around(on_gpus(4), 300.0)])
+    told = lines(analysis("advise", "--no-predict"))
+    assert (
+        "Mind that fp16 changes the numerics of the training; in fp32 the best is replicated_none on 4 GPUs, batch_size 2, fp32, "
+        "loss_scale none, with 0.60x the images/s." in told
+    )
+    assert any(line.startswith("Mind that a larger batch changes the training (here 8 per device, 32 in all)") for line in told)
+
+
+def test_strong_scaling_on_fewer_gpus_is_no_larger_batch(analysis):
+    """64 in all on 4 GPUs and on 8."""
+    strong = {"scaling": "strong", **NCCL}
+    fill_gpus([*around(on_gpus(4, batch_size=16, **strong), 500.0), *around(on_gpus(8, batch_size=8, **strong), 300.0)])
+    assert not any("larger batch changes" in line for line in lines(analysis("advise", "--no-predict")))
+
+
+def test_a_larger_batch_of_strong_scaling_is_told_by_the_batch_in_all(analysis):
+    strong = {"scaling": "strong", **NCCL}
+    fill_gpus([*around(on_gpus(8, batch_size=16, **strong), 900.0), *around(on_gpus(4, batch_size=16, **strong), 450.0)])
+    assert (
+        "Mind that a larger batch changes the training (here 16 per device, 128 in all): what is told is throughput only; "
+        "with 64 in all the best is replicated_nccl on 4 GPUs, with 0.50x the images/s."
+    ) in lines(analysis("advise", "--no-predict"))
+
+
+def test_as_large_a_batch_in_all_on_more_gpus_is_no_way_without_a_larger_one(analysis):
+    fill_gpus([*around(on_gpus(2, batch_size=16), 500.0), *around(on_gpus(4, batch_size=8), 400.0)])
+    assert not any("larger batch changes" in line for line in lines(analysis("advise", "--no-predict")))
+
+
+def test_failed_repeats_of_what_has_a_number_are_told(analysis):
+    failed, alone = (on_gpus(4, **NCCL), on_gpus(4, **PS))
+    ended = [{"outcome": Outcome.FAILED}, {}, {}, {"outcome": Outcome.OUT_OF_MEMORY}, {}, {}]
+    fill_gpus([*repeated(failed, None, 300.0, 301.0), *repeated(alone, None, 150.0, 151.0)], details=ended)
+    assert answer(analysis)["doubts"] == [
+        "1 of 3 repeats of replicated_nccl on 4 GPUs, batch_size 2, fp32 brought no number (1 failed); "
+        "python -m store show 1 tells of one.",
+        "1 of 3 repeats of 1 other choice brought no number (1 ran out of memory); python -m store show 4 tells of one.",
+    ]
+
+
+def test_a_larger_batch_on_one_gpu_hides_no_communication(analysis):
+    fill_gpus(around(on_gpus(1), 100.0))
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    assert "a larger batch uses the GPU better, if it fits and the training allows it" in whys
+
+
+def test_a_chance_to_win_counts_how_unsure_the_best_is():
+    """What is expected to reach less than the best may win where the best may have much less itself."""
+    trial = Expected(images_per_second=80.0, low=72.0, high=88.0, doubts=())
+    (best,) = made(({"num_gpus": 8}, [100.0, 100.0, 100.0]))
+    sure, unsure = (replace(best, low=100 / by, high=100 * by) for by in (1.01, 4.0))
+    assert trial.chance(100.0, sure) < 0.001
+    assert trial.chance(100.0, best) < 0.001
+    assert trial.chance(100.0, unsure) == pytest.approx(0.38, abs=0.01)
+
+
+def test_staged_vars_is_told_to_be_another_algorithm(analysis):
+    fill_gpus([*around(on_gpus(4, staged_vars=True, **PS), 500.0), *around(on_gpus(4, **PS), 450.0)])
+    told = lines(analysis("advise", "--no-predict"))
+    assert any(
+        line.startswith(
+            "Mind that staged_vars uses the weights of the step before: a different algorithm than SGD; without staged_vars the best is ps_cpu"
+        )
+        for line in told
+    )
+
+
+def test_replicas_that_train_apart_are_never_advised(analysis):
+    fill_gpus([*around(on_gpus(4, variable_update="independent"), 900.0), *around(on_gpus(4, **PS), 450.0)])
+    found = answer(analysis)
+    assert found["pick"]["strategy"] == "ps_cpu"
+    assert found["doubts"] == [
+        "Left out: 1 with variable_update independent, whose replicas train a model each and not one together."
+    ]
+
+
+def test_a_suspect_number_is_told(analysis):
+    fill_gpus([(on_gpus(4), 300.0)], details=[{"verdict": Verdict.SUSPECT}])
+    assert answer(analysis)["doubts"] == [
+        "The number of replicated_none on 4 GPUs, batch_size 2, fp32 is suspect; python -m store show 1 says why."
+    ]
+
+
+def test_other_suspect_numbers_are_counted_beside_the_picks(analysis):
+    rows = [(on_gpus(8, **NCCL), 750.0), (on_gpus(2, **NCCL), 190.0), (on_gpus(1, **NCCL), 98.0)]
+    fill_gpus(rows, details=[{"verdict": Verdict.SUSPECT}] * 3)
+    assert answer(analysis)["doubts"] == [
+        "The number of replicated_nccl on 8 GPUs, batch_size 2, fp32 is suspect; python -m store show 1 says why.",
+        "2 more of 3 numbers behind this are suspect, none of them of a choice that could win.",
+    ]
+
+
+def test_a_single_suspect_number_of_what_lost_is_told_as_one(analysis):
+    rows = [(on_gpus(8, **NCCL), 750.0), (on_gpus(1, **NCCL), 98.0)]
+    fill_gpus(rows, details=[{}, {"verdict": Verdict.SUSPECT}])
+    assert answer(analysis)["doubts"] == ["1 of 2 numbers behind this is suspect, not of a choice that could win."]
+
+
+def test_repeats_that_contradict_each_other_are_told(analysis):
+    fill_gpus([*repeated(on_gpus(4), 300.0, 301.0, 150.0), *around(on_gpus(2), 100.0)])
+    assert any(
+        line.startswith("Repeats of replicated_none on 4 GPUs, batch_size 2, fp32 contradict each other (150 against")
+        for line in lines(analysis("advise", "--no-predict"))
+    )
+
+
+def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
+    fill_gpus([(on_gpus(4), 300.0)])
+    found = answer(analysis)
+    assert found["sentences"][0].startswith("Only one way was tried, so there is nothing to choose: replicated_none on 4 GPUs")
+    whys = [one["why"] for one in found["next_trials"]]
+    assert "replicated_nccl was not tried at all" in whys
+    assert "the machine has 8 GPUs: does it scale on?" in whys
+    assert "fp16 was not tried: it changes the numerics, and halves what is sent and stored" in whys
+
+
+def test_of_failures_only_the_trial_that_may_run_is_told(analysis):
+    fill_gpus([(on_gpus(4, batch_size=8), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
+    found = answer(analysis)
+    assert found["pick"] is None
+    assert found["sentences"][0] == "No advice for trivial: none of 1 choice has a number; see below what may run."
+    (todo,) = found["next_trials"]
+    assert todo["why"] == "replicated_none on 4 GPUs, batch_size 8, fp32 ran out of memory: half the batch"
+    assert "batch_size=4" in todo["commands"][0]
+
+
+def test_two_machines_get_an_answer_each(analysis):
+    fill_gpus(around(on_gpus(4), 300.0))
+    fill("results.db", [(on_gpus(4), 500.0)], name="second", machine=replace(GPU_BOX, host="otherbox"))
+    ended = analysis("advise", "--no-predict")
+    assert ended.stdout.startswith("2 places (machine and software): an answer for each, and none across them.")
+    assert ended.stdout.count("Only one way was tried") == 2
+
+
+def test_of_stand_ins_nothing_is_said_of_gpus(analysis):
+    fill("results.db", [*repeated(small(num_gpus=1), 100.0, 101.0), *repeated(small(num_gpus=4), 120.0, 121.0)])
+    ended = analysis("advise", "--no-predict")
+    assert "4 CPU stand-ins instead of 1 bring 1.20x [" in ended.stdout
+    assert "whether more pay is not said: stand-ins share the machine's cores." in ended.stdout
+    assert "GPU-hours" not in ended.stdout
+    assert "nccl" not in ended.stdout
+
+
+@pytest.mark.parametrize("goal", ["per_gpu_hour", "cost", "energy"])
+def test_goals_of_single_gpus_are_refused_of_stand_ins(analysis, goal):
+    fill("results.db", [(small(), 100.0)])
+    ended = analysis("advise", "--goal", goal)
+    assert ended.exit_code == 2
+    assert f"--goal {goal}: CPU stand-ins share one machine" in ended.stderr
+
+
+def test_per_gpu_hour_takes_the_fewest_gpus_that_are_worth_it(analysis):
+    fill_gpus(TWO_STRATEGIES)
+    found = answer(analysis, "--goal", "per_gpu_hour")
+    assert (found["pick"]["strategy"], found["pick"]["num_gpus"]) == ("ps_cpu", 1)
+    assert "0.36 million images per GPU-hour" in found["sentences"][0]
+
+
+def test_cost_needs_a_price_and_tells_it_per_million_images(analysis):
+    fill_gpus(TWO_STRATEGIES)
+    ended = analysis("advise", "--goal", "cost")
+    assert ended.exit_code == 2
+    assert "--goal cost: needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour" in ended.stderr
+    assert "USD 6.94 per million images" in answer(analysis, "--goal", "cost", "--usd-per-gpu-hour", "2.5")["sentences"][0]
+
+
+def test_a_deadline_takes_the_fewest_gpu_hours_that_are_in_time(analysis):
+    fill_gpus(TWO_STRATEGIES)
+    found = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1", "--usd-per-gpu-hour", "2")
+    assert (found["pick"]["strategy"], found["pick"]["num_gpus"]) == ("replicated_nccl", 4)
+    assert found["sentences"][0].endswith("2.92 GPU-hours for USD 5.85 at 380 images/s [375..385], done in 0.73 h.")
+
+
+def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis):
+    fill_gpus(TWO_STRATEGIES)
+    found = answer(analysis, "--goal", "deadline", "--images", "1e8", "--deadline-h", "1")
+    assert found["is_in_time"] is False
+    assert found["sentences"][0].startswith("Nothing that was tried is in time: the fastest, replicated_nccl on 8 GPUs")
+    assert "takes 37.0 h instead of 1.00 h" in found["sentences"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--goal", "deadline", "--images", "1e6"), "--goal deadline: needs --deadline-h, as --images 1.28e6 --deadline-h 2"),
+        (("--images", "5"), "--images: of --goal deadline only; add it, or leave --images out"),
+        (("--usd-per-gpu-hour", "2"), "--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave the price out"),
+        (("--goal", "cost", "--usd-per-gpu-hour", "-2"), "--usd-per-gpu-hour -2.0: wanted a finite number, more than 0"),
+        (("--goal", "energy"), "--goal energy: needs the power of the GPUs, and no attempt on gpubox has it"),
+        (
+            ("--goal", "energy", "--origin", "published"),
+            "--goal energy: needs the power of the GPUs, which published figures do not tell",
+        ),
+    ],
+)
+def test_a_goal_whose_inputs_are_missing_is_refused_with_what_is_missing(analysis, arguments, message):
+    fill_gpus(TWO_STRATEGIES)
+    ended = analysis("advise", *arguments)
+    assert ended.exit_code == 2
+    assert message in ended.stderr
+
+
+def test_energy_is_told_by_the_power_that_the_gpus_drew(analysis):
+    fill_gpus([(on_gpus(2), 190.0), (on_gpus(1), 100.0)])
+    with open_for_writing("results.db").begin() as connection:
+        for attempt, watts in ((1, [300.0, 280.0]), (2, [250.0])):
+            told = json.dumps([asdict(telemetry(power)) for power in watts])
+            connection.exec_driver_sql("UPDATE measurements SET gpu_telemetry = ? WHERE attempt_id = ?", (told, attempt))
+    found = answer(analysis, "--goal", "energy")
+    assert found["pick"]["num_gpus"] == 1
+    assert found["pick"]["score"] == pytest.approx(100.0 / 250.0)
+    assert "2.50 J per image" in found["sentences"][0]
+
+
+def telemetry(power_w):
+    return GpuTelemetry(
+        uuid="GPU-0",
+        num_samples=9,
+        sm_clock_mhz=1500.0,
+        max_sm_clock_mhz=1500,
+        power_w=power_w,
+        power_limit_w=300.0,
+        temperature_c=60,
+        utilization=0.9,
+        memory_used_bytes=2**30,
+        throttle_reasons=(),
+        num_foreign_processes=0,
+    )
+
+
+PROFILE = Hardware(
+    name="testbox_8",
+    gpu="Testla",
+    num_gpus=8,
+    memory_gib=16.0,
+    compute_capability="7.0",
+    tflops={"fp32": 10.0},
+    memory_gb_per_s=500.0,
+    pcie_gb_per_s=10.0,
+    gpus_per_switch=1,
+    host_memory_gb_per_s=100.0,
+    host_sum_gb_per_s=20.0,
+    num_cores=32,
+    host_memory_gib=256.0,
+    usd_per_gpu_hour=3.6,
+    power_w=250.0,
+)
+
+
+def test_simulated_answers_say_so_take_price_and_power_of_the_profile_and_never_mix_with_measured_ones(analysis):
+    simulated = replace(MACHINE, host="testbox_8", hardware_profile=PROFILE.to_json())
+    fill_gpus(around(on_gpus(4), 300.0))
+    fill(
+        "results.db",
+        [(replace(one, device_kind=DeviceKind.SIMULATED_GPU), value) for one, value in TWO_STRATEGIES],
+        name="s",
+        machine=simulated,
+    )
+    cost, energy = (
+        answer(analysis, "--origin", "simulated", "--goal", "cost"),
+        answer(analysis, "--origin", "simulated", "--goal", "energy"),
+    )
+    assert cost["origin"] == "simulated"
+    assert "USD 10.0 per million images" in cost["sentences"][0]
+    assert energy["pick"]["score"] == pytest.approx(100.0 / 250.0)
+    assert "no GPU was measured" in analysis("advise", "--origin", "simulated").stdout
+    assert answer(analysis)["origin"] == "measured"
+
+
+def test_published_figures_are_as_sure_as_their_source_and_bring_no_next_trials(analysis):
+    fill("results.db", [])
+    found = answer(analysis, "--origin", "published", "--source", "tf-benchmarks-2017/p100", "model=resnet50", "data=synthetic")
+    assert found["next_trials"] == []
+    assert found["is_sure"] is False
+    assert any(line.startswith("How sure: as sure as its source, which tells one figure each") for line in found["sentences"])
+
+
+def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysis):
+    fill("results.db", [])
+    ended = analysis("advise", "--origin", "published", "--source", "Question", "data=synthetic")
+    told = lines(ended)
+    assert "parameter_server? on 4 GPUs, batch_size 128, fp32?: 6750 images/s." in told[0]
+    assert "4 instead of 1 GPU buys 3.38x the images/s" in ended.stdout
+
+
+def test_the_next_is_behind_by_its_share_of_the_best(analysis):
+    fill("results.db", [])
+    ended = analysis("advise", "--origin", "published", "--source", "tf-benchmarks-2017/dgx", "model=alexnet", "data=synthetic")
+    assert "the next, replicated_nccl on 4 GPUs, is 41.0% behind." in ended.stdout
+    assert re.search(r"replicated_nccl on 4 GPUs +\d+ +0.59x", ended.stdout)
+
+
+def test_every_source_has_an_answer(analysis):
+    fill("results.db", [])
+    assert analysis("advise", "--origin", "published").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (
+            ("--source", "tf-benchmarks-2017/dgx", "model=alexnet", "data=synthetic"),
+            "model=alexnet strategy=replicated_nccl batch_size=512 precision=fp32 data=synthetic num_gpus=1,2,4,8 measures the same.",
+        ),
+        (
+            ("--source", "Question", "data=synthetic"),
+            "model=resnet18_cifar batch_size=128 data=synthetic num_gpus=1,4 measures the like.",
+        ),
+    ],
+)
+def test_figures_of_others_come_with_the_command_that_measures_them(analysis, arguments, command):
+    fill("results.db", [])
+    told = lines(analysis("advise", "--origin", "published", *arguments))
+    assert told[-1].endswith(f"; on a machine of yours python sweep.py -m {command}")
+
+
+def test_an_empty_database_says_what_to_do(analysis):
+    fill("results.db", [])
+    ended = analysis("advise", "--no-predict")
+    assert ended.exit_code == 2
+    assert "results.db: no attempt in it yet; run a sweep first" in ended.stderr
+
+
+def over_hosts(way, *values):
+    """GPUs, hosts and images/s; on machines of their own."""
+    found = [pair for num, hosts, value in values for pair in around(spread(way, num, hosts, device_kind=DeviceKind.GPU), value)]
+    return found, [{"placement": OVER_TWO_MACHINES if spec.hosts > 1 else PLACEMENT} for spec, _ in found]
+
+
+def test_more_hosts_are_advised_where_they_are_faster_with_what_they_cost(analysis):
+    results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 1, 500.0), (8, 2, 600.0), (16, 2, 1100.0))
+    fill_gpus(results, details=details)
+    told = lines(analysis("advise", "--no-predict"))
+    assert told[0].startswith("For the most images/s, train trivial with distributed_ring on 16 GPUs over 2 hosts, batch_size 2")
+    assert any(one.startswith("16 over 2 hosts instead of 8 GPUs over 2 hosts buys 1.83x [") for one in told)
+    assert any("the images/s for 2x the GPU-hours" in one for one in told)
+    told = lines(analysis("advise", "--no-predict", "num_gpus=8"))
+    assert told[0].startswith("For the most images/s, train trivial with distributed_ring on 8 GPUs over 2 hosts")
+    (spread_out,) = (one for one in told if "instead of as many" in one)
+    assert spread_out.startswith("8 GPUs over 2 hosts instead of as many on one host bring 1.20x [")
+    assert spread_out.endswith("the images/s for the same GPU-hours.")
+    assert not any("processes of one machine" in one for one in told)
+
+
+def test_of_as_many_gpus_that_tie_those_on_fewest_hosts_are_taken(analysis):
+    results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 1, 600.0), (8, 2, 601.0))
+    fill_gpus(results, details=details)
+    told = lines(analysis("advise", "--no-predict"))
+    assert told[0].startswith("For the most images/s, train trivial with distributed_ring on 8 GPUs, batch_size 2")
+    assert any("distributed_ring on 8 GPUs over 2 hosts" in one for one in told[1:])
+
+
+def test_cells_over_several_hosts_are_asked_for_of_strategies_that_go_over_several(analysis):
+    results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 2, 600.0))
+    more, of_more = over_hosts("replicated_none", (1, 1, 120.0), (4, 1, 470.0))
+    fill_gpus([*results, *more], details=[*details, *of_more])
+    told = [one["commands"][0] for one in answer(analysis)["next_trials"]]
+    assert not any("hosts=2" in one and "strategy=replicated" in one for one in told)
+    assert any("hosts=2" in one and "strategy=distributed_ps" in one for one in told)
+
+
+def test_the_curve_of_a_pick_is_over_as_many_hosts(analysis):
+    results, details = over_hosts("distributed_ring", (1, 1, 100.0), (2, 1, 190.0), (4, 1, 370.0), (4, 2, 380.0), (8, 2, 700.0))
+    fill_gpus(results, details=details)
+    found = answer(analysis)
+    assert (found["pick"]["num_gpus"], found["pick"]["hosts"]) == (8, 2)
+    assert found["pays_up_to_num_gpus"] is None
+    assert [(one["from_hosts"], one["to_hosts"]) for one in found["bought"]] == [(2, 2)]
+
+
+def test_hosts_that_are_processes_of_one_machine_are_told(analysis):
+    fill("results.db", [pair for hosts in (1, 2) for pair in around(spread("distributed_ring", 2, hosts), 100.0 * hosts)])
+    assert lines(analysis("advise", "--no-predict"))[0].startswith(
+        "For the most images/s, train trivial with distributed_ring on 2"
+    )
+    assert "Over 2 hosts: processes of one machine" in analysis("advise", "--no-predict").stdout

@@ -1,0 +1,90 @@
+"""Results without a database, for tests of what is concluded from them."""
+
+import statistics
+from dataclasses import asdict, replace
+
+from analysis.explanation.explanations import Explanation, explain_all
+from analysis.explanation.observed import NOTHING, Observed
+from analysis.explanation.rungs import Ladder
+from analysis.results import Origin, Place, Result
+from store import welch
+from store.records import DeviceKind, Outcome, TrialSpec, strategy_name
+from tests.specs import small
+
+GPUS = Place(
+    key="gpus",
+    host="box",
+    machine="box: 8 x Testium GPU",
+    versions="scalemark 0.1.0",
+    device_kind=DeviceKind.GPU,
+    origin=Origin.MEASURED,
+)
+STAND_INS = replace(GPUS, key="cpus", machine="box: 8 cores", device_kind=DeviceKind.CPU_STAND_IN)
+ELSEWHERE = replace(GPUS, key="else", host="otherbox")
+
+INDEPENDENT = {"variable_update": "independent"}
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+PHOTOS = {"data": "photos"}
+DISTORTED = {"data": "photos", "distortions": True}
+EVEN = (0.995, 1.0, 1.005)  # of three repeats
+BATCH = 32
+
+
+def trial(**changes: object) -> TrialSpec:
+    return small(**{"model": "resnet50", "device_kind": DeviceKind.GPU, "batch_size": BATCH, "data_format": "NCHW"} | changes)
+
+
+def result(milliseconds: float, place: Place = GPUS, factors: tuple[float, ...] = EVEN, **changes: object) -> Result:
+    """A trial whose step takes so long, one repeat per factor."""
+    spec = trial(device_kind=place.device_kind, **changes)
+    repeats = tuple(1e3 * spec.num_gpus * spec.batch_size / (milliseconds * factor) for factor in factors)
+    middle = statistics.median(repeats)
+    low, high = welch.interval(repeats) if len(repeats) > 1 else (0.99 * middle, 1.01 * middle)
+    return Result(
+        trial_id=spec.trial_id,
+        place=place,
+        axes=asdict(spec) | {"strategy": strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)},
+        curve=spec.curve,
+        attempt_ids=tuple(range(len(repeats))),
+        outcome=Outcome.COMPLETED,
+        repeats=repeats,
+        images_per_second=middle,
+        low=low,
+        high=high,
+        is_valid=True,
+        is_on_one_machine=spec.hosts > 1 and place.device_kind is DeviceKind.CPU_STAND_IN,
+    )
+
+
+def explained(target: Result, *others: Result, seen: dict[str, Observed] | None = None) -> Explanation:
+    """`seen`: by trial id what was observed, of all others nothing."""
+    (one,) = explain_all([target], Ladder([target, *others]), lambda result: (seen or {}).get(result.trial_id, NOTHING))
+    return one
+
+
+def ladder(
+    alone: float,
+    independent: float,
+    reducing: float,
+    reading: float | None = None,
+    distorting: float | None = None,
+    *,
+    num_gpus: int = 8,
+    factors: tuple[float, ...] = EVEN,
+    place: Place = GPUS,
+    launching: float = 1.0,
+) -> list[Result]:
+    """The target first: milliseconds of each rung, of which calls cost `launching`, and a trivial model that takes nothing."""
+    wide = {"num_gpus": num_gpus, "factors": factors, "place": place}
+    found = [
+        result(alone, place, factors, **INDEPENDENT),
+        result(independent, **wide, **INDEPENDENT),
+        result(reducing, **wide),
+        result(reducing - 0.9 * launching, **wide, steps_per_execution=10),
+    ]
+    if reading is not None:
+        found.append(result(reading, **wide, **PHOTOS))
+    if distorting is not None:
+        found.append(result(distorting, **wide, **DISTORTED))
+    target = found.pop() if len(found) > 4 else found.pop(2)
+    return [target, *found, result(0.1, **wide, **INDEPENDENT, model="trivial")]

@@ -1,0 +1,165 @@
+"""Links between hosts: what they take is found by subtraction, worked out from bytes and rate, and told."""
+
+import pytest
+
+from analysis.explanation import text
+from analysis.explanation.explanations import chosen
+from analysis.explanation.observed import Observed, observed
+from analysis.explanation.rungs import Ladder, Rung
+from analysis.explanation.suspects import Bound
+from analysis.explanation.verdicts import Confidence
+from analysis.explanation.waterfall import Cause, waterfall
+from tests.analysis.explanation.explained import INDEPENDENT, PHOTOS, STAND_INS, explained, result
+
+MODEL = {"model": "trivial_of_tests"}  # nobody knows its layers: 1,000,000 parameters, half of them on each of two hosts
+DISTRIBUTED = {"variable_update": "distributed_parameter_server", "local_parameter_device": "cpu", **MODEL}
+HERE = {"num_gpus": 2, "place": STAND_INS}
+TWO_HOSTS = {**HERE, **DISTRIBUTED, "hosts": 2}
+SEEN = Observed(num_parameters=1_000_000, link_bytes_per_s=20e6)
+
+SLOW = result(310, **TWO_HOSTS, planted="link_mbit=200")
+FAST = result(105, **TWO_HOSTS)
+INDEPENDENTS = result(100, **HERE, **MODEL, **INDEPENDENT)
+ALONE = result(60, place=STAND_INS, **MODEL, **INDEPENDENT)
+CALLS = result(309.9, **TWO_HOSTS, planted="link_mbit=200", steps_per_execution=10)
+FLOOR = result(0.1, **HERE, model="trivial", **INDEPENDENT)
+LADDER = (SLOW, FAST, INDEPENDENTS, ALONE, CALLS, FLOOR)
+
+
+def test_a_slow_link_is_what_a_step_takes_longer_than_without_it():
+    fall = waterfall(Ladder(LADDER).around(SLOW))
+    assert [part.causes for part in fall.parts] == [(Cause.CORES,), (Cause.COMMUNICATION,), (Cause.NETWORK,)]
+    assert fall.parts[-1].seconds.value == pytest.approx(0.205, rel=1e-3)
+
+
+def test_a_trial_on_a_slow_link_is_communication_bound():
+    found = explained(*LADDER, seen={SLOW.trial_id: SEEN})
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.COMMUNICATION, Confidence.SURE)
+    assert "communication and network between hosts: 210 ms more per step (68% of the step)" in text.verdict(found)
+
+
+def test_bytes_over_the_rate_and_the_step_without_slow_links_make_the_expected_step():
+    links = explained(*LADDER, seen={SLOW.trial_id: SEEN}).host_links
+    assert links
+    assert links.link_bytes == 4e6  # half of the weights to the other host, half of the gradients back
+    assert links.seconds == pytest.approx(0.2)
+    assert links.rest == FAST
+    assert links.expected_step_s
+    assert links.expected_step_s.value == pytest.approx(0.305, rel=1e-3)
+    assert links.expected_step_s.told
+
+
+def test_what_fast_links_take_themselves_is_not_expected_twice():
+    loopback = Observed(num_parameters=1_000_000, link_bytes_per_s=400e6)
+    links = explained(*LADDER, seen={SLOW.trial_id: SEEN, FAST.trial_id: loopback}).host_links
+    assert links
+    assert links.expected_step_s
+    assert links.expected_step_s.value == pytest.approx(0.105 + 0.2 - 0.01, rel=1e-3)
+
+
+def test_people_are_told_what_was_expected():
+    found = explained(*LADDER, seen={SLOW.trial_id: SEEN})
+    (sentence,) = (one for one in text.sentences(found) if "host's link" in one)
+    assert sentence == (
+        "A step sends 2.00 MB of weights and 2.00 MB of gradients over the busiest host's link, one after the other, 200 ms at the 20.0 MB/s measured before the steps; "
+        f"with the 105 ms of {FAST.trial_id[:8]}, which no slow link holds up, 305 ms are expected (-2%)."
+    )
+    assert ["beside: 4 MB between hosts at 20 MB/s", "200"] in [row[:2] for row in text.rows(found)]
+
+
+def test_without_a_trial_over_fast_links_bytes_and_rate_still_tell():
+    found = explained(SLOW, seen={SLOW.trial_id: SEEN})
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert found.diagnosis.evidence == ("4 MB per step over links of 20 MB/s are 200 ms (65% of the step)",)
+    assert found.host_links
+    assert found.host_links.expected_step_s is None
+    (missing,) = (one for one in found.diagnosis.needed if one.rung is Rung.FAST_LINKS)
+    assert "hosts=2" in missing.command
+    assert "planted" not in missing.command
+
+
+def test_links_are_told_apart_from_what_several_missing_rungs_leave_open():
+    found = explained(SLOW, ALONE, seen={SLOW.trial_id: SEEN})
+    assert found.diagnosis.bound is Bound.COMMUNICATION
+
+
+def test_a_link_that_nobody_measured_is_as_fast_as_planted():
+    links = explained(*LADDER, seen={SLOW.trial_id: Observed(num_parameters=1_000_000)}).host_links
+    assert links
+    assert links.bytes_per_s == pytest.approx(25e6 * 1448 / 1514)
+    assert links.told_by == "planted, headers left out"
+
+
+def test_a_link_of_which_nothing_is_known_tells_nothing():
+    assert explained(FAST, seen={FAST.trial_id: Observed(num_parameters=1_000_000)}).host_links is None
+    assert explained(INDEPENDENTS, seen={INDEPENDENTS.trial_id: SEEN}).host_links is None
+
+
+def test_the_input_of_a_trial_over_several_hosts_is_told_from_its_network():
+    reading = result(400, **TWO_HOSTS, planted="link_mbit=200", **PHOTOS)
+    fall = waterfall(Ladder([reading, *LADDER]).around(reading))
+    assert [part.causes for part in fall.parts][-2:] == [(Cause.NETWORK,), (Cause.INPUT,)]
+
+
+def test_stand_ins_have_no_network_but_the_planted_one():
+    rungs = Ladder([FAST, INDEPENDENTS]).around(FAST)
+    assert not rungs.has_meaning(Rung.FAST_LINKS)
+    assert [part.causes for part in waterfall(rungs).parts] == [(Cause.COMMUNICATION,)]
+
+
+def test_gpus_of_several_hosts_are_held_against_those_of_one():
+    over = {**DISTRIBUTED, "num_gpus": 8, "hosts": 2}
+    target = result(300, **over)
+    one_host = result(120, **over | {"num_gpus": 4, "hosts": 1})
+    independents = result(110, num_gpus=4, **MODEL, **INDEPENDENT)
+    rungs = Ladder([target, one_host, independents]).around(target)
+    assert rungs.found[Rung.FAST_LINKS] == one_host
+    assert rungs.found[Rung.INDEPENDENT] == independents
+    fall = waterfall(rungs)
+    assert [part.causes for part in fall.parts] == [(Cause.COMMUNICATION,), (Cause.NETWORK,)]
+    assert [part.seconds.value for part in fall.parts] == pytest.approx([0.010, 0.180], rel=1e-3)
+    missing = {one.rung: one.command for one in Ladder([target]).around(target).missing}
+    assert "num_gpus=4" in missing[Rung.FAST_LINKS]
+    assert "hosts" not in missing[Rung.FAST_LINKS]
+    assert "hosts" not in missing[Rung.ALONE]
+
+
+def test_each_number_of_hosts_is_explained():
+    one_host = result(100, **HERE, **DISTRIBUTED)
+    results = [one_host, FAST]
+    assert chosen(results, Ladder(results)) == [one_host, FAST]
+
+
+def test_what_the_trivial_model_takes_over_several_hosts_may_be_their_network():
+    target = result(105, **TWO_HOSTS | {"model": "trivial"})
+    here = result(100, **HERE, model="trivial", **INDEPENDENT)
+    alone = result(60, place=STAND_INS, model="trivial", **INDEPENDENT)
+    assert explained(target).diagnosis.bound is None
+    assert explained(target, here, alone).diagnosis.bound is Bound.LAUNCH
+
+
+def test_remedies_of_a_slow_network_are_of_several_hosts_too():
+    ring = {"variable_update": "distributed_all_reduce", "local_parameter_device": "gpu", "all_reduce": "ring", **MODEL}
+    target = result(500, num_gpus=4, place=STAND_INS, hosts=2, planted="link_mbit=200", **ring)
+    found = explained(target, seen={target.trial_id: SEEN})
+    changes = {one.change: one for one in found.remedies}
+    assert list(changes) == [
+        "batch_size=64",
+        "variable_update=distributed_parameter_server local_parameter_device=cpu all_reduce=none",
+    ]
+    (_, fewer) = found.remedies
+    assert fewer.why == "67% of the bytes go over each host's link"
+    assert "strategy=distributed_ps" in fewer.command
+    assert "hosts=2" in fewer.command
+    assert "planted.link_mbit=200" in fewer.command
+
+
+def test_the_rate_of_the_links_is_the_median_of_the_attempts():
+    row = {
+        "data_wait_share": None, "cores_taken_by_others": None, "num_cores": 2, "num_parameters": 7, "verdict_reasons": ["planted: link_mbit=200"],
+        "recorded_profile": None,
+    }  # fmt: skip
+    seen = observed([row | {"link_bytes_per_s": rate} for rate in (20e6, 24e6, 21e6)])
+    assert seen.link_bytes_per_s == 21e6
+    assert seen.doubts == ()
+    assert observed([row | {"link_bytes_per_s": None}]).link_bytes_per_s is None

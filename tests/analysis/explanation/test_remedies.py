@@ -1,0 +1,98 @@
+"""Every remedy is a trial that can be run: its command composes to the same trial with what it changes."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from analysis.explanation.remedies import remedies
+from analysis.explanation.suspects import Bound
+from conf.resolve import resolve
+from conf.schema import register
+from costs.profiles import profile
+from costs.unknown import NOT_SIMULATED
+from store.records import DeviceKind
+from sweeper.compose import Composer
+from sweeper.expand import Request, expand
+from tests.analysis.explanation.explained import DISTORTED, GPUS, INDEPENDENT, PS, STAND_INS, result
+from tests.conf.test_resolve import FOLDER
+
+TARGETS = [
+    {},
+    {"all_reduce": "pscpu", "gradient_repacking": 8},
+    {"variable_update": "mirrored", "all_reduce": "hierarchical_copy"},
+    {**PS, "staged_vars": True},
+    {**DISTORTED, "cache": False, "data_threads": 1},
+    INDEPENDENT,
+]
+
+
+@pytest.fixture(scope="module")
+def run():
+    """run(command, kind): the trial that it makes. Raises what refuses it."""
+    register()
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        base = hydra.compose_config("config", [], run_mode=RunMode.MULTIRUN)
+        HydraConfig.instance().set_config(base)
+        composer = Composer(hydra.config_loader, base)
+
+        def run(command, kind):
+            (cell,) = expand(Request(arguments=shlex.split(command)[2:]), 1, hydra.config_loader)
+            return resolve(composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None)
+
+        yield run
+
+
+@pytest.mark.parametrize(
+    ("bound", "target"),
+    [(bound, target) for bound in Bound for target in TARGETS if bound is not Bound.INPUT or "data" in target],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [GPUS, STAND_INS], ids=["gpus", "stand-ins"])
+def test_a_remedy_can_be_run(run, bound, target, place):
+    changes = {"num_classes": 1001, "num_gpus": 2, "image_px": 64, **target}
+    if place is STAND_INS:
+        changes["data_format"] = "NHWC"
+    found = remedies(bound, result(100, place, **changes), num_cores=8)
+    assert found or (bound is Bound.CONTENTION and place is STAND_INS)
+    for remedy in found:
+        spec = run(remedy.command, place.device_kind)
+        for change in remedy.change.split():
+            axis, _, value = change.partition("=")
+            assert str(getattr(spec, axis)).lower() == value.lower()
+
+
+def test_the_guides_remedies_are_there():
+    changes = {bound: [one.change for one in remedies(bound, result(100, num_gpus=8, **DISTORTED), 8)] for bound in Bound}
+    assert changes[Bound.INPUT] == ["prefetch=8", "distortions=false", "gpu_thread_mode=gpu_private"]
+    assert changes[Bound.LAUNCH][:3] == ["batch_size=128", "steps_per_execution=10", "xla=on"]
+    assert changes[Bound.COMMUNICATION][:2] == ["batch_size=64", "all_reduce=nccl"]
+    assert changes[Bound.CONTENTION][0] == "gpu_thread_mode=gpu_private"
+    assert changes[Bound.COMPUTE] == ["precision=fp16 loss_scale=dynamic data_format=NHWC", "xla=on"]
+
+
+def test_without_a_verdict_there_is_no_remedy():
+    assert remedies(None, result(100)) == []
+
+
+def test_a_simulated_trial_is_told_no_remedy_that_cannot_be_simulated():
+    simulated = replace(GPUS, device_kind=DeviceKind.SIMULATED_GPU, hardware_profile=profile("dgx1_p100").to_json())
+    found = {change for bound in Bound for change in remedies(bound, result(100, simulated, num_gpus=8, **DISTORTED), 8)}
+    axes = {change.partition("=")[0] for one in found for change in one.change.split()}
+    assert {"batch_size", "steps_per_execution", "distortions"} <= axes
+    assert axes.isdisjoint(NOT_SIMULATED)
+
+
+def test_what_trials_have_refuted_is_not_offered_and_remedies_are_run_as_often_as_the_target():
+    target = result(100, num_gpus=8)
+    plain = remedies(Bound.CONTENTION, target, 8)
+    assert [one.change for one in plain if "steps_per_execution" in one.change] == ["steps_per_execution=10"]
+    assert all(one.command.endswith(" sweep.repeats=3") for one in plain)
+    assert not any(
+        "steps_per_execution" in one.change for one in remedies(Bound.CONTENTION, target, 8, refuted=("steps_per_execution",))
+    )

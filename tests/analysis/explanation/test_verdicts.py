@@ -1,0 +1,330 @@
+"""Verdicts name what holds a trial back, and are sure only of what was measured for itself."""
+
+import pytest
+
+from analysis.explanation.observed import Observed
+from analysis.explanation.rungs import Rung
+from analysis.explanation.suspects import Bound
+from analysis.explanation.verdicts import Confidence
+from analysis.results import Origin
+from analysis.selection import Selection, load
+from tests.analysis.explanation.explained import (
+    BATCH,
+    DISTORTED,
+    ELSEWHERE,
+    INDEPENDENT,
+    PHOTOS,
+    PS,
+    STAND_INS,
+    explained,
+    ladder,
+    result,
+)
+
+TWICE_THE_BATCH = result(199.5, batch_size=2 * BATCH, **INDEPENDENT)
+"""Of a step of 100 ms almost nothing is fixed."""
+
+
+def verdict(*results, seen=None):
+    found = explained(*results, seen=seen).diagnosis
+    return found.bound, found.confidence
+
+
+@pytest.mark.parametrize(
+    ("rungs", "bound"),
+    [
+        ((100, 101, 102), Bound.HEALTHY),
+        ((100, 101, 150), Bound.COMMUNICATION),
+        ((100, 150, 152), Bound.CONTENTION),
+        ((100, 101, 104, 160), Bound.INPUT),
+        ((100, 101, 104, 106, 160), Bound.INPUT),
+        ((100, 101, 104, 113, 121), Bound.INPUT),  # reading and distorting together
+    ],
+)
+def test_a_whole_ladder_with_repeats_makes_a_sure_verdict(rungs, bound):
+    assert verdict(*ladder(*rungs), TWICE_THE_BATCH) == (bound, Confidence.SURE)
+
+
+def test_what_calls_cost_makes_a_trial_launch_bound():
+    assert verdict(*ladder(100, 101, 102, launching=40)) == (Bound.LAUNCH, Confidence.SURE)
+
+
+def test_a_step_that_hardly_grows_with_the_batch_is_launch_bound():
+    alone = result(20, batch_size=1)
+    larger = result(21, batch_size=2)
+    assert verdict(alone, larger) == (Bound.LAUNCH, Confidence.SURE)
+    seen = {alone.trial_id: Observed(num_parameters=130_000_000)}  # 8 passes through 520 MB at 200 GB/s are 21 ms
+    assert verdict(alone, larger, seen=seen)[0] is Bound.COMPUTE
+
+
+def test_the_trivial_model_is_launch_bound():
+    assert verdict(result(3, model="trivial")) == (Bound.LAUNCH, Confidence.SURE)
+
+
+def test_a_step_not_twice_that_of_the_trivial_model_is_launch_bound():
+    assert verdict(result(5, batch_size=1), result(3, model="trivial", **INDEPENDENT))[0] is Bound.LAUNCH
+
+
+def test_one_replica_whose_own_work_takes_the_time_is_compute_bound():
+    calls = result(99.9, steps_per_execution=10)
+    assert verdict(result(100), calls, result(199, batch_size=2 * BATCH)) == (Bound.COMPUTE, Confidence.SURE)
+    found = explained(result(100), calls).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMPUTE, Confidence.LIKELY)
+    assert found.doubts == ("neither a larger batch nor the trivial model tells what is fixed in a step",)
+
+
+@pytest.mark.parametrize("fixed", [8, 12, 17, 22, 24])
+@pytest.mark.parametrize("num_gpus", [1, 8])
+def test_what_is_fixed_may_be_launching_so_that_nothing_is_sure_where_it_may_matter(fixed, num_gpus):
+    alone, larger = result(100, **INDEPENDENT), result(200 - fixed, batch_size=2 * BATCH, **INDEPENDENT)
+    if num_gpus == 1:
+        target, others = result(100), [result(99.9, steps_per_execution=10)]
+    else:
+        target, *others, _ = ladder(100, 101, 102)
+    found = explained(target, alone, larger, *others).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMPUTE if num_gpus == 1 else Bound.HEALTHY, Confidence.LIKELY)
+    (doubt,) = found.doubts
+    assert doubt.endswith("% of the step may be there whatever the batch: launching, or the memory of the weights")
+    assert int(doubt.removeprefix("up to ").partition("%")[0]) > fixed
+    assert "nothing but the model itself takes 10% of the step" not in found.evidence
+
+
+def test_a_small_cause_whose_interval_reaches_what_matters_leaves_one_replica_unsure():
+    rungs = [result(100, **INDEPENDENT), result(100), result(99.9, steps_per_execution=10), TWICE_THE_BATCH]
+    assert verdict(result(104, **PHOTOS), *rungs) == (Bound.COMPUTE, Confidence.SURE)
+    found = explained(result(110, **PHOTOS), *rungs).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMPUTE, Confidence.LIKELY)
+    assert found.doubts[0] == "the interval of input reaches 10% of the step"
+
+
+def test_what_is_fixed_matters_to_no_verdict_whose_cause_surely_takes_more():
+    larger = result(180, batch_size=2 * BATCH, **INDEPENDENT)
+    target, *others, _ = ladder(100, 101, 120)
+    assert verdict(target, *others, larger) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    target, *others, _ = ladder(100, 101, 150)
+    assert verdict(target, *others, larger) == (Bound.COMMUNICATION, Confidence.SURE)
+
+
+def test_without_repeats_nothing_is_sure():
+    found = explained(*ladder(100, 101, 150, factors=(1.0,)), TWICE_THE_BATCH).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert found.doubts == ("one process alone does not tell what another would bring: sweep.repeats=3 would",)
+
+
+def test_without_independent_replicas_communication_is_likely_and_the_missing_trial_is_named():
+    target, alone, _, many, _ = ladder(100, 101, 150)
+    found = explained(target, alone, many)
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert "independent is missing to tell it from other causes" in found.diagnosis.doubts
+    (missing,) = (one for one in found.diagnosis.needed if one.rung is Rung.INDEPENDENT)
+    assert missing.command.startswith("python sweep.py model=resnet50 num_gpus=8 variable_update=independent ")
+    assert found.measure_all.startswith("python sweep.py experiment=explain model=resnet50 num_gpus=8 strategy=replicated_none ")
+
+
+def test_one_trial_only_is_no_ground_for_a_verdict():
+    found = explained(result(100, num_gpus=8))
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (None, Confidence.CANNOT_TELL)
+    assert found.diagnosis.evidence == ("nothing to compare it with",)
+    assert {one.rung for one in found.diagnosis.needed} == {
+        Rung.ALONE,
+        Rung.INDEPENDENT,
+        Rung.MANY_STEPS,
+        Rung.LARGER_BATCH,
+        Rung.FLOOR,
+    }
+    assert all(one.command.startswith("python sweep.py ") for one in found.diagnosis.needed)
+
+
+def test_waiting_for_batches_is_seen_without_any_other_trial():
+    target = result(100, num_gpus=8, **PHOTOS)
+    assert verdict(target, seen={target.trial_id: Observed(data_wait_share=0.6)}) == (Bound.INPUT, Confidence.LIKELY)
+
+
+def test_real_data_without_a_synthetic_trial_cannot_be_told_apart():
+    target, alone = result(200, num_gpus=8, **PHOTOS), result(100, **INDEPENDENT)
+    assert verdict(target, alone) == (None, Confidence.CANNOT_TELL)
+    seen = {target.trial_id: Observed(data_wait_share=0.45)}
+    assert verdict(target, alone, seen=seen) == (Bound.INPUT, Confidence.LIKELY)
+    seen = {target.trial_id: Observed(data_wait_share=0.01)}
+    assert verdict(target, alone, seen=seen) == (Bound.COMMUNICATION, Confidence.LIKELY)
+
+
+def test_two_causes_of_one_size_are_not_told_apart():
+    found = explained(*ladder(100, 150, 201)).diagnosis
+    assert (found.bound, found.confidence) == (None, Confidence.CANNOT_TELL)
+    assert found.evidence[-1] == "communication-bound and contention are as large as each other"
+
+
+def test_repeats_that_contradict_each_other_leave_nothing_sure():
+    one = (0.7, 1.0, 1.3)
+    found = explained(*ladder(100, 101, 150, factors=one))
+    assert found.diagnosis.confidence is Confidence.CANNOT_TELL
+    assert "its repeats cannot tell it from nothing" in found.diagnosis.evidence
+    (note,) = (note for note in found.notes if note.startswith("repeats of reducing"))
+    assert "measure it again: python sweep.py model=resnet50" in note
+    assert note.endswith("sweep.repeats=3 sweep.rerun=true")
+
+
+def test_an_interval_that_reaches_below_what_matters_leaves_a_verdict_unsure():
+    found = explained(*ladder(100, 101, 118, factors=(0.97, 1.0, 1.03)), TWICE_THE_BATCH).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert "its interval reaches below 10% of the step" in found.doubts
+
+
+def test_trials_of_another_machine_do_not_count_and_are_named():
+    target = result(150, num_gpus=8)
+    found = explained(target, result(100, ELSEWHERE, **INDEPENDENT))
+    assert found.diagnosis.bound is None
+    assert any(note.startswith("alone: there is one on otherbox") for note in found.notes)
+
+
+def test_stand_ins_that_share_cores_are_compared_with_as_many_of_them():
+    larger = result(19.9, STAND_INS, batch_size=2 * BATCH, **INDEPENDENT)
+    found = explained(*ladder(10, 80, 82, num_gpus=8, place=STAND_INS), larger)
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, Confidence.SURE)
+    assert found.fall.efficiency == pytest.approx(80 / 82, rel=0.01)
+    assert found.notes[0].startswith("CPU stand-ins share the cores of one machine")
+    assert verdict(*ladder(10, 80, 160, num_gpus=8, place=STAND_INS), larger) == (Bound.COMMUNICATION, Confidence.SURE)
+
+
+def test_stand_ins_without_independent_ones_cannot_be_judged():
+    target, alone, _, many, _ = ladder(10, 80, 160, num_gpus=8, place=STAND_INS)
+    assert verdict(target, alone, many) == (None, Confidence.CANNOT_TELL)
+
+
+def test_neighbors_on_the_cores_of_stand_ins_are_contention():
+    target, *others = ladder(10, 80, 82, num_gpus=8, place=STAND_INS)
+    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)})[0] is Bound.CONTENTION
+
+
+def test_a_model_that_computes_almost_nothing_is_launch_bound_whoever_takes_the_cores_of_stand_ins():
+    wide = {"place": STAND_INS, "num_gpus": 2, "model": "trivial"}
+    target, together = result(100, **wide), result(70, **wide, **INDEPENDENT)
+    alone = result(38, STAND_INS, model="trivial", **INDEPENDENT)
+    found = explained(target, together, alone, seen={target.trial_id: Observed(cores_taken=0.81)}).diagnosis
+    assert (found.bound, found.confidence) == (Bound.LAUNCH, Confidence.LIKELY)
+    assert "other programs took 81% of the cores, contention that no subtraction takes away" in found.doubts
+
+    small, larger = result(10, STAND_INS, batch_size=1), result(16, STAND_INS, (0.7, 1.0, 1.3), batch_size=2)
+    floor = result(6, STAND_INS, model="trivial", **INDEPENDENT)
+    busy = {small.trial_id: Observed(cores_taken=0.93)}
+    found = explained(small, floor, larger, seen=busy).diagnosis
+    assert (found.bound, found.confidence) == (Bound.LAUNCH, Confidence.LIKELY)
+    quick = result(1, STAND_INS, model="trivial", **INDEPENDENT)
+    assert verdict(small, quick, seen=busy)[0] is Bound.CONTENTION
+
+
+def test_what_one_way_cannot_tell_from_nothing_another_may():
+    noisy = (0.7, 1.0, 1.3)
+    small, larger = result(10, batch_size=1), result(12, factors=noisy, batch_size=2)
+    assert verdict(small, larger)[0] is None
+    assert verdict(small, larger, result(6, model="trivial", **INDEPENDENT)) == (Bound.LAUNCH, Confidence.LIKELY)
+
+
+def test_batches_that_come_late_because_others_took_the_cores_are_contention():
+    target, *others = ladder(100, 101, 102, 160)
+    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)}) == (Bound.CONTENTION, Confidence.LIKELY)
+    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.05)}) == (Bound.INPUT, Confidence.SURE)
+
+
+def test_many_short_kernels_leave_a_verdict_unsure_until_a_larger_batch_tells_of_them():
+    target, *others = ladder(20, 21, 30)
+    found = explained(target, *others).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    (doubt,) = found.doubts
+    assert doubt.startswith("launching its kernels one by one would take ")
+    assert verdict(target, *others, result(39, batch_size=64, **INDEPENDENT)) == (Bound.COMMUNICATION, Confidence.SURE)
+
+
+def test_what_takes_most_of_the_step_is_sure_whatever_launching_costs():
+    target, *others, _ = ladder(20, 21, 30)
+    assert verdict(target, *others) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    target, *others, _ = ladder(20, 21, 60)
+    assert verdict(target, *others) == (Bound.COMMUNICATION, Confidence.SURE)
+
+
+def test_without_a_floor_or_a_larger_batch_nobody_knows_what_is_fixed():
+    target, *others, _ = ladder(100, 101, 150)
+    found = explained(target, *others).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert found.doubts == ("neither a larger batch nor the trivial model tells what is fixed in a step",)
+
+
+def test_throttled_gpus_are_compute_bound_and_contention_where_one_alone_is_not():
+    target, *others = ladder(100, 101, 102)
+    hot = Observed(clock_loss=0.3, throttled=("sw_thermal_slowdown",))
+    every = {one.trial_id: hot for one in (target, *others)}
+    assert verdict(target, *others, seen=every)[0] is Bound.COMPUTE
+    alone = next(one for one in others if one.num_gpus == 1)
+    assert verdict(target, *others, seen=every | {alone.trial_id: Observed(clock_loss=0.0)})[0] is Bound.CONTENTION
+
+
+def test_a_suspect_trial_leaves_nothing_sure():
+    target, *others = ladder(100, 101, 150)
+    seen = {target.trial_id: Observed(doubts=("steps became 9% slower within the window; look for heat or neighbors",))}
+    assert verdict(target, *others, seen=seen) == (Bound.COMMUNICATION, Confidence.LIKELY)
+
+
+def test_a_profile_tells_communication_from_contention_where_trials_do_not():
+    target, alone, _, many, _ = ladder(100, 101, 150)
+    profile = {"step_s": 0.2, "exposed_reduction_s": 0.004, "launch_gap_share": 0.01}
+    found = explained(target, alone, many, seen={target.trial_id: Observed(profile=profile)}).diagnosis
+    assert (found.bound, found.confidence) == (Bound.CONTENTION, Confidence.LIKELY)
+
+
+def test_small_losses_that_add_up_are_the_largest_one_and_not_sure():
+    found = explained(*ladder(100, 106, 115)).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert "no cause alone takes 10% of the step" in found.doubts
+
+
+def test_a_parameter_server_alone_communicates_with_the_host():
+    ps = result(150, **PS)
+    others = [
+        result(100, **INDEPENDENT),
+        result(149.9, steps_per_execution=10, **PS),
+        result(0.1, model="trivial", **INDEPENDENT),
+    ]
+    assert verdict(ps, *others) == (Bound.COMMUNICATION, Confidence.SURE)
+
+
+def test_what_is_planted_where_it_slows_nothing_makes_no_other_trial():
+    slowed = result(160, num_gpus=8, planted="reduction_s=0.05")
+    rungs = [result(100, **INDEPENDENT), result(101, num_gpus=8, planted="reduction_s=0.05", **INDEPENDENT)]
+    assert verdict(slowed, *rungs)[0] is Bound.COMMUNICATION
+    read = result(160, num_gpus=8, planted="input_s=0.05", **PHOTOS)
+    assert verdict(read, *rungs, result(102, num_gpus=8))[0] is Bound.INPUT
+
+
+PUBLISHED = "tf-benchmarks-2017/dgx-1"
+
+
+@pytest.fixture(scope="module")
+def published():
+    return load(Selection(db="none.db", origin=Origin.PUBLISHED, source=PUBLISHED))
+
+
+@pytest.mark.parametrize(
+    ("model", "batch_size", "data", "num_gpus", "bound"),
+    [
+        ("vgg16", 32, "synthetic", 8, Bound.COMMUNICATION),
+        ("alexnet", 512, "real", 4, Bound.INPUT),
+        ("resnet50", 64, "synthetic", 8, Bound.HEALTHY),
+        ("resnet50", 64, "real", 8, Bound.HEALTHY),
+        ("vgg16", 64, "synthetic", 2, Bound.HEALTHY),
+    ],
+)
+def test_published_rows_of_the_dgx_1_get_their_known_verdicts_and_no_sure_one(
+    published, model, batch_size, data, num_gpus, bound
+):
+    axes = {"model": model, "batch_size": batch_size, "data": data, "num_gpus": num_gpus}
+    (target,) = (one for one in published if axes.items() <= one.axes.items())
+    found = explained(target, *published)
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (bound, Confidence.LIKELY)
+    assert "published figures tell nothing of their spread" in found.diagnosis.doubts
+    assert found.measure_all.startswith(f"python sweep.py experiment=explain model={model} num_gpus={num_gpus} ")
+
+
+def test_images_of_a_step_are_of_all_replicas():
+    assert explained(result(100, num_gpus=4, **DISTORTED)).fall.step.value == pytest.approx(0.1)
+    assert result(100, num_gpus=4).images_per_second == pytest.approx(4 * BATCH / 0.1)

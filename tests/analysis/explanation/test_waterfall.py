@@ -1,0 +1,180 @@
+"""The parts of a step are differences of real trials, and add up to it."""
+
+import math
+from itertools import combinations
+
+import pytest
+
+from analysis.explanation.explanations import chosen
+from analysis.explanation.quick_check import Bandwidth, of_links, of_profile, quick_check
+from analysis.explanation.rungs import Ladder, Rung
+from analysis.explanation.step_times import Seconds, difference, step_s
+from analysis.explanation.waterfall import Cause, waterfall
+from costs.profiles import profile
+from tests.analysis.explanation.explained import DISTORTED, ELSEWHERE, INDEPENDENT, PHOTOS, PS, ladder, result
+
+
+def fall(target, *others):
+    return waterfall(Ladder([target, *others]).around(target))
+
+
+def test_all_rungs_make_a_part_each_and_add_up():
+    found = fall(*ladder(100, 105, 135, 150, 170))
+    assert [part.causes for part in found.parts] == [
+        (Cause.CONTENTION,),
+        (Cause.COMMUNICATION,),
+        (Cause.INPUT,),
+        (Cause.DISTORTIONS,),
+    ]
+    assert [part.seconds.value for part in found.parts] == pytest.approx([0.005, 0.030, 0.015, 0.020], rel=1e-4)
+    assert found.base_s.value + math.fsum(part.seconds.value for part in found.parts) == pytest.approx(found.step.value)
+    assert found.efficiency == pytest.approx(100 / 170, rel=1e-3)
+    assert found.rungs.missing[0].rung is Rung.LARGER_BATCH
+
+
+def test_a_rung_that_is_missing_joins_the_causes_around_it():
+    target, alone, _, many, _ = ladder(100, 105, 135)
+    (part,) = fall(target, alone, many).parts
+    assert part.causes == (Cause.CONTENTION, Cause.COMMUNICATION)
+    assert part.seconds.value == pytest.approx(0.035, rel=1e-4)
+
+
+def test_what_a_call_costs_follows_from_few_and_many_steps_per_call():
+    found = fall(*ladder(100, 101, 102, launching=20))  # of 20 ms a tenth is left with 10 steps per call
+    assert found.calls.seconds.value == pytest.approx(0.020, rel=1e-3)
+
+
+def test_what_is_fixed_follows_from_two_batches():
+    found = fall(result(30, batch_size=8), result(50, batch_size=24))  # 20 ms, and 1.25 ms per image
+    assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
+
+
+def test_one_replica_with_its_own_variables_is_alone_and_communicates_nothing():
+    found = fall(result(100), result(90, **INDEPENDENT))
+    assert (found.base, found.parts) == (Rung.ALONE, ())
+
+
+def test_one_replica_with_its_variables_on_the_host_communicates():
+    found = fall(result(100, **PS), result(90, **INDEPENDENT))
+    assert [part.causes for part in found.parts] == [(Cause.COMMUNICATION,)]
+
+
+def test_effort_seed_and_scaling_make_no_other_rung():
+    target = result(120, num_gpus=2)
+    alone = result(100, num_steps=77, seed=3, scaling="strong", min_window_s=9.0, **INDEPENDENT)
+    assert fall(target, alone).rungs.found[Rung.ALONE] is alone
+
+
+def test_other_axes_do():
+    target = result(120, num_gpus=2)
+    for other in (
+        {"precision": "fp16"},
+        {"batch_size": 64},
+        {"optimizer": "adam"},
+        {"image_px": 64},
+        {"gpu_thread_mode": "gpu_private"},
+    ):
+        assert Rung.ALONE not in fall(target, result(100, **INDEPENDENT | other)).rungs.found
+
+
+def test_another_place_is_no_rung():
+    assert Rung.ALONE not in fall(result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)).rungs.found
+
+
+def test_of_equal_trials_the_one_with_most_repeats_counts():
+    often = result(100, num_steps=50, **INDEPENDENT)
+    assert fall(result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often).rungs.found[Rung.ALONE] is often
+
+
+def test_only_real_figures_of_one_replica_are_an_ideal_of_last_resort():
+    found = fall(result(130, num_gpus=2, **PHOTOS), result(100, **PHOTOS))
+    assert found.base is Rung.ALONE_READING
+    assert [part.causes for part in found.parts] == [(Cause.CONTENTION, Cause.COMMUNICATION, Cause.INPUT)]
+
+
+def test_what_is_explained_is_the_top_of_each_ladder_on_the_most_gpus():
+    whole = ladder(100, 101, 102, 110, 120)
+    fewer = result(101, num_gpus=4, **DISTORTED)
+    other = result(70, num_gpus=4, batch_size=16)
+    assert chosen([*whole, fewer, other], Ladder([*whole, fewer, other])) == [whole[0], other]
+
+
+def test_a_difference_has_welchs_interval():
+    before, after = result(100, factors=(0.99, 1.0, 1.01)), result(120, num_gpus=2, factors=(0.99, 1.0, 1.01))
+    found = difference(after, before)
+    error = math.sqrt(1.0**2 / 3 + 1.2**2 / 3)  # ms
+    freedom = (1 / 3 + 1.44 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (1.44 / 3) ** 2 / 2)
+    assert 3.8 < freedom < 4
+    assert (found.value, found.high - found.value) == pytest.approx((0.020, 2.8e-3 * error), rel=0.01)
+    assert found.told
+
+
+def test_within_single_processes_an_interval_decides_nothing():
+    found = difference(result(120, num_gpus=2, factors=(1.0,)), result(100, factors=(1.0,)))
+    assert (found.low is not None, found.over_processes, found.told) == (True, False, False)
+
+
+def test_a_step_is_the_mean_over_processes():
+    assert step_s(result(100, factors=(0.9, 1.0, 1.1))).value == pytest.approx(0.1)
+    assert Seconds(value=1.0, low=0.5, high=2.0, over_processes=True).scaled(2) == Seconds(
+        value=2.0, low=1.0, high=4.0, over_processes=True
+    )
+
+
+def test_the_quick_check_is_parameters_times_4_bytes_over_the_bandwidth():
+    slow = Bandwidth(gb_per_s=10, told_by="--gb-per-s")
+    assert quick_check(result(100, num_gpus=2), 138_000_000, slow).seconds == pytest.approx(0.0552)
+    counted = quick_check(result(100, num_gpus=2), None, slow)
+    assert counted.num_parameters == pytest.approx(25.56e6, rel=1e-3)
+    assert quick_check(result(100), 138_000_000, slow) is None
+    assert quick_check(result(100, num_gpus=2), 138_000_000, None) is None
+
+
+def joined(num_gpus, num_nvlinks):
+    """Links of a box; `num_nvlinks(one, other)` between two of its GPUs."""
+    pairs = combinations(range(num_gpus), 2)
+    return [{"first_uuid": str(a), "second_uuid": str(b), "num_nvlinks": num_nvlinks(a, b), "pcie": "system"} for a, b in pairs]
+
+
+def cube(one, other):
+    """Of a DGX-1 of P100s: each with the three others of its four, and with its partner in the other four."""
+    return int(one // 4 == other // 4 or other - one == 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "links"),
+    [
+        ("dgx1_p100", joined(8, cube)),
+        ("dgx1_v100", joined(8, lambda one, other: cube(one, other) * 2)),
+        ("dgx2_v100", joined(16, lambda one, other: 6)),
+        ("dgx_a100", joined(8, lambda one, other: 12)),
+        ("h100_8", joined(8, lambda one, other: 18)),
+        ("p100_pcie_8", joined(8, lambda one, other: 0)),
+    ],
+)
+def test_one_box_has_one_bandwidth_by_its_profile_and_by_its_links(name, links):
+    hardware = profile(name)
+    by_links = of_links(links, hardware.compute_capability)
+    assert by_links.gb_per_s == pytest.approx(of_profile(hardware.to_json()).gb_per_s, rel=2e-3)
+
+
+def test_nvlinks_that_leave_a_gpu_out_make_no_ring():
+    pairs = joined(4, lambda one, other: int(one // 2 == other // 2))
+    assert of_links(pairs, "7.0").gb_per_s == 12.0
+    assert of_links(pairs[:1], "7.0").gb_per_s == 20.0
+    assert of_links(pairs[:1], "5.2").gb_per_s == 12.0
+    assert of_links([], "7.0") is None
+
+
+def test_one_replica_that_fetches_its_variables_from_the_cpu_is_not_alone_where_another_is():
+    target, server, copies = result(650, num_gpus=8, **PS), result(577, **PS), result(495)
+    found = fall(target, server, copies)
+    assert found.rungs.found[Rung.ALONE] is copies
+    assert found.base_s.value == pytest.approx(0.495, rel=1e-3)
+    assert fall(target, server).rungs.found[Rung.ALONE] is server
+
+
+def test_no_step_may_take_less_than_nothing_however_its_repeats_differ():
+    found = step_s(result(100, factors=(0.5, 1.5)))
+    assert found.low is not None
+    assert 0 < found.low < found.value < found.high

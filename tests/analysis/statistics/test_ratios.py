@@ -1,0 +1,121 @@
+"""Ratios say what their interval is of, and intervals hold the truth as often as they promise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from analysis.statistics.ratios import Method, ratio
+from analysis.statistics.sample import Sample
+from analysis.statistics.within import spread_within
+from benchmarks.coverage import OURS, Case, alone, repeats, simulated, single_cases, uneven_cases
+from benchmarks.step_times import Times
+from store.welch import ratio_interval
+
+
+def steps(mean_s=0.1, n=60, seed=1):
+    return tuple(np.random.default_rng(seed).lognormal(math.log(mean_s), 0.03, n).tolist())
+
+
+def one(images_per_second=100.0, **changes):
+    return Sample(images_per_second=(images_per_second,), durations_s=(steps(**changes),))
+
+
+def test_of_repeats_the_interval_is_over_processes():
+    found = ratio(Sample.of([100, 102]), Sample.of([50, 51]))
+    assert (found.method, found.num_a, found.num_b, found.note) == (Method.PROCESSES, 2, 2, "")
+    assert found.ratio == pytest.approx(2.0)
+    assert found.low < 2 < found.high
+
+
+def test_a_ratio_turned_round_has_the_interval_turned_round():
+    a, b = Sample.of([100, 103, 99]), Sample.of([70, 90])
+    there, back = ratio(a, b), ratio(b, a)
+    assert (back.ratio, back.low, back.high) == pytest.approx((1 / there.ratio, 1 / there.high, 1 / there.low))
+
+
+def test_of_one_process_the_interval_is_within_it_and_says_so():
+    found = ratio(one(), one(80.0, mean_s=0.125, seed=2))
+    assert found.method is Method.STEPS
+    assert found.low < 1.25 < found.high
+    assert (
+        found.note == "one process of each side; the interval is within it, and says nothing of what another process would bring"
+    )
+    assert ratio(one(), Sample.of([80.0, 81.0])).note.startswith("one process of A;")
+    assert ratio(Sample.of([80.0, 81.0]), one()).note.startswith("one process of B;")
+
+
+@pytest.mark.parametrize("alone", [Sample.of([100.0]), one(n=7)])
+def test_of_one_process_with_too_few_steps_there_is_no_interval(alone):
+    found = ratio(alone, Sample.of([80.0, 81.0]))
+    assert (found.method, found.low, found.high, found.holds_1) == (Method.NONE, None, None, None)
+    assert found.note == "one process of A; its steps tell no interval"
+
+
+def test_processes_and_steps_without_any_spread_have_an_interval_of_no_width():
+    assert ratio(Sample.of([4.0, 4.0]), Sample.of([2.0, 2.0])).high == pytest.approx(2.0)
+    still = Sample(images_per_second=(10.0,), durations_s=((0.1,) * 20,))
+    assert ratio(still, still).low == pytest.approx(1.0)
+
+
+def test_steps_that_resemble_their_neighbors_tell_less():
+    alike = np.repeat(steps(n=30), 4)
+    mixed = np.random.default_rng(3).permutation(alike)
+    assert spread_within(alike).variance > 2 * spread_within(mixed).variance
+
+
+def test_a_drift_is_not_taken_for_noise():
+    calm = np.asarray(steps(n=100))
+    drifting = calm * np.linspace(0.9, 1.1, 100)
+    assert spread_within(drifting).variance < 1.5 * spread_within(calm).variance
+
+
+@pytest.mark.parametrize("images_per_second", [(), (0.0,), (math.nan, 1.0)])
+def test_a_sample_has_only_numbers_that_have_a_ratio(images_per_second):
+    with pytest.raises(ValueError, match="wanted images/s above 0 of at least one process"):
+        Sample.of(images_per_second)
+
+
+def test_a_sample_tells_the_steps_of_all_its_processes_or_of_none():
+    with pytest.raises(ValueError, match="1 of 2 processes told: wanted all or none"):
+        Sample(images_per_second=(1.0, 2.0), durations_s=((0.1,),))
+
+
+@pytest.mark.parametrize(("num_a", "num_b"), [(2, 2), (3, 3), (5, 5), (2, 5)])
+def test_of_1000_intervals_over_processes_93_to_97_percent_hold_the_truth_and_of_equals_5_percent_are_different(num_a, num_b):
+    times = Times(num_steps=60)
+    case = Case(name="usual", num_a=num_a, num_b=num_b, a=times, b=times)
+    found = next(row for row in repeats(1000, [case], [OURS]))
+    assert 0.93 <= found.held <= 0.97
+    assert found.different <= 0.05
+
+
+def test_of_1000_comparisons_of_simulated_processes_as_many_hold_the_truth_and_as_few_equals_are_different():
+    assert [str(row) for row in simulated(1000, [3]) if not row.is_met] == []
+
+
+def test_of_500_intervals_within_a_process_93_to_97_percent_hold_the_truth_and_none_is_a_verdict():
+    (case,) = (one for one in single_cases() if one.name == "1 and 1, 60 steps, neighbors correlate by 0.6")
+    (found,) = alone(500, [case], [OURS])
+    assert 0.93 <= found.held <= 0.97
+    assert found.different == 0
+
+
+@pytest.mark.slow
+def test_in_no_case_of_the_benchmark_is_the_limit_missed():
+    rows = [*repeats(4000, methods=[OURS]), *alone(4000, methods=[OURS]), *simulated(4000)]
+    of_two = [row for row in rows if row.case.startswith("2 and") and 0.92 <= row.held <= 0.985]  # see docs/compare.md
+    by_chance = [row for row in rows if 0.925 <= row.held <= 0.975 and (row.different or 0) <= 0.055]
+    too_wide = [row for row in rows if "1 and 1" in row.case and "outliers" in row.case and row.held > 0.97]
+    assert [str(row) for row in rows if not row.is_met and row not in (*of_two, *by_chance, *too_wide)] == []
+
+
+@pytest.mark.parametrize("case", uneven_cases(), ids=lambda case: case.name)
+def test_where_one_side_spreads_more_the_interval_still_holds_the_truth(case):
+    random = np.random.default_rng(7)
+    of_a, of_b = (
+        np.exp(times.process_noise * random.normal(size=(1000, num))).tolist()
+        for times, num in ((case.a, case.num_a), (case.b, case.num_b))
+    )
+    held = sum(low <= 1 <= high for low, high in map(ratio_interval, of_a, of_b)) / 1000
+    assert 0.914 <= held <= 0.985  # 93 % within two standard errors of so many; it was 90 % with variances that were pooled

@@ -1,0 +1,36 @@
+"""What docs/advice.md shows is what the commands print, and every goal and command is told."""
+
+import re
+import shlex
+
+import pytest
+
+from analysis.__main__ import app
+from analysis.advice.aims import Goal
+from tests.analysis.commands.command import analysis
+from tests.conftest import PROJECT
+
+ADVICE = (PROJECT / "docs" / "advice.md").read_text()
+SHOWN = re.findall(r"```text\n\$ python -m analysis (.*?)\n(.*?)```", ADVICE, re.DOTALL)
+
+
+def test_there_is_output_of_both_commands():
+    assert [command.split()[0] for command, _ in SHOWN] == ["scaling", "advise"]
+
+
+@pytest.mark.parametrize(("command", "output"), SHOWN)
+def test_what_is_shown_is_what_is_printed(capsys, monkeypatch, command, output):
+    ended = analysis(capsys, monkeypatch, *shlex.split(command))
+    assert ended.exit_code == 0
+    assert ended.stdout.strip().splitlines() == output.strip().splitlines()
+
+
+@pytest.mark.parametrize("goal", list(Goal))
+def test_every_goal_is_told(goal):
+    assert f"| `{goal}` |" in ADVICE
+
+
+@pytest.mark.parametrize("command", ["scaling", "advise"])
+def test_both_commands_are_in_the_readme(command):
+    assert command in {found.callback.__name__ for found in app.registered_commands if found.callback}
+    assert f"python -m analysis {command}" in (PROJECT / "README.md").read_text()

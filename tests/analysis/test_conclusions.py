@@ -1,0 +1,227 @@
+"""Sentences follow from rows, name them, and are as sure as these allow."""
+
+import re
+
+import pytest
+
+from analysis.conclusions import concluded
+from analysis.conclusions.cases import by_efficiency, by_speed
+from analysis.conclusions.conclusion import Conclusion
+from analysis.conclusions.noted import with_notes
+from analysis.published import of_source, published
+from analysis.results import BaselineRule
+from store.queries import known_references
+from store.records import DeviceKind
+from store.relation import Relation
+from tests.analysis.made import made
+
+FAST, SLOW = [200.0, 202.0], [100.0, 101.0]
+
+
+def sentences(results, topic):
+    return [one.sentence for one in concluded(results) if one.topic == topic]
+
+
+def of(*sources):
+    references = known_references(None)
+    chosen = [reference for name in sources for reference in of_source(references, name)]
+    return with_notes(published(chosen), references, BaselineRule.SAME)
+
+
+def test_no_conclusion_stands_without_rows():
+    place = made(({}, FAST))[0].place
+    with pytest.raises(ValueError, match="a conclusion without rows"):
+        Conclusion(topic="nccl", place=place, sentence="NCCL is fast.", rows=())
+
+
+def test_nothing_follows_from_one_trial():
+    assert concluded(made(({}, FAST))) == []
+
+
+def test_every_number_told_of_published_figures_is_one_of_its_rows():
+    for one in concluded(of("tf-benchmarks-2017", "10723", "4d8aa53")):
+        if one.topic in ("leading", "nccl", "real_data", "repacking"):
+            figures = {f"{row.images_per_second:.0f}" for row in one.rows} | {f"{row.images_per_second:.1f}" for row in one.rows}
+            told = re.findall(r"(?:replicated_\w+|ps_\w+|synthetic|real|tensor) (\d+(?:\.\d)?)(?=[,;. ])", one.sentence)
+            assert set(told) <= figures, one.sentence
+
+
+def test_small_and_large_models_have_leaders_of_their_own():
+    results = made(
+        ({"model": "resnet50", "strategy": "ps_cpu", "num_gpus": 8, "image_px": 224}, FAST),
+        ({"model": "resnet50", "strategy": "replicated_nccl", "num_gpus": 8, "image_px": 224}, SLOW),
+        ({"model": "vgg16", "strategy": "ps_cpu", "num_gpus": 8, "image_px": 224}, SLOW),
+        ({"model": "vgg16", "strategy": "replicated_nccl", "num_gpus": 8, "image_px": 224}, FAST),
+    )
+    small, large = sentences(results, "leading")
+    few = "of models with few parameters for their work (less than 5 MB per GFLOP: resnet50): resnet50: ps_cpu leads with 202"
+    many = "of models with many parameters for their work (5 MB or more per GFLOP: vgg16): vgg16: replicated_nccl leads with 202"
+    assert few in small
+    assert f"{many} images/s, 100% ahead of ps_cpu." in large
+
+
+def test_the_deep_resnet_has_few_parameters_for_its_work():
+    trial = {"model": "resnet152", "num_gpus": 8, "image_px": 224, "num_classes": 1001}
+    (told,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
+    assert "few parameters for their work (less than 5 MB per GFLOP: resnet152)" in told
+
+
+@pytest.mark.parametrize(
+    ("of_ps", "of_none", "told"),
+    [
+        ([100.0, 130.0], [99.0, 131.0], "cannot be told apart"),
+        ([100.0, 100.2], [100.1, 100.3], "are as fast as each other"),
+        ([100.0], [50.0], "of which a process alone cannot be sure, sweep.repeats=3 would"),
+        (FAST, [], "only ps_cpu has a number (replicated_none out of memory)"),
+    ],
+)
+def test_a_leader_is_as_sure_as_its_rows(of_ps, of_none, told):
+    results = made(({"strategy": "ps_cpu", "num_gpus": 2}, of_ps), ({"num_gpus": 2}, of_none))
+    assert told in sentences(results, "leading")[0]
+
+
+def test_nccl_is_compared_with_the_fastest_copies_on_each_number_of_gpus():
+    results = made(
+        ({"strategy": "replicated_nccl", "num_gpus": 2}, SLOW),
+        ({"strategy": "replicated_none", "num_gpus": 2}, [60.0, 61.0]),
+        ({"strategy": "ps_gpu", "num_gpus": 2}, FAST),
+        ({"strategy": "replicated_nccl", "num_gpus": 8}, FAST),
+        ({"strategy": "ps_gpu", "num_gpus": 8}, SLOW),
+    )
+    assert sentences(results, "nccl") == [
+        "On 2 GPUs NCCL beats the fastest way of copying in 0 of 1 comparison, the other way in 1: "
+        "trivial: replicated_nccl 101, ps_gpu 202.",
+        "On 8 GPUs NCCL beats the fastest way of copying in 1 of 1 comparison: trivial: replicated_nccl 202, ps_gpu 101.",
+    ]
+
+
+def test_gradients_that_meet_on_the_cpu_are_copies_and_replicas_apart_are_none():
+    results = made(
+        ({"strategy": "replicated_nccl", "num_gpus": 2}, SLOW),
+        ({"strategy": "replicated_pscpu", "num_gpus": 2}, [150.0, 151.0]),
+        ({"variable_update": "independent", "num_gpus": 2}, FAST),
+    )
+    assert "trivial: replicated_nccl 101, replicated_pscpu 151." in sentences(results, "nccl")[0]
+    assert "replicated_pscpu leads with 151 images/s" in sentences(results, "leading")[0]
+
+
+def test_models_whose_layers_nobody_knows_have_leaders_too():
+    trial = {"model": "mine", "num_gpus": 2}
+    (told,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
+    assert "of models with layers that the cost model does not know (mine): mine: ps_cpu leads with 202 images/s" in told
+
+
+def test_a_parameter_server_is_told_as_a_share_of_the_fastest_other():
+    results = made(({"strategy": "ps_cpu", "num_gpus": 8}, [150.0, 151.0]), ({"num_gpus": 8}, FAST))
+    assert (
+        "reaches 75 % of the fastest other strategy, and is slower in 1 of 1 comparison"
+        in sentences(results, "parameter_server")[0]
+    )
+
+
+def test_a_batch_a_precision_and_a_model_are_told_by_efficiency():
+    results = made(
+        ({"batch_size": 2}, SLOW),
+        ({"batch_size": 2, "num_gpus": 4}, [200.0, 201.0]),
+        ({"batch_size": 8}, SLOW),
+        ({"batch_size": 8, "num_gpus": 4}, [380.0, 381.0]),
+        ({"batch_size": 8, "precision": "fp16"}, FAST),
+        ({"batch_size": 8, "precision": "fp16", "num_gpus": 4}, [400.0, 401.0]),
+        ({"model": "resnet18_cifar", "batch_size": 8}, SLOW),
+        ({"model": "resnet18_cifar", "batch_size": 8, "num_gpus": 4}, [300.0, 301.0]),
+    )
+    assert (
+        "on the most GPUs in 1 of 1 comparison: trivial on 4 (replicated_none, synthetic data): at 8 94.3 %, at 2 49.8 %"
+        in (sentences(results, "batch_size")[0])
+    )
+    assert "in 1 of 1 comparison: trivial on 4: fp32 94.3 %, fp16 49.6 %" in sentences(results, "precision")[0]
+    assert re.search(
+        r"in fp32 models scale in this order, .*: trivial 94.3 % .*; resnet18_cifar 74.5 %", sentences(results, "models")[0]
+    )
+
+
+def test_an_efficiency_of_single_processes_is_not_told_apart():
+    one, other = (
+        made(({}, [100.0]), ({"num_gpus": 2}, [190.0])),
+        made(({"batch_size": 8}, [100.0]), ({"batch_size": 8, "num_gpus": 2}, [150.0])),
+    )
+    compared = by_efficiency(one[1], other[1])
+    assert compared.relation is Relation.UNKNOWN
+    assert compared.ratio == pytest.approx(0.95 / 0.75)
+
+
+def test_the_interval_of_a_ratio_of_efficiencies_lies_around_it():
+    one = made(({}, [100.0, 101.0, 99.0]), ({"num_gpus": 2}, [190.0, 191.0, 189.0]))
+    other = made(({"batch_size": 8}, [100.0, 101.0, 99.0]), ({"batch_size": 8, "num_gpus": 4}, [300.0, 301.0, 299.0]))
+    compared = by_efficiency(one[1], other[1])
+    assert compared.low < compared.ratio < compared.high
+    assert compared.high / compared.low < 1.1
+    assert compared.relation is Relation.MORE
+
+
+def test_switches_that_a_trial_was_run_with_and_without():
+    trial = {"strategy": "ps_cpu", "num_gpus": 2}
+    results = made(
+        (trial, SLOW),
+        ({**trial, "staged_vars": True}, FAST),
+        ({**trial, "gradient_repacking": 8}, FAST),
+        ({**trial, "data": "photos"}, [50.0, 51.0]),
+        ({**trial, "data_format": "NCHW"}, FAST),
+    )
+    assert "Staged variables are faster in 1 of 1 comparison" in sentences(results, "staged_vars")[0]
+    assert "their weights are one step old, so this is not plain SGD" in sentences(results, "staged_vars")[0]
+    assert "Gradients in packs are faster in 1 of 1 comparison: " in sentences(results, "repacking")[0]
+    assert "real data reach 50 % of synthetic, and are slower in 1 of 1" in sentences(results, "real_data")[0]
+    assert (
+        "Channels last are faster than channels first in 0 of 1 comparison, the other way in 1"
+        in sentences(results, "data_format")[0]
+    )
+
+
+def test_what_differs_in_two_things_is_not_compared():
+    results = made(
+        ({"strategy": "ps_cpu", "num_gpus": 2}, SLOW),
+        ({"strategy": "ps_cpu", "num_gpus": 2, "staged_vars": True, "xla": "on"}, FAST),
+    )
+    assert sentences(results, "staged_vars") == []
+
+
+def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
+    results = made(
+        ({"batch_size": 10}, SLOW),
+        ({"batch_size": 10, "num_gpus": 2}, [150.0, 151.0]),
+        ({"batch_size": 10, "num_gpus": 4}, [120.0, 121.0]),
+    )
+    falling, longer = sentences(results, "slowdown")
+    assert falling == "More GPUs bring fewer images/s: trivial replicated_none, synthetic data: on 4 121, on 2 151."
+    assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
+
+
+def test_published_figures_that_differ_in_a_note_are_not_mixed():
+    (repacked,) = sentences(of("4d8aa53"), "repacking")
+    assert "in 3 of 3 comparisons" in repacked
+    assert "in 8 packs, compacted, 5380, tensor by tensor, compacted, 4885" in repacked
+    assert "in 8 packs, compacted, 5330, tensor by tensor, compacted, 4701" in repacked  # both of relaxed consistency
+    told = sentences(of("4d8aa53"), "leading")
+    assert "replicated_hierarchical_copy leads with 4987 images/s, 5% ahead of replicated_nccl" in told[0]
+
+
+def test_a_published_baseline_has_the_software_of_its_figure():
+    """Of the older TensorFlow the source tells no figure of synthetic data on 1 GPU."""
+    by_figure = {result.images_per_second: result for result in of("Question")}
+    assert by_figure[4200.0].baseline is None
+    assert by_figure[6750.0].baseline.images_per_second == 2000.0
+
+
+def test_published_figures_near_each_other_are_a_tie():
+    near, far = of("10723"), of("10723")
+    (nccl,) = [one for one in near if one.strategy == "replicated_nccl" and one.num_gpus == 4]
+    (server,) = [one for one in near if one.strategy == "ps_cpu" and one.num_gpus == 4]
+    (slow,) = [one for one in far if one.strategy == "ps_gpu" and one.num_gpus == 4]
+    assert by_speed(nccl, server).relation is Relation.TIE
+    assert by_speed(nccl, slow).relation is Relation.MORE
+
+
+def test_stand_ins_are_counted_as_such():
+    trials = [({"strategy": "ps_cpu", "num_gpus": 2}, FAST), ({"num_gpus": 2}, SLOW)]
+    assert sentences(made(*trials, kind=DeviceKind.CPU_STAND_IN), "leading")[0].startswith("On 2 CPU stand-ins in ")

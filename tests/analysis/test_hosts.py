@@ -1,0 +1,259 @@
+"""Trials over several hosts share a curve with those of one, and are never taken for them."""
+
+import random
+from itertools import permutations, product
+
+import pytest
+
+from analysis.conclusions import models, slowdown
+from analysis.crossovers import leads
+from analysis.explanation.explanations import chosen
+from analysis.explanation.rungs import Ladder, Rung
+from analysis.neighbors import with_num_gpus
+from analysis.pivot import Rank, by_hosts, lines, pivot
+from analysis.published import hosts_of
+from analysis.results import BaselineRule, Origin, measured, with_baselines
+from analysis.scaling import scalings
+from analysis.scaling_text import sentences
+from analysis.summary import summarize
+from analysis.titles import host_notes, row_title, table_title
+from plots.pictures.file_names import file_names
+from store import queries
+from store.database import open_for_reading
+from store.records import DeviceKind
+from tests.analysis.made import made
+from tests.filled import fill
+from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread
+
+
+def of_spreads(images_per_second, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
+    """Of (strategy, GPUs, hosts) -> images/s."""
+    told = [
+        ({"num_gpus": num_gpus, "hosts": hosts, "strategy": way}, [value * one for one in repeats])
+        for (way, num_gpus, hosts), value in images_per_second.items()
+    ]
+    return made(*told, kind=kind)
+
+
+def stored(entries, **options):
+    fill("r.db", entries, **options)
+    return measured(queries.measured(open_for_reading("r.db")))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_cell_of_every_table_is_one_whole_trial(seed):
+    told = [
+        ({"strategy": way, "num_gpus": num_gpus, "hosts": hosts, "batch_size": batch_size}, [float(number)])
+        for number, (way, (num_gpus, hosts), batch_size) in enumerate(product(WAYS, SPREADS, (4, 8)), 1)
+    ]
+    random.Random(seed).shuffle(told)
+    results = made(*told)
+    whole = {one.trial_id: repeats[0] for one, (_, repeats) in zip(results, told, strict=True)}
+    axes = ("strategy", "hosts", "num_gpus", "batch_size")
+    for rows_by, columns_by in [(lines(results), ("num_gpus",)), *((axes[:split], axes[split:]) for split in (1, 2, 3))]:
+        tables = pivot(results, rows_by, columns_by)
+        cells = [(table, where, cell) for table in tables for where, cell in table.cells.items()]
+        assert {cell.result.trial_id: cell.result.images_per_second for *_, cell in cells} == whole
+        assert len(cells) == len(whole)
+        for table, (row, column), cell in cells:
+            label = dict(zip((*table.rows_by, *table.columns_by), (*row, *column), strict=True))
+            assert {axis: cell.result.axes[axis] for axis in label} == label
+
+
+@pytest.mark.parametrize("rule", BaselineRule)
+def test_a_speed_up_is_against_one_gpu_of_one_host_in_whatever_order_they_are_read(rule):
+    values = {("distributed_ring", *of): 10.0 * number + 70 for number, of in enumerate(SPREADS)}
+    for results in permutations(of_spreads(values)[:5]):
+        told = with_baselines(results, rule)
+        assert {(one.baseline.num_gpus, one.baseline.hosts, one.baseline.images_per_second) for one in told} == {(1, 1, 70.0)}
+
+
+def test_without_one_gpu_the_fewest_over_the_fewest_hosts_are_the_baseline_and_are_named():
+    results = of_spreads({("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (8, 2), (2, 2))})
+    assert {one.baseline.width for one in with_baselines(results, BaselineRule.FEWEST)} == {"2 over 2 hosts"}
+    results = of_spreads({("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (4, 1))})
+    assert {one.baseline.width for one in with_baselines(results, BaselineRule.FEWEST)} == {"4"}
+
+
+def test_a_row_is_a_strategy_over_so_many_hosts_where_these_differ():
+    results = stored(mixed())
+    (table,) = pivot(results, lines(results))
+    assert [row_title(table, row) for row in table.rows] == [
+        *("distributed_ps", "distributed_ps over 2 hosts", "distributed_ps over 4 hosts"),
+        *("distributed_ring", "distributed_ring over 2 hosts", "distributed_ring over 4 hosts", "replicated_none"),
+    ]
+    assert lines([one for one in results if one.hosts == 2]) == ("strategy",)
+
+
+def test_without_rows_of_hosts_each_number_of_hosts_has_a_table_that_names_it():
+    tables = pivot(stored(mixed()))
+    assert [table_title(table.place, table.setting).split(",")[0] for table in tables] == [
+        *("trivial (1 host", "trivial (2 hosts", "trivial (4 hosts")
+    ]
+    assert [table.hosts for table in tables] == [1, 2, 4]
+
+
+def test_strategies_compete_with_those_over_as_many_hosts_alone():
+    results = of_spreads(
+        {
+            ("replicated_none", 4, 1): 400.0,
+            ("distributed_ring", 4, 1): 300.0,
+            ("distributed_ring", 4, 2): 200.0,
+            ("distributed_ps", 4, 2): 100.0,
+            ("distributed_ps", 4, 4): 50.0,
+        }
+    )
+    expected = {
+        ("replicated_none", 1): Rank.BEST,
+        ("distributed_ring", 1): Rank.SLOWER,
+        ("distributed_ring", 2): Rank.BEST,
+        ("distributed_ps", 2): Rank.SLOWER,
+        ("distributed_ps", 4): Rank.ALONE,
+    }
+    for rows, columns in ((lines(results), ("num_gpus",)), (("strategy",), ("hosts",)), (("hosts",), ("strategy",))):
+        (table,) = pivot(results, rows, columns)
+        assert {(cell.result.strategy, cell.result.hosts): cell.rank for cell in table.cells.values()} == expected
+
+
+def test_a_table_of_several_hosts_comes_apart_into_one_for_each():
+    results = of_spreads({("distributed_ring", *of): 100.0 * of[0] for of in SPREADS})
+    (table,) = pivot(results, lines(results))
+    parts = by_hosts(table)
+    assert [(part.hosts, part.setting["hosts"], [one.num_gpus for one in part.results]) for part in parts] == [
+        (1, 1, [1, 2, 4]),
+        (2, 2, [2, 4, 8]),
+        (4, 4, [4, 8]),
+    ]
+    assert by_hosts(parts[0]) == [parts[0]]
+
+
+def test_who_leads_is_said_for_each_number_of_hosts():
+    results = of_spreads(
+        {(way, *of): 100.0 * of[0] / of[1] * (2 if way == "distributed_ps" and of[1] == 2 else 1.5 if way != "distributed_ps" else 1)
+         for way in ("distributed_ring", "distributed_ps") for of in SPREADS}
+    )  # fmt: skip
+    (table,) = pivot(results, lines(results))
+    told = summarize(table).sentences
+    assert "On 4 GPUs distributed_ring is fastest with 600 images/s, 50% ahead of distributed_ps." in told
+    assert "On 4 GPUs over 2 hosts distributed_ps is fastest with 400 images/s, 33% ahead of distributed_ring." in told
+    assert any(one.startswith("On 8 GPUs over 4 hosts distributed_ring reaches 2.00x of distributed_ring on 1:") for one in told)
+    assert not any("leads from" in one for one in told)
+    assert [lead.num_gpus for part in by_hosts(table) for lead in leads(part)] == [1, 2, 4, 2, 4, 8, 4, 8]
+
+
+def test_a_scaling_curve_is_over_one_number_of_hosts():
+    found = scalings(of_spreads({("distributed_ring", *of): 100.0 * of[0] / of[1] for of in SPREADS}))
+    assert [[point.result.num_gpus for point in one.curves[0].points] for one in found] == [[1, 2, 4], [2, 4, 8], [4, 8]]
+    over_two = sentences(found[1])
+    (told,) = (one for one in over_two if one.startswith("distributed_ring: "))
+    assert "4.00x" in told
+    assert "of 1 on 8 GPUs over 2 hosts, an efficiency of 50%" in told
+    assert not any("No number on 1" in one for one in over_two)
+
+
+def test_what_would_tell_more_of_several_hosts_can_run_on_them():
+    (alone,) = scalings(of_spreads({("distributed_ring", 4, 4): 100.0}, repeats=[1.0]))
+    (told,) = (one for one in sentences(alone) if one.startswith("Only 4 GPUs over 4 hosts were tried"))
+    assert " num_gpus=8 " in told
+    assert " hosts=4 " in told
+    without_one = scalings(of_spreads({("distributed_ring", 4, 2): 100.0, ("distributed_ring", 8, 2): 150.0}))[0]
+    (told,) = (one for one in sentences(without_one) if one.startswith("No number on 1"))
+    assert " num_gpus=1 " in told
+    assert "hosts=" not in told
+
+
+def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
+    spec = spread("distributed_ring", 8, 4)
+    assert [(one.num_gpus, one.hosts) for one in (with_num_gpus(spec, num) for num in (16, 4, 2, 1))] == [
+        *((16, 4), (4, 4), (2, 1), (1, 1))
+    ]
+
+
+def test_more_hosts_are_no_more_gpus_that_bring_less():
+    results = of_spreads({("distributed_ring", 1, 1): 100.0, ("distributed_ring", 2, 1): 190.0, ("distributed_ring", 4, 4): 90.0})
+    assert not any("fewer images/s" in one.sentence for one in slowdown.conclude(results))
+
+
+def test_models_are_ordered_over_one_number_of_hosts():
+    values = [("vgg16", 1, 1, 100.0), ("resnet50", 1, 1, 100.0), ("vgg16", 8, 1, 700.0), ("resnet50", 8, 2, 780.0)]
+    told = [
+        ({"model": model, "num_gpus": num_gpus, "hosts": hosts, "strategy": "distributed_ring"}, [value])
+        for model, num_gpus, hosts, value in values
+    ]
+    assert list(models.conclude(made(*told))) == []
+    told.append(({"model": "vgg16", "num_gpus": 8, "hosts": 2, "strategy": "distributed_ring"}, [500.0]))
+    (one,) = models.conclude(made(*told))
+    assert one.sentence.startswith("On 8 GPUs over 2 hosts")
+    assert "resnet50 97.5 %" in one.sentence
+
+
+def test_each_number_of_hosts_is_explained_by_itself_and_its_single_replica_is_on_one_host():
+    results = of_spreads({("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_STAND_IN)
+    ladder = Ladder(results)
+    targets = chosen(results, ladder)
+    assert [(one.num_gpus, one.hosts) for one in targets] == [(4, 1), (8, 2), (8, 4)]
+    for target in targets:
+        around = ladder.around(target)
+        assert (around.found[Rung.ALONE].num_gpus, around.found[Rung.ALONE].hosts) == (1, 1)
+        assert all("hosts=" not in one.command for one in around.missing if one.rung in (Rung.INDEPENDENT, Rung.FLOOR))
+
+
+def test_processes_of_one_machine_are_said_to_be_that_and_machines_of_their_own_are_not():
+    spec = spread("distributed_ring", 4, 2)
+    one_machine, two_machines = stored([(spec, 100.0), (spec, 300.0)], details=[{}, {"placement": OVER_TWO_MACHINES}])
+    assert (one_machine.images_per_second, two_machines.images_per_second) == (100.0, 300.0)
+    assert host_notes([one_machine, two_machines]) == host_notes([one_machine])
+    assert host_notes([one_machine])[0].startswith("over 2 hosts: processes of one machine")
+    assert host_notes([two_machines]) == host_notes(stored([(spread("replicated_none", 2), 1.0)])[-1:]) == []
+    first, second = pivot([one_machine, two_machines])
+    assert [len(first.results), len(second.results)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "num_gpus", "hosts"),
+    [
+        ("AWS p2.8xlarge x n/8 nodes K80", 1, 1),
+        ("AWS p2.8xlarge x n/8 nodes K80", 64, 8),
+        ("4 servers x 4 Pascal GPUs?, 25G RoCE?", 16, 4),
+        ("4xV100 server", 4, 1),
+        ("NVIDIA DGX-1 P100", 8, 1),
+    ],
+)
+def test_sources_tell_hosts_in_the_name_of_their_hardware(hardware, num_gpus, hosts):
+    assert hosts_of(hardware, num_gpus) == hosts
+
+
+def test_every_result_of_ours_knows_its_hosts():
+    results = stored(mixed())
+    assert {(one.num_gpus, one.hosts) for one in results} == set(SPREADS)
+    assert {one.line for one in results if one.hosts == 1} == set(WAYS)
+    assert all(one.place.origin is Origin.MEASURED for one in results)
+
+
+SLOW_LINKS = "link_mbit=200"
+
+
+@pytest.mark.parametrize("rule", [BaselineRule.SAME, BaselineRule.BEST])
+def test_what_ran_over_planted_links_is_told_against_one_host_which_has_none(rule):
+    slow, free, alone = (
+        spread("distributed_ring", 2, 2, planted=SLOW_LINKS),
+        spread("distributed_ring", 2, 2),
+        spread("distributed_ring", 1),
+    )
+    assert slow.curve == free.curve == alone.curve
+    assert with_num_gpus(slow, 1) == alone
+    told = with_baselines(stored([(slow, 30.0), (free, 90.0), (alone, 60.0)]), rule)
+    assert [one.speed_up for one in told] == [0.5, 1.5, 1.0]
+    assert len({one.course for one in told}) == 3
+
+
+def test_links_are_never_the_baseline_of_others():
+    slow, free = (spread("distributed_ring", 2, 2, planted=planted) for planted in (SLOW_LINKS, ""))
+    told = with_baselines(stored([(slow, 30.0), (free, 90.0)]), BaselineRule.FEWEST)
+    assert [one.speed_up for one in told] == [1.0, 1.0]
+
+
+def test_nothing_planted_is_said_and_is_no_part_of_a_file_name():
+    tables = pivot(stored([(spread("distributed_ring", 2, 2, planted=planted), 30.0) for planted in ("", SLOW_LINKS)]))
+    assert "nothing planted" in table_title(tables[0].place, tables[0].setting)
+    assert file_names(tables) == ["trivial", "trivial-planted=link_mbit=200"]

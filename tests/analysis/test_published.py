@@ -1,0 +1,89 @@
+"""Published figures as results and as tables in their articles' form."""
+
+import re
+from dataclasses import asdict, replace
+
+import pytest
+
+from analysis.pivot import pivot
+from analysis.published import article_tables, of_source, precision_as_published, published, usual_image_px
+from store.errors import StoreError
+from store.references import published as shipped
+from tests.conftest import PROJECT
+from tests.store.test_references import MINE
+
+REFERENCES = [asdict(reference) for reference in shipped()]
+
+
+def like(**changes):
+    return asdict(replace(MINE, **changes))
+
+
+def test_no_strategy_is_named_by_what_its_source_does_not_tell():
+    strategies = {result.strategy for result in published(REFERENCES)}
+    assert not [strategy for strategy in strategies if "n/a" in strategy or not strategy]
+    assert "distributed_replicated" in strategies
+    assert "not told" in strategies
+
+
+def test_every_shipped_figure_stands_in_one_cell():
+    found = published(REFERENCES)
+    cells = [result.trial_id for table in article_tables(found) for result in table.results]
+    assert sorted(cells) == sorted(result.trial_id for result in found)
+    assert len(cells) == 399
+
+
+def test_models_come_in_the_order_of_their_article():
+    tables = article_tables(published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
+    assert tables[0].columns == (("inception3",), ("resnet50",), ("resnet152",), ("alexnet",), ("vgg16",))
+    assert tables[0].rows == ((1,), (2,), (4,), (8,))
+
+
+def test_a_figure_told_twice_gets_a_table_of_its_own():
+    tables = pivot(published([like(images_per_second=10.0), like(images_per_second=20.0, note="on another day")]))
+    assert [[result.images_per_second for result in table.results] for table in tables] == [[10.0], [20.0]]
+
+
+def test_what_is_in_doubt_is_marked():
+    (doubtful,) = published([like(model="resnet50?")])
+    (sure,) = published([like(model="resnet50", data="real")])
+    assert (doubtful.is_valid, sure.is_valid) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["tensorflow/tensorflow#10723", "tensorflow/tensorflow#10723/8x Titan", "10723/titan"])
+def test_a_source_may_have_slashes_of_its_own(name):
+    found = of_source(REFERENCES, name)
+    assert {(one["source"], one["hardware"]) for one in found} == {("tensorflow/tensorflow#10723", "8x Titan X 12GB PCIe")}
+
+
+def test_hardware_may_have_slashes_of_its_own():
+    (hardware,) = {one["hardware"] for one in of_source(REFERENCES, "tf-benchmarks-2017/AWS p2.8xlarge x n/8 nodes K80")}
+    assert hardware == "AWS p2.8xlarge x n/8 nodes K80"
+
+
+def test_an_unknown_source_lists_those_there_are_and_an_unknown_machine_its_machines():
+    with pytest.raises(StoreError, match=r"nowhere: no such source; there are tf-benchmarks-2017, TensorFlow benchmarks page"):
+        of_source(REFERENCES, "nowhere")
+    with pytest.raises(StoreError, match=r"tf-benchmarks-2017/tpu: no such source; there are NVIDIA DGX-1"):
+        of_source(REFERENCES, "tf-benchmarks-2017/tpu")
+
+
+@pytest.mark.parametrize(
+    ("axes", "told"),
+    [
+        ({"precision": "fp16", "xla": "off"}, "fp16"),
+        ({"precision": "fp16", "xla": "on"}, "fp16+XLA"),
+        ({"precision": "fp16", "xla": "auto"}, "fp16+XLA"),
+        ({"precision": "fp16+XLA?"}, "fp16+XLA"),
+    ],
+)
+def test_precision_is_told_as_sources_do(axes, told):
+    assert precision_as_published(axes) == told
+
+
+def test_the_usual_image_size_of_each_model_is_that_of_its_settings():
+    for path in (PROJECT / "conf" / "model").glob("*.yaml"):
+        told = re.search(r"^image_px: (\d+)$", path.read_text(), re.MULTILINE)
+        assert usual_image_px(path.stem) == int(told[1])
+    assert usual_image_px("resnet18_cifar?") == 32
+    assert usual_image_px("gpt") is None

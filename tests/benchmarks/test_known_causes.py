@@ -1,0 +1,68 @@
+"""Verdicts on trials whose cause is known: simulated ones with planted causes, and real sweeps on CPU stand-ins."""
+
+import pytest
+
+from analysis.explanation.suspects import Bound
+from analysis.explanation.verdicts import Confidence
+from benchmarks.explain import table
+from benchmarks.explaining.played import played
+from benchmarks.explaining.real import SCENARIOS, run
+from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, answers
+
+
+def right_and_surely_wrong(found):
+    surely_wrong = [one for one in found if one.confidence is Confidence.SURE and not one.is_right]
+    return sum(one.is_right for one in found) / len(found), surely_wrong
+
+
+def test_planted_causes_are_found_and_none_is_surely_wrong():
+    found = answers(seed=5, num_cases=50)
+    share, surely_wrong = right_and_surely_wrong(found)
+    assert {one.kind for one in found} == set(KINDS)
+    assert (share >= 0.95, surely_wrong) == (True, [])
+    assert sum(one.confidence is Confidence.SURE for one in found) >= 30
+    assert f"| all |  | 50 | {round(50 * share)} " in table(found)
+
+
+def test_of_causes_that_just_matter_none_is_surely_mistaken():
+    for thinned in (False, True):
+        share, surely_wrong = right_and_surely_wrong(answers(seed=5, num_cases=50, thinned=thinned, selection=EVERY))
+        assert (share >= 0.8, surely_wrong) == (True, [])
+
+
+def test_causes_are_found_by_the_way_that_simulated_trials_go(tmp_path):
+    found = played(seed=5, num_cases=12, folder=tmp_path)
+    assert {one.kind for one in found} == set(KINDS)
+    assert [(one.kind, one.bound) for one in found] == [(one.kind, one.wanted) for one in found]
+    assert any(one.confidence is Confidence.SURE for one in found)
+
+
+def test_where_rungs_are_missing_verdicts_become_unsure_and_not_wrong():
+    found = answers(seed=5, num_cases=50, thinned=True)
+    share, surely_wrong = right_and_surely_wrong(found)
+    assert surely_wrong == []
+    assert share >= 0.8
+    assert {Confidence.LIKELY, Confidence.SURE} <= {one.confidence for one in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_of_300_planted_causes_95_percent_are_found_and_none_is_surely_wrong(seed):
+    share, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300))
+    assert (share >= 0.95, surely_wrong) == (True, [])
+    for selection in (CLEAR, EVERY):
+        _, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300, thinned=True, selection=selection))
+        assert surely_wrong == []
+    _, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300, selection=EVERY))
+    assert surely_wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_bottlenecks_of_real_sweeps_on_stand_ins_are_found(name, tmp_path):
+    found = run(name, tmp_path, repeats=2)
+    assert found["verdict"] == SCENARIOS[name].wanted, found["sentence"]
+
+
+def test_every_verdict_is_asked_for():
+    assert {kind.bound for kind in KINDS.values()} == set(Bound)

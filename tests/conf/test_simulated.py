@@ -1,0 +1,138 @@
+"""Trials of the simulated engine: what is planted is part of what they are, and what means nothing is refused."""
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from conf import schema
+from conf.resolve import TrialRefusedError, resolve
+from conf.rules import PLANTED_AT_MOST
+from costs.profiles import profile, profiles
+from store.records import PLANTED, PLANTED_FOR_REAL, DeviceKind, TrialSpec
+from sweeper.simulated_box import hardware_of
+from tests.conf.test_resolve import FOLDER, config, trial
+
+SIMULATED, GPU = DeviceKind.SIMULATED_GPU, DeviceKind.GPU
+
+
+def simulated(*overrides: str) -> TrialSpec:
+    return trial("engine=simulated", *overrides, kind=SIMULATED)
+
+
+def test_simulated_trials_are_as_large_as_those_of_gpus():
+    made, real = simulated(), trial(kind=GPU)
+    assert (made.image_px, made.batch_size, made.num_steps, made.data_format) == (
+        real.image_px,
+        real.batch_size,
+        real.num_steps,
+        real.data_format,
+    )
+
+
+def test_simulated_trials_have_noise_unless_the_user_wants_none():
+    assert simulated().planted == "noise=0.02 process_noise=0.005"
+    assert simulated("planted.noise=0.1").planted == "noise=0.1 process_noise=0.005"
+    assert simulated("planted.noise=0", "planted.process_noise=0").planted == ""
+
+
+def test_what_is_planted_with_0_or_null_is_not_planted():
+    assert simulated("planted.drift=0", "planted.input_s=null").trial_id == simulated().trial_id
+
+
+def test_a_fault_makes_another_trial():
+    assert simulated("planted.input_s=0.05").trial_id != simulated().trial_id
+
+
+def test_trials_that_really_run_have_nothing_planted():
+    assert trial().planted == trial(kind=GPU).planted == ""
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTED if name not in PLANTED_FOR_REAL])
+def test_what_only_simulated_trials_can_have_is_refused_elsewhere(name):
+    with pytest.raises(
+        TrialRefusedError,
+        match=rf"planted.{name}=0.5: only simulated trials can have it, TensorFlow's can have planted.reduction_s, planted.input_s, planted.link_mbit; add engine=simulated",
+    ):
+        trial(f"planted.{name}=0.5")
+
+
+def test_trials_that_really_run_can_wait_on_purpose():
+    assert trial("planted.reduction_s=0.1").planted == "reduction_s=0.1"
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted"),
+    [
+        ("throttling=1", "0.95 or less"),
+        ("hang=0.5", "0 or 1"),
+        ("failure_rate=2", "1 or less"),
+        ("noise=-1", "0 or more"),
+        ("noise=1e9", "1 or less"),
+        ("process_noise=2", "1 or less"),
+        ("input_s=1e308", "3600 or less"),
+        ("launch_s=4000", "3600 or less"),
+    ],
+)
+def test_faults_that_mean_nothing_are_refused(fault, wanted):
+    with pytest.raises(TrialRefusedError, match=f"planted.*wanted.*{wanted}"):
+        simulated(f"planted.{fault}")
+
+
+def test_all_that_can_be_planted_is_bounded():
+    assert PLANTED_AT_MOST.keys() == PLANTED.keys()
+
+
+@pytest.mark.parametrize(
+    "axis", ["gpu_thread_mode=gpu_private", "cudnn_autotune=off", "visibility=all", "profile=true", "onednn=on"]
+)
+def test_axes_that_the_cost_model_does_not_know_are_refused(axis):
+    with pytest.raises(
+        TrialRefusedError, match=f"{axis}: the cost model does not know what it changes; leave it out of simulated trials"
+    ):
+        simulated(axis)
+
+
+def test_simulated_trials_are_of_one_process_on_one_host():
+    with pytest.raises(TrialRefusedError, match="hosts=2: the cost model does not know what it changes"):
+        simulated("strategy=distributed_ps", "hosts=2", "num_gpus=2")
+    with pytest.raises(
+        TrialRefusedError, match="variable_update=distributed_all_reduce: is of several processes, and the cost model"
+    ):
+        simulated("strategy=distributed_ring", "num_gpus=2")
+    with pytest.raises(TrialRefusedError, match=r"planted.link_mbit=50: simulated trials are of one host.*leave it out"):
+        simulated("planted.link_mbit=50")
+
+
+def test_simulated_trials_need_no_files():
+    assert simulated("data=imagenet", "model=alexnet").data == "imagenet"
+    with pytest.raises(TrialRefusedError, match="simulated trials read no files; leave it out"):
+        simulated("data=imagenet", "data.dir=/somewhere")
+
+
+def test_what_makes_no_sense_on_gpus_makes_none_when_simulated():
+    with pytest.raises(TrialRefusedError, match="not with variable_update=parameter_server"):
+        simulated("variable_update=parameter_server", "all_reduce=nccl")
+    with pytest.raises(TrialRefusedError, match=r"needs compute capability 8\.0, a GPU here has 6\.0"):
+        resolve(config("engine=simulated", "precision=bf16"), SIMULATED, 8, (6, 0))
+    with pytest.raises(TrialRefusedError, match="num_gpus=16: there are 8 simulated GPUs in this profile"):
+        simulated("num_gpus=16")
+
+
+def test_one_sweep_has_one_engine():
+    with pytest.raises(TrialRefusedError, match="engine=simulated: one engine for the whole sweep; give it on the command line"):
+        trial("engine=simulated", kind=GPU)
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_every_profile_composes_to_what_its_file_says(name):
+    assert hardware_of(config("engine=simulated", f"hardware={name}").hardware) == profile(name)
+
+
+def test_a_field_of_a_profile_can_be_set_and_is_checked():
+    assert hardware_of(config("hardware=p100_pcie_8", "hardware.profile.pcie_gb_per_s=25").hardware).pcie_gb_per_s == 25.0
+    schema.register()
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        composed = compose("config", overrides=["hardware=p100_pcie_8"])
+    with pytest.raises(OmegaConfBaseException, match="could not be converted to Float"):
+        OmegaConf.update(composed, "hardware.profile.pcie_gb_per_s", "fast")

@@ -1,0 +1,57 @@
+"""The hardware profiles that ship."""
+
+import pytest
+
+from costs.hardware import Hardware
+from costs.profiles import UnknownProfileError, profile, profiles
+
+
+def test_the_boxes_of_the_published_figures_have_profiles():
+    assert set(profiles()) >= {
+        "p100_pcie_8",
+        "dgx1_p100",
+        "dgx1_v100",
+        "dgx2_v100",
+        "v100_pcie_8",
+        "dgx_a100",
+        "h100_8",
+        "h200_8",
+        "k80_8",
+        "titanx_pcie_8",
+    }
+
+
+def test_the_files_of_machines_that_exist_are_no_profiles():
+    assert not {"auto", "cpu", "gpu"} & set(profiles())
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_every_figure_of_a_profile_has_a_source(name):
+    hardware = profile(name)
+    assert hardware.name == name
+
+    default = {field: one.default for field, one in Hardware.__dataclass_fields__.items()}
+    told = {field for field, usual in default.items() if getattr(hardware, field) != usual} - {"name", "sources"}
+
+    assert told <= set(hardware.sources), "figures without a source"
+    assert set(hardware.sources) <= set(default), "sources of no figure"
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_a_profile_is_the_same_read_back(name):
+    assert Hardware.from_json(profile(name).to_json()) == profile(name)
+
+
+def test_whole_numbers_and_decimal_ones_make_the_same_profile():
+    values = {"pcie_gb_per_s": 12, "tflops": {"fp32": 9}}
+    others = {"pcie_gb_per_s": 12.0, "tflops": {"fp32": 9.0}}
+    told = {name: getattr(profile("p100_pcie_8"), name) for name in Hardware.__dataclass_fields__}
+
+    assert Hardware.from_values(told | values).to_json() == Hardware.from_values(told | others).to_json()
+
+
+def test_an_unknown_profile_is_answered_with_the_nearest_and_all():
+    with pytest.raises(
+        UnknownProfileError, match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? There are dgx1_p100, "
+    ):
+        profile("dgx1_p10")

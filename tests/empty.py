@@ -1,0 +1,25 @@
+"""Empty SQLite databases at once: they are copies of one that was made, for the migrations take a third of a second."""
+
+import sqlite3
+import tempfile
+import uuid
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from store.writer import Writer
+
+
+def make_empty(path: Path | str) -> None:
+    """As a writer makes one where there is none, with an id of its own."""
+    Path(path).write_bytes(_made())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE database_info SET value = ? WHERE name = 'id'", [uuid.uuid4().hex])
+
+
+@cache
+def _made() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        Writer(str(path)).close()
+        return path.read_bytes()

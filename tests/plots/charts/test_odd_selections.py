@@ -1,0 +1,76 @@
+"""Every chart with little, nothing or odd things to show: it is drawn legibly, or says why not."""
+
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from plots.pictures import drawing
+from plots.pictures.drawing import NothingToShow, Picture
+from store.errors import StoreError
+from store.records import Outcome
+from tests.filled import NOON, fill
+from tests.plots.charts.charting import checked, pictures, resnet, words
+
+CHARTS = pytest.mark.parametrize("name", drawing.names())
+LONG = "a_model_with_a_name_that_nobody_can_remember"
+
+
+def drawn(name: str) -> list[Picture]:
+    """None where the chart says why not."""
+    found = []
+    with suppress(NothingToShow):
+        found = pictures(name)
+    for one in found:
+        checked(one.figure)
+        assert "testbox: 2 cores Testium, CPU stand-ins" in words(one.figure)
+        assert "database results.db" in words(one.figure)
+    return found
+
+
+def test_an_empty_database_is_said():
+    fill("results.db", [])
+    with pytest.raises(StoreError, match="no attempt in it yet"):
+        pictures("timeline")
+
+
+@CHARTS
+def test_failures_alone_are_legible(name):
+    shown = [(resnet(index, num_gpus), None) for index in range(3) for num_gpus in (1, 2)]
+    ways = [Outcome.OUT_OF_MEMORY, Outcome.HUNG, Outcome.TIMED_OUT, Outcome.UNSUPPORTED, Outcome.FAILED, Outcome.INTERRUPTED]
+    fill("results.db", shown, details=[{"outcome": way} for way in ways])
+    assert bool(drawn(name)) == (name in ("time_spent", "timeline"))
+
+
+@CHARTS
+def test_one_attempt_alone_is_legible(name):
+    fill("results.db", [(resnet(), 100.0)])
+    assert bool(drawn(name)) == (name in ("scaling", "step_times", "then_and_now", "time_spent", "timeline"))
+
+
+@CHARTS
+def test_numbers_of_0_and_missing_ones_are_legible(name):
+    shown = [
+        (resnet(), 0.0),
+        (resnet(num_gpus=2), 0.0),
+        (resnet(1), 100.0),
+        (resnet(batch_size=64), 1.0),
+        (resnet(xla="on"), 0.0),
+    ]
+    details = {
+        "window_s": float("nan"),
+        "duration_s": None,
+        "time_to_first_step_s": float("nan"),
+        "images_per_second_low": float("nan"),
+    }
+    fill("results.db", shown, details=[details | {"started_at": NOON + timedelta(hours=index)} for index in range(len(shown))])
+    fill("results.db", [(resnet(), None)], name="no time at all", details=[{"duration_s": 0.0}])
+    drawn(name)
+
+
+@CHARTS
+def test_names_of_any_length_are_legible(name):
+    others = ({}, {"batch_size": 64}, {"xla": "on"})
+    shown = [resnet(index, num_gpus, model=LONG, **axes) for index in (10, 11) for num_gpus in (1, 2) for axes in others]
+    fill("results.db", [(spec, 100.0) for spec in shown], name="a sweep of " * 12)
+    assert bool(drawn(name)) == (name != "then_and_now")

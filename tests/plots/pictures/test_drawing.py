@@ -1,0 +1,332 @@
+"""Pictures become files: named shortly, whole or not at all, in the formats and on the grounds that were asked for."""
+
+import json
+import subprocess
+import sys
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import image
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from analysis.selection import Selection
+from plots.commands.charts import told_of
+from plots.pictures.choices import PictureFormat, Theme
+from plots.pictures.drawing import NothingToShow, Picture, draw, finish, names
+from plots.pictures.file_names import unique
+from plots.pictures.lettering import width_in, wrapped
+from plots.pictures.sheet import MARGIN_IN, Sheet
+from plots.pictures.theme import FOOTER_PT, PALETTES, WIDTH_IN, contrast, settings
+from plots.source import Source
+from store.errors import StoreError
+from tests.filled import fill
+from tests.plots.charts.charting import overlaps, resnet, words
+from tests.specs import small
+
+OURS = ("scaling", "speed_up", "efficiency", "strategies", "best_strategy")
+LIGHT = PALETTES[Theme.LIGHT]
+
+
+def source(db: str = "results.db", command: str = "python -m plots charts") -> Source:
+    return Source(selection=Selection(db=db), command=command)
+
+
+@pytest.fixture
+def filled() -> None:
+    fill("results.db", [(resnet(index, num_gpus), 100.0 * num_gpus - index) for index in (0, 1) for num_gpus in (1, 2)])
+
+
+@pytest.mark.usefixtures("filled")
+def test_files_are_named_by_chart_and_model_in_each_format_and_theme():
+    paths = draw(source(), Path("figures"), ["scaling", "strategies"], list(PictureFormat), list(Theme))
+    assert [path.name for path in paths] == [
+        "scaling-resnet50.png",
+        "scaling-resnet50.svg",
+        "strategies.png",
+        "strategies.svg",
+        "scaling-resnet50-dark.png",
+        "scaling-resnet50-dark.svg",
+        "strategies-dark.png",
+        "strategies-dark.svg",
+    ]
+    assert sorted(path.name for path in Path("figures").iterdir()) == sorted(
+        f"{stem}{ground}.{form}"
+        for stem in ("scaling-resnet50", "strategies")
+        for ground in ("", "-dark")
+        for form in PictureFormat
+    )
+
+
+def test_names_tell_what_differs_between_pictures_of_a_model_alone():
+    fill("results.db", [(resnet(), 1.0), (resnet(precision="fp16"), 1.0), (small(model="vgg16"), 1.0)])
+    assert [path.name for path in draw(source(), Path(), ["scaling"])] == [
+        "scaling-resnet50-precision=fp32.png",
+        "scaling-resnet50-precision=fp16.png",
+        "scaling-vgg16.png",
+    ]
+
+
+def test_names_hold_no_paths_and_stay_short_and_different():
+    fill("results.db", [(small(model=model), 1.0) for model in ("../../a b", "../../a_b", "x" * 300, "x" * 299 + "y")])
+    found = [path.name for path in draw(source(), Path("figures"), ["scaling"])]
+    assert len(set(found)) == 4
+    assert len(list(Path("figures").iterdir())) == 4
+    assert all(len(name) < 130 for name in found)
+
+
+def test_the_same_name_twice_is_numbered():
+    assert unique(["a", "b", "a", "", ""]) == ["a", "b", "a-2", "", "2"]
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_same_results_are_the_same_bytes():
+    first, second = (
+        {path.name: path.read_bytes() for path in draw(source(), Path(folder), OURS, list(PictureFormat))}
+        for folder in ("a", "b")
+    )
+    assert len(first) == 10
+    assert first == second
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_picture_that_fails_leaves_the_old_one_and_no_draft(monkeypatch):
+    Path("scaling-resnet50.png").write_text("old")
+
+    def break_down(path: Path, form: PictureFormat) -> None:
+        path.write_text("half of it")
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("plots.pictures.drawing.write", lambda figure, path, form: break_down(path, form))
+    with pytest.raises(StoreError, match="No space left on device"):
+        list(draw(source(), Path(), ["scaling"]))
+    assert Path("scaling-resnet50.png").read_text() == "old"
+    assert list(Path().glob(".*.png")) == []
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("theme", Theme)
+def test_the_ground_is_that_of_the_theme(theme):
+    (path,) = draw(source(), Path(), ["scaling"], [PictureFormat.PNG], [theme])
+    corner = image.imread(path)[2, 2, :3]
+    assert corner == pytest.approx(to_rgb(PALETTES[theme].ground), abs=0.01)
+
+
+@pytest.mark.usefixtures("filled")
+def test_text_in_svg_stays_text():
+    (path,) = draw(source(), Path(), ["scaling"], [PictureFormat.SVG])
+    assert "replicated_none</text>" in path.read_text()
+
+
+def test_a_dollar_is_no_formula_and_markup_is_text():
+    fill("$x_{$.db", [(small(model="<script>$\\alpha$"), 1.0)])
+    (path,) = draw(source("$x_{$.db", "python -m plots charts --db '$x_{$.db'"), Path(), ["scaling"], [PictureFormat.SVG])
+    assert "<script>" not in path.read_text()
+    assert "$x_{$.db" in path.read_text().replace("</text>", "")
+
+
+def test_a_chart_without_anything_to_show_is_passed_over_and_why_is_told():
+    fill("results.db", [(resnet(), 100.0)])
+    told: list[str] = []
+    assert [path.name for path in draw(source(), Path(), OURS, passed_over=told.append)] == ["scaling-resnet50.png"]
+    assert told == [
+        "speed_up: nothing to show: no strategy completed on two GPU counts, so there is nothing to compare with",
+        "efficiency: nothing to show: no strategy completed on two GPU counts, so there is nothing to compare with",
+        "strategies: nothing to show: there is one strategy alone",
+        "best_strategy: nothing to show: no two strategies completed on the same number of GPUs",
+    ]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_folder_that_cannot_be_written_is_named_with_what_to_do():
+    Path("figures").write_text("a file")
+    with pytest.raises(StoreError, match=r"figures: File exists; choose another folder with --out"):
+        list(draw(source(), Path("figures"), ["scaling"]))
+
+
+@pytest.mark.usefixtures("filled")
+def test_matplotlibs_settings_are_nobody_elses():
+    before = dict(matplotlib.rcParams)
+    next(iter(draw(source(), Path(), ["scaling"], themes=[Theme.DARK])))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_long_footer_is_wrapped_and_whole():
+    command = f"python -m plots charts {'x' * 400} --db {'folder/' * 60}results.db"
+    fill("results.db", [(resnet(), 1.0)])
+    with matplotlib.rc_context(settings(Theme.LIGHT)):
+        sheet = Sheet(LIGHT)
+        sheet.heading("nothing")
+        picture = Picture(name="", figure=sheet.finished(), about=["a note " * 40])
+        figure = finish(source(command=command), picture, LIGHT)
+    assert overlaps(figure) == []
+    assert command.replace(" ", "") in words(figure).replace(" ", "")
+
+
+@pytest.mark.parametrize("text", ["resnet50 with a very long name and words", "a_name_of_parts_with_no_space_at_all", "x" * 100])
+def test_wrapped_lines_fit_and_lose_nothing(text: str):
+    lines = wrapped(text, FOOTER_PT, 1.0)
+    assert width_in(lines, FOOTER_PT) <= 1.0
+    assert lines.replace("\n", "").replace(" ", "") == text.replace(" ", "")
+
+
+def test_what_the_font_lacks_is_shown_as_python_writes_it():
+    assert wrapped("bell \a and 漢", FOOTER_PT, 9) == "bell \\x07 and \\u6f22"
+
+
+@pytest.mark.parametrize("num_names", [1, 5, 12])
+@pytest.mark.parametrize("length", [3, 20, 60])
+def test_a_legend_stays_within_its_sheet(num_names: int, length: int):
+    with matplotlib.rc_context(settings(Theme.LIGHT)):
+        sheet = Sheet(LIGHT)
+        lines = sheet.axes(1, 0.5).plot([[1] * num_names] * 2)
+        sheet.gap(0.3)
+        sheet.legend(lines, [f"{index}_{'w' * length}" for index in range(num_names)])
+        sheet.text("below it")
+        figure = sheet.finished()
+    assert overlaps(figure) == []
+
+
+def test_letters_in_a_column_of_a_journal_are_5_points_at_least():
+    assert (FOOTER_PT - 0.5) * 3.3 / (WIDTH_IN + MARGIN_IN) > 5
+
+
+@pytest.mark.parametrize("theme", Theme)
+def test_the_color_blind_and_grey_tell_series_apart(theme: Theme):
+    palette = PALETTES[theme]
+    assert min(contrast(palette.ink, palette.ground), contrast(palette.faint, palette.ground)) > 4.5
+    assert min(contrast(color, palette.ground) for color in palette.series[:5]) > 3
+    for seen in _SEEN.values():
+        colors = [np.clip(np.array(seen) @ _linear(color), 0, 1) for color in palette.series]
+        assert min(np.abs(_gamma(one) - _gamma(other)).max() for one, other in combinations(colors, 2)) > 0.09
+    styles = [palette.style(index) for index in range(12)]
+    assert len({style["marker"] for style in styles}) == 12
+    assert len({(style["color"], style["linestyle"]) for style in styles}) == 12
+    assert all(one["linestyle"] != other["linestyle"] for one, other in pairwise(styles))
+
+
+_SEEN = {  # Machado, Oliveira, Fernandes (2009), severity 1
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def _linear(color: str) -> np.ndarray:
+    part = np.array(to_rgb(color))
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def _gamma(part: np.ndarray) -> np.ndarray:
+    return np.where(part <= 0.0031308, part * 12.92, 1.055 * part ** (1 / 2.4) - 0.055)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "plots", "charts", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_command_prints_paths_also_as_json():
+    assert run("--chart", "scaling", "--chart", "strategies", "--out", "a").stdout == "a/scaling-resnet50.png\na/strategies.png\n"
+    asked = run("--chart", "scaling", "--format", "png,svg", "--theme", "dark", "--json")
+    assert json.loads(asked.stdout) == ["figures/scaling-resnet50-dark.png", "figures/scaling-resnet50-dark.svg"]
+    assert asked.stderr == ""
+
+
+def test_the_list_names_every_chart_with_one_line_each():
+    listed = run("--list")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == names()
+    assert set(OURS) <= set(names())
+    assert {one["chart"] for one in json.loads(run("--list", "--json").stdout)} == set(names())
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--chart", "speedup"], "speedup: no such chart; "),
+        (["--format", "jpg"], "--format jpg: 'jpg' is none; wanted some of png,svg"),
+        (["--format", ","], "wanted some of png,svg"),
+        (["model=none"], "results.db: no attempt is like model=none"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_in_one_line(arguments, told):
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert told in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_why_a_chart_asked_for_has_nothing_is_told():
+    fill("results.db", [(resnet(), 100.0)])
+    both = run("--chart", "scaling", "--chart", "strategies")
+    assert (both.returncode, both.stdout) == (0, "figures/scaling-resnet50.png\n")
+    assert both.stderr == "plots: strategies: nothing to show: there is one strategy alone\n"
+    assert run().stderr == ""
+    alone = run("--chart", "strategies")
+    assert alone.returncode == 2
+    assert "strategies: nothing to show: there is one strategy alone\n" in alone.stderr
+
+
+def test_only_failures_are_told():
+    fill("results.db", [(resnet(), None)])
+    ended = run(*[part for name in OURS for part in ("--chart", name)])
+    assert ended.returncode == 2
+    assert "scaling: nothing to show: no trial completed" in ended.stderr
+    assert "no picture: nothing of this selection can be drawn; see python -m plots tables" in ended.stderr
+
+
+def test_an_empty_database_is_told():
+    fill("results.db", [])
+    ended = run()
+    assert (ended.returncode, ended.stderr) == (2, "plots: results.db: no attempt in it yet; run a sweep first\n")
+
+
+def test_long_work_tells_how_far_it_is(capsys):
+    times = iter([0.0, 0.5, 3.0, 3.1, 3.2])
+    assert len(list(told_of([Path("a.png"), Path("b.png"), Path("c.png")], lambda: next(times)))) == 3
+    assert capsys.readouterr().err == "plots: 2 files so far, b.png the last\n"
+
+
+def test_two_pictures_of_one_name_are_a_defect(monkeypatch, filled):
+    class Twice:
+        ABOUT = "one figure twice"
+
+        def draw(self, source, palette):
+            yield Picture(name="x", figure=Figure(), about=[])
+            yield Picture(name="x", figure=Figure(), about=[])
+
+    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Twice())
+    with pytest.raises(ValueError, match="chart scaling has two pictures for scaling-x"):
+        list(draw(source(), Path(), ["scaling"]))
+
+
+def test_nothing_to_show_is_told_in_the_charts_words(monkeypatch, filled):
+    class Silent:
+        ABOUT = "what is not there"
+
+        def draw(self, source, palette):
+            yield from ()
+
+    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Silent())
+    told: list[str] = []
+    assert list(draw(source(), Path(), ["scaling"], passed_over=told.append)) == []
+    assert told == ["scaling: nothing to show: this chart is of what is not there"]
+    assert issubclass(NothingToShow, StoreError)
+
+
+def test_names_that_are_cleaned_to_the_same_are_told_apart(monkeypatch, filled):
+    class Two:
+        ABOUT = "two sweeps"
+
+        def draw(self, source, palette):
+            yield Picture(name="a b", figure=Figure(), about=[])
+            yield Picture(name="a_b", figure=Figure(), about=[])
+
+    monkeypatch.setattr("plots.pictures.drawing.chart", lambda name: Two())
+    first, second = (path.name for path in draw(source(), Path(), ["timeline"]))
+    assert first == "timeline-a_b.png"
+    assert second.startswith("timeline-a_b-")

@@ -1,0 +1,167 @@
+"""A database in which something of everything happened, and pages made of databases."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.selection import Selection
+from plots.report.page import render
+from plots.source import Source
+from store.records import Gpu, Machine, Outcome, TrialSpec, Verdict
+from store.writer import Writer
+from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin
+from tests.specs import small
+
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+RESNET = {"model": "resnet50", "image_px": 64}
+VGG = {"model": "vgg16", "batch_size": 8}
+GPU = Gpu(
+    uuid="GPU-1", name="Testla V9", memory_bytes=16 * 2**30, pci_bus_id="00:1E.0", compute_capability="7.0", power_limit_w=300.0
+)
+WITH_GPU = Machine(host="gpubox", cpu="Testium", num_cores=8, memory_bytes=64 * 2**30, gpus=(GPU,), driver="580.1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How one attempt shall have ended."""
+
+    images_per_second: float | None = None
+    outcome: Outcome = Outcome.FAILED
+    message: str = "it broke"
+    verdict: Verdict = Verdict.VALID
+    reasons: tuple[str, ...] = ()
+
+
+def write(url: str, ends: list[tuple[TrialSpec, Ended]], *, machine: Machine = MACHINE, name: str = "first") -> None:
+    """One sweep, an attempt for each; those of one trial are its repeats."""
+    writer = Writer(url)
+    num_repeats = {spec: sum(other == spec for other, _ in ends) for spec, _ in ends}
+    ledger = begin(writer, num_repeats, name=name, machine=machine, rerun=True)
+    waiting = {(repeat.trial_id, repeat.repeat): repeat for repeat in ledger.open_repeats()}
+    seen: dict[str, int] = {}
+    for spec, end in ends:
+        seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
+        repeat = waiting[spec.trial_id, seen[spec.trial_id]]
+        ledger.claim(repeat, NOON)
+        number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+        finished = attempt(spec, end.images_per_second, repeat=repeat.repeat, number=number, outcome=end.outcome)
+        if end.images_per_second is None:
+            result = replace(finished.result, message=end.message)
+        else:
+            result = replace(finished.result, verdict=end.verdict, verdict_reasons=end.reasons)
+        ledger.finish(repeat.repeat_id, replace(finished, result=result), NOON)
+    ledger.end(NOON, finished=True)
+    writer.close()
+
+
+def times(spec: TrialSpec, *images_per_second: float) -> list[tuple[TrialSpec, Ended]]:
+    return [(spec, Ended(images_per_second=each)) for each in images_per_second]
+
+
+EVERYTHING = [
+    *times(small(**RESNET), 100.0, 101.0, 99.0),
+    *times(small(**RESNET, num_gpus=2), 180.0, 182.0, 178.0),
+    *times(small(**RESNET, num_gpus=4), 300.0, 303.0, 297.0),
+    *times(small(**RESNET, **PS), 100.5, 99.5, 100.0),
+    *times(small(**RESNET, **PS, num_gpus=2), 150.0, 151.0, 149.0),
+    (small(**RESNET, **PS, num_gpus=4), Ended(outcome=Outcome.OUT_OF_MEMORY, message="OOM when allocating <b>tensor</b>")),
+    *times(small(**VGG), 20.0),
+    (
+        small(**VGG, num_gpus=2),
+        Ended(images_per_second=31.0, verdict=Verdict.SUSPECT, reasons=("others took 1.5 cores", "no steady state")),
+    ),
+    (small(**VGG, **PS), Ended(images_per_second=15.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",))),
+    (small(**VGG, **PS, num_gpus=2), Ended(outcome=Outcome.HUNG, message="no step for 600 s\nlast: 17")),
+]
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(2)>",
+    "<!--<script a",
+    "{{7*7}} {% raw %}",
+    "a\"b'c`d ${1+1} \\u003c &lt; &",
+    "x\u202ey\u2066z\x00\x01\x1b[0m\u2028\u200b",
+    "]]><svg onload=alert(3)>",
+    "__proto__",
+]
+
+
+@pytest.fixture
+def everything() -> str:
+    write("results.db", EVERYTHING)
+    return "results.db"
+
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make() -> Make:
+    """make("results.db", sweep=..., live=True) is a page's file."""
+
+    def make(db: str, *, live: bool = False, scripts: tuple[str, ...] = (), **selection: Any) -> Path:
+        path = Path("report.html")
+        path.write_text(render(source(db, **selection), NOON, live=live, scripts=scripts), encoding="utf-8")
+        return path
+
+    return make
+
+
+def source(db: str, **selection: Any) -> Source:
+    return Source(selection=Selection(db=db, **selection), command="python -m plots report")
+
+
+class Parsed(HTMLParser):
+    """A page as browsers parse it, roughly: what stands in it, and every element's attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self._within: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._within.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._within and self._within.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self._within and self._within[-1] == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = (attributes, text + data)
+        elif not (self._within and self._within[-1] == "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    @property
+    def island(self) -> dict[str, Any]:
+        (text,) = [text for attributes, text in self.scripts if attributes.get("id") == "data"]
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        """Of the island."""
+        packed = self.island["trials"]
+        rows = [dict(zip(packed["fields"], row, strict=True)) for row in packed["rows"]]
+        return [row | {"command": " ".join(packed["words"][word] for word in row["command"])} for row in rows]
+
+
+def parsed(path: Path) -> Parsed:
+    return Parsed(path.read_text(encoding="utf-8"))

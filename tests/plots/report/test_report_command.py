@@ -1,0 +1,75 @@
+"""The command writes one whole file, or says why not."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plots.commands.report import write
+from plots.whole_file import draft_of
+from store.errors import StoreError
+from tests.plots.report.conftest import parsed
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "plots", "report", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
+    ended = run("model=resnet50", "--out", "my page.html")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "my page.html\n", "")
+    page = parsed(Path("my page.html"))
+    assert "python -m plots report model=resnet50 --out 'my page.html'" in page.text
+    assert len(page.trials) == 6
+
+
+def test_scripts_are_told_size_and_trials(everything):
+    told = json.loads(run("--json").stdout)
+    assert told == {"path": "report.html", "bytes": Path("report.html").stat().st_size, "trials": 10}
+
+
+def test_a_database_without_results_is_named():
+    ended = run()
+    assert ended.returncode == 2
+    assert "results.db: no such database" in ended.stderr
+    assert not Path("report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        ("missing/report.html", "No such file or directory"),
+        ("file/report.html", "Not a directory"),
+        ("folder", "Is a directory"),
+        ("/proc/report.html", "No such file or directory|Permission denied"),
+    ],
+)
+def test_where_it_cannot_write_it_says_so_and_leaves_nothing(out, why):
+    Path("file").write_text("")
+    Path("folder").mkdir()
+    with pytest.raises(StoreError, match=rf"{out}: ({why}); choose another file with --out"):
+        write(Path(out), "text")
+    assert sorted(path.name for path in Path().iterdir()) == ["file", "folder"]
+    assert list(Path("folder").iterdir()) == []
+
+
+def test_a_page_of_that_name_is_replaced_whole(tmp_path):
+    Path("report.html").write_text("before")
+    with pytest.raises(UnicodeEncodeError):
+        write(Path("report.html"), "half \ud800")
+    assert Path("report.html").read_text() == "before"
+    write(Path("report.html"), "after")
+    assert Path("report.html").read_text() == "after"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_two_who_write_the_same_file_at_once_do_not_meet(tmp_path):
+    out = Path("report.html")
+    with draft_of(out) as first:
+        first.write_text("first")
+        write(out, "second")
+        assert out.read_text() == "second"
+    assert out.read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -1,0 +1,357 @@
+"""The page says what the database holds, loads nothing, and takes no text for HTML."""
+
+import base64
+import hashlib
+import json
+import re
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from analysis.results import BaselineRule, Origin
+from plots.pictures.theme import PALETTES, Theme
+from plots.report import content, libraries
+from plots.report.content import compose
+from plots.report.page import data
+from store.errors import StoreError
+from store.records import STAND_INS_NOTE, DeviceKind, Outcome, Verdict
+from store.writer import Writer
+from tests.conftest import PROJECT
+from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin, fill
+from tests.over_hosts import mixed
+from tests.plots.report.conftest import EVERYTHING, NASTY, PS, RESNET, VGG, WITH_GPU, Ended, parsed, source, times, write
+from tests.specs import small
+
+
+def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
+    results = source(everything).results
+    trials = parsed(make(everything)).trials
+    assert len(trials) == len({spec.trial_id for spec, _ in EVERYTHING}) == 10
+    for result, trial in zip(results, trials, strict=True):
+        assert trial["trial_id"] == result.trial_id
+        assert (trial["model"], trial["strategy"], trial["num_gpus"]) == (result.axes["model"], result.strategy, result.num_gpus)
+        assert trial["outcome"] == result.outcome
+        assert (trial["images_per_second"], trial["low"], trial["high"]) == (result.images_per_second, result.low, result.high)
+        assert (trial["speed_up"], trial["efficiency"]) == (result.speed_up, result.efficiency)
+        assert trial["repeats"] == list(result.repeats)
+
+
+def test_a_line_of_the_charts_is_over_one_number_of_hosts_and_so_is_a_row_of_the_heat_map(make):
+    fill("hosts.db", mixed())
+    told = data(source("hosts.db"), NOON)
+    lines = {chart["kind"]: chart for chart in told["charts"].values()}
+    names, rows = told["trials"]["fields"], told["trials"]["rows"]
+    trials = [dict(zip(names, row, strict=True)) for row in rows]
+    whole = {spec.trial_id: value for spec, value in mixed()}
+    assert {trial["trial_id"]: trial["images_per_second"] for trial in trials} == whole
+    for trial, series in zip((trials[at] for at in lines["scaling"]["trials"]), lines["scaling"]["series"], strict=True):
+        over = trial["width"].removeprefix(str(trial["num_gpus"]))
+        assert series == f"{trial['strategy']}{over}"
+    heat = lines["heat_map"]
+    cells = [
+        (trials[at]["num_gpus"], row, name) for at, row, name in zip(heat["trials"], heat["rows"], heat["series"], strict=True)
+    ]
+    assert len(cells) == len(set(cells)) == len(whole)
+    assert {row.removeprefix("trivial") for row in heat["rows"]} == {"", " over 2 hosts", " over 4 hosts"}
+    assert "processes of one machine" in make("hosts.db").read_text()
+
+
+def test_numbers_are_those_of_the_database(everything, make):
+    with sqlite3.connect(everything) as connection:
+        rows = connection.execute(
+            "SELECT trial_id, images_per_second FROM attempts JOIN measurements ON attempt_id = id "
+            "WHERE verdict != 'invalid' ORDER BY id"
+        )
+        stored: dict[str, list[float]] = {}
+        for trial_id, images in rows:
+            stored.setdefault(trial_id, []).append(images)
+    told = {trial["trial_id"]: trial["repeats"] for trial in parsed(make(everything)).trials if trial["repeats"]}
+    assert told == stored
+
+
+def test_tables_and_summary_can_be_read_without_a_script(everything, make):
+    text = parsed(make(everything)).text
+    for told in ("replicated_none 100", "(1.80x)", "(3.00x)", "OOM", "HANG", "31.0* (1.55x)", "OOM: out of memory"):
+        assert told in text, told
+    assert "On 2 CPU stand-ins replicated_none is fastest with 180 images/s, 20% ahead of ps_cpu." in text
+    assert "10 trials of 2 models; 3 without a number; 1 suspect." in text
+
+
+def test_stand_ins_are_said_to_be_stand_ins_before_any_number(everything, make):
+    text = parsed(make(everything)).text
+    assert text.index(STAND_INS_NOTE) < text.index("images/s")
+    assert "resnet50, vgg16 on testbox (CPU stand-ins)" in text
+    assert not re.search(r"\d GPUs?\b", text)
+
+
+def test_failures_are_told_with_message_log_and_command(everything, make):
+    page = parsed(make(everything))
+    assert "2 attempts did not complete." in page.text
+    assert "OOM when allocating <b>tensor</b>" in page.text
+    assert "no step for 600 s last: 17" in page.text
+    assert "/runs/x/log.txt" in page.text
+    failed = next(trial for trial in page.trials if trial["outcome"] == Outcome.HUNG)
+    assert failed["command"] in page.text
+    assert "b" not in {tag for tag, _ in page.elements}
+
+
+PARTLY = [
+    *times(small(), 95.0),
+    (small(), Ended(outcome=Outcome.OUT_OF_MEMORY, message="OOM of the second")),
+    (small(), Ended(images_per_second=70.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",))),
+]
+
+
+def test_repeats_that_brought_no_number_are_told_beside_the_number_of_others(make):
+    write("results.db", PARTLY)
+    page = parsed(make("results.db"))
+    (trial,) = page.trials
+    assert (trial["images_per_second"], trial["repeats"], trial["failed"]) == (95.0, [95.0], ["out_of_memory", "invalid"])
+    assert trial["reasons"] == ["2 reductions, wanted 1 (repeat 3, left out)"]
+    assert "1 trial of 1 model; 1 with repeats that brought no number." in page.text
+    assert "OOM of the second" in page.text
+    assert "this repeat completed in another attempt" not in page.text
+
+
+def test_a_repeat_that_completed_at_its_second_attempt_is_told_from_one_that_never_did(make):
+    writer = Writer("results.db")
+    ledger = begin(writer, {small(): 2}, rerun=True)
+    for images, again in ((None, "once more"), (100.0, None), (None, None)):
+        repeat = min(ledger.open_repeats(), key=lambda one: one.repeat)
+        ledger.claim(repeat, NOON)
+        number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+        finished = attempt(small(), images, repeat=repeat.repeat, number=number)
+        ledger.finish(repeat.repeat_id, finished, NOON, again=again)
+    ledger.end(NOON, finished=True)
+    writer.close()
+    made_up = [failure.is_made_up for failure in compose(source("results.db"), NOON).failures]
+    assert made_up == [True, False]
+    assert parsed(make("results.db")).text.count("this repeat completed in another attempt") == 1
+
+
+def test_a_number_that_is_none_is_called_so(make):
+    write("results.db", times(small(), 10.0))
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE measurements SET images_per_second = 0")
+    (trial,) = parsed(make("results.db")).trials
+    assert (trial["outcome"], trial["reasons"]) == ("invalid", ["its images/s are stored as 0.0"])
+
+
+def test_verdicts_are_told_with_their_reasons(everything, make):
+    page = parsed(make(everything))
+    assert "6 valid; 1 suspect; 1 invalid." in page.text
+    for reason in ("others took 1.5 cores", "no steady state", "2 reductions, wanted 1"):
+        assert reason in page.text
+    of_suspect = next(trial for trial in page.trials if trial["verdict"] == "suspect")
+    assert of_suspect["reasons"] == ["others took 1.5 cores", "no steady state"]
+
+
+def test_every_trial_has_its_command(everything, make):
+    for trial in parsed(make(everything)).trials:
+        assert trial["command"].startswith(f"python sweep.py model={trial['model']} num_gpus={trial['num_gpus']} strategy=")
+    assert "sweep.repeats=3 sweep.rerun=true" in parsed(make(everything)).trials[0]["command"]
+
+
+def test_provenance_names_machine_software_sweep_and_command(everything, make):
+    text = parsed(make(everything)).text
+    for told in (
+        "testbox",
+        "Testium",
+        "8 GiB",
+        MACHINE.key,
+        "2.21.0",
+        "3.15.1",
+        "3.11.7",
+        "abc",
+        "first",
+        "sweep.py",
+        "results.db",
+    ):
+        assert told in text, told
+    assert "made 2026-11-21 12:00:00 UTC by scalemark" in text
+    assert "command python -m plots report" in text
+
+
+def test_left_out_cells_are_told_with_the_reason(everything, make):
+    assert "later first 1: xla=on" in parsed(make(everything)).text
+
+
+def test_gpus_are_named_and_nothing_is_said_of_stand_ins(make):
+    write("results.db", times(small(device_kind=DeviceKind.GPU), 10.0), machine=WITH_GPU)
+    text = parsed(make("results.db")).text
+    assert "Testla V9 (16 GiB) at 00:1E.0" in text
+    assert "trivial on gpubox (GPUs)" in text
+    assert "stand-in" not in text
+
+
+def test_two_machines_stand_apart(make):
+    write("results.db", times(small(), 10.0))
+    write("results.db", times(small(), 30.0), machine=replace(MACHINE, host="other"), name="second")
+    page = parsed(make("results.db"))
+    assert [trial["images_per_second"] for trial in page.trials] == [10.0, 30.0]
+    assert "made in 2 places (machine and software), which are never mixed" in page.text
+    assert sum(attributes.get("class") == "place" for _, attributes in page.elements) == 2
+    assert "20" not in re.findall(r"(\d+) images/s", page.text)
+
+
+def test_only_failures_make_a_page_that_says_so(make):
+    write("results.db", [(small(), Ended()), (small(num_gpus=2), Ended())])
+    page = parsed(make("results.db"))
+    assert "There is no number that may be quoted. 2 of 2 trials failed" in page.text
+    assert "No number to judge." in page.text
+
+
+def test_one_point_is_enough(make):
+    write("results.db", times(small(), 10.0))
+    assert "Only replicated_none was run: 10.0 images/s on 1 CPU stand-in." in parsed(make("results.db")).text
+
+
+def test_a_missing_baseline_is_said_and_another_can_be_had(make):
+    write("results.db", [*times(small(num_gpus=2), 10.0), *times(small(num_gpus=4), 15.0)])
+    page = parsed(make("results.db"))
+    assert "it has no number on 1 to compare with (--baseline fewest takes another)" in page.text
+    assert [trial["speed_up"] for trial in page.trials] == [None, None]
+    other = parsed(make("results.db", baseline=BaselineRule.FEWEST))
+    assert [(trial["speed_up"], trial["baseline"]) for trial in other.trials][1] == (1.5, "replicated_none on 2")
+
+
+def test_an_empty_database_is_refused():
+    write("results.db", [])
+    with pytest.raises(StoreError, match="no attempt in it yet; run a sweep first"):
+        compose(source("results.db"), NOON)
+
+
+def test_what_is_not_finite_is_unknown(make):
+    write("results.db", times(small(), 10.0))
+    with sqlite3.connect("results.db") as connection:
+        connection.execute(
+            "UPDATE measurements SET images_per_second_high = 9e999, images_per_second_low = NULL, last_loss = 9e999"
+        )
+    (trial,) = parsed(make("results.db")).trials
+    assert (trial["images_per_second"], trial["low"], trial["high"]) == (10.0, None, None)
+
+
+def test_published_figures_are_told_from_measured_ones(make):
+    page = parsed(make("no.db", origin=Origin.PUBLISHED, source="tf-benchmarks-2017"))
+    assert "Published figures: measured by others, without repeats or intervals" in page.text
+    assert "published: TensorFlow benchmarks page (2017)" in page.text
+    assert {trial["command"] for trial in page.trials} == {""}
+    assert "stand-in" not in page.text
+
+
+def test_steps_are_those_of_the_database(everything, make):
+    steps = parsed(make(everything)).island["steps"]
+    assert len(steps) == 18  # attempts that completed
+    assert {(tuple(one["ms"]), one["num_warm_up"]) for one in steps} == {((200.0, 100.0, 100.0), 1)}
+
+
+def test_steps_beyond_the_room_are_left_out_and_counted(everything, make, monkeypatch):
+    monkeypatch.setattr(content, "MOST_STEPS", 10)  # each attempt has 3: the newest of three trials
+    island = parsed(make(everything)).island
+    assert [one["repeat"] for one in island["steps"]] == [3, 3, 3]
+    assert island["num_without_steps"] == 5
+
+
+def test_a_long_message_is_cut_and_says_so(make):
+    write("results.db", [(small(), Ended(message="x" * 5000))])
+    text = parsed(make("results.db")).text
+    assert "x ... and 3000 characters more, in the log" in text
+    assert "x" * 2001 not in text
+
+
+@pytest.mark.parametrize("nasty", NASTY)
+def test_no_text_of_others_becomes_html(make, nasty):
+    ends = [*times(small(model=nasty), 10.0), *times(small(model=nasty, num_gpus=2), 10.0)]
+    write("results.db", [*ends, (small(model=nasty, num_gpus=4), Ended(message=nasty))])
+    harmless = times(small(model="harmless"), 10.0) + times(small(model="harmless", num_gpus=2), 10.0)
+    write("other.db", [*harmless, (small(model="harmless", num_gpus=4), Ended(message="harmless"))])
+    page, other = parsed(make("results.db")), parsed(make("other.db"))
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in other.elements]
+    assert [sorted(attributes) for _, attributes in page.elements] == [sorted(attributes) for _, attributes in other.elements]
+    assert page.trials[0]["model"] == nasty
+    assert len(page.scripts) == 3
+    raw = make("results.db").read_text()
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", raw.replace(libraries.vega(), ""))
+
+
+def test_nothing_is_loaded_from_anywhere(everything, make):
+    path = make(everything)
+    page = parsed(path)
+    loading = {"src", "srcset", "poster", "data", "action", "formaction", "background", "ping"}
+    for tag, attributes in page.elements:
+        assert not loading & set(attributes), (tag, attributes)
+        assert (attributes.get("href") or "#").startswith("#") or (tag, attributes["href"]) == ("link", "data:,")
+    assert {"iframe", "object", "embed", "base", "img"}.isdisjoint({tag for tag, _ in page.elements})
+    style = re.search(r"<style>(.*?)</style>", path.read_text(), re.DOTALL)
+    assert style
+    assert not re.search(r"url\(|@import|@font-face", style[1])
+
+
+def policy(page) -> str:
+    (found,) = [
+        attributes["content"] for tag, attributes in page.elements if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    return found
+
+
+def test_the_policy_forbids_the_network_and_all_scripts_but_the_pages_own(everything, make):
+    page = parsed(make(everything))
+    told = dict(part.strip().split(" ", 1) for part in policy(page).split(";"))
+    assert told["default-src"] == "'none'"
+    assert "connect-src" not in told
+    scripts = [text for attributes, text in page.scripts if attributes.get("type") == "module"]
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts}
+    assert set(told["script-src"].split()) == hashes
+    assert len(hashes) == 2
+
+
+def test_a_live_page_may_ask_its_own_server_and_runs_what_it_was_given(everything, make):
+    page = parsed(make(everything, live=True, scripts=("window.extra = 1;",)))
+    assert "connect-src 'self'" in policy(page)
+    assert page.scripts[-1][1] == "window.extra = 1;"
+    assert any(attributes.get("id") == "live" for _, attributes in page.elements)
+
+
+def test_newer_data_has_the_island_and_every_part(everything, make):
+    told = data(source(everything), NOON)
+    json.dumps(told, allow_nan=False)
+    page = make(everything).read_text()
+    for name, html in told.pop("html").items():
+        assert f'id="part-{name}"' in page
+        assert html.strip() in page
+    assert told == parsed(make(everything)).island
+
+
+def test_scripts_cannot_end_their_element():
+    told = libraries.safe("a = '</script>'; b = '</SCRIPT'; c = '<script'; d = '<!--'; e = 1 </script/.test(x);")
+    assert not re.search(r"</?script|<!--", told, re.IGNORECASE)
+    assert told.startswith("a = '<\\/script>'")
+
+
+def test_the_page_has_the_colors_of_the_charts():
+    css = (PROJECT / "plots" / "report" / "page.css").read_text()
+    light, dark = css.split("@media (prefers-color-scheme: dark)", 1)
+    colors = re.findall(r"--s\d: (#\w{6})", light)
+    assert [color.lower() for color in colors] == [color.lower() for color in PALETTES[Theme.LIGHT].series]
+    of_light, of_dark = (PALETTES[theme].series for theme in (Theme.LIGHT, Theme.DARK))
+    other = [number for number, (one, two) in enumerate(zip(of_light, of_dark, strict=True)) if one != two]
+    assert [(f"s{number}", of_dark[number].lower()) for number in other] == [("s3", "#f0e442")]
+    assert dark.count("--s3: #F0E442") == 2
+
+
+def test_only_the_trials_asked_for_are_on_the_page(everything, make):
+    page = parsed(make(everything, filters=("model=vgg16",)))
+    assert {trial["model"] for trial in page.trials} == {"vgg16"}
+    assert VGG["model"] in page.text
+    assert RESNET["model"] not in page.text
+
+
+def test_a_table_cell_leads_to_its_trial(everything, make):
+    page = parsed(make(everything))
+    keys = {f"#t-{trial['key']}" for trial in page.trials}
+    cells = [
+        attributes["href"] for tag, attributes in page.elements if tag == "a" and str(attributes.get("href")).startswith("#t-")
+    ]
+    assert set(cells) == keys
+    assert PS["variable_update"] == "parameter_server"

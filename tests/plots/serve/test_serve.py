@@ -1,0 +1,156 @@
+"""`python -m plots serve` as its user runs it: a page in a real browser that takes in what lands in the database."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.filled import fill
+from tests.specs import small
+
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The process, and its address."""
+    command = [sys.executable, "-m", "plots", "serve", "--port", "0", "--every", "0.2", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def get(url: str, path: str = "/") -> tuple[int, str]:
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=300)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    found = response.status, response.read().decode()
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_it_says_where_it_listens_and_ends_at_once_without_a_word(sign, code):
+    fill("results.db", [(small(), 100.0)])
+    with serving("--json") as (process, line):
+        told = json.loads(line)
+        assert told == {"url": f"http://127.0.0.1:{told['port']}/", "host": "127.0.0.1", "port": told["port"]}
+        assert get(told["url"], "/healthz") == (200, "ok\n")
+        status, page = get(told["url"])
+        assert status == 200
+        assert "<title>" in page
+        process.send_signal(sign)
+        out, err = process.communicate()
+    assert (process.returncode, out, err) == (code, "", "")
+
+
+def test_nothing_that_is_asked_for_changes_the_database_or_its_folder():
+    fill("results.db", [(small(), 100.0)])
+    before = Path("results.db").read_bytes()
+    with serving() as (_, url):
+        for path in ("/", "/data.json", "/healthz", "/results.db", "/../results.db"):
+            assert get(url, path)[0] in (200, 404)
+    assert Path("results.db").read_bytes() == before
+    assert {path.name for path in Path().iterdir()} <= {"results.db", "results.db-wal", "results.db-shm", "results.db.lock"}
+
+
+def test_who_lets_others_read_is_told_who_can():
+    with serving("--host", "0.0.0.0", "--db", "postgresql://me:hidden@127.0.0.1:1/none") as (process, url):
+        status, body = get(re.sub("//.*:", "//127.0.0.1:", url), "/healthz")
+        assert status == 503
+        assert "is the server there" in body
+        process.terminate()
+        out, err = process.communicate()
+    assert err == (
+        f"plots: everybody who reaches {url} can read what it shows of postgresql://me:***@127.0.0.1:1/none, without a password; "
+        "without --host only this machine can\n"
+    )
+    assert "hidden" not in out + err + body
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["num_gpu=2"], "plots: num_gpu: nothing to filter by; did you mean num_gpus?\n"),
+        (
+            ["--allow-host", "http://bench.example:1"],
+            "plots: --allow-host http://bench.example:1: wanted a name alone, without sch",
+        ),
+        (["--host", "192.0.2.1"], "plots: 192.0.2.1:0: no address of this machine; 127.0.0.1 is for this machine alone"),
+        (["--db", "mysql://x"], "plots: mysql://...: no such kind of database"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_anything_listens(arguments, message):
+    with serving(*arguments) as (process, url):
+        assert url == ""
+        assert process.stderr.read().startswith(message)
+        assert process.wait() == 2
+
+
+def test_results_appear_on_the_open_page_as_they_land_and_it_stays_as_its_reader_left_it(open_page):
+    fill("results.db", [(small(), 100.0), (small(num_gpus=2), 120.0)])
+    with serving() as (_, url):
+        visit = open_page(url)
+        page = visit.page
+        page.wait_for_selector('#live[data-state="live"]')
+        page.evaluate("window.was_not_reloaded = true")
+        heading = page.locator("#trial-list th button", has_text="images/s").first
+        heading.click()
+        heading.click()
+        in_order = numbers(page)
+        assert in_order == sorted(in_order, reverse=True)
+        assert len(in_order) == 2
+        fill("results.db", [(small(num_gpus=2, **PS), 110.0)], name="second")
+        page.locator("#trial-list tbody tr").nth(2).wait_for()
+        assert numbers(page) == [120.0, 110.0, 100.0]
+        assert page.evaluate("window.was_not_reloaded")
+        page.wait_for_selector('#live[data-state="live"]')
+        visit.keep_screenshot("serve-live")
+        assert visit.complaints == []
+        assert {urlsplit(asked).path for asked in visit.requests} == {"/data.json"}
+
+
+def test_a_page_waits_for_results_and_says_when_they_have_gone_or_nobody_answers(open_page):
+    with serving() as (process, url):
+        visit = open_page(url)
+        page = visit.page
+        page.get_by_text("results.db: no such database; run a sweep first").wait_for()
+        visit.keep_screenshot("serve-waiting")
+        land([(small(), 100.0), (small(num_gpus=2), 120.0)])
+        page.wait_for_selector('#live[data-state="live"]')
+        assert visit.complaints == []
+        for path in Path().glob("results.db*"):
+            path.unlink()
+        page.get_by_text("Not up to date: results.db: no such database").wait_for()
+        assert numbers(page) == [100.0, 120.0]
+        land([(small(), 50.0), (small(num_gpus=2), 60.0)])
+        page.wait_for_selector('#live[data-state="live"]')
+        assert numbers(page) == [50.0, 60.0]
+        assert visit.complaints == []
+        process.kill()
+        page.get_by_text("Not live: the server has ended, or cannot be reached.").wait_for()
+        visit.keep_screenshot("serve-gone")
+
+
+def land(results: list[tuple[object, float]]) -> None:
+    """A whole database at once: the page looks at any time."""
+    fill("landing.db", results)
+    Path("landing.db").rename("results.db")
+
+
+def numbers(page: object) -> list[float]:
+    """Images/s of the list of trials, in its order."""
+    return page.evaluate("""() => {
+        const at = [...document.querySelectorAll("#trial-list thead th")].findIndex((cell) => cell.textContent.includes("images/s"));
+        return [...document.querySelectorAll("#trial-list tbody tr")].map((row) => parseFloat(row.cells[at].textContent));
+    }""")

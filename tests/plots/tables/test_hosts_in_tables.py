@@ -1,0 +1,74 @@
+"""Tables of trials over several hosts name these, and every number in them is one trial's."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.filled import fill
+from tests.over_hosts import OVER_TWO_MACHINES, mixed, spread
+
+
+@pytest.fixture
+def several(plots):
+    fill("results.db", mixed())
+    return plots
+
+
+def test_rows_say_over_how_many_hosts(several):
+    told = several("tables").stdout
+    assert "strategy hosts" in told
+    assert "distributed_ring over 2 hosts" in told
+    assert "distributed_ps over 4 hosts" in told
+    assert "replicated_none over" not in told
+    assert "speed-up: against the same strategy on 1 CPU stand-in of one host" in told
+    assert "over 2 and 4 hosts: processes of one machine, which share its cores" in told
+
+
+def test_hosts_go_across_as_any_axis(several):
+    header, ring, *_ = (
+        row
+        for row in several("tables", "num_gpus=4", "--columns", "hosts").stdout.splitlines()
+        if " hosts" in row or "ring" in row
+    )
+    assert header.split() == ["strategy", "1", "host", "2", "hosts", "4", "hosts"]
+    numbers = {spec.hosts: value for spec, value in mixed() if spec.num_gpus == 4 and spec.all_reduce == "ring"}
+    assert [float(word) for word in ring.split() if word[0].isdigit()] == pytest.approx(list(numbers.values()), rel=5e-3)
+
+
+def test_hosts_stay_in_the_rows_where_other_axes_go_across(several):
+    told = several("tables", "--columns", "precision,num_gpus").stdout
+    assert told.count("distributed_ring over 2 hosts") == 1
+    assert told.count("trivial (") == 1
+
+
+def test_a_filter_of_hosts_shows_these_alone_against_the_same_baseline(several):
+    every = {row["trial_id"]: row for row in rows(several("tables", "--format", "csv"))}
+    over_two = rows(several("tables", "hosts=2", "--format", "csv"))
+    assert [(row["strategy"], row["num_gpus"]) for row in over_two] == [
+        (way, str(num)) for way in ("distributed_ps", "distributed_ring") for num in (2, 4, 8)
+    ]
+    assert all(row["speed_up"] == every[row["trial_id"]]["speed_up"] for row in over_two)
+    assert {row["baseline_num_gpus"] + row["baseline_hosts"] for row in over_two} == {"11"}
+
+
+def test_every_record_is_one_whole_trial(several):
+    whole = {spec.trial_id: (spec.hosts, spec.num_gpus, value) for spec, value in mixed()}
+    for arguments in ((), ("--columns", "hosts"), ("--rows", "hosts,num_gpus", "--columns", "strategy")):
+        told = json.loads(several("tables", *arguments, "--json").stdout)
+        found = {row["trial_id"]: (row["hosts"], row["num_gpus"], row["images_per_second"]) for row in told}
+        assert found == whole
+        assert len(told) == len(whole)
+
+
+def test_machines_of_their_own_are_no_processes_of_one(plots):
+    entries = [(spread("distributed_ring", 1), 100.0), (spread("distributed_ring", 2, 2), 150.0)]
+    fill("results.db", entries, details=[{}, {"placement": OVER_TWO_MACHINES}])
+    told = plots("tables").stdout
+    assert "distributed_ring over 2 hosts" in told
+    assert "processes of one machine" not in told
+
+
+def rows(ended):
+    return list(csv.DictReader(io.StringIO(ended.stdout)))

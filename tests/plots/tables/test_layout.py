@@ -1,0 +1,285 @@
+"""What stands in cells and below tables: numbers, marks, symbols with their legend, baselines by name."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from analysis.pivot import Rank, pivot
+from analysis.results import BaselineRule, measured
+from analysis.selection import Selection, load
+from plots.tables.document import document
+from plots.tables.layout import SYMBOLS, lay_out
+from store import queries
+from store.database import open_for_reading
+from store.records import Outcome
+from store.writer import Writer
+from sweeper.race.judge import Contender, judge
+from sweeper.race.spread import Spread
+from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
+from tests.specs import small
+from tests.tables import changing
+
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+
+SHOW = "python -m store show"
+
+
+def laid_out(entries=(), rule=BaselineRule.SAME, show=None, **options):
+    if entries:
+        fill("r.db", list(entries), **options)
+    (table,) = pivot(measured(queries.measured(open_for_reading("r.db")), rule))
+    return lay_out(table, show, rule=rule, show=SHOW, only=())
+
+
+def texts(layout):
+    return {name: [cell.text for cell in cells] for name, cells in layout.rows}
+
+
+def notes(layout):
+    return "\n".join(layout.notes)
+
+
+def test_a_cell_has_images_per_second_and_speed_up_against_a_named_baseline():
+    layout = laid_out([(small(), 100.0), (small(num_gpus=2), 180.0), (small(**PS), 90.0)])
+    assert texts(layout) == {"ps_cpu": ["90.0 (1.00x)", "–"], "replicated_none": ["100 (1.00x)", "180 (1.80x)"]}
+    assert (layout.corner, layout.columns) == ("strategy", ("1 CPU stand-in", "2 CPU stand-ins"))
+    assert "cells: images/s (speed-up)" in layout.notes
+    assert "speed-up: against the same strategy on 1 CPU stand-in" in layout.notes
+    assert layout.legend == ("–: not run",)
+
+
+def test_repeats_bring_an_interval_and_ties_are_marked():
+    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0)] + [(small(**PS), speed) for speed in (99.0, 103.0, 100.0)]
+    layout = laid_out(entries)
+    assert texts(layout) == {"ps_cpu": ["100 ≈ [96..106] (1.00x)"], "replicated_none": ["101 [99..104] (1.00x)"]}
+    assert layout.legend == ("≈: not told apart from the fastest: the 95 % interval of their ratio reaches 1",)
+    assert "sweep.repeats=3" not in notes(layout)
+
+
+def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
+    """Its two repeats alone are too few; a sweep that ran it without racing later lifts the mark."""
+    entries = [(small(), 1101.0), (small(), 1105.0), (small(), 1100.0), (small(**PS), 990.0), (small(**PS), 1050.0)]
+    fill("r.db", entries)
+    assert {name: cells[0].rank for name, cells in laid_out_from_file().rows} == {
+        "ps_cpu": Rank.TIE,
+        "replicated_none": Rank.BEST,
+    }
+    ruling = judge([contender("a", 1101.0, 1105.0), contender("b", 990.0, 1050.0)], Spread(squares=0.006, freedom=60), 5)
+    writer = Writer("r.db")
+    raced = begin(writer, {small(**PS): 3}, name="race", rerun=True)
+    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], ruling.out["b"], NOON)
+    raced.end(NOON, finished=True)
+    writer.close()
+    layout = laid_out_from_file()
+    assert texts(layout)["ps_cpu"][0].startswith("1020 ↓ [")
+    assert not layout.rows[0][1][0].is_bold
+    assert layout.legend == (
+        "↓: put out of a race, too far behind to lead after all repeats; its few repeats alone do not tell it from the fastest",
+    )
+    fill("r.db", [(small(**PS), 1090.0)], name="later")
+    assert texts(laid_out_from_file())["ps_cpu"][0].startswith("1050 ≈ [")
+
+
+def laid_out_from_file():
+    """As a command reads it."""
+    (table,) = pivot(load(Selection(db="r.db")))
+    return lay_out(table, None, rule=BaselineRule.SAME, show=SHOW, only=())
+
+
+def contender(name, *speeds):
+    return Contender(trial_id=name, name=name, speeds=speeds, num_left=5 - len(speeds))
+
+
+def test_one_process_each_is_said_to_be_too_few():
+    layout = laid_out([(small(), 100.0), (small(**PS), 90.0)])
+    assert "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 would tell" in layout.notes
+
+
+@pytest.mark.parametrize(
+    ("show", "text"),
+    [
+        (("images/s",), "200"),
+        (
+            ("images/s", "interval", "speed-up", "efficiency", "repeats", "ms/step", "images/s/gpu"),
+            "200 [190..210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU stand-in)",
+        ),
+        (("efficiency",), "80.0 %"),
+        (("ms/step", "repeats"), "20.0 ms, n=1"),
+        (("ratio",), "–"),
+    ],
+)
+def test_other_quantities_can_stand_in_cells(show, text):
+    layout = laid_out([(small(), 125.0), (small(num_gpus=2), 200.0)], show=show)
+    assert texts(layout)["replicated_none"][1] == text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "symbol"), [(outcome, symbol) for outcome, symbol in SYMBOLS.items() if outcome is not Outcome.INVALID]
+)
+def test_failures_are_symbols_with_a_legend_and_the_command_that_says_what_happened(outcome, symbol):
+    from store.writer import Writer
+
+    writer = Writer("r.db")
+    ledger = begin(writer, {small(): 1})
+    (repeat,) = ledger.open_repeats()
+    ledger.claim(repeat, NOON)
+    number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
+    ledger.finish(repeat.repeat_id, attempt(small(), None, number=number, outcome=outcome), NOON)
+    ledger.end(NOON, finished=True)
+    writer.close()
+    layout = laid_out()
+    assert texts(layout) == {"replicated_none": [symbol]}
+    assert [line.partition(":")[0] for line in layout.legend] == [symbol]
+    assert "no number: python -m store show 1 says what happened" in layout.notes
+    assert "cells:" not in notes(layout)
+
+
+def test_every_outcome_but_completed_has_a_symbol():
+    assert set(SYMBOLS) == set(Outcome) - {Outcome.COMPLETED}
+
+
+def test_a_suspect_number_is_marked_with_the_command_that_says_why():
+    fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), 150.0)])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET verdict = 'suspect' WHERE attempt_id < 3")
+    layout = laid_out(show=("images/s",))
+    assert texts(layout) == {"replicated_none": ["100*", "150"]}
+    assert "* suspect: python -m store show 1 (or 2) says why" in layout.notes
+
+
+def test_a_number_of_which_some_repeats_failed_is_marked_with_what_became_of_them():
+    out_of_memory = {"outcome": Outcome.OUT_OF_MEMORY}
+    layout = laid_out([(small(), 100.0), (small(), None), (small(num_gpus=2), 150.0)], details=[{}, out_of_memory, {}])
+    assert texts(layout) == {"replicated_none": ["100† (1.00x)", "150 (1.50x)"]}
+    said = f"† some repeats brought no number: OOM ({SHOW} {small().trial_id[:12]} says what happened)"
+    assert said in layout.notes
+    assert layout.legend == ("OOM: out of memory",)
+
+
+def test_what_the_number_and_its_interval_are_is_said_where_there_are_repeats():
+    layout = laid_out([(small(), 100.0), (small(), 101.0)])
+    assert "images/s: median of the repeats, each a process of its own" in layout.notes
+    assert (
+        "interval: 95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it" in layout.notes
+    )
+
+
+def test_an_invalid_number_is_not_shown():
+    fill("r.db", [(small(), 100.0)])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET verdict = 'invalid'")
+    layout = laid_out()
+    assert texts(layout) == {"replicated_none": ["INVALID"]}
+    assert "INVALID: python -m store show 1 says why" in layout.notes
+    assert layout.legend == ("INVALID: completed, but not as its axes say: no number to quote",)
+
+
+def test_a_missing_baseline_is_said_with_every_way_out():
+    layout = laid_out([(small(), 100.0), (small(num_gpus=2, **PS), 150.0)])
+    assert texts(layout)["ps_cpu"] == ["–", "150"]
+    (said,) = [note for note in layout.notes if note.startswith("no speed-up")]
+    assert said.startswith("no speed-up: no number of ps_cpu on 1 CPU stand-in; ")
+    assert "--baseline best compares with the fastest on 1 (replicated_none, 100 images/s)" in said
+    assert "--baseline fewest compares with the fewest it ran on (2 CPU stand-ins)" in said
+    assert "python sweep.py model=trivial num_gpus=1 strategy=ps_cpu hardware=cpu " in said
+
+
+def test_a_missing_baseline_of_strong_scaling_would_run_with_the_whole_batch():
+    layout = laid_out([(small(num_gpus=2, batch_size=4, scaling="strong"), 150.0)])
+    assert "model=trivial num_gpus=1 " in notes(layout)
+    assert "batch_size=8 scaling=strong " in notes(layout)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "said"),
+    [
+        (BaselineRule.BEST, "150 (1.50x)", "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s"),
+        (
+            BaselineRule.FEWEST,
+            "150 (1.00x)",
+            "speed-up: against the same strategy on the fewest it ran on: 1 CPU stand-in or 2 CPU stand-ins",
+        ),
+    ],
+)
+def test_other_baselines_are_named(rule, text, said):
+    layout = laid_out([(small(), 100.0), (small(num_gpus=2, **PS), 150.0)], rule)
+    assert texts(layout)["ps_cpu"] == ["–", text]
+    assert said in layout.notes
+
+
+def test_without_anything_on_one_the_best_cannot_be_offered():
+    said = notes(laid_out([(small(num_gpus=2), 100.0)]))
+    assert "no speed-up" in said
+    assert "--baseline best" not in said
+
+
+def test_0_images_per_second_are_no_number_to_quote():
+    layout = laid_out([(small(), 0.0), (small(num_gpus=2), 10.0)])
+    assert texts(layout) == {"replicated_none": ["INVALID", "10.0"]}
+
+
+def test_stand_ins_carry_their_note():
+    assert "CPU stand-ins share the cores of one machine" in notes(laid_out([(small(), 1.0)]))
+
+
+def told(entries, **options):
+    fill("r.db", entries, **options)
+    return document(
+        pivot(measured(queries.measured(open_for_reading("r.db")))), partial(lay_out, rule=BaselineRule.SAME, show=SHOW, only=())
+    )
+
+
+def test_one_table_says_everything_itself():
+    found = told([(small(), 100.0)])
+    assert (found.heading, found.notes) == ("", ())
+    assert found.tables[0].title == "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)"
+
+
+def test_several_tables_say_once_what_they_have_in_common():
+    found = told([(small(), 100.0), (small(precision="bf16"), 200.0), (small(model="vgg16", num_gpus=2), None)])
+    assert found.heading == "synthetic data, image_px 32, batch_size 2, weak scaling"
+    assert [layout.title for layout in found.tables] == ["trivial (fp32)", "trivial (bf16)", "vgg16 (fp32)"]
+    assert found.notes[0].startswith("testbox: 2 cores Testium")
+    assert found.notes[-1] == "FAIL: failed"
+    assert [len(layout.notes) for layout in found.tables] == [2, 2, 1]
+
+
+def test_tables_of_several_machines_are_told_apart_by_their_titles():
+    fill("r.db", [(small(), 10.0)])
+    found = told([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other"))
+    assert [layout.title for layout in found.tables] == ["trivial, on testbox", "trivial, on other"]
+
+
+def test_places_of_one_machine_are_told_apart_by_the_package_that_differs():
+    fill("r.db", [(small(), 10.0)])
+    packages = ENVIRONMENT["packages"] | {"numpy": "2.5.0"}
+    found = told([(small(), 99.0)], name="second", environment=ENVIRONMENT | {"packages": packages})
+    assert [layout.title for layout in found.tables] == [
+        "trivial, with TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.4.6",
+        "trivial, with TensorFlow 2.21.0, scalemark 0.1.0, numpy 2.5.0",
+    ]
+
+
+def test_a_variable_that_only_one_place_had_tells_it_apart():
+    fill("r.db", [(small(), 10.0)])
+    found = told([(small(), 99.0)], name="second", environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}})
+    assert [layout.title.rpartition(", ")[2] for layout in found.tables] == ["no NCCL_ALGO", "NCCL_ALGO Tree"]
+
+
+def test_machines_of_one_name_that_read_alike_are_told_apart_by_their_keys():
+    fill("r.db", [(small(), 10.0)])
+    found = told([(small(), 99.0)], name="second", machine=replace(MACHINE, memory_bytes=2**40))
+    first, second = found.tables
+    assert first.title == f"trivial, with TensorFlow 2.21.0, scalemark 0.1.0, place {first.table.place.key}"
+    assert first.title != second.title
+
+
+def test_of_many_differences_three_are_named():
+    fill("r.db", [(small(), 10.0)])
+    others = {f"TF_{letter}": "1" for letter in "ABCDE"}
+    found = told([(small(), 99.0)], name="second", environment=ENVIRONMENT | {"variables": others})
+    assert [layout.title.rpartition("0.1.0, ")[2] for layout in found.tables] == [
+        "no TF_A, no TF_B, no TF_C and 2 more",
+        "TF_A 1, TF_B 1, TF_C 1 and 2 more",
+    ]

@@ -1,0 +1,251 @@
+"""`python -m plots tables`: what it selects, pivots and compares, and what it says when it cannot."""
+
+import csv
+import io
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store.database import open_for_writing
+from tests.filled import MACHINE, fill
+from tests.specs import small
+
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+RESULTS = [(small(), 100.0), (small(num_gpus=2), 180.0), (small(**PS), 90.0), (small(num_gpus=2, **PS), None)]
+
+
+@pytest.fixture
+def filled():
+    fill("results.db", RESULTS)
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "plots", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_itself_prints_tables(filled):
+    ended = run("tables")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert re.search(r"replicated_none +100 \(1\.00x\) +180 \(1\.80x\)", ended.stdout)
+
+
+def test_only_the_trials_of_the_sweep_are_shown_also_those_it_found_finished(plots, filled):
+    fill("results.db", [(small(seed=5), 7.0)], name="second")
+    assert len(rows(plots("tables", "--format", "csv").stdout)) == 5
+    (only,) = rows(plots("tables", "--sweep", "second", "--format", "csv").stdout)
+    assert only["images_per_second"] == "7.0"
+
+
+def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, filled):
+    (only,) = rows(plots("tables", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout)
+    assert (only["images_per_second"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
+
+
+def test_axes_go_where_they_are_told(plots, filled):
+    text = plots("tables", "--rows", "num_gpus", "--columns", "strategy").stdout
+    assert re.search(r"num_gpus +ps_cpu +replicated_none\n1 CPU stand-in +90\.0 \(1\.00x\) +100 \(1\.00x\)", text)
+    assert plots("tables", "--rows", "num_gpus").stdout == text, "what is free goes across"
+    assert plots("tables", "--columns", "strategy").stdout == text
+
+
+def test_what_is_not_told_goes_where_there_is_room(plots, filled):
+    text = plots("tables", "--rows", "strategy,num_gpus").stdout
+    assert re.search(r"strategy num_gpus +trivial\nps_cpu, 1 CPU stand-in +90\.0 \(1\.00x\)\n", text)
+
+
+def test_two_axes_can_go_across(plots):
+    fill(
+        "results.db", [(small(num_gpus=num, precision=precision), 10.0 * num) for num in (1, 2) for precision in ("fp32", "bf16")]
+    )
+    text = plots("tables", "--columns", "precision,num_gpus").stdout
+    assert re.search(r"bf16, 1 CPU stand-in +bf16, 2 CPU stand-ins +fp32, 1 CPU stand-in +fp32, 2 CPU stand-ins", text)
+
+
+def test_two_machines_get_a_table_each(plots, filled):
+    fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
+    text = plots("tables").stdout
+    assert "trivial, on testbox\n" in text
+    assert "trivial, on other\n" in text
+    assert "75" not in text
+
+
+def test_against_another_machine_every_cell_has_its_ratio(plots, filled):
+    fill("results.db", [(small(), 50.0), (small(num_gpus=2), 60.0)], name="second", machine=replace(MACHINE, host="other"))
+    text = plots("tables", "--against", "host=other").stdout
+    assert text.startswith("against host=other, other: 2 cores Testium")
+    assert re.search(r"replicated_none +100 \(2\.00 of 50\.0\) +180 \(3\.00 of 60\.0\)\n", text)
+    assert re.search(r"ps_cpu +90\.0 +FAIL\n", text)
+
+
+def test_against_an_earlier_sweep_its_attempts_are_not_among_ours(plots, filled):
+    fill("results.db", [(small(), 110.0)], name="second")
+    (only,) = rows(plots("tables", "--sweep", "second", "--against", "sweep=first", "--format", "csv").stdout)
+    assert (only["images_per_second"], float(only["ratio"]), only["against_images_per_second"]) == (
+        "110.0",
+        pytest.approx(1.1),
+        "100.0",
+    )
+
+
+def test_against_a_date(plots, filled):
+    ended = plots("tables", "--against", "started_at<2026-11-21")
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "plots: results.db: no attempt is like started_at<2026-11-21; see python -m store list\n",
+    )
+
+
+def test_against_the_article_stand_ins_are_said_loudly(plots):
+    resnet = {"model": "resnet50", "batch_size": 64, "image_px": 224}
+    fill("results.db", [(small(num_gpus=num, **resnet, **PS), 5.0 * num) for num in (1, 2)])
+    text = plots("tables", "--against", "tf-benchmarks-2017").stdout
+    assert text.count("against ") == 2, "a table for each machine that ran resnet50 like this"
+    assert re.search(r"ps_cpu +5\.00 \(0\.0228 of 219\) +10\.0 \(0\.0237 of 422\)", text)
+    assert re.search(r"ps_cpu +5\.00 \(0\.0963 of 51\.9\) +10\.0 \(0\.10 of 99\.0\)", text)
+    assert text.count("CPU STAND-INS AGAINST GPUs") == 2
+    assert "the source does not tell what is here image_px 224, optimizer momentum" in text
+
+
+def test_out_writes_a_file(plots, filled):
+    ended = plots("tables", "--format", "csv", "--out", "tables.csv")
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert rows(Path("tables.csv").read_text()) == rows(plots("tables", "--format", "csv").stdout)
+
+
+def test_only_failures_are_a_table_of_symbols(plots):
+    fill("results.db", [(small(), None), (small(num_gpus=2), None)])
+    ended = plots("tables")
+    assert ended.exit_code == 0
+    assert re.search(r"replicated_none +FAIL +FAIL\n", ended.stdout)
+    assert "FAIL: failed" in ended.stdout
+    assert "nan" not in ended.stdout.lower()
+
+
+def test_a_single_point_is_a_table(plots):
+    fill("results.db", [(small(num_gpus=2), 10.0)])
+    ended = plots("tables")
+    assert re.search(r"replicated_none +10\.0\n", ended.stdout)
+    assert "no speed-up: no number of replicated_none on 1 CPU stand-in; --baseline fewest" in ended.stdout
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json", "latex", "html"])
+def test_0_images_per_second_divide_nothing(plots, form):
+    fill("results.db", [(small(), 0.0), (small(), 0.0), (small(num_gpus=2), 10.0), (small(num_gpus=2), 11.0)])
+    ended = plots("tables", "--format", form)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert not re.search(r"\b(nan|inf)\b", ended.stdout, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--rows", "modle"), "modle: no such axis; did you mean model?"),
+        (("--columns", "num_gpus,num_gpus"), "num_gpus: wanted down or across, once"),
+        (("--format", "pdf"), "pdf: no such format; there are csv, html, json, latex, markdown, terminal"),
+        (("--show", "speedup"), "speedup: no such quantity; did you mean speed-up?"),
+        (("--show", ""), "an empty name: no such quantity; there are images/s, interval"),
+        (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
+        (("model=resnet50",), "results.db: no attempt is like model=resnet50; see python -m store list"),
+        (("--sweep", "none"), "none: no such sweep; the newest are first"),
+        (("--source", "tf-benchmarks-2017"), "--source tf-benchmarks-2017: of published figures only; add --origin published"),
+        (("--against", "nowhere"), "nowhere: no such source; there are tf-benchmarks-2017"),
+        (("--against", "tf-benchmarks-2017", "--against", "host=x"), "host=x: wanted one source, or filters"),
+        (("--against", "host=testbox"), "--against host=testbox: nothing is left to compare with these"),
+        (("--against", "tf-benchmarks-2017"), "nothing in common with the other side; here trivial"),
+        (("--show", "ratio"), "ratio: against what? name the other side with --against"),
+        (("--out", "no/folder/t.txt"), "no/folder/t.txt: No such file or directory; choose another file with --out"),
+        (("--out", "."), ".: Is a directory; choose another file with --out"),
+        (("--db", "no.db"), "no.db: no such database; run a sweep first"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(plots, filled, arguments, said):
+    ended = plots("tables", *arguments)
+    assert ended.exit_code == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_an_unknown_baseline_lists_those_there_are(plots, filled):
+    ended = plots("tables", "--baseline", "worst")
+    assert ended.exit_code == 2
+    assert all(rule in ended.stderr for rule in ("same", "best", "fewest"))
+
+
+def test_an_empty_database_is_told_from_a_missing_one(plots):
+    fill("results.db", [])
+    ended = plots("tables")
+    assert (ended.exit_code, ended.stderr) == (2, "plots: results.db: no attempt in it yet; run a sweep first\n")
+
+
+def test_an_older_schema_is_named_with_what_to_do(plots):
+    open_for_writing("results.db").dispose()
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    connection.close()
+    ended = plots("tables")
+    assert ended.exit_code == 2
+    assert re.search(r"its schema is 0001, this version reads \d+; `python -m store upgrade`", ended.stderr)
+
+
+def test_a_file_that_is_no_database_is_named(plots):
+    Path("results.db").write_text("not a database")
+    ended = plots("tables")
+    assert ended.exit_code == 2
+    assert "results.db" in ended.stderr
+
+
+def test_a_full_disk_is_told(filled):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    ended = run("tables", "--out", "/dev/full")
+    assert (ended.returncode, ended.stderr) == (2, "plots: /dev/full: No space left on device; choose another file with --out\n")
+
+
+def test_tables_import_neither_numpy_nor_pandas_nor_scipy_nor_matplotlib(filled):
+    fill("results.db", [(small(), 101.0), (small(**PS), 91.0)], name="second")
+    script = "import sys; from plots.commands.tables import tables; tables('results.db'); print(sorted({'numpy', 'pandas', 'scipy', 'matplotlib', 'jinja2'} & set(sys.modules)), file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stderr == "[]\n"
+
+
+def test_a_table_of_a_copied_database_names_it_in_its_commands(plots, filled):
+    shutil.copy("results.db", "copy of it.db")
+    assert (
+        "no number: python -m store show --db 'copy of it.db' 4 says what happened"
+        in plots("tables", "--db", "copy of it.db").stdout
+    )
+
+
+def test_against_another_side_the_ratio_is_always_among_what_is_shown(plots, filled):
+    fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
+    text = plots("tables", "--against", "host=other", "--show", "images/s,speed-up").stdout
+    assert re.search(r"replicated_none +100 \(1\.00x, 2\.00 of 50\.0\)", text)
+
+
+@pytest.mark.parametrize("shown", [("--show", "images/s"), ("--against", "host=other")])
+def test_a_baseline_that_nothing_is_told_against_is_refused(plots, filled, shown):
+    fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
+    ended = plots("tables", "--baseline", "best", *shown)
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "plots: --baseline best: no speed-up is shown; add speed-up to --show, or leave it out\n",
+    )
+    assert plots("tables", "--baseline", "best", *shown, "--format", "csv").exit_code == 0
+
+
+def test_the_ending_of_a_file_tells_its_format(plots):
+    fill("results.db", [(small(), 100.0)])
+    for name, beginning in (("t.csv", "origin,place,"), ("t.html", "<!DOCTYPE html>"), ("t.tex", "%"), ("t.txt", "trivial (")):
+        plots("tables", "--out", name)
+        assert Path(name).read_text().lstrip().startswith(beginning), name

@@ -1,0 +1,124 @@
+"""What a sweep shows at its end: as much as people look at, and word of the rest; what fails keeps nothing else from being shown."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from plots import at_end
+from plots.charts import scaling
+from plots.pictures import drawing
+from tests.filled import fill
+from tests.specs import small
+
+
+class Told(list[str]):
+    """Lines on stderr."""
+
+    def after(self, beginning: str) -> list[str]:
+        return [line.removeprefix(beginning) for line in self if line.startswith(beginning)]
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def show(told: Told, sweep: str = "first", url: str = "results.db") -> bool:
+    return at_end.show(url, sweep, Path("figures"), told.append)
+
+
+@pytest.fixture
+def results() -> None:
+    fill("results.db", [(small(), 100.0), (small(num_gpus=2), 180.0)])
+
+
+def test_tables_charts_and_a_report_are_made_and_named(results, told, capsys):
+    assert show(told)
+    assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
+    assert told.after("report: ") == ["figures/report.html"]
+    assert told[-1] == "ask what it means: python -m analysis advise --sweep first"
+    assert "figures/scaling-trivial.png" in told.after("chart: ")
+    files = {str(path) for path in Path("figures").iterdir()}
+    assert files == {*told.after("report: "), *told.after("chart: ")}
+    assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
+
+
+def test_only_the_sweeps_own_trials_are_shown_and_a_name_that_is_there_is_replaced(results, told, capsys):
+    Path("figures").mkdir()
+    Path("figures/scaling-trivial.png").write_text("old")
+    Path("figures/other.png").write_text("old")
+    fill("results.db", [(small(model="vgg16"), 10.0)], name="second")
+    assert show(told)
+    assert "vgg16" not in capsys.readouterr().out
+    assert Path("figures/scaling-trivial.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("figures/other.png").read_text() == "old"
+
+
+def test_more_tables_and_pictures_than_people_look_at_are_left_out_and_told(told, capsys, monkeypatch):
+    monkeypatch.setattr(at_end, "MOST_TABLES", 2)
+    monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
+    monkeypatch.setattr(drawing, "names", lambda: ["scaling"])
+    fill("it's.db", [(small(seed=seed, num_gpus=num), 100.0) for seed in (1, 2, 3) for num in (1, 2)])
+    assert show(told, url="it's.db")
+    assert capsys.readouterr().out.count("trivial (seed ") == 2
+    again = "--db 'it'\"'\"'s.db' --sweep first"
+    assert told[0] == f"1 more table: python -m plots tables {again}"
+    assert told[-2] == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
+    assert len(list(Path("figures").glob("*.png"))) == 1
+
+
+def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, told, monkeypatch):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(scaling, "draw", broken)
+    assert not show(told)
+    assert "figures/efficiency-trivial.png" in told.after("chart: ")
+    assert told.after("sweep: ") == [
+        "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, draw it with "
+        "python -m plots charts --sweep first --chart scaling --out FOLDER"
+    ]
+
+
+def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, told):
+    Path("figures/scaling-trivial.png").mkdir(parents=True)
+    Path("figures/report.html").mkdir()
+    assert not show(told)
+    report, chart = told.after("sweep: ")
+    assert report.startswith("no report: figures/report.html: Is a directory")
+    assert chart.startswith("no chart scaling: figures/scaling-trivial.png: Is a directory")
+    assert Path("figures/efficiency-trivial.png").exists()
+
+
+def test_a_folder_that_is_none_is_said(results, told):
+    Path("figures").write_text("a file")
+    assert not show(told)
+    assert told[0] == (
+        "sweep: no report: figures: File exists; the results are stored, write it with python -m plots report --sweep first --out FILE"
+    )
+
+
+def test_ctrl_c_is_told_what_it_interrupted_and_that_results_are_stored(results, told):
+    def tell(line: str) -> None:
+        told.append(line)
+        if line.startswith("report: "):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        at_end.show("results.db", "first", Path("figures"), tell)
+    assert told[-1] == (
+        "sweep: drawing was interrupted at report; the results are stored, python -m plots report --sweep first and "
+        "python -m plots charts --sweep first draw them"
+    )
+    assert told.after("chart: ") == []
+
+
+def test_a_password_is_in_no_command(told, postgresql_url):
+    url = postgresql_url.replace("postgres@", "postgres:s3same@")
+    fill(url, [(small(), 100.0)])
+    show(told, url=url)
+    assert "s3same" not in "".join(told)
+    assert "s3same" not in Path("figures/report.html").read_text()

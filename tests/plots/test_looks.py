@@ -1,0 +1,62 @@
+"""A strategy looks the same wherever it is drawn."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from analysis.selection import Selection
+from plots.looks import NUM_COLORS, numbered
+from plots.pictures.theme import PALETTES, Theme
+from plots.report import interactive
+from plots.report.content import compose
+from plots.report.page import _styles
+from plots.source import Source
+from store.records import STRATEGY_COLUMNS
+from tests.filled import fill
+from tests.plots.charts.charting import picture, resnet
+
+
+def test_the_strategies_of_the_article_come_first_whether_they_are_there_or_not():
+    looks = numbered(["zebra", "replicated_none", "independent"])
+    assert [looks[name] for name in STRATEGY_COLUMNS.values()] == [0, 1, 2, 3, 4]
+    assert (looks["independent"], looks["zebra"]) == (5, 6)
+
+
+def test_lines_over_several_hosts_change_no_strategys_look_and_have_its_color():
+    names = ["replicated_none", "distributed_ring"]
+    over_hosts = {f"distributed_ring over {hosts} hosts": "distributed_ring" for hosts in (2, 4)}
+    looks = numbered(names, over_hosts)
+    assert {name: looks[name] for name in names} == {name: numbered(names)[name] for name in names}
+    palette = PALETTES[Theme.LIGHT]
+    assert len(palette.series) == NUM_COLORS
+    ring = [palette.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
+    assert len({style["color"] for style in ring}) == 1
+    assert len({style["marker"] for style in ring}) == len({style["linestyle"] for style in ring}) == 3
+    on_pages = [interactive.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
+    assert len({style["color"] for style in on_pages}) == 1
+    assert len({style["shape"] for style in on_pages}) == len({tuple(style["dash"]) for style in on_pages}) == 3
+
+
+@pytest.mark.parametrize("chart", ["scaling", "speed_up", "efficiency", "then_and_now"])
+def test_a_strategy_has_one_color_with_others_and_without(chart):
+    fill(
+        "results.db", [(resnet(strategy, num_gpus), 100.0 * num_gpus - strategy) for strategy in range(4) for num_gpus in (1, 2)]
+    )
+    together, alone = (picture(chart, filters=filters).axes[0].lines for filters in ((), ("strategy=replicated_none",)))
+    looks = [
+        (line.get_color(), line.get_marker())
+        for lines in (together, alone)
+        for line in lines
+        if "replicated_none" in str(line.get_label())
+        and "published" not in str(line.get_label())
+        and "20" not in str(line.get_label())
+    ]
+    assert len(looks) == 2
+    assert looks[0] == looks[1]
+
+
+def test_the_report_has_the_same_numbers():
+    fill("results.db", [(resnet(strategy), 100.0) for strategy in (0, 5)])
+    source = Source(selection=Selection(db="results.db"), command="python -m plots report")
+    styles = _styles(compose(source, datetime.now(UTC)))
+    assert styles == {name: interactive.style(source.looks[name]) for name in ("replicated_none", "independent")}

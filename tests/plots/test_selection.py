@@ -1,0 +1,87 @@
+"""What the command line chooses, and the commands that pages and tables tell: for other people's eyes, too."""
+
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from analysis.results import BaselineRule
+from analysis.selection import Selection, load
+from plots.options import command
+from plots.report.content import compose
+from plots.source import Source
+from plots.watch.sight import Watcher
+from store.writer import Writer
+from tests.filled import NOON, begin, fill
+from tests.specs import small
+
+SECRET = "postgresql://u:s3 cret@h/db"
+PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+BEST = Selection(db="my.db", baseline=BaselineRule.BEST)
+
+
+@pytest.mark.parametrize("arguments", [("--db", SECRET), (f"--db={SECRET}",)])
+def test_a_password_with_a_space_in_it_stands_in_no_footer(monkeypatch, arguments):
+    monkeypatch.setattr(sys, "argv", ["plots", "report", *arguments])
+    assert "s3" not in command()
+    assert "cret" not in command()
+    assert command().startswith("python -m plots report ")
+
+
+def test_the_command_that_shows_an_attempt_names_the_database_without_its_password():
+    assert Selection(db="results.db").show_command == "python -m store show"
+    assert Selection(db="a b.db").show_command == "python -m store show --db 'a b.db'"
+    assert Selection(db=SECRET).show_command == "python -m store show --db 'postgresql://u:***@h/db'"
+
+
+@pytest.fixture
+def failing():
+    fill("my.db", [(small(), 100.0), (small(**PS), 80.0), (small(num_gpus=2, **PS), None)])
+
+
+def of_report():
+    (place,) = compose(Source(selection=BEST, command=""), datetime.now(UTC)).places
+    return place.sections[0].layout
+
+
+def of_watch():
+    watcher = Watcher(BEST)
+    (layout,) = watcher.look().tables
+    watcher.close()
+    return layout
+
+
+@pytest.mark.parametrize("laid_out", [of_report, of_watch])
+def test_report_and_watch_name_their_own_baseline_and_database(failing, laid_out):
+    notes = laid_out().notes
+    assert "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s" in notes
+    assert "no number: python -m store show --db my.db 3 says what happened" in notes
+
+
+def test_the_baseline_of_a_sweep_may_be_another_sweeps():
+    fill("r.db", [(small(), 100.0)], name="one")
+    fill("r.db", [(small(num_gpus=8), 600.0)], name="eight")
+    (result,) = load(Selection(db="r.db", sweep="eight"))
+    assert (result.num_gpus, result.speed_up) == (8, pytest.approx(6.0))
+
+
+def test_a_sweep_shows_no_number_of_a_machine_it_never_ran_on(second_machine):
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), 190.0)], name="x")
+    fill("r.db", [(small(), 50.0), (small(num_gpus=2), 90.0)], name="y", machine=second_machine)
+    assert {result.place.host for result in load(Selection(db="r.db", sweep="y"))} == {"otherbox"}
+
+
+def test_trials_that_a_sweep_found_finished_are_among_its_own():
+    fill("r.db", [(small(), 100.0)], name="first")
+    writer = Writer("r.db")
+    begin(writer, {small(): 0}, name="second").end(NOON, finished=True)
+    writer.close()
+    (result,) = load(Selection(db="r.db", sweep="second"))
+    assert result.images_per_second == 100.0
+
+
+def test_filters_of_attempts_say_that_medians_and_baselines_are_of_these(plots):
+    fill("results.db", [(small(), 90.0), (small(), 110.0)])
+    text = plots("tables", "images_per_second>100", "model=trivial").stdout
+    assert "only attempts with images_per_second>100: medians and baselines are of these\n" in text
+    assert "only attempts" not in plots("tables", "model=trivial").stdout

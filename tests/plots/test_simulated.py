@@ -1,0 +1,241 @@
+"""A database with the same trials measured and simulated: no command, chart or page puts one beside the other."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from matplotlib.text import Text
+
+from analysis.against import opposed
+from analysis.pivot import pivot
+from analysis.results import Origin
+from analysis.selection import Selection, load, load_against
+from analysis.summary import summarize
+from plots import at_end
+from plots.pictures import drawing
+from plots.report.content import compose
+from plots.report.page import render
+from plots.source import Source
+from plots.tables import formats
+from plots.watch.sight import NOTHING_YET, Watcher
+from store.errors import StoreError
+from store.process_identity import this_process
+from store.records import SIMULATED_NOTE, DeviceKind, TrialSpec
+from store.writer import Writer
+from tests.filled import NOON, SIMULATED_MACHINE, attempt, begin, fill
+from tests.plots.charts.charting import pictures, resnet, steps
+from tests.portables import TWO_GPUS
+
+MEASURED, SIMULATED = ("113", "227", "131", "251", "109"), ("617", "829", "643", "859", "607")
+"""Images/s on 1 and 2, of batch 4, in bf16, and by ps_cpu: no number of one origin is part of what shows the other."""
+
+
+def trials(kind: DeviceKind) -> list[TrialSpec]:
+    axes = [{}, {"num_gpus": 2}, {"batch_size": 4}, {"precision": "bf16"}]
+    return [*(resnet(device_kind=kind, image_px=224, **of) for of in axes), resnet(1, device_kind=kind, image_px=224)]
+
+
+def fill_measured() -> None:
+    told = zip(trials(DeviceKind.GPU), map(float, MEASURED), strict=True)
+    fill("results.db", list(told), name="measured", machine=TWO_GPUS, details=[{"steps": steps(0.1)}] * 5)
+
+
+def fill_simulated() -> None:
+    told = zip(trials(DeviceKind.SIMULATED_GPU), map(float, SIMULATED), strict=True)
+    fill("results.db", list(told), name="simulated", details=[{"steps": steps(0.1)}] * 5)
+
+
+@pytest.fixture
+def both() -> None:
+    fill_measured()
+    fill_simulated()
+
+
+def has(text: str, numbers: tuple[str, ...]) -> bool:
+    return re.search(rf"(?<![\w.#])({'|'.join(numbers)})(?![\w%])", text) is not None
+
+
+def check(text: str, origin: Origin) -> None:
+    own, other = (MEASURED, SIMULATED) if origin is Origin.MEASURED else (SIMULATED, MEASURED)
+    assert has(text, own)
+    assert not has(text, other)
+    assert ("simulated" in text.casefold()) == (origin is Origin.SIMULATED)
+
+
+OF_BOTH = pytest.mark.parametrize("origin", [Origin.MEASURED, Origin.SIMULATED])
+
+
+@OF_BOTH
+@pytest.mark.parametrize("form", formats.names())
+def test_tables_are_of_one_origin_in_every_format(both, plots, origin, form):
+    ended = plots("tables", "--origin", origin, "--format", form)
+    assert ended.exit_code == 0
+    check(ended.stdout, origin)
+    if form not in ("csv", "json") and origin is Origin.SIMULATED:
+        assert SIMULATED_NOTE in " ".join(ended.stdout.split())
+
+
+@OF_BOTH
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--rows", "precision"),
+        ("--columns", "device_kind"),
+        ("--rows", "model,strategy", "--columns", "batch_size,device_kind"),
+        ("--baseline", "best"),
+    ],
+)
+def test_no_pivot_joins_them(both, plots, origin, asked):
+    check(plots("tables", *asked, "--origin", origin).stdout, origin)
+
+
+def test_measured_ones_are_shown_unless_others_are_asked_for(both, plots):
+    assert plots("tables").stdout == plots("tables", "--origin", "measured").stdout
+
+
+@OF_BOTH
+def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, origin):
+    found = []
+    for name in drawing.names():
+        try:
+            found += [(name, picture) for picture in pictures(name, origin=origin)]
+        except drawing.NothingToShow:
+            continue
+    assert {name for name, _ in found} >= {
+        "scaling",
+        "speed_up",
+        "efficiency",
+        "strategies",
+        "step_times",
+        "timeline",
+        "time_spent",
+    }
+    for name, picture in found:
+        told = [text.get_text() for text in picture.figure.findobj(Text)]
+        assert ("simulated" in picture.figure.texts[0].get_text()) == (origin is Origin.SIMULATED), name
+        assert any(SIMULATED_NOTE in " ".join(text.split()) for text in told) == (origin is Origin.SIMULATED), name
+        assert not has("\n".join(told), SIMULATED if origin is Origin.MEASURED else MEASURED), name
+
+
+def test_charts_of_both_have_files_of_their_own_names(both, plots):
+    first = plots("charts", "--chart", "scaling").stdout.split()
+    second = plots("charts", "--chart", "scaling", "--origin", "simulated").stdout.split()
+    assert len(first) == len(second) == len({*first, *second}) / 2
+
+
+def test_published_figures_stand_beside_measured_ones_only(both):
+    assert pictures("then_and_now")
+    with pytest.raises(
+        drawing.NothingToShow, match="beside measured ones only; python -m plots tables --origin simulated --against"
+    ):
+        pictures("then_and_now", origin=Origin.SIMULATED)
+
+
+@OF_BOTH
+def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
+    source = Source(selection=Selection(db="results.db", origin=origin), command="python -m plots report")
+    page = compose(source, datetime.now(UTC))
+    own = MEASURED if origin is Origin.MEASURED else SIMULATED
+    assert sorted(trial.images_per_second for trial in page.trials) == sorted(map(float, own))
+    is_simulated = origin is Origin.SIMULATED
+    assert page.loud == ([SIMULATED_NOTE] if is_simulated else [])
+    assert ("simulated GPUs" in page.title) == is_simulated
+    assert all(("engine=simulated hardware=dgx1_p100" in trial.command) == is_simulated for trial in page.trials)
+    assert (SIMULATED_NOTE in render(source, datetime.now(UTC))) == is_simulated
+
+
+@OF_BOTH
+def test_a_summary_in_words_begins_with_what_its_numbers_are(both, origin):
+    for table in pivot(load(Selection(db="results.db", origin=origin))):
+        told = summarize(table).sentences
+        assert (told[0] == "Simulated by a cost model, not measured.") == (origin is Origin.SIMULATED)
+
+
+def test_simulated_gpus_scale_in_words_as_gpus_do():
+    kind = DeviceKind.SIMULATED_GPU
+    fill("results.db", [(resnet(num_gpus=num, device_kind=kind), 100.0 * num) for num in (1, 2)])
+    (table,) = pivot(load(Selection(db="results.db", origin=Origin.SIMULATED)))
+    assert summarize(table).sentences[-1] == (
+        "Perhaps going from 1 to 2 simulated GPUs still pays for replicated_none: 100 to 200 images/s, "
+        "each that was added brings 100% of one before."
+    )
+
+
+@OF_BOTH
+def test_what_watch_shows_once_is_of_one_origin(both, plots, origin):
+    check(plots("watch", "--once", "--origin", origin).stdout, origin)
+
+
+def test_a_simulated_sweep_that_runs_is_watched_without_being_asked_for():
+    fill_measured()
+    writer = Writer("results.db")
+    spec = trials(DeviceKind.SIMULATED_GPU)[0]
+    ledger = begin(writer, {spec: 1}, name="simulated", machine=SIMULATED_MACHINE, process=this_process())
+    watcher = Watcher(Selection(db="results.db"))
+    assert watcher.look().problem == NOTHING_YET
+    (repeat,) = ledger.open_repeats()
+    ledger.claim(repeat, NOON)
+    number = ledger.run(repeat, "/runs/x", attempt(spec, 1.0).placement, NOON)
+    ledger.finish(repeat.repeat_id, attempt(spec, 617.0, number=number), NOON)
+    sight = watcher.look()
+    assert [layout.table.place.origin for layout in sight.tables] == [Origin.SIMULATED]
+    assert sight.sweep is not None
+    assert [ended.label.split()[0] for ended in sight.sweep.recent] == ["simulated"]
+    watcher.close()
+    writer.close()
+
+
+def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
+    told: list[str] = []
+    assert at_end.show("results.db", "simulated", Path("figures"), told.append, Origin.SIMULATED)
+    check(capsys.readouterr().out, Origin.SIMULATED)
+    files = sorted(path.name for path in Path("figures").iterdir())
+    assert all("-simulated" in name for name in files)
+    assert "python -m plots report --sweep simulated --origin simulated" in Path("figures/report-simulated.html").read_text()
+
+
+@pytest.mark.parametrize("command", [("tables",), ("report",), ("charts",)])
+def test_who_asks_for_what_there_is_none_of_is_told_of_the_other(plots, command):
+    fill_simulated()
+    ended = plots(*command)
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "plots: results.db: only simulated numbers in it; show them with --origin simulated\n",
+    )
+    told = "plots: results.db: only simulated numbers are like model=resnet50; show them with --origin simulated\n"
+    assert plots(*command, "model=resnet50").stderr == told
+
+
+def test_who_asks_for_simulated_ones_and_has_measured_ones_is_told_so():
+    fill_measured()
+    with pytest.raises(StoreError, match=r"^results\.db: only measured numbers in it; show them with --origin measured$"):
+        load(Selection(db="results.db", origin=Origin.SIMULATED))
+
+
+def test_measured_and_simulated_numbers_are_no_two_sides_of_a_ratio(both, plots):
+    ended = plots("tables", "--against", "device_kind=simulated_gpu")
+    assert ended.exit_code == 2
+    assert "only simulated numbers are like that, and these are never set against measured ones" in ended.stderr
+    assert "--origin simulated --against SOURCE" in ended.stderr
+    ended = plots("tables", "--origin", "simulated", "--against", "device_kind=gpu")
+    assert "only measured numbers are like that, and these are never set against simulated ones" in ended.stderr
+
+
+def test_simulated_numbers_are_set_against_published_ones_where_both_are_named():
+    spec = resnet(1, device_kind=DeviceKind.SIMULATED_GPU, image_px=224, batch_size=64, all_reduce="none")
+    fill("results.db", [(spec, 200.0)])
+    ours, theirs = load_against(Selection(db="results.db", origin=Origin.SIMULATED), ["tf-benchmarks-2017/p100"])
+    for side in opposed(ours, theirs):
+        assert side.notes[0].startswith("SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes")
+
+
+def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
+    rows = json.loads(plots("tables", "--json", "--origin", "simulated").stdout)
+    assert {row["origin"] for row in rows} == {"simulated"}
+    assert {row["device_kind_of_place"] for row in rows} == {"simulated_gpu"}
+    (machine,) = {row["machine"] for row in rows}
+    assert machine == "simulated dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB, by a cost model"
+    (versions,) = {row["versions"] for row in rows}
+    assert versions == "simulated by scalemark 0.1.0, hardware profile dgx1_p100"

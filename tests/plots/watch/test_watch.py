@@ -1,0 +1,252 @@
+"""`python -m plots watch` on a real terminal: it shows what lands, says when the sweep has ended, and ends."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from store.ledger import Ledger
+from store.process_identity import this_process
+from store.writer import Writer
+from tests.filled import NOON, PLACEMENT, attempt, begin, fill
+from tests.specs import small
+
+PATIENCE_S = 180
+TWO = small(num_gpus=2)
+
+
+class Terminal:
+    """Runs the command, and keeps all that it wrote."""
+
+    def __init__(self, *arguments: str, width: int = 100, height: int = 40, env: dict[str, str] | None = None) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+        command = [sys.executable, "-m", "plots", "watch", "--every", "0.2", *arguments]
+        self.process = subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment | {"TERM": "xterm"} | (env or {}),
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._raw = b""
+
+    @property
+    def written(self) -> str:
+        """Everything, without escapes."""
+        return self._text.replace("\r", "")
+
+    @property
+    def lines(self) -> list[str]:
+        """Everything, without escapes; what is drawn anew begins a line of its own."""
+        return re.split(r"[\r\n]+", self._text)
+
+    @property
+    def _text(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self._raw.decode(errors="replace"))
+
+    def wait_for(self, text: str) -> None:
+        """In what is written from now on."""
+        deadline, since = time.monotonic() + PATIENCE_S, len(self.written)
+        while text not in self.written[since:]:
+            left_s = max(0.0, deadline - time.monotonic())
+            assert select.select([self._master], [], [], left_s)[0], f"no {text!r} in {self.written[since:][-2000:]}"
+            assert self._read(), f"it ended without {text!r}: {self.written[since:][-2000:]}"
+
+    def rest(self) -> str:
+        """What is written until it ends."""
+        since = len(self.written)
+        while self._read():
+            pass
+        self.process.wait()
+        return self.written[since:]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _read(self) -> bool:
+        """False at the end."""
+        try:
+            piece = os.read(self._master, 65536)
+        except OSError:  # how Linux tells that the other end is closed
+            return False
+        self._raw += piece
+        return bool(piece)
+
+
+@contextmanager
+def watching(*arguments: str, **options: object) -> Iterator[Terminal]:
+    terminal = Terminal(*arguments, **options)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+@contextmanager
+def running(name: str, db: str = "results.db") -> Iterator[Ledger]:
+    """A sweep of three repeats that this process runs."""
+    writer = Writer(db)
+    try:
+        yield begin(
+            writer, {small(): 2, TWO: 1}, name=name, wanted_repeats=2, process=this_process(), started_at=datetime.now(UTC)
+        )
+    finally:
+        writer.close()
+
+
+def run_next(ledger: Ledger, images_per_second: float | None) -> None:
+    repeat = ledger.open_repeats()[0]
+    ledger.claim(repeat, NOON)
+    ledger.run(repeat, "/runs/1", PLACEMENT, datetime.now(UTC))
+    spec = small() if repeat.trial_id == small().trial_id else TWO
+    ledger.finish(repeat.repeat_id, attempt(spec, images_per_second, repeat=repeat.repeat), NOON)
+
+
+def start_next(ledger: Ledger) -> None:
+    repeat = ledger.open_repeats()[0]
+    ledger.claim(repeat, NOON)
+    ledger.run(repeat, "/runs/1", PLACEMENT, datetime.now(UTC))
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_results_are_shown_as_they_land_until_the_sweep_has_ended(engine, request):
+    db = "results.db" if engine == "sqlite" else request.getfixturevalue("postgresql_url")
+    fill(db, [(small(model="vgg16"), 10.0)], name="before")
+    with running("mine", db) as ledger, watching("--db", db) as terminal:
+        terminal.wait_for("no attempt of it has ended yet")
+        assert "vgg16" not in terminal.written
+        run_next(ledger, 100.0)
+        terminal.wait_for("1 completed")
+        terminal.wait_for("0..100")
+        run_next(ledger, None)
+        start_next(ledger)
+        terminal.wait_for("1 failed: 1 failed")
+        terminal.wait_for("trivial-replicated_none-x2")
+        ledger.end(NOON, finished=True)
+        last = terminal.rest()
+    assert terminal.process.returncode == 0
+    assert "finished 2026-11-21 12:00:00 UTC" in last
+    assert "█" in last
+    assert "testbox: 2 cores Testium, CPU stand-ins" in last
+
+
+def test_without_a_sweep_that_runs_the_whole_database_is_shown_until_one_begins():
+    fill("results.db", [(small(model="vgg16"), 10.0)], name="before")
+    with watching() as terminal:
+        terminal.wait_for("no sweep is running: the whole database")
+        terminal.wait_for("vgg16")
+        with running("mine") as ledger:
+            terminal.wait_for("sweep mine")
+            run_next(ledger, 100.0)
+            ledger.end(NOON, finished=False)
+            last = terminal.rest()
+    assert terminal.process.returncode == 0
+    assert "ended; what is left is run by: python sweep.py" in last
+    assert "vgg16" not in last
+
+
+def test_a_sweep_that_has_ended_before_is_shown_and_that_is_all():
+    fill("results.db", [(small(), 100.0), (TWO, None)], name="before")
+    with watching("--sweep", "before") as terminal:
+        last = terminal.rest()
+    assert terminal.process.returncode == 0
+    assert "finished 2026-11-21 12:00:00 UTC" in last
+    assert re.search(r"replicated_none +100 .* FAIL +█F\n", last)
+    assert last.count("speed-up: against the same strategy") == 1
+
+
+def test_a_sweep_whose_process_was_killed_is_said_to_be():
+    writer = Writer("results.db")
+    begin(writer, {small(): 2}, name="mine")
+    writer.close()
+    with watching("--sweep", "mine") as terminal:
+        last = terminal.rest()
+    assert terminal.process.returncode == 0
+    assert "killed; what is left is run by: python sweep.py" in last
+
+
+def test_ctrl_c_leaves_what_was_shown_and_is_told_by_the_exit_code():
+    fill("results.db", [(small(), 100.0)])
+    with watching() as terminal:
+        terminal.wait_for("testbox")
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        last = terminal.rest()
+    assert terminal.process.returncode == 130
+    assert "Traceback" not in last
+
+
+def test_a_database_that_is_not_there_is_waited_for_and_one_that_goes_is_said():
+    with watching(width=200) as terminal:
+        terminal.wait_for(
+            "results.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB; waiting for it"
+        )
+        fill("results.db", [(small(), 100.0)])
+        terminal.wait_for("0..100")
+        for path in Path().glob("results.db*"):
+            path.unlink()
+        terminal.wait_for("results.db: no such database")
+        fill("results.db", [(small(), 50.0)])
+        terminal.wait_for("0..50")
+
+
+def test_a_narrow_low_terminal_shows_what_there_is_room_for():
+    specs = [small(model=model, num_gpus=num_gpus) for model in ("trivial", "vgg16", "alexnet") for num_gpus in (1, 2, 4, 8)]
+    fill("results.db", [(spec, 100.0 * spec.num_gpus) for spec in specs])
+    with watching(width=44, height=14) as terminal:
+        terminal.wait_for("and 2 more tables")
+        shown = terminal.lines
+        assert max(map(len, shown)) <= 44
+        assert any(re.fullmatch(r"replicated_none +▁▂▄█ +800", line.strip()) for line in shown)
+
+
+def test_a_terminal_without_blocks_gets_digits():
+    fill("results.db", [(small(), 100.0), (TWO, 200.0)])
+    with watching("--sweep", "first", env={"PYTHONIOENCODING": "ascii"}) as terminal:
+        last = terminal.rest()
+    assert last.isascii()
+    assert re.search(r"replicated_none .* 48\n", last)
+
+
+def once(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "plots", "watch", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_what_all_tables_have_in_common_is_told_once():
+    fill("results.db", [(small(), 100.0), (small(model="vgg16"), 10.0)])
+    told = once().stdout
+    assert told.count("synthetic data") == 1
+    assert re.search(r"^trivial$", told, re.MULTILINE)
+    assert re.search(r"^vgg16$", told, re.MULTILINE)
+    assert told.count("speed-up: against the same strategy") == 1
+
+
+def test_where_nobody_watches_it_is_told_once():
+    assert once().returncode == 2
+    fill("results.db", [(small(), 100.0), (TWO, None)], name="before")
+    told = once()
+    assert told.returncode == 0
+    assert told.stdout.startswith("no sweep is running: the whole database")
+    assert told.stdout.count("testbox") == 1
+    assert "\x1b" not in told.stdout
+    assert "no such sweep; the newest are before" in once("--sweep", "nine").stderr
+    assert "nothing to filter by" in once("num_gpu=2").stderr
+    assert once("--every", "0").returncode == 2

@@ -1,0 +1,202 @@
+"""A simulated trial leaves what the trainer would leave, and its numbers are what the cost model and the faults say."""
+
+import json
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from costs.hardware import Hardware
+from costs.profiles import profile
+from costs.step import costs
+from costs.work import Work
+from simulator.__main__ import main
+from store.records import AttemptBegin, DeviceKind, Doing, Measurement, Outcome, Phase, Result, RunFolder, TrialSpec
+from sweeper.simulated_box import machine_of
+from tests.conf.test_resolve import trial
+
+P100 = profile("p100_pcie_8")
+
+
+def spec_of(*overrides: str, noise: bool = False) -> TrialSpec:
+    quiet = [] if noise else ["planted.noise=0", "planted.process_noise=0"]
+    return trial("engine=simulated", "strategy=replicated_none", *quiet, *overrides, kind=DeviceKind.SIMULATED_GPU)
+
+
+def play(
+    spec: TrialSpec, repeat: int = 1, attempt: int = 1, hardware: Hardware = P100, sweep: str = "s"
+) -> tuple[int, RunFolder]:
+    path = Path(f"{spec.trial_id}-{sweep}-{repeat}-{attempt}-{machine_of(hardware).key}")
+    path.mkdir(exist_ok=True)
+    folder = RunFolder(path)
+    folder.trial.write_text(spec.to_json())
+    folder.machine.write_text(machine_of(hardware).to_json())
+    begin = AttemptBegin(
+        sweep_uid=sweep,
+        sweep=sweep,
+        trial_id=spec.trial_id,
+        repeat=repeat,
+        attempt=attempt,
+        started_at=datetime.now(UTC),
+        software_key="k",
+    )
+    folder.attempt.write_text(begin.to_json())
+    return main(spec, folder), folder
+
+
+def result(*overrides: str, noise: bool = False, hardware: Hardware = P100) -> Result:
+    _, folder = play(spec_of(*overrides, noise=noise), hardware=hardware)
+    found = folder.read_result()
+    assert found is not None
+    return found
+
+
+def measured(*overrides: str, noise: bool = False) -> Measurement:
+    found = result(*overrides, noise=noise).measurement
+    assert found is not None
+    return found
+
+
+def test_without_noise_the_throughput_is_the_cost_models():
+    spec = spec_of("num_gpus=4")
+    assert measured("num_gpus=4").images_per_second == pytest.approx(costs(Work.of(asdict(spec)), P100).images_per_second)
+
+
+def test_a_simulated_attempt_leaves_the_files_of_a_real_one():
+    code, folder = play(spec_of("num_gpus=2"))
+    steps = folder.read_steps()
+    assert code == 0
+    assert [step.phase for step in steps].count(Phase.MEASURE) == 100
+    assert steps[0].duration_s > 2 * steps[50].duration_s, "the first step is slow"
+    assert {step.loss for step in steps} == {None}, "nothing is learned"
+    assert folder.read_doing() is Doing.PROFILING
+    assert folder.read_environment()["packages"]["numpy"]
+
+
+def test_the_truth_is_stored_with_what_was_planted():
+    truth = result("num_gpus=2", "planted.launch_s=0.01").truth
+    plain = costs(Work.of(asdict(spec_of("num_gpus=2"))), P100)
+    assert truth["step_s"] == pytest.approx(plain.step_s + 0.01)
+    assert truth["launch_s"] == pytest.approx(plain.launch_s + 0.01)
+    assert (truth["planted.launch_s"], truth["process_factor"]) == (0.01, 1.0)
+    assert all(type(value) is float for value in truth.values())
+
+
+def test_seconds_that_are_planted_are_missing_from_the_throughput():
+    plain, slow = measured("num_gpus=2"), measured("num_gpus=2", "planted.reduction_s=0.1")
+    assert slow.median_step_s - plain.median_step_s == pytest.approx(0.1)
+    assert slow.images_per_second == pytest.approx(128 / (plain.median_step_s + 0.1))
+
+
+def test_one_gpu_reduces_nothing_and_synthetic_data_is_never_late():
+    for strategy in ("strategy=replicated_none", "strategy=ps_cpu"):
+        assert measured(strategy, "planted.reduction_s=0.1") == measured(strategy)
+    assert measured("planted.input_s=1") == measured()
+
+
+def test_a_slow_input_is_waited_for():
+    fast, slow = measured("data=photos"), measured("data=photos", "planted.input_s=1")
+    assert slow.data_wait_share > 0.5 > fast.data_wait_share
+    assert slow.images_per_second < 64
+
+
+def test_each_gpus_batch_is_late_as_they_come_from_one_pipeline():
+    assert result("data=photos", "num_gpus=4", "planted.input_s=1").truth["input_s"] == pytest.approx(
+        result("data=photos", "num_gpus=4").truth["input_s"] + 4
+    )
+
+
+def test_a_throttled_gpu_is_slow_says_why_and_makes_the_number_suspect():
+    found = result("planted.throttling=0.5")
+    (gpu,) = found.gpu_telemetry
+    assert (gpu.sm_clock_mhz, gpu.max_sm_clock_mhz, gpu.throttle_reasons) == (651.5, 1303, ("sw_thermal_slowdown",))
+    assert found.verdict == "suspect"
+    assert "SIM-p100_pcie_8-0 was throttled: sw_thermal_slowdown" in found.verdict_reasons
+    assert found.measurement.images_per_second == pytest.approx(measured().images_per_second / 2, rel=0.01)
+
+
+def test_others_on_the_host_slow_down_the_input():
+    contended, free = (measured("data=photos", "model=alexnet", "num_gpus=4", *more) for more in (["planted.contention=0.5"], []))
+    assert contended.images_per_second == pytest.approx(free.images_per_second / 2)
+    assert contended.cores_taken_by_others == P100.num_cores / 2
+
+
+def test_drift_is_seen_by_the_verdict():
+    assert "steps became" in result("planted.drift=0.2").verdict_reasons[0]
+
+
+def test_the_same_attempt_gives_the_same_numbers_and_another_repeat_others():
+    spec = spec_of(noise=True)
+    first, again, other, retried = (
+        play(spec, repeat, attempt)[1].read_result() for repeat, attempt in ((1, 1), (1, 1), (2, 1), (1, 2))
+    )
+    rates = [found.measurement.images_per_second for found in (first, other, retried)]
+    assert first == again
+    assert len(set(rates)) == 3
+
+
+def test_repeats_of_a_later_sweep_are_no_copies_of_earlier_ones():
+    spec = spec_of(noise=True)
+    found = [play(spec, repeat, sweep=sweep)[1].read_result() for sweep in ("one", "two", "three") for repeat in (1, 2)]
+    assert len({one.measurement.images_per_second for one in found}) == 6
+
+
+def test_the_seed_of_a_trial_changes_its_noise():
+    assert measured("seed=1", noise=True) != measured("seed=2", noise=True)
+
+
+def test_steps_per_execution_are_measured_together():
+    found = measured("steps_per_execution=10", noise=True)
+    assert (found.num_steps, found.num_warm_up_steps % 10) == (100, 0)
+
+
+def test_fast_steps_are_measured_for_the_least_window():
+    found = measured("model=trivial", "min_window_s=2", noise=True)
+    assert found.window_s >= 2
+    assert found.num_steps > 100
+
+
+def test_batch_sizes_run_out_of_memory_from_one_on():
+    outcomes = [result(f"batch_size={size}").outcome for size in (16, 32, 64, 128, 256)]
+    first = outcomes.index(Outcome.OUT_OF_MEMORY)
+    assert outcomes == [Outcome.COMPLETED] * first + [Outcome.OUT_OF_MEMORY] * (5 - first)
+    assert 1 <= first <= 4
+
+
+def test_out_of_memory_says_what_was_needed_and_what_there_is():
+    found = result("batch_size=256")
+    assert found.message.startswith("simulated: out of GPU memory: a GPU needs ")
+    assert "GiB and p100_pcie_8 has 16; try a smaller batch_size" in found.message
+    assert play(spec_of("batch_size=256"))[0] == 4
+
+
+def test_out_of_memory_can_be_planted():
+    assert result("planted.out_of_memory=1").message == "simulated: out of GPU memory, for planted.out_of_memory=1"
+
+
+def test_a_planted_failure_leaves_no_result(capsys):
+    code, folder = play(spec_of("planted.failure_rate=1"))
+    assert code == 1
+    assert folder.read_result() is None
+    assert "Error: simulated: planted.failure_rate=1 met this attempt" in capsys.readouterr().err
+
+
+def test_of_many_attempts_as_many_fail_as_were_planted():
+    spec = spec_of("model=trivial", "num_steps=1", "min_warm_up_steps=0", "min_window_s=0", "planted.failure_rate=0.5")
+    codes = [play(spec, repeat)[0] for repeat in range(1, 61)]
+    assert 15 < codes.count(1) < 45
+
+
+def test_missing_links_are_told_and_not_guessed():
+    found = result("num_gpus=8", hardware=replace(P100, socket_gb_per_s=None))
+    assert found.outcome == Outcome.UNSUPPORTED
+    assert "hardware.profile.socket_gb_per_s=" in found.message
+
+
+def test_a_folder_of_a_machine_that_exists_is_not_played():
+    spec = spec_of()
+    _, folder = play(spec)
+    folder.machine.write_text(json.dumps(json.loads(folder.machine.read_text()) | {"hardware_profile": ""}))
+    assert main(spec, folder) == 3
+    assert "wanted one with a hardware_profile, as sweep.py engine=simulated makes it" in folder.read_result().message

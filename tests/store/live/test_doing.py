@@ -1,0 +1,25 @@
+"""What a trainer is at, in words."""
+
+import pytest
+
+from store.live.doing import doing_text
+from store.records import Doing, RunFolder
+from tests.specs import small
+
+
+@pytest.mark.parametrize(
+    ("doing", "steps", "text"),
+    [
+        (Doing.BUILDING, "", "building"),
+        (Doing.STEPPING, "", "stepping"),
+        (Doing.STEPPING, '{"step": 3}\n', "step 4 of about 6"),
+        (Doing.PROFILING, '{"step": 3}\n', "profiling"),
+        (Doing.STEPPING, "\0\n", "unknown"),
+        ("what is no Doing", "", "unknown"),
+    ],
+)
+def test_what_a_trainer_is_at_is_told_and_what_cannot_be_read_is_unknown(tmp_path, doing, steps, text):
+    folder = RunFolder(tmp_path)
+    folder.doing.write_text(doing)
+    folder.steps.write_text(steps)
+    assert doing_text(folder, small(min_warm_up_steps=2, num_steps=4)) == text

@@ -1,0 +1,256 @@
+"""What people see of a sweep fits every width, says what runs where, and takes no text for markup."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
+from store.live.view import clock_text, plain_line, render
+from store.records import DeviceKind, Result
+
+
+def running(*slots: int, label: str = "resnet50-replicated_nccl-x4", **changes: object) -> RunningAttempt:
+    attempt = RunningAttempt(
+        slots=slots, label=label, repeat=2, attempt=1, doing="step 12 of about 40", elapsed_s=34.2, expected_s=80.0
+    )
+    return replace(attempt, **changes)
+
+
+def ended(label: str = "vgg16-ps_cpu-x1", **changes: object) -> EndedAttempt:
+    attempt = EndedAttempt(
+        label=label,
+        outcome="completed",
+        message="",
+        duration_s=12.34,
+        images_per_second=1234.5,
+        median_step_s=0.1,
+        jitter_s=0.002,
+        verdict="valid",
+        verdict_reasons=(),
+    )
+    return replace(attempt, **changes)
+
+
+def failed(outcome: str, message: str) -> EndedAttempt:
+    return ended(outcome=outcome, message=message, images_per_second=None, median_step_s=None, jitter_s=None, verdict=None)
+
+
+def snapshot(num_slots: int, *attempts: RunningAttempt, **changes: object) -> Snapshot:
+    return replace(
+        Snapshot(
+            sweep="night-1",
+            machine="host7: 64 cores, 503 GiB; 8 usable GPUs: NVIDIA A100-SXM4-80GB, driver 535.1",
+            kind=DeviceKind.GPU,
+            slots=tuple(SlotName(number=number, name=f"GPU {number}") for number in range(num_slots)),
+            running=attempts,
+            counts=Counts(
+                completed=9, failed={"out_of_memory": 2, "hung": 1}, running=len(attempts), pending=28 - len(attempts), skipped=4
+            ),
+            recent=(ended(), failed("out_of_memory", "no room\nfor it")),
+            eta_s=3725.0,
+        ),
+        **changes,
+    )
+
+
+def drawn(shown: Snapshot, width: int = 80, height: int = 50, *, terminal: bool = True) -> list[str]:
+    console = Console(width=width, height=height, record=True, file=io.StringIO(), force_terminal=terminal)
+    console.print(render(shown))
+    return console.export_text().rstrip("\n").split("\n")
+
+
+SIXTEEN = tuple(running(slot, label=f"resnet50-replicated_none-x1 batch_size=64 seed={slot}") for slot in range(16))
+EIGHT = (running(0, 1, 2, 3), running(4, label="vgg16-ps_cpu-x1", doing="building", attempt=2, expected_s=None))
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 99, 100, 160])
+@pytest.mark.parametrize(
+    "shown",
+    [snapshot(1, running(0)), snapshot(8, *EIGHT), snapshot(16, *SIXTEEN), snapshot(16), snapshot(64, running(*range(32)))],
+    ids=["one", "eight", "sixteen", "idle", "many"],
+)
+def test_no_line_is_wider_than_the_terminal_nor_the_whole_higher(shown, width):
+    lines = drawn(shown, width, height=30)
+    assert max(map(cell_len, lines)) <= width
+    assert len(lines) < 30
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_what_runs_where_is_told_once_at_every_width(width):
+    text = "\n".join(lines := drawn(snapshot(8, *EIGHT), width))
+    assert text.count("resnet50-replicated_nccl-x4") == 1
+    assert text.count("step 12 of about 40  0:34 of about 1:20") == 1
+    assert any(line.startswith("■■■■····  ") for line in lines)
+    assert any(line.startswith("····■···  ") for line in lines)
+    assert "repeat 2, attempt 2: building  0:34" in text
+    assert "·····□□□  5-7 free" in lines
+    assert "8 GPUs, 5 in use" in lines
+    assert "night-1" in lines[0]
+    assert "host7: 64 cores" in lines[1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_sixteen_attempts_can_be_told_apart_in_a_low_window(width):
+    lines = drawn(snapshot(16, *SIXTEEN), width, height=27)
+    for slot in range(16):
+        assert sum(f"seed={slot} " in line and f"GPU {slot} " in line for line in lines) == 1
+
+
+def test_sixteen_idle_stand_ins_take_one_line():
+    lines = drawn(snapshot(16, kind=DeviceKind.CPU_STAND_IN))
+    assert "□" * 16 + "  0-15 free" in lines
+    assert "16 CPU stand-ins, 0 in use" in lines
+    assert sum("□" in line or "free" in line for line in lines) == 1
+
+
+def test_a_window_that_is_too_low_cuts_attempts_and_says_so():
+    lines = drawn(snapshot(16, *SIXTEEN), 80, height=14)
+    assert len(lines) < 14
+    assert "16/44  ETA 1:02:05" in lines[2]
+    assert "attempts; a higher window shows them" in lines[-1]
+    shown = sum("seed=" in line for line in lines)
+    assert f"and {16 - shown} more" in lines[-1]
+
+
+def test_in_a_pipe_nothing_is_cut():
+    lines = drawn(snapshot(16, *SIXTEEN), width=100_000, height=5, terminal=False)
+    assert sum("seed=" in line for line in lines) == 16
+    assert any("no room for it" in line for line in lines)
+
+
+def test_slots_that_are_not_neighbors_are_listed():
+    assert any(line.startswith("·■·■■···") and "1,3-4" in line for line in drawn(snapshot(8, running(1, 3, 4)), 160))
+
+
+def test_failures_are_told_in_words_by_outcome():
+    lines = drawn(snapshot(8, *EIGHT))
+    assert any("9 completed   3 failed: 2 out_of_memory, 1 hung   2 running   26 pending" in line for line in lines)
+    assert any("4 skipped" in line for line in lines)
+    assert any(line.startswith("     out_of_memory  vgg16-ps_cpu-x1: no room for it") for line in lines)
+
+
+def test_failures_are_red_where_there_are_colors_and_without_there_is_nothing_but_text():
+    colored = Console(width=80, height=50, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False)
+    colored.print(render(snapshot(8)))
+    assert "\x1b[1;31m3 failed: 2 out_of_memory, 1 hung" in colored.file.getvalue()
+    assert "\x1b[31m━" in colored.file.getvalue()
+    assert not any("failed" in line for line in drawn(snapshot(8, counts=Counts(completed=1, failed={"hung": 0}))))
+
+
+def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
+    lines = drawn(snapshot(8, recent=(ended(), ended("b", verdict="suspect", verdict_reasons=("jitter 12 %", "hot")))))
+    assert "  1234.50 images/s  vgg16-ps_cpu-x1" in lines
+    assert "  1234.50 images/s  b  (suspect: jitter 12 %; hot)" in lines
+
+
+@pytest.mark.parametrize(
+    ("counts", "bar", "told"),
+    [
+        (Counts(pending=1000), "─" * 40, "0/1000  ETA 0:10"),
+        (Counts(completed=1, pending=999), "━" + "─" * 39, "1/1000  ETA 0:10"),
+        (Counts(completed=10, skipped=10, pending=20), "━" * 20 + "─" * 20, "20/40  ETA 0:10"),
+        (Counts(completed=999, running=1), "━" * 39 + "─", "999/1000  ETA 0:10"),
+        (Counts(completed=20, failed={"hung": 20}), "━" * 40, "40/40"),
+        (Counts(), "─" * 40, "0/0"),
+    ],
+)
+def test_the_bar_shows_a_beginning_and_is_full_only_at_the_end(counts, bar, told):
+    assert drawn(snapshot(8, counts=counts, eta_s=10.0))[2] == f"{bar}  {told}"
+
+
+def test_without_an_estimate_it_says_so():
+    assert drawn(snapshot(8, eta_s=None))[2].endswith("16/44  no ETA yet")
+
+
+def test_notes_stand_above_the_slots():
+    lines = drawn(snapshot(8, *EIGHT, notes=("stopping: waits for 2 attempts",)))
+    assert lines.index("stopping: waits for 2 attempts") < lines.index("8 GPUs, 5 in use")
+
+
+def test_markup_in_names_is_shown_as_it_is():
+    evil = "[red]x[/red]"
+    shown = snapshot(
+        8, running(0, label=evil), sweep=evil, machine=evil, recent=(ended(evil), failed("failed", evil)), notes=(evil,)
+    )
+    assert sum(line.count(evil) for line in drawn(shown, 160)) == 6
+    assert evil in plain_line(ended(evil), num_done=1, total=2, eta_s=None).plain
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(max_size=60), st.integers(30, 160))
+def test_no_text_moves_the_cursor_or_breaks_a_line(text, width):
+    shown = snapshot(
+        8, running(0, label=text, doing=text), sweep=text, machine=text, recent=(failed("failed", text),), notes=(text,)
+    )
+    lines = drawn(shown, width)
+    assert len(lines) == len(drawn(snapshot(8, running(0), recent=(ended(),), notes=("x",)), width))
+    assert all(char.isprintable() for line in lines for char in line)
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_a_terminal_without_unicode_gets_ascii():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Console(width=60, height=50, file=file, force_terminal=True).print(render(snapshot(16, *SIXTEEN, notes=("hält",))))
+    file.seek(0)
+    assert "h?lt" in file.read()
+
+
+def test_a_plain_line_tells_speed_doubt_time_and_eta():
+    line = plain_line(ended(verdict="suspect", verdict_reasons=("hot",), message="no profile"), num_done=3, total=12, eta_s=330.0)
+    assert line.plain == (
+        f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ± 2.0 ms  (no profile)  (suspect: hot)"
+        "  took 12.3 s  ETA 5:30"
+    )
+
+
+def test_a_plain_line_tells_what_was_wrong_in_one_line():
+    line = plain_line(failed("out_of_memory", "no room\nfor it"), num_done=12, total=12, eta_s=0.0)
+    assert line.plain == f"[12/12] {'vgg16-ps_cpu-x1':<36} out_of_memory: no room for it  took 12.3 s"
+
+
+def test_times_are_told_in_the_units_they_need():
+    assert [clock_text(seconds) for seconds in (-1, 0, 59.6, 3599, 3600, 90061)] == [
+        "0:00",
+        "0:00",
+        "1:00",
+        "59:59",
+        "1:00:00",
+        "1 d 1:01:01",
+    ]
+
+
+def test_a_snapshot_is_json_with_its_sums():
+    told = json.loads(snapshot(8, *EIGHT).to_json())
+    assert told["counts"] == {
+        "completed": 9,
+        "failed": {"out_of_memory": 2, "hung": 1},
+        "running": 2,
+        "pending": 26,
+        "skipped": 4,
+        "done": 12,
+        "total": 44,
+    }
+    assert told["running"][0]["slots"] == [0, 1, 2, 3]
+    assert told["kind"] == "gpu"
+    assert told["recent"][0]["images_per_second"] == 1234.5
+
+
+def test_an_ended_attempt_has_figures_only_when_it_completed():
+    result = Result(outcome="failed", message="x", measurement=None, op_placement={})
+    assert EndedAttempt.of("a", result, 1.0) == EndedAttempt(
+        label="a",
+        outcome="failed",
+        message="x",
+        duration_s=1.0,
+        images_per_second=None,
+        median_step_s=None,
+        jitter_s=None,
+        verdict=None,
+        verdict_reasons=(),
+    )

@@ -1,0 +1,100 @@
+"""What ran over several hosts is kept with them, and compared host count by host count."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store import queries
+from store.checks.every import check
+from store.database import open_for_reading
+from store.exports import ExportFormat, export
+from store.imports import import_files
+from store.portable import from_json, to_json
+from store.records import TrialSpec
+from tests.filled import MACHINE, PLACEMENT, fill
+from tests.portables import attempt
+from tests.specs import small
+from tests.store.command import store as run
+
+OVER_TWO = replace(PLACEMENT, hosts=("node1", "node2"), rank_start="srun")
+TOLD = "SELECT host, pool, hosts, rank_start, link_bytes_per_s FROM attempts JOIN machines ON machines.id = machine_id JOIN placements ON placements.id = placement_id JOIN measurements ON attempt_id = attempts.id"
+
+
+def over(num_gpus: int, hosts: int) -> TrialSpec:
+    return small(num_gpus=num_gpus, hosts=hosts, variable_update="distributed_replicated")
+
+
+def two_of_a_pool(db: str) -> None:
+    for host in ("node1", "node2"):
+        machine = replace(MACHINE, host=host, pool="rack")
+        details = [{"placement": OVER_TWO, "link_bytes_per_s": 1.25e8}]
+        fill(db, [(over(2, 2), 60.0)], name=f"by {host}", machine=machine, details=details)
+
+
+def ask(db: str, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in queries.rows(open_for_reading(db), sql)]
+
+
+def test_a_curve_of_several_hosts_has_a_row_for_each_trial_and_one_gpu_of_one_host_as_its_baseline(db):
+    fill(db, [(over(1, 1), 50.0), (over(2, 1), 90.0), (over(2, 2), 60.0), (over(2, 2), 64.0), (over(4, 2), 100.0)])
+    found = ask(db, "SELECT num_gpus, hosts, num_repeats, images_per_second, speed_up FROM scaling ORDER BY num_gpus, hosts")
+    assert found == [(1, 1, 1, 50.0, 1.0), (2, 1, 1, 90.0, 1.8), (2, 2, 2, 62.0, 1.24), (4, 2, 1, 100.0, 2.0)]
+    assert ask(db, "SELECT count(DISTINCT curve) FROM trials") == [(1,)]
+    assert ask(db, "SELECT count(*) FROM throughput") == [(5,)]
+
+
+def test_hosts_of_a_pool_are_one_machine_that_goes_by_its_name(db):
+    two_of_a_pool(db)
+    assert ask(db, "SELECT host, pool FROM machines") == [("rack", "rack")]
+    assert ask(db, "SELECT hosts, num_repeats, host FROM scaling") == [(2, 2, "rack")]
+    assert ask(db, TOLD) == [("rack", "rack", "node1,node2", "srun", 1.25e8)] * 2
+    assert list(check(db)) == []
+
+
+def test_hosts_are_shown(db):
+    two_of_a_pool(db)
+    lines = [line.split() for line in run("show", "1", "--db", db).stdout.splitlines()]
+    for line in (["hosts", "node1,node2"], ["rank_start", "srun"], ["pool", "rack"], ["link_bytes_per_s", "125000000"]):
+        assert line in lines
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+def test_attempts_over_several_hosts_travel_whole(db, kind):
+    two_of_a_pool(db)
+    export(db, f"all.{kind}", kind)
+    assert not import_files("other.db", [f"all.{kind}"]).rejected
+    assert list(check("other.db")) == []
+    assert ask("other.db", TOLD) == [("rack", "rack", "node1,node2", "srun", 1.25e8)] * 2
+
+
+def test_what_was_exported_before_there_were_hosts_is_still_read():
+    told = json.loads(to_json(attempt()))
+    del told["machine"]["pool"], told["placement"]["hosts"], told["placement"]["rank_start"]
+    del told["measured"]["measurement"]["link_bytes_per_s"]
+    assert from_json(json.dumps(told)) == attempt()
+
+
+def test_a_placement_that_was_stored_while_it_ran_by_an_earlier_version_is_still_read():
+    shutil.copy(Path(__file__).parent / "databases" / "0005.db", "r.db")
+    with closing(sqlite3.connect("r.db")) as connection:
+        ((running,),) = connection.execute("SELECT placement FROM repeats WHERE state = 'running'")
+    assert "hosts" not in json.loads(running)
+    assert run("upgrade", "--db", "r.db").returncode == 0
+    assert run("check", "--db", "r.db").returncode == 0
+
+
+def test_a_list_tells_hosts_and_what_is_planted_where_there_are_such(db):
+    fill(db, [(over(1, 1), 50.0)])
+    heading = run("list", "--db", db).stdout.splitlines()[0]
+    assert "hosts" not in heading
+    assert "planted" not in heading
+    assert json.loads(run("list", "--db", db, "--json").stdout)[0]["hosts"] == 1
+    fill(db, [(replace(over(2, 2), planted="link_mbit=200"), 60.0)], name="slow")
+    told = run("list", "--db", db).stdout
+    assert "hosts" in told
+    assert "link_mbit=200" in told

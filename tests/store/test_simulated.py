@@ -1,0 +1,183 @@
+"""Simulated numbers are stored, travel and are asked for as such, and are never among measured ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import store.api
+from store import queries
+from store.checks.every import check
+from store.database import open_for_reading, open_for_writing, writing
+from store.exports import ExportFormat, export
+from store.imports import LogSource, import_files
+from store.portable import from_json, to_json
+from store.records import SIMULATED_NOTE, DeviceKind, Result, TrialSpec
+from store.show import show
+from tests.filled import MACHINE, SIMULATED_MACHINE, fill
+from tests.portables import attempt
+from tests.specs import small
+from tests.store.command import store as run
+
+PLANTED = "drift=0.05 noise=0.02"
+TRUTH = {"compute_s": 0.075, "exposed_s": 0.005}
+
+
+def gpu(**changes: object) -> TrialSpec:
+    return small(device_kind=DeviceKind.GPU, **changes)
+
+
+def simulated(**changes: object) -> TrialSpec:
+    return small(device_kind=DeviceKind.SIMULATED_GPU, **changes)
+
+
+def both(db: str) -> None:
+    """The same trials measured and simulated: attempts 1 and 2, and 3 to 5."""
+    fill(db, [(gpu(), 100.0), (gpu(num_gpus=2), 180.0)], name="measured")
+    specs = [(simulated(), 1000.0), (simulated(num_gpus=2), 1900.0), (simulated(planted=PLANTED), 900.0)]
+    fill(db, specs, name="simulated", details=[{"truth": TRUTH}] * 3)
+
+
+def ask(db: str, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in queries.query(open_for_reading(db), sql)[1]]
+
+
+def test_views_of_measurements_have_no_simulated_numbers_and_the_other_way_round(db):
+    both(db)
+    assert ask(db, "SELECT sum(images_per_second), count(*) FROM throughput") == [(280.0, 2)]
+    assert ask(db, "SELECT num_gpus, speed_up FROM scaling ORDER BY num_gpus") == [(1, 1.0), (2, 1.8)]
+    assert ask(db, "SELECT sum(images_per_second), count(*) FROM simulated_throughput") == [(3800.0, 3)]
+    found = ask(db, "SELECT num_gpus, planted, speed_up FROM simulated_scaling ORDER BY num_gpus, planted")
+    assert found == [(1, "", 1.0), (1, PLANTED, 1.0), (2, "", 1.9)]
+    sums = "SELECT count(*), sum(images_per_second), sum(simulated_images_per_second) FROM latest_attempts"
+    assert ask(db, sums) == [(5, 280.0, 3800.0)]
+
+
+def test_frames_have_one_of_both(db):
+    both(db)
+    frames = store.api.open(db)
+    assert frames.attempts()["images_per_second"].tolist() == [100.0, 180.0]
+    assert frames.attempts("num_gpus=1", simulated=True)["images_per_second"].tolist() == [1000.0, 900.0]
+    assert frames.trials()["images_per_second"].tolist() == [100.0, 180.0]
+    assert frames.trials(simulated=True)["planted"].tolist() == ["", "", PLANTED]
+    assert frames.scaling("num_gpus=2")["speed_up"].tolist() == [1.8]
+    assert frames.scaling("num_gpus=2", simulated=True)["speed_up"].tolist() == [1.9]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "attempts"),
+    [
+        ("device_kind=simulated_gpu", [3, 4, 5]),
+        ("device_kind!=simulated_gpu", [1, 2]),
+        (f"planted={PLANTED}", [5]),
+        ("planted=", [1, 2, 3, 4]),
+        ("planted~*noise*", [5]),
+    ],
+)
+def test_both_are_listed_and_can_be_told_apart(db, chosen, attempts):
+    both(db)
+    rows = queries.selected(open_for_reading(db), queries.listing(open_for_reading(db), [chosen]))
+    assert [row["attempt"] for row in rows] == attempts
+
+
+def test_the_profile_the_truth_and_what_was_planted_are_shown(db):
+    both(db)
+    found = show(open_for_reading(db), "5")
+    assert found["trial"]["planted"] == PLANTED
+    (told,) = found["attempts"]
+    assert told["truth"] == TRUTH
+    assert told["machine_facts"]["hardware_profile"] == SIMULATED_MACHINE.hardware_profile
+    text = run("show", "5", "--db", db).stdout
+    assert SIMULATED_NOTE in " ".join(text.split())
+    assert {"simulation", "truth behind the simulation"} < {line.strip() for line in text.splitlines()}
+    assert "measurement" not in text.splitlines()
+    assert SIMULATED_NOTE not in " ".join(run("show", "1", "--db", db).stdout.split())
+
+
+def test_a_ratio_of_a_simulated_and_a_measured_number_is_refused(db):
+    both(db)
+    refused = run("compare", "1", "3", "--db", db)
+    assert refused.returncode != 0
+    assert "GPUs against simulated GPUs" in refused.stdout + refused.stderr
+    assert "images/s" not in refused.stdout
+    assert SIMULATED_NOTE in " ".join(run("compare", "3", "4", "--db", db).stdout.split())
+
+
+@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+def test_simulated_attempts_travel_whole(db, kind, tmp_path):
+    both(db)
+    export(db, f"all.{kind}", kind)
+    assert not import_files("other.db", [f"all.{kind}"]).rejected
+    assert list(check("other.db")) == []
+    sql = (
+        "SELECT trials.planted, hardware_profile, truth, images_per_second FROM attempts JOIN trials ON trials.id = trial_id"
+        " JOIN machines ON machines.id = machine_id JOIN measurements ON attempt_id = attempts.id ORDER BY images_per_second"
+    )
+    found = [(*row[:2], _parsed(row[2]), row[3]) for row in ask("other.db", sql)]
+    profile = SIMULATED_MACHINE.hardware_profile
+    assert found == [
+        ("", "", None, 100.0),
+        ("", "", None, 180.0),
+        (PLANTED, profile, TRUTH, 900.0),
+        ("", profile, TRUTH, 1000.0),
+        ("", profile, TRUTH, 1900.0),
+    ]
+
+
+def _parsed(told: object) -> object:
+    return json.loads(told) if isinstance(told, str) else told
+
+
+def test_what_earlier_versions_exported_is_still_read():
+    told = json.loads(to_json(attempt()))
+    del told["machine"]["hardware_profile"], told["measured"]["truth"]
+    assert from_json(json.dumps(told)) == attempt()
+
+
+@pytest.mark.parametrize(
+    ("spec", "machine", "message"),
+    [
+        (simulated(), MACHINE, r"device_kind=simulated_gpu on a machine that exists \(testbox\)"),
+        (gpu(), SIMULATED_MACHINE, r"device_kind=gpu on a hardware profile \(simulated-dgx1_p100\)"),
+    ],
+)
+def test_what_is_neither_measured_nor_simulated_is_taken_in_by_nobody(spec, machine, message):
+    with pytest.raises(ValueError, match=message):
+        attempt(spec, machine=machine)
+    with pytest.raises(ValueError, match=message):
+        fill("r.db", [(spec, 1.0)], machine=machine)
+
+
+def test_a_row_that_was_made_both_by_hand_is_found(db):
+    both(db)
+    with writing(open_for_writing(db)) as connection:
+        connection.exec_driver_sql("UPDATE attempts SET machine_id = 1 WHERE id = 3")
+        connection.exec_driver_sql("UPDATE attempts SET machine_id = 2 WHERE id = 1")
+    found = [(one.table, one.row, one.what) for one in check(db) if "device_kind" in one.what]
+    assert found == [
+        ("attempts", "1", "its device_kind is gpu, and its machine is a hardware profile"),
+        ("attempts", "3", "its device_kind is simulated_gpu, and its machine exists"),
+    ]
+
+
+def test_a_log_of_a_simulated_run_is_taken_for_nobodys_figure(db):
+    both(db)
+    export(db, "out.txt", ExportFormat.MLPERF)
+    assert "2xsimulated Tesla P100" in Path("out.txt").read_text()
+    log = LogSource(source="ours", citation="here", hardware="testbox")
+    added = import_files("other.db", ["out.txt"], log=log)
+    assert added.num_references == 2
+    assert [one.reason for one in added.rejected] == ["simulated by scalemark: nobody measured it, so it is no reference"] * 3
+
+
+def test_databases_of_simulations_and_of_measurements_are_merged_and_stay_apart(db):
+    fill("measured.db", [(gpu(), 100.0)], name="measured")
+    fill("simulated.db", [(simulated(), 1000.0)], name="simulated")
+    import_files(db, ["measured.db", "simulated.db"])
+    assert ask(db, "SELECT images_per_second FROM throughput") == [(100.0,)]
+    assert ask(db, "SELECT images_per_second FROM simulated_throughput") == [(1000.0,)]
+
+
+def test_the_truth_is_read_from_a_run_folder():
+    told = Result(outcome="failed", message="", measurement=None, op_placement={}, truth=TRUTH)
+    assert Result.from_json(told.to_json()) == told

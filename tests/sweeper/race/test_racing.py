@@ -1,0 +1,168 @@
+"""A sweep that races: what could hardly lead is not run, why stands beside it, and what happens on the way changes the race."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from store import software
+from store.errors import StoreError
+from store.records import State
+from sweeper.schedule import Task
+from tests.filled import NOON, PLACEMENT, attempt
+from tests.specs import small
+from tests.sweeper.world import World, rows
+
+PROJECT = Path(__file__).resolve().parents[3]
+BY_SEED = {"race": True, "race_over": ["seed"]}  # tests.tiny_trainer is as fast as its seed says
+
+
+@pytest.fixture
+def stack():
+    with ExitStack() as stack:
+        yield stack
+
+
+def specs(*seeds: int, **axes):
+    return [small(seed=seed, **axes) for seed in seeds]
+
+
+def completed() -> dict[int, int]:
+    """Seed -> completed attempts."""
+    return dict(
+        rows("SELECT seed, count(*) FROM attempts JOIN trials ON trials.id = trial_id WHERE outcome = 'completed' GROUP BY seed")
+    )
+
+
+def skipped() -> set[tuple[int, str]]:
+    return set(rows("SELECT seed, reason FROM repeats JOIN trials ON trials.id = trial_id WHERE state = 'skipped'"))
+
+
+def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
+    world = World(stack, specs(1000, 2000, 4000), repeats=5, sweep=BY_SEED)
+    assert world.run() == {State.COMPLETED: 4, State.SKIPPED: 11}
+    assert completed() == {1000: 1, 2000: 1, 4000: 2}
+    reasons = dict(skipped())
+    assert reasons.keys() == {1000, 2000, 4000}
+    assert reasons[1000].startswith("race: 75")
+    assert " % slower than seed=4000 (at least " in reasons[1000]
+    assert reasons[4000] == "race: decided, enough repeats of it are completed"
+    assert (world.orchestrator.saved.num_run, world.orchestrator.saved.num_spared) == (4, 11)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "sweep: race trivial-x1: seed=4000 leads with 399" in said
+    assert " % more than seed=2000; out early: seed=2000 49." in said
+    assert " % behind after 1 repeat; saved 11 of 15 repeats, " in said
+    assert "CPU stand-in-seconds (" in said
+    assert rows("SELECT finished_at IS NULL FROM sweeps") == [(0,)]
+
+
+def test_failures_and_crashes_leave_a_race_only_once_their_retries_are_used_up(stack):
+    """Seed 906 is fast once, and fails ever after: those that only it has beaten stay beaten. Seed 900 crashes first."""
+    world = World(stack, specs(906, 900), repeats=3, sweep=BY_SEED)
+    assert world.run() == {State.COMPLETED: 2, State.FAILED: 2, State.SKIPPED: 2}
+    assert completed() == {906: 1, 900: 1}
+    assert len(world.orchestrator.failures) == 2
+
+
+def test_a_race_whose_leader_is_skipped_as_too_large_ends(stack):
+    """Seed 902 was fast in an earlier sweep, of both sizes, and now runs out of memory with the smaller one."""
+    leaders = [small(seed=902, batch_size=8), small(seed=902, batch_size=16)]
+    earlier = World(stack, leaders, name="earlier").tools.ledger
+    for repeat, leader in zip(earlier.open_repeats(), leaders, strict=True):
+        earlier.claim(repeat, NOON)
+        earlier.run(repeat, "/nowhere", PLACEMENT, NOON)
+        environment = software.describe() | {"commit": "", "set_by_trial": {}}
+        earlier.finish(repeat.repeat_id, attempt(leader, 9000.0, environment=environment), NOON)
+    earlier.end(NOON, finished=True)
+    trials = [*leaders, small(seed=1000, batch_size=8), small(seed=1000, batch_size=16)]
+    world = World(stack, trials, repeats=3, sweep={**BY_SEED, "skip_larger_after_oom": True})
+    assert world.run() == {State.COMPLETED: 2, State.OUT_OF_MEMORY: 2, State.SKIPPED: 6}
+    assert world.orchestrator.num_left == 0
+    assert rows("SELECT finished_at IS NULL FROM sweeps WHERE name = 's'") == [(0,)]
+
+
+def test_interrupted_it_goes_on_where_it_stood(stack):
+    race = specs(903, 1000, 4000)  # seed 903 takes steps until it is ended
+    world = World(stack, race, repeats=2, sweep=BY_SEED)
+    _when_two_are_completed_or_it_steps(world)
+    states = world.run()
+    assert world.orchestrator.was_interrupted
+    assert states[State.SKIPPED] == 0
+    before = completed()
+    again = World(stack, specs(1000, 4000), name="s", repeats=2, sweep=BY_SEED)
+    again.run()
+    assert Counter(completed()) - Counter(before) == Counter({1000: 1, 4000: 2}) - Counter(before)
+    assert again.orchestrator.num_left == 0
+
+
+def _when_two_are_completed_or_it_steps(world: World) -> None:
+    """Ask it to stop as soon as seed 903 runs: the others have run before, or will in the next command."""
+    started = world.tools.ledger.started
+
+    def stop(repeat_id: int, pid: int, start_ticks: int) -> None:
+        started(repeat_id, pid, start_ticks)
+        ((seed,),) = rows(f"SELECT seed FROM trials JOIN repeats ON trials.id = trial_id WHERE repeats.id = {repeat_id}")
+        if seed == 903:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    world.tools.ledger.started = stop  # type: ignore[method-assign]
+
+
+def test_a_race_that_was_not_over_can_be_run_to_the_end_without_racing(stack):
+    World(stack, specs(1000, 4000), repeats=3, sweep=BY_SEED).run()
+    World(stack, specs(1000, 4000), name="s", repeats=3).run()
+    assert completed() == {1000: 3, 4000: 3}
+    assert skipped() == set()
+
+
+def test_nothing_more_begins_once_a_race_cannot_be_judged(stack):
+    """The database fails between two looks at the queue: what comes next in it is not begun any more."""
+    world = World(stack, specs(1000, 4000), repeats=2, sweep=BY_SEED)
+    steward = world.orchestrator._steward
+    answers = iter([False])
+
+    def unreadable(race: int) -> None:
+        raise StoreError("results.db: disk I/O error")
+
+    def wants(task: Task) -> bool:
+        steward.learn = unreadable
+        return next(answers, True)
+
+    steward.wants = wants
+    assert world.run().total() == 0
+    assert str(world.orchestrator.failure) == "results.db: disk I/O error"
+    assert rows("SELECT count(*) FROM events WHERE state <> 'pending'") == [(0,)]
+
+
+def test_side_by_side_it_races_too(stack):
+    world = World(stack, specs(1000, 2000, 4000), repeats=5, sweep=BY_SEED, launcher={"share_host": True, "max_parallel": 3})
+    states = world.run()
+    assert states.total() == 15
+    assert completed()[1000] < 5
+    assert world.orchestrator.num_left == 0
+
+
+def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
+    command = [sys.executable, "-m", "tests.tiny_sweep", *["-m", "model=trivial", "hardware=cpu", "num_gpus=1", "seed=1000,4000"]]
+    command += [
+        "sweep.race=true",
+        "sweep.race_over=[seed]",
+        "sweep.repeats=4",
+        f"store.url={tmp_path}/r.db",
+        f"store.runs_dir={tmp_path}/runs",
+    ]
+    first, again = (
+        subprocess.run([*command, *more], cwd=PROJECT, capture_output=True, text=True, check=False)
+        for more in ([], ["sweep.dry_run=true"])
+    )
+    assert (first.returncode, again.returncode) == (0, 0), first.stderr
+    assert "sweep.race: 1 race of 2 trials (sweep.race_over=[seed]): 3 attempts at least, 8 at most" in " ".join(
+        first.stderr.split()
+    )
+    assert ": 3 completed, 5 skipped; racing saved 5 of 8 repeats, " in first.stderr
+    assert "decided earlier" in again.stdout

@@ -1,0 +1,34 @@
+"""Races of simulated grids end as the full grids do, for half of their GPU-seconds; benchmarks/racing.py plays more of them."""
+
+import random
+
+import pytest
+
+from benchmarks.racing import Kind, Score, grid, play
+
+
+def played(kind: Kind, num_grids: int) -> Score:
+    return sum((play(grid(kind, random.Random(seed)), kind.most_repeats, seed) for seed in range(num_grids)), Score())
+
+
+def test_a_race_ends_with_the_winner_of_the_full_grid_for_half_of_its_gpu_seconds():
+    score = played(Kind(num_models=2), 15)
+    assert score.num_races == 120
+    assert score.num_same >= 0.95 * score.num_races
+    assert score.num_told >= 0.95 * score.num_races
+    assert score.spent_s <= 0.5 * score.full_s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Kind(), Kind(most_repeats=10), Kind(num_models=1)])
+def test_of_many_grids(kind):
+    score = played(kind, 50)
+    assert score.num_same >= 0.95 * score.num_races
+    assert score.num_told >= 0.95 * score.num_races
+    assert score.spent_s <= 0.5 * score.full_s
+
+
+def test_where_all_tie_the_repeats_are_spent_and_the_winner_is_the_same():
+    score = played(Kind(num_models=1, most_behind=0.01), 8)
+    assert score.num_same >= 0.95 * score.num_races
+    assert score.spent_s > 0.7 * score.full_s

@@ -1,0 +1,16 @@
+"""An assertion of OmegaConf about a null setting is told from one of our own, which is nothing that a user can mend."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from conf.schema import HardwareConfig
+from sweeper.explain import is_of_null
+
+
+def test_a_setting_of_something_that_is_null_is_told_from_a_mistake_of_ours():
+    with pytest.raises(AssertionError) as of_null:
+        OmegaConf.update(OmegaConf.structured(HardwareConfig), "profile.num_gpus", 4, merge=True)
+    assert is_of_null(of_null.value)
+    with pytest.raises(AssertionError) as of_ours:
+        assert OmegaConf.structured(HardwareConfig).profile is not None
+    assert not is_of_null(of_ours.value)

@@ -1,0 +1,104 @@
+"""A sweep of tests.tiny_trainer in this process: real processes, a real database."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from conf.schema import LauncherConfig, RetryConfig, Start, SweepConfig
+from store import queries, software
+from store.database import open_for_reading
+from store.process_identity import is_alive, this_process
+from store.records import DeviceKind, State, TrialSpec
+from store.sweep_record import read_sweep
+from store.writer import NewSweep, Writer
+from sweeper.host_lock import HostLock
+from sweeper.machine import Inventory
+from sweeper.orchestrator import Orchestrator, Policy, Tools
+from sweeper.plan import make_plan
+from sweeper.progress import Progress
+from sweeper.race.races import sort_into_races
+from sweeper.race.tally import Tally, results_in
+from sweeper.run_folders import RunFolders
+from sweeper.slots import Slots
+from sweeper.starts import Fork
+from sweeper.stop import Stop
+from tests.filled import MACHINE, NOON
+
+EIGHT = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=8)
+
+
+class World:
+    """A sweep of tests.tiny_trainer in this process. `expected_s`: seed -> seconds."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        specs: list[TrialSpec],
+        *,
+        name: str = "s",
+        repeats: int = 1,
+        clock=time.monotonic,
+        left_out: Sequence[tuple[str, str]] = (),
+        **settings,
+    ) -> None:
+        sweep = SweepConfig(repeats=repeats, **settings.pop("sweep", {}))
+        launcher = LauncherConfig(name="local", start=Start.fork, grace_s=0.3, **settings.pop("launcher", {}))
+        writer = Writer("results.db")
+        stack.callback(writer.close)
+        key = software.key(software.describe())
+        done = queries.num_completed(writer.engine, MACHINE.key, key, shares_host=launcher.share_host)
+        plan = make_plan(specs, [], sweep, done)
+        begun = NewSweep(
+            name=name,
+            reason="",
+            command="sweep.py",
+            started_at=NOON,
+            trials=specs,
+            num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
+            left_out=left_out,
+            wanted_repeats=repeats,
+            rerun=sweep.rerun,
+            machine=MACHINE,
+            software_key=key,
+            shares_host=launcher.share_host,
+            process=this_process(),
+        )
+        ledger = writer.begin_sweep(begun, is_alive)
+        folders = RunFolders(Path("runs").resolve(), read_sweep(writer.engine, ledger.sweep_id), MACHINE, key)
+        start = Fork(module="tests.tiny_trainer")
+        stack.callback(start.close)
+        self.stop = Stop()
+        self.tools = Tools(
+            ledger=ledger,
+            slots=Slots(EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
+            host_lock=HostLock(),
+            start=start,
+            folders=folders,
+            progress=stack.enter_context(Progress(name, "here", EIGHT, plan)),
+            stop=self.stop,
+        )
+        tally = None
+        if sweep.race:
+            read = results_in(writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun)
+            tally = Tally(sort_into_races(specs, sweep.race_over), repeats, read)
+        policy = Policy(sweep=sweep, launcher=launcher, retry=settings.pop("retry", RetryConfig()))
+        self.orchestrator = Orchestrator(self.tools, policy, EIGHT, plan.trials, lambda spec: None, clock, tally)
+        assert not settings
+
+    def run(self) -> Counter[State]:
+        self.orchestrator.run()
+        return self.orchestrator.states
+
+
+def rows(sql: str) -> list[tuple]:
+    return [tuple(row.values()) for row in queries.rows(open_for_reading("results.db"), sql)]
+
+
+def story(seed: int) -> list[tuple[int, str]]:
+    """The events of one trial: attempt and state."""
+    return rows(
+        "SELECT events.attempt, events.state FROM events JOIN repeats ON repeats.id = repeat_id "
+        f"JOIN trials ON trials.id = trial_id WHERE trials.seed = {seed} ORDER BY number"
+    )

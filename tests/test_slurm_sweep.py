@@ -1,0 +1,165 @@
+"""`launcher=slurm` over four virtual nodes and PostgreSQL: a sweep is finished whatever becomes of its nodes and jobs."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests import slurm_campaign
+from tests.slurm import PATIENCE_S, until
+from tests.slurm_campaign import became, num_completed, rows, start
+from tests.sweeper.processes import hears
+
+ENDLESS, WAITS = 903, 907  # seeds of tests.tiny_trainer
+
+
+@pytest.fixture
+def running(postgresql_url, slurm_cluster):
+    """running(*arguments): a sweep's command, killed at the end where it still runs."""
+    commands = []
+
+    def running(*arguments: str):
+        commands.append(start(postgresql_url, Path.cwd(), *arguments))
+        return commands[-1]
+
+    yield running
+    for command in commands:
+        if command.poll() is None:
+            command.kill()
+            command.communicate()
+
+
+def num_running(url: str) -> int:
+    return (
+        int(rows(url, "SELECT count(*) FROM repeats WHERE state = 'running' AND pid IS NOT NULL")[0][0])
+        if num_repeats(url)
+        else 0
+    )
+
+
+def num_repeats(url: str) -> int:
+    return int(rows(url, "SELECT count(*) FROM pg_class WHERE relname = 'repeats'")[0][0])
+
+
+def test_trials_of_a_killed_node_run_elsewhere_and_each_repeat_is_completed_once(postgresql_url, slurm_cluster, tmp_path):
+    """tests.slurm_campaign of 200 trials and two nodes is in benchmarks/slurm.py."""
+    told = slurm_campaign.run(slurm_cluster, postgresql_url, tmp_path, num_trials=24, kill_at=[6], timeout_s=PATIENCE_S)
+    assert told.states == {"completed": 24}, told.said
+    assert told.num_twice == 0
+    assert slurm_cluster.processes() == []
+
+
+@pytest.mark.slow  # the test of a canceled agent ends so
+def test_ctrl_c_gives_back_what_runs_and_leaves_no_job(postgresql_url, slurm_cluster, running):
+    command = running(f"seed={ENDLESS}", "sweep.repeats=2")
+    until(lambda: num_running(postgresql_url) == 2)
+    os.kill(command.pid, signal.SIGINT)
+    _, said = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 130, said
+    assert became(postgresql_url, 0, said).states == {"pending": 2}
+    until(lambda: slurm_cluster.run("squeue", "-h") == "")
+    assert slurm_cluster.processes() == []
+
+
+def test_an_agent_that_the_user_cancels_is_replaced_and_its_trial_goes_to_another(postgresql_url, slurm_cluster, running):
+    command = running("launcher.agents.num_hosts=1", f"seed={ENDLESS}")
+    until(lambda: num_running(postgresql_url) == 1)
+    (first,) = slurm_cluster.run("squeue", "-h", "-r", "-o", "%i").split()
+    slurm_cluster.run("scancel", first)
+    running_jobs = ("squeue", "-h", "-r", "-t", "running", "-o", "%i")
+    until(lambda: first not in slurm_cluster.run(*running_jobs).split() and slurm_cluster.run(*running_jobs))
+    until(lambda: num_running(postgresql_url) == 1)
+    os.kill(command.pid, signal.SIGINT)
+    _, said = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 130, said
+    assert became(postgresql_url, 0, said).states == {"pending": 1}
+    until(lambda: slurm_cluster.run("squeue", "-h") == "")
+    assert slurm_cluster.processes() == []
+
+
+@pytest.mark.slow  # tests of launchers/slurm.py have a controller follow another
+def test_a_controller_that_was_killed_is_followed_by_one_that_finds_its_agents(postgresql_url, slurm_cluster, running):
+    command = running(f"seed={ENDLESS}")
+    until(lambda: num_running(postgresql_url) == 1)
+    jobs = slurm_cluster.run("squeue", "-h", "-r", "-o", "%i")
+    command.kill()
+    command.communicate()
+    successor = running(f"seed={ENDLESS}")
+    until(lambda: len(rows(postgresql_url, "SELECT 1 FROM orchestrators")) > 2)
+    until(lambda: hears(successor.pid, signal.SIGTERM))  # and so Ctrl-C, too
+    assert slurm_cluster.run("squeue", "-h", "-r", "-o", "%i") == jobs
+    os.kill(successor.pid, signal.SIGINT)
+    successor.communicate(timeout=PATIENCE_S)
+    until(lambda: slurm_cluster.run("squeue", "-h") == "")
+
+
+@pytest.mark.slow  # test_srun.py trains over two nodes, and tests of launchers/slurm.py have jobs of two
+def test_trials_over_two_hosts_get_jobs_of_two_nodes(postgresql_url, slurm_cluster, running):
+    command = running("variable_update=distributed_replicated", "hosts=1,2", "num_gpus=2")
+    _, said = command.communicate(timeout=PATIENCE_S)
+    assert num_completed(postgresql_url) == 2, said
+    placed = rows(
+        postgresql_url, "SELECT hosts, rank_start FROM attempts JOIN placements ON placements.id = placement_id ORDER BY 2"
+    )
+    assert placed[1][1] == "srun"
+    assert str(placed[1][0]) in ("n1,n2", "n2,n3", "n3,n4", "n1,n3", "n1,n4", "n2,n4")
+
+
+def only_job(cluster) -> str:
+    (job,) = cluster.run("squeue", "-h", "-r", "-t", "RUNNING", "-o", "%i").split()
+    return job
+
+
+def test_an_agent_whose_time_is_nearly_over_gives_its_trial_back_and_another_job_takes_it(postgresql_url, slurm_cluster, running):
+    """By the signal that Slurm sends then to a job's script; the test that is slow waits for Slurm to do so."""
+    command = running("launcher.agents.num_hosts=1", "launcher.slurm.time_min=3", f"seed={ENDLESS}")
+    until(lambda: num_running(postgresql_url) == 1)
+    first = only_job(slurm_cluster)
+    slurm_cluster.run("scancel", "--batch", "--signal=TERM", first)
+    check_that_another_job_takes_over(postgresql_url, slurm_cluster, command, first)
+
+
+@pytest.mark.slow  # Slurm gives no job less than minutes
+def test_a_time_limit_of_slurm_ends_an_agent_and_no_trial_is_lost(postgresql_url, slurm_cluster, running):
+    command = running("launcher.agents.num_hosts=1", "launcher.slurm.time_min=3", f"seed={ENDLESS}")
+    until(lambda: num_running(postgresql_url) == 1)
+    first = only_job(slurm_cluster)
+    until(lambda: num_interrupted(postgresql_url) == 1, timeout_s=240)
+    check_that_another_job_takes_over(postgresql_url, slurm_cluster, command, first)
+
+
+def num_interrupted(url: str) -> int:
+    return len(rows(url, "SELECT 1 FROM attempts WHERE outcome = 'interrupted'"))
+
+
+def check_that_another_job_takes_over(url: str, cluster, command, first: str) -> None:
+    until(lambda: num_interrupted(url) == 1 and num_running(url) == 1)
+    assert only_job(cluster) != first
+    os.kill(command.pid, signal.SIGINT)
+    _, said = command.communicate(timeout=60)
+    assert command.returncode == 130, said
+    assert "ended: it was sent SIGTERM" in said
+    told = rows(url, "SELECT message FROM attempts ORDER BY id")
+    assert told == [("its agent was ended by SIGTERM; others run it",), ("the sweep was interrupted",)]
+    assert became(url, 0, said).states == {"pending": 1}
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_with_on_interrupt_finish_ctrl_c_lets_running_trials_end_and_a_second_one_does_not(
+    postgresql_url, slurm_cluster, running, tmp_path, times
+):
+    command = running("launcher.agents.num_hosts=2", f"seed={WAITS}", "sweep.repeats=9", "sweep.on_interrupt=finish")
+    until(lambda: num_running(postgresql_url) == 2)
+    os.kill(command.pid, signal.SIGINT)
+    until(lambda: rows(postgresql_url, "SELECT settings ->> 'wish' FROM sweeps") == [("1",)])
+    assert num_running(postgresql_url) == 2
+    if times == 1:
+        (tmp_path / "go").touch()
+    else:
+        os.kill(command.pid, signal.SIGINT)
+    _, said = command.communicate(timeout=60)
+    assert command.returncode == 130, said
+    assert became(postgresql_url, 0, said).states == ({"completed": 2, "pending": 7} if times == 1 else {"pending": 9})
+    until(lambda: slurm_cluster.run("squeue", "-h") == "")
+    assert slurm_cluster.processes() == []

@@ -1,0 +1,41 @@
+"""`python tests/tiny_sweep.py ARGUMENTS`: sweep.py, but its trials are those of tests/tiny_trainer.py, and nothing is shown in the end.
+
+For tests of what becomes of a sweep, whatever its trials do: importing TensorFlow and drawing take most of a short sweep's time.
+"""
+
+import runpy
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+class _ShowsNothing(ModuleType):
+    """In the place of plots.at_end, which is slow to import."""
+
+    @staticmethod
+    def show(*_: object) -> bool:
+        return True
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(PROJECT)
+    from sweeper import launchers
+    from sweeper.starts import START, Fork
+
+    agent_command = launchers.agent_command
+
+    def tiny_agent_command(*arguments: str, **named: object) -> launchers.AgentCommand:
+        """Its trials are tiny, too."""
+        command = agent_command(*arguments, **named)  # type: ignore[arg-type]  # handed on
+        python, _, _, _, *options = command.argv
+        return replace(command, argv=(python, str(PROJECT / "tests" / "tiny_agent.py"), *options))
+
+    START[Fork.name] = partial(Fork, module="tests.tiny_trainer")
+    launchers.agent_command = tiny_agent_command
+    sys.modules["plots.at_end"] = _ShowsNothing("plots.at_end")
+    sys.argv[0] = str(PROJECT / "sweep.py")
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,123 @@
+"""Trains in every distributed mode over real processes, prints which, and last what it found as JSON: `... HOSTS [lose]`.
+
+In a process of its own: its servers are forked before TensorFlow touches a device.
+"""
+
+import json
+import multiprocessing
+import sys
+from dataclasses import replace
+
+from store.records import DeviceKind
+from tests.specs import small
+from trainer import devices, exactness, local_servers, op_placement, registry, run
+from trainer.data import digits
+from trainer.errors import LostRankError, UnsupportedTrialError
+
+PER_HOST, NUM_STEPS = 2, 3
+PLAIN = {"-": {}}
+SCALED = {"precision": "fp16", "loss_scale": "dynamic", "steps_per_execution": 3}
+OPTIONS = {
+    "distributed_parameter_server": PLAIN
+    | {"staged": {"staged_vars": True, "weight_decay": 0.0, "steps_per_execution": 3}, "loss_scale": SCALED},
+    "distributed_replicated": PLAIN
+    | {"adam": {"optimizer": "adam", "momentum": 0.0, "learning_rate": 0.01}, "loss_scale": SCALED},
+    "distributed_all_reduce": PLAIN
+    | {"packs": {"gradient_repacking": 2, "steps_per_execution": 3}, "compact": {"compact_gradients": True}},
+}
+
+
+def modes():
+    for update in OPTIONS:
+        for all_reduce in registry.load("variable_updates", update).ABILITIES.all_reduces:
+            yield update, all_reduce
+
+
+def main(num_hosts, lose):
+    def claim(_):
+        return devices.claim(DeviceKind.CPU_STAND_IN, PER_HOST)
+
+    print("begins", flush=True)
+    with local_servers.started(num_hosts, claim) as cluster:
+        on = devices.connect(claim(None), cluster)
+        if lose:
+            found = {"lost": lose_one(on, cluster, num_hosts)}
+        else:
+            found = check_all(num_hosts, on)
+            if num_hosts == 2:
+                found["input"] = check_input(on)
+    print(json.dumps(found))
+
+
+def check_all(num_hosts, on):
+    one = replace(on, replicas=on.replicas[:1])
+    batches = list(exactness.whole_batches(num_hosts * PER_HOST, NUM_STEPS))
+    alone = small(learning_rate=0.1)
+    references = {}
+
+    def reference(changes):
+        plain = {name: value for name, value in changes.items() if name in ("optimizer", "momentum", "learning_rate")}
+        if "staged_vars" in changes:
+            return exactness.one_step_stale(alone, one, batches), None
+        if str(plain) not in references:
+            training, loss = exactness.train_to_loss(replace(alone, **plain), one, batches)
+            references[str(plain)] = training.update.weights(0), loss
+        return references[str(plain)]
+
+    found = {}
+    for update, all_reduce in modes():
+        options = OPTIONS[update] if num_hosts == 2 and all_reduce in ("none", "ring") else PLAIN
+        for told, changes in options.items():
+            print(update, all_reduce, told, flush=True)
+            spec = replace(alone, num_gpus=num_hosts * PER_HOST, hosts=num_hosts, variable_update=update, all_reduce=all_reduce)
+            found[f"{update} {all_reduce} {told}"] = check(replace(spec, **changes), on, batches, *reference(changes))
+    return found
+
+
+def check(spec, on, batches, weights, loss):
+    try:
+        with op_placement.recorded() as placement:
+            training, last_loss = exactness.train_to_loss(spec, on, batches)
+    except UnsupportedTrialError as error:
+        return {"refused": str(error)}
+    ours = [training.update.weights(replica) for replica in range(spec.num_gpus)]
+    summary = placement.summary()
+    return {
+        "weights": max(exactness.largest_difference(each, weights) for each in ours),
+        "loss": None if loss is None else abs(last_loss - loss),
+        "problem": placement.problem(training.wanted(spec)),
+        "places": {role: sorted({name.split(" @ ")[1] for name in summary[role]}) for role in ("reduction", "update")},
+        "ops": sorted({name.split(" @ ")[0] for name in summary["reduction"]}),
+    }
+
+
+def check_input(on):
+    """Devices that batches of an input pipeline wait on, and whether they are those of one host with as many replicas."""
+    spec = small(num_gpus=4, hosts=2, data="digits", variable_update="distributed_all_reduce", all_reduce="ring")
+    run.prepare(spec)
+    of_hosts = digits.open_input(spec, on).next()
+    run.prepare(spec)
+    alike = digits.open_input(spec, replace(on, replicas=on.own_replicas * 2)).next()
+    return {
+        "devices": [images.device for images, _ in of_hosts],
+        "labels": [[labels.numpy().tolist() for _, labels in batches] for batches in (of_hosts, alike)],
+    }
+
+
+def lose_one(on, cluster, num_hosts):
+    spec = small(num_gpus=num_hosts * PER_HOST, hosts=num_hosts, variable_update="distributed_replicated", all_reduce="none")
+    batches = list(exactness.whole_batches(spec.num_gpus, 1))
+    training = exactness.train(spec, on, batches)
+    (lost,) = (process for process in multiprocessing.active_children() if process.name == "ps-1")
+    lost.kill()
+    try:
+        with devices.naming_lost_ranks(cluster):
+            for _ in range(1000):
+                training.towers.step(exactness.split(batches, on))
+    except LostRankError as error:
+        return str(error)
+    return "nothing was raised"
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), "lose" in sys.argv[2:])

@@ -1,0 +1,59 @@
+"""What a trial stores of itself is its own, and costs nothing that grows with the model."""
+
+import json
+import subprocess
+import sys
+
+from store.records import Cluster, RankLimits, RunFolder
+from tests.conftest import PROJECT
+from tests.specs import small
+from trainer import devices, run
+
+NUM_PARAMETERS = (32 * 32 * 3 + 1) + 2 * 4096 + (4096 + 1) * 10  # of the trivial model
+
+PROBED = """
+import json, sys
+import numpy as np
+from pathlib import Path
+from store.records import RunFolder, TrialSpec
+from trainer import link_probe, run
+from trainer.variable_updates import replicated
+
+def probe(devices):
+    np.ones(2**26).sum()  # 512 MiB
+    return 1e9
+
+def fetch(self, replica):
+    raise AssertionError("weights were fetched")
+
+link_probe.slowest_link = probe
+replicated.Replicated.weights = fetch
+folder = RunFolder(Path(sys.argv[1]))
+found = run.run(TrialSpec.from_json(folder.trial.read_text()), folder).measurement
+told = found.num_parameters, found.link_bytes_per_s, found.peak_host_memory_bytes, run._peak_host_memory_bytes()
+print(json.dumps(told))
+"""
+
+
+def test_neither_the_probe_of_the_link_nor_the_count_of_parameters_costs_the_trial_memory(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.trial.write_text(small().to_json())
+    command = [sys.executable, "-c", PROBED, str(tmp_path)]
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    num_parameters, link_bytes_per_s, peak_bytes, with_probe_bytes = json.loads(ended.stdout.splitlines()[-1])
+    assert (num_parameters, link_bytes_per_s) == (NUM_PARAMETERS, 1e9)
+    assert peak_bytes < with_probe_bytes - 300 * 2**20
+
+
+def test_the_deadline_of_the_supervisor_comes_before_worker_0s(tmp_path, monkeypatch):
+    waited = []
+    monkeypatch.setattr(devices, "prepare", lambda spec, cluster, reach_s: waited.append(reach_s))
+    spec = small(num_gpus=2, hosts=2, variable_update="distributed_replicated")
+    folder, cluster = RunFolder(tmp_path), Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2"))
+    run._devices(spec, folder, cluster)
+    folder.rank_limits.write_text(RankLimits(start_timeout_s=900).to_json())
+    run._devices(spec, folder, cluster)
+    by_hand, longer = waited
+    assert by_hand > RankLimits().start_timeout_s
+    assert 900 < longer < 1000

@@ -1,0 +1,92 @@
+"""In a trainer's place, without TensorFlow: starts ranks that run script.py of the run folder, which finds what `run_rank` gives it.
+
+Ranks are forked where this was loaded before, as by a fork server, and else spawned.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Cluster, Outcome, Rank, Result, RunFolder, TrialSpec
+from trainer import ending, parent, ranks
+
+MODULE = "tests.trainer.tiny_ranks"
+HEALTHY = "listen()\nbeat()\n"
+SERVE = f"{HEALTHY}wait()\n"
+
+
+def preload() -> None:
+    """Nothing to load."""
+
+
+def main(spec: TrialSpec, folder: RunFolder) -> int:
+    return ranks.look_after(replace(ranks.job(spec, folder), module=MODULE, slow_import=MODULE))
+
+
+def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
+    folder.write(folder.path / f"pid-{rank.name}.txt", str(os.getpid()))
+    hosts = {"worker": cluster.worker_hosts, "ps": cluster.ps_hosts}
+    address, _, port = hosts[rank.job_name][rank.task_index].rpartition(":")
+
+    def listen() -> None:
+        names["listening"] = socket.create_server((address, int(port)))
+
+    def beat() -> None:
+        threading.Thread(target=_beat, args=(folder, rank), daemon=True).start()
+
+    def end(outcome: Outcome, message: str = "") -> None:
+        result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+        folder.write(folder.result, result.to_json())
+        names["exit_code"] = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
+
+    names = {
+        **{"name": rank.name, "folder": folder.path, "spec": spec, "cluster": cluster, "port": int(port), "exit_code": 0},
+        **{"listen": listen, "beat": beat, "end": end, "wait": _wait, "until": _until, "Outcome": Outcome},
+    }
+    exec((folder.path / "script.py").read_text(), names)
+    return int(names["exit_code"])  # type: ignore[call-overload]  # what a script sets is a number
+
+
+def _beat(folder: RunFolder, rank: Rank) -> None:
+    number = 0
+    while True:
+        number += 1
+        folder.rank_beat(rank).write_text(str(number))
+        time.sleep(0.05)
+
+
+def _wait() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # as TensorFlow, which waits for a peer
+    while True:
+        signal.pause()
+
+
+def _until(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+        parent.die_with(int(orchestrator))
+        parent.heed_signals()
+    parser = argparse.ArgumentParser()
+    for flag in ("job_name", "worker_hosts", "ps_hosts"):
+        parser.add_argument(f"--{flag}", default="")
+    parser.add_argument("--task_index", type=int, default=0)
+    parser.add_argument("trial", type=Path)
+    parser.add_argument("folder", type=Path)
+    told = parser.parse_args()
+    if not told.job_name:
+        ending.run_and_exit(main, told.trial, RunFolder(told.folder))
+    own = Rank(job_name=told.job_name, task_index=told.task_index)
+    among = Cluster(
+        worker_hosts=tuple(told.worker_hosts.split(",")), ps_hosts=tuple(told.ps_hosts.split(",")) if told.ps_hosts else ()
+    )
+    sys.exit(run_rank(TrialSpec.from_json(told.trial.read_text()), RunFolder(told.folder), among, own))
