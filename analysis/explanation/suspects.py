@@ -28,6 +28,7 @@ class Bound(StrEnum):
 
 
 FIXED_FROM = 0.25  # of the step, before what does not grow with the batch is held against launching: small batches use less, too
+MOSTLY_FIXED = 0.5  # of the step: kernels that do not fill a device at their ends take less
 MOSTLY_FLOOR = 0.5  # of the step: a model that takes not even twice as long as the trivial one is all fixed costs
 FLOOR_FROM = 0.10  # of the step, of the floor without its weights
 WEIGHT_PASSES = 8  # how often a step goes through the memory of all weights at most: read, gradients, slots, update
@@ -160,7 +161,8 @@ def _launching(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed
         yield Suspect(bound=Bound.LAUNCH, seconds=fall.calls.seconds, is_direct=True, because=because)
     if fall.fixed and (fixed := _without_weights(fall, fall.fixed.seconds, seen)).value >= FIXED_FROM * fall.step.value:
         because = f"{fall.share(fixed.value):.0%} of the step is there whatever the batch, and more than the weights explain"
-        yield Suspect(bound=Bound.LAUNCH, seconds=fixed, is_direct=True, because=because)
+        is_direct = fixed.value >= MOSTLY_FIXED * fall.step.value
+        yield Suspect(bound=Bound.LAUNCH, seconds=fixed, is_direct=is_direct, because=because)
     if fall.floor:
         yield from _of_floor(fall, fall.floor.seconds, of_rungs.get(Rung.FLOOR, NOTHING))
     if fall.target.axes["model"] == FLOOR and (fall.ideal or fall.target.axes["hosts"] == 1):  # else it may be the network

@@ -57,6 +57,12 @@ def test_a_step_that_hardly_grows_with_the_batch_is_launch_bound():
     assert verdict(alone, larger, seen=seen)[0] is Bound.COMPUTE
 
 
+def test_below_half_of_the_step_what_the_batch_does_not_change_may_be_kernels_that_do_not_fill_the_device():
+    alone = result(20, batch_size=32)
+    assert verdict(alone, result(26, batch_size=64)) == (Bound.LAUNCH, Confidence.SURE)  # 14 of 20 ms are fixed
+    assert verdict(alone, result(34, batch_size=64)) == (Bound.LAUNCH, Confidence.LIKELY)  # 6 are
+
+
 def test_the_trivial_model_is_launch_bound():
     assert verdict(result(3, model="trivial")) == (Bound.LAUNCH, Confidence.SURE)
 
