@@ -165,14 +165,23 @@ def _launching(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed
         yield Suspect(bound=Bound.LAUNCH, seconds=fixed, is_direct=is_direct, because=because)
     if fall.floor:
         yield from _of_floor(fall, fall.floor.seconds, of_rungs.get(Rung.FLOOR, NOTHING))
-    if fall.target.axes["model"] == FLOOR and (fall.ideal or fall.target.axes["hosts"] == 1):  # else it may be the network
+    if fall.target.axes["model"] == FLOOR and (seconds := _own_costs(fall, seen)):
         because = "the model computes almost nothing: a step is its fixed costs"
-        seconds = step_s(fall.ideal) if fall.ideal and shares_cores(fall.target) else fall.base_s
-        yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=True, because=because)
+        is_direct = fall.base in _EXCHANGING_NOTHING
+        yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=is_direct, because=because)
     if seen.launch_gap_share:
         because = f"the profile has GPUs idle between kernels for {seen.launch_gap_share:.0%} of the step"
         seconds = _about(seen.launch_gap_share * fall.step.value)
         yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=False, because=because)
+
+
+def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
+    """What is left of a step without reduction and input; None where they may be most of it."""
+    if fall.base in _EXCHANGING_NOTHING:
+        return step_s(fall.ideal) if fall.ideal and shares_cores(fall.target) else fall.base_s
+    if fall.target.num_gpus == 1 and seen.data_wait_share is not None:
+        return _about((1 - seen.data_wait_share) * fall.step.value)
+    return None
 
 
 def _of_floor(fall: Waterfall, floor: Seconds, seen: Observed) -> Iterator[Suspect]:
@@ -255,6 +264,9 @@ def _either(part: Part) -> str:
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
+
+_EXCHANGING_NOTHING = (Rung.ALONE, Rung.INDEPENDENT)
+"""And reading nothing: lower than all that a step may wait for."""
 
 _BOUND = {
     Cause.CONTENTION: Bound.CONTENTION,

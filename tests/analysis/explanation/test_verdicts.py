@@ -1,5 +1,7 @@
 """Verdicts name what holds a trial back, and are sure only of what was measured for itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.explanation.observed import Observed
@@ -65,6 +67,23 @@ def test_below_half_of_the_step_what_the_batch_does_not_change_may_be_kernels_th
 
 def test_the_trivial_model_is_launch_bound():
     assert verdict(result(3, model="trivial")) == (Bound.LAUNCH, Confidence.SURE)
+
+
+def test_without_its_ideal_the_trivial_model_may_be_held_back_by_its_reduction_or_its_input():
+    target = result(57, num_gpus=8, model="trivial")
+    assert verdict(target) == (None, Confidence.CANNOT_TELL)
+    assert verdict(target, result(3, model="trivial", **INDEPENDENT)) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    reading = result(30, model="trivial", **PHOTOS)
+    assert verdict(reading) == (None, Confidence.CANNOT_TELL)
+    assert verdict(reading, seen={reading.trial_id: Observed(data_wait_share=0.8)}) == (Bound.INPUT, Confidence.LIKELY)
+    assert verdict(reading, seen={reading.trial_id: Observed(data_wait_share=0.1)}) == (Bound.LAUNCH, Confidence.LIKELY)
+
+
+def test_a_published_figure_of_the_trivial_model_is_no_ground_for_a_verdict():
+    ours = result(57, num_gpus=8, model="trivial")
+    told = {axis: value for axis, value in ours.axes.items() if axis != "hosts"}
+    figure = replace(ours, axes=told, place=replace(ours.place, origin=Origin.PUBLISHED), repeats=ours.repeats[:1])
+    assert verdict(figure) == (None, Confidence.CANNOT_TELL)
 
 
 def test_a_step_not_twice_that_of_the_trivial_model_is_launch_bound():
