@@ -120,9 +120,9 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
 
 
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:
-    """Images/s that have the score of the best."""
+    """Images/s that have the score of the best, and are in time."""
     score_of_one = asked.aim.of(1.0, num_gpus, _watts_per_gpu(asked, ranking))
-    return ranking.top.score / score_of_one
+    return max(ranking.top.score / score_of_one, asked.aim.needed_images_per_second or 0.0)
 
 
 def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:

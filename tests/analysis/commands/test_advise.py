@@ -360,6 +360,15 @@ def test_a_deadline_takes_the_fewest_gpu_hours_that_are_in_time(analysis):
     assert found["sentences"][0].endswith("2.92 GPU-hours for USD 5.85 at 380 images/s [375..385], done in 0.73 h.")
 
 
+def test_what_would_never_be_in_time_is_not_asked_for(analysis):
+    known = [(spec, value) for spec, value in TWO_STRATEGIES if (spec.all_reduce, spec.num_gpus) != ("nccl", 2)]
+    fill_gpus(known)
+    told = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1")["next_trials"]
+    assert "replicated_nccl on 2 GPUs" not in str(told)  # 196 images/s at best, for 278 that are needed
+    told = answer(analysis, "--goal", "deadline", "--images", "1e5", "--deadline-h", "0.15")["next_trials"]
+    assert "replicated_nccl on 2 GPUs was not run there, and might win" in str(told)
+
+
 def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis):
     fill_gpus(TWO_STRATEGIES)
     found = answer(analysis, "--goal", "deadline", "--images", "1e8", "--deadline-h", "1")
