@@ -92,7 +92,7 @@ def _priced(place: Place, aim: Aim, facts: Facts) -> Aim:
     return replace(aim, usd_per_gpu_hour=profile.usd_per_gpu_hour)
 
 
-_OF_SINGLE_GPUS = (Goal.PER_GPU_HOUR, Goal.COST, Goal.ENERGY)
+_OF_SINGLE_GPUS = (Goal.PER_GPU_HOUR, Goal.COST, Goal.DEADLINE, Goal.ENERGY)
 
 
 def _check(question: Question, aim: Aim, facts: Facts) -> None:

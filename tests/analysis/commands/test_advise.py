@@ -330,10 +330,10 @@ def test_of_stand_ins_nothing_is_said_of_gpus(analysis):
     assert "nccl" not in ended.stdout
 
 
-@pytest.mark.parametrize("goal", ["per_gpu_hour", "cost", "energy"])
+@pytest.mark.parametrize("goal", ["per_gpu_hour", "cost", "deadline", "energy"])
 def test_goals_of_single_gpus_are_refused_of_stand_ins(analysis, goal):
     fill("results.db", [(small(), 100.0)])
-    ended = analysis("advise", "--goal", goal)
+    ended = analysis("advise", "--goal", goal, *(("--images", "1e6", "--deadline-h", "2") if goal == "deadline" else ()))
     assert ended.exit_code == 2
     assert f"--goal {goal}: CPU stand-ins share one machine" in ended.stderr
 
