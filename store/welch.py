@@ -26,16 +26,21 @@ def ratio_interval(of_a: Sequence[float], of_b: Sequence[float], level: float = 
     those of which one spreads up to 10 times as much 92.5 to 98 % (`benchmarks/coverage.py`, docs/compare.md).
     """
     (mean_a, variance_a), (mean_b, variance_b) = _of_logarithms(tuple(of_a)), _of_logarithms(tuple(of_b))
-    free_a, free_b = len(of_a) - 1, len(of_b) - 1
+    reach = reach_of_ratio((variance_a, variance_b), (len(of_a), len(of_b)), level)
+    return math.exp(mean_a - mean_b - reach), math.exp(mean_a - mean_b + reach)
+
+
+def reach_of_ratio(variances: tuple[float, float], nums: tuple[int, int], level: float = LEVEL) -> float:
+    """Half of that interval, of logarithms, where two or more values of each side have these variances."""
+    free_a, free_b = nums[0] - 1, nums[1] - 1
     alike = min(free_a, free_b) / max(free_a, free_b)
-    common = (free_a * variance_a + free_b * variance_b) / (free_a + free_b)
+    common = (free_a * variances[0] + free_b * variances[1]) / (free_a + free_b)
     pull = alike**2 / 8
     errors = [  # squared, of the means
         ((free * variance + pull * common) / (free + pull) / (free + 1), free)
-        for free, variance in ((free_a, variance_a), (free_b, variance_b))
+        for free, variance in ((free_a, variances[0]), (free_b, variances[1]))
     ]
-    reach = reach_of_sum(errors, level, lean=(1 - alike) ** 2)
-    return math.exp(mean_a - mean_b - reach), math.exp(mean_a - mean_b + reach)
+    return reach_of_sum(errors, level, lean=(1 - alike) ** 2)
 
 
 def reach_of_sum(errors: Sequence[tuple[float, float]], level: float = LEVEL, lean: float = 0.0) -> float:
@@ -46,10 +51,15 @@ def reach_of_sum(errors: Sequence[tuple[float, float]], level: float = LEVEL, le
     total = math.fsum(error for error, _ in errors)
     if total == 0:
         return 0.0
-    freedom = max(1.0, total**2 / math.fsum(error**2 / free for error, free in errors))
     careful = math.fsum(error * math.exp(log_quantile(free, level)) for error, free in errors) / total
-    log_t = (1 - lean) * log_quantile(freedom, level) + lean * math.log(careful)
+    log_t = (1 - lean) * log_quantile(freedom_of_sum(errors), level) + lean * math.log(careful)
     return math.exp(log_t) * math.sqrt(total)
+
+
+def freedom_of_sum(errors: Sequence[tuple[float, float]]) -> float:
+    """Degrees of freedom of the error of such a sum, which is not 0."""
+    total = math.fsum(error for error, _ in errors)
+    return max(1.0, total**2 / math.fsum(error**2 / free for error, free in errors))
 
 
 def known_ratio_interval(
@@ -61,7 +71,12 @@ def known_ratio_interval(
 
 def error_of_log_mean(measured: Sequence[float]) -> float:
     """Standard error of the mean of the logarithms, of two or more values above 0: relative error of the geometric mean."""
-    return math.sqrt(_of_logarithms(tuple(measured))[1] / len(measured))
+    return math.sqrt(log_variance(measured) / len(measured))
+
+
+def log_variance(measured: Sequence[float]) -> float:
+    """Of the logarithms of two or more values above 0."""
+    return _of_logarithms(tuple(measured))[1]
 
 
 @lru_cache(maxsize=50_000)  # in a table the fastest is compared with all others

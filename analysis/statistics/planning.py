@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
+from store.student import LEVEL
+from store.welch import freedom_of_sum, log_variance, reach_of_ratio
 
 POWER = 0.8
-_LEVEL = 0.05
 MOST_WORTH_IT = 50  # more repeats of each side
 _UNLUCKY = 0.2  # chance that the spread is even larger than the one that `at_worst` is of
 
@@ -22,8 +23,8 @@ class Plan:
     words: str  # one clause
 
 
-def plan(a: Sample, b: Sample) -> Plan:
-    """From the spread over processes that both sides have in common; of one process alone nobody can tell."""
+def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
+    """From the spread over processes, for the interval of `level` that the two are judged by; of one process nobody can tell."""
     if min(a.num_processes, b.num_processes) < 2:
         need = "run 2 more of each, and ask again"
         return Plan(
@@ -32,42 +33,35 @@ def plan(a: Sample, b: Sample) -> Plan:
     difference = abs(math.log(a.typical / b.typical))
     if difference < 1e-9:
         return Plan(more=None, at_worst=None, words="both are the same: no number of repeats would tell them apart")
-    spread, freedom = _common_spread(a, b)
-    more = _more(a, b, difference, spread)
-    at_worst = _more(a, b, difference, spread * math.sqrt(freedom / _low_quantile(freedom)))
+    nums = a.num_processes, b.num_processes
+    variances = log_variance(a.images_per_second), log_variance(b.images_per_second)
+    freedom = sum(nums) - 2
+    unlucky = freedom / _low_quantile(freedom)
+    more = _more(nums, difference, variances, level)
+    at_worst = _more(nums, difference, (variances[0] * unlucky, variances[1] * unlucky), level)
     return Plan(more=more, at_worst=at_worst, words=_words(more, at_worst, math.expm1(difference)))
 
 
-def power(num_a: int, num_b: int, difference: float, spread: float) -> float:
-    """Chance that a difference of logarithms is found, where processes spread by this standard deviation.
+def power(nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float = LEVEL) -> float:
+    """Chance that a difference of logarithms is found by the interval of Welch, where processes of each side spread so.
 
-    Of Student's t at a level of 5 %, which is that of the interval.
+    The square of a noncentral t is a noncentral F, which scipy knows also of differences that nobody would overlook.
     """
-    from scipy.special import nctdtr, stdtrit
+    from scipy.special import ncfdtr
 
-    freedom = num_a + num_b - 2
-    away = difference / (spread * math.sqrt(1 / num_a + 1 / num_b))
-    edge = float(stdtrit(freedom, 1 - _LEVEL / 2))
-    return float(1 - nctdtr(freedom, away, edge) + nctdtr(freedom, away, -edge))
+    errors = [(variance / num, num - 1) for variance, num in zip(variances, nums, strict=True)]
+    squared = math.fsum(error for error, _ in errors)
+    edge, away = reach_of_ratio(variances, nums, level) ** 2 / squared, difference**2 / squared
+    return float(1 - ncfdtr(1, freedom_of_sum(errors), away, edge))
 
 
-def _more(a: Sample, b: Sample, difference: float, spread: float) -> int | None:
-    if spread == 0:
+def _more(nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float) -> int | None:
+    if not any(variances):
         return 0
     for more in range(MOST_WORTH_IT + 1):
-        if power(a.num_processes + more, b.num_processes + more, difference, spread) >= POWER:
+        if power((nums[0] + more, nums[1] + more), difference, variances, level) >= POWER:
             return more
     return None
-
-
-def _common_spread(a: Sample, b: Sample) -> tuple[float, int]:
-    """Standard deviation of logarithms, and its degrees of freedom."""
-    squares, freedom = 0.0, 0
-    for side in (a, b):
-        center = math.log(side.typical)
-        squares += math.fsum((math.log(one) - center) ** 2 for one in side.images_per_second)
-        freedom += side.num_processes - 1
-    return math.sqrt(squares / freedom), freedom
 
 
 def _low_quantile(freedom: int) -> float:

@@ -49,9 +49,42 @@ def test_without_any_spread_there_is_nothing_to_plan():
     assert plan(Sample.of([4.0, 4.0]), Sample.of([2.0, 2.0])).more == 0
 
 
-@pytest.mark.parametrize(("num", "difference"), [(4, 0.05), (6, 0.03), (10, 0.02)])
-def test_the_planned_chance_is_the_share_of_simulated_comparisons_that_find_the_difference(num, difference):
-    random, spread = np.random.default_rng(5), 0.02
-    sides = np.exp(random.normal(size=(400, 2, num)) * spread + np.array([difference, 0])[:, None] + math.log(100))
-    found = [judge(Sample.of(a.tolist()), Sample.of(b.tolist())).answer is Answer.DIFFERENT for a, b in sides]
-    assert np.mean(found) == pytest.approx(power(num, num, difference, spread), abs=0.08)
+def test_the_plan_is_for_the_interval_that_calls_the_two_a_tie_and_so_never_for_as_many_repeats_as_there_are():
+    slow, fast = Sample.of([101.45, 98.33]), Sample.of([116.20, 116.28])
+    assert judge(slow, fast).answer is Answer.TIE
+    assert plan(slow, fast).more == 1
+
+
+@pytest.mark.parametrize("times", [8.5, 9.5, 12.0, 40.0, 1e6])
+@pytest.mark.parametrize("num", [3, 10])
+def test_a_difference_that_nobody_would_overlook_is_found(num, times):
+    spread = 0.01
+    assert power((num, num), times * spread * math.sqrt(2 / num), (spread**2, spread**2)) > 0.99
+
+
+def test_a_stricter_interval_takes_more_repeats():
+    slow, fast = Sample.of([100, 101, 99]), Sample.of([97, 99, 98])
+    usual, strict = plan(slow, fast).more, plan(slow, fast, level=0.05 / 91).more
+    assert usual is not None
+    assert strict is not None
+    assert strict > usual
+
+
+@pytest.mark.parametrize(
+    ("nums", "spreads", "difference"),
+    [
+        ((4, 4), (0.02, 0.02), 0.05),
+        ((6, 6), (0.02, 0.02), 0.03),
+        ((10, 10), (0.02, 0.02), 0.02),
+        ((6, 6), (0.03, 0.003), 0.04),
+        ((3, 8), (0.02, 0.02), 0.05),
+    ],
+)
+def test_the_planned_chance_is_the_share_of_simulated_comparisons_that_find_the_difference(nums, spreads, difference):
+    random = np.random.default_rng(5)
+    found = []
+    for _ in range(400):
+        a, b = (np.exp(random.normal(size=num) * spread) for num, spread in zip(nums, spreads, strict=True))
+        found.append(judge(Sample.of((a * math.exp(difference)).tolist()), Sample.of(b.tolist())).answer is Answer.DIFFERENT)
+    expected = power(nums, difference, (spreads[0] ** 2, spreads[1] ** 2))
+    assert np.mean(found) == pytest.approx(expected, abs=0.08)
