@@ -10,7 +10,7 @@ from analysis.advice.description import described
 from analysis.advice.expected import expected
 from analysis.advice.facts import Facts
 from analysis.advice.questions import Question
-from analysis.advice.ranking import Behind, Candidate, Ranking
+from analysis.advice.ranking import Behind, Ranking
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
 from analysis.results import Result, setting
 from analysis.statistics.planning import plan
@@ -88,20 +88,23 @@ def _cost(one: Next) -> tuple[bool, float]:
 def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
     """Of what cannot be told from the best."""
     for behind in ranking.unclear[:_MOST_PAIRS]:
-        yield _separating(asked, ranking.top, behind)
+        yield _separating(asked, ranking, behind)
     for behind in ranking.tied[:_MOST_PAIRS]:
-        more = plan(Sample.of(ranking.top.scores), Sample.of(behind.candidate.scores)).more
+        more = _more(ranking, behind)
         if more is not None and 0 < more <= _MOST_MORE:
-            yield _separating(asked, ranking.top, behind)
+            yield _separating(asked, ranking, behind)
 
 
-def _separating(asked: _Asked, top: Candidate, behind: Behind) -> Next:
+def _more(ranking: Ranking, behind: Behind) -> int | None:
+    """Repeats of each that would tell the two apart, as the ranking judges."""
+    return plan(Sample.of(ranking.top.scores), Sample.of(behind.candidate.scores), ranking.level).more
+
+
+def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
+    top = ranking.top
     both = (top, behind.candidate)
     most = max(len(one.scores) for one in both)
-    if min(len(one.scores) for one in both) < 2:
-        more = REPEATS - most
-    else:
-        more = plan(Sample.of(top.scores), Sample.of(behind.candidate.scores)).more or 2
+    more = REPEATS - most if min(len(one.scores) for one in both) < 2 else _more(ranking, behind) or 2
     repeats = most + max(1, more)
     why = f"tells {described(top.result)} from {described(behind.candidate.result)} ({behind.share:.1%} behind)"
     return asked.to_run(why, [(one.result.spec, repeats) for one in both], top.result.spec)

@@ -74,6 +74,7 @@ class Ranking:
     unclear: tuple[Behind, ...]  # nobody knows yet whether they are as good, or better
     worse: tuple[Behind, ...]  # by score
     misses: bool  # none is in time for the deadline: then images/s are the score
+    level: float  # of the interval that each pair is judged by
 
     @property
     def is_sure(self) -> bool:
@@ -108,6 +109,7 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
         unclear=tuple(one for one in apart if _is_unclear(one)),
         worse=tuple(one for one in apart if not _is_unclear(one)),
         misses=misses and aim.goal is Goal.DEADLINE,
+        level=level,
     )
 
 

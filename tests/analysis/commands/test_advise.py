@@ -105,6 +105,22 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
     assert todo["gpu_seconds"] == pytest.approx(4 * 4 * 9.5)
 
 
+def test_as_many_repeats_are_asked_for_as_tell_two_apart_among_so_many_choices(analysis):
+    def spread_out(spec, value, num):
+        return repeated(spec, *(value * (1 + 0.02 * (2 * place / (num - 1) - 1)) for place in range(num)))
+
+    far_behind = [pair for num in (1, 2, 4) for way in (PS, NCCL, {}) for pair in around(on_gpus(num, **way), 20.0 * num)]
+    for url, num in (("few.db", 3), ("enough.db", 7)):
+        two = [*spread_out(on_gpus(8, **NCCL), 400.0, num), *spread_out(on_gpus(8, **PS), 375.0, num)]
+        fill(url, [*two, *far_behind], machine=GPU_BOX)
+    few, enough = (answer(analysis, "--db", url) for url in ("few.db", "enough.db"))
+    assert [one["strategy"] for one in few["unclear"]] == ["ps_cpu"]
+    (todo,) = [one for one in few["next_trials"] if one["why"].startswith("tells ")]
+    assert [command.rpartition(" ")[2] for command in todo["commands"]] == ["sweep.repeats=7", "sweep.repeats=7"]
+    assert enough["unclear"] == []
+    assert enough["worse"][0]["strategy"] == "ps_cpu"
+
+
 def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):
     fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 150.0)])
     assert any(
