@@ -11,6 +11,7 @@ from analysis.results import Result
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
+from store.welch import error_of_log_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class Row:
 
     work: Work
     images_per_second: float | None  # None = asked for
-    spread: float = 0.0  # standard error of images/s over processes, over their mean; 0 = one figure, nothing known
+    spread: float = 0.0  # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing known
     is_told: bool = True  # its source says how variables are shared, in words that the cost model knows
     name: str = ""  # of the result that it is
     is_strong: bool = False  # its batch in all is what stays when GPUs are added
@@ -61,12 +62,10 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
     A batch that a source does not tell is taken to be the largest power of two, up to 256, that fits into the GPU.
     """
     axes = completed(result.axes, hardware, note)
-    low, high, speed = result.low, result.high, result.images_per_second
-    spread = (high - low) / (4 * speed) if low is not None and high is not None and speed else 0.0
     return Row(
         work=Work.of(axes),
-        images_per_second=speed,
-        spread=spread,
+        images_per_second=result.images_per_second,
+        spread=error_of_log_mean(result.repeats) if len(result.repeats) > 1 else 0.0,
         is_told=is_told(result.axes),
         name=result.trial_id,
         is_strong=result.axes.get("scaling") == "strong",

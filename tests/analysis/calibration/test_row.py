@@ -1,10 +1,13 @@
 """Published figures in the cost model's words."""
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.calibration.places import guessed
-from analysis.calibration.row import completed, is_told
+from analysis.calibration.row import completed, is_told, row
 from costs.profiles import profile
+from tests.analysis.made import made
 
 BOX = profile("dgx1_v100")
 AXES = {
@@ -51,6 +54,20 @@ def test_ways_of_sharing_are_known_by_what_they_are_most_like(update: str, all_r
 def test_other_words_than_ours_are_remembered() -> None:
     assert is_told(AXES)
     assert not is_told({**AXES, "variable_update": "kvstore"})
+
+
+@pytest.mark.parametrize(
+    ("repeats", "error"), [([99.0, 101.0], 0.01), ([98.0, 100.0, 102.0], 0.02 / 3**0.5), ([100.0, 100.0, 100.0], 0.0)]
+)
+def test_a_row_is_as_sure_as_the_mean_of_its_processes(repeats: list[float], error: float) -> None:
+    (found,) = made(({"model": "resnet50"}, repeats))
+    low, high = 40.0, 250.0  # an interval that so few repeats leave wide
+    assert row(replace(found, low=low, high=high), BOX).spread == pytest.approx(error, rel=1e-3)
+
+
+def test_how_alike_the_steps_of_one_process_are_tells_nothing_of_another_process() -> None:
+    (found,) = made(({"model": "resnet50"}, [100.0]))
+    assert row(replace(found, low=99.9, high=100.1), BOX).spread == 0
 
 
 def test_a_batch_that_is_not_told_is_the_largest_that_fits() -> None:
