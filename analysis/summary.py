@@ -202,6 +202,12 @@ def quoted(result: Result) -> str:
     return f"{_images_per_second(result)} images/s{'' if result.is_valid else f' ({doubt})'}"
 
 
+def failed_repeats(result: Result) -> str:
+    """Of a result that has a number, as `2 of 3: hung, invalid`."""
+    ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
+    return f"{len(result.failed)} of {len(result.failed) + len(result.repeats)}: {', '.join(ways)}"
+
+
 def _doubts(table: Table) -> Iterator[str]:
     results = table.results
     failed = Counter(result.outcome for result in results if result.images_per_second is None)
@@ -209,7 +215,7 @@ def _doubts(table: Table) -> Iterator[str]:
         which = [_named(result) for result in results if result.outcome == outcome]
         yield f"{count} of {counted(len(results), 'trial')} {_ended(Outcome(outcome), count)}: {_shortened(which)}."
     shown = [result for result in results if result.images_per_second is not None]
-    if partly := [f"{_named(result)} ({_failed_repeats(result)})" for result in shown if result.failed]:
+    if partly := [f"{_named(result)} ({failed_repeats(result)})" for result in shown if result.failed]:
         has_have = "has" if len(partly) == 1 else "have"
         yield f"{counted(len(partly), 'trial')} {has_have} repeats that brought no number: {_shortened(partly)}."
     if suspect := sum(not result.is_valid for result in shown):
@@ -235,12 +241,6 @@ _MOST_LISTED = 6
 def _ended(outcome: Outcome, count: int) -> str:
     told = _ENDED[outcome]
     return told if count == 1 else told.replace("was ", "were ", 1)
-
-
-def _failed_repeats(result: Result) -> str:
-    """As `2 of 3: hung, invalid`."""
-    ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
-    return f"{len(result.failed)} of {len(result.failed) + len(result.repeats)}: {', '.join(ways)}"
 
 
 def _named(result: Result) -> str:

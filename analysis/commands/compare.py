@@ -19,6 +19,7 @@ from analysis.results import Origin, Result
 from analysis.sides import Side, sides
 from analysis.statistics.judgement import Answer
 from analysis.statistics.sample import Sample
+from analysis.summary import failed_repeats
 from analysis.titles import host_notes, named, place_notes
 from store.command_line import Db, Json
 from store.overrides import command
@@ -151,9 +152,12 @@ def _notes(rows: Sequence[Compared]) -> Iterator[str]:
         for result in (row.pair.a, row.pair.b)
         for note in (*place_notes(result.place), *host_notes([result]))
     ]
-    suspect = [result for row in rows for result in (row.pair.a, row.pair.b) if not result.is_valid]
-    if suspect:
+    both = [result for row in rows for result in (row.pair.a, row.pair.b)]
+    if suspect := [result for result in both if not result.is_valid]:
         told.append(f"suspect, see python -m store show: {'; '.join(_shortened(_trials(suspect)))}")
+    if partly := [result for result in both if result.failed and result.images_per_second is not None]:
+        named_ones = [f"{name} ({failed_repeats(one)})" for name, one in zip(_trials(partly), partly, strict=True)]
+        told.append(f"repeats brought no number, and count for nothing here: {'; '.join(_shortened(named_ones))}")
     yield from dict.fromkeys(told)
 
 
@@ -200,6 +204,7 @@ def _side_as_json(name: str, result: Result, side: Sample | None) -> dict[str, A
         "outcome": result.outcome,
         "images_per_second": side.typical if side else None,
         "repeats": side.images_per_second if side else [],
+        "failed": result.failed,
         "attempts": result.attempt_ids,
     }
 

@@ -47,6 +47,18 @@ def steps(growth=0.0, far=()):
     ]
 
 
+def test_repeats_that_brought_no_number_are_told_beside_those_that_did(compare, compared):
+    a, b = [*several(small(**PS), 50, 51, None, None)], [*several(small(), 100, 101, 99)]
+    ways = [{"outcome": one} for one in (Outcome.FAILED, Outcome.FAILED, Outcome.HUNG, Outcome.OUT_OF_MEMORY)]
+    fill("r.db", [*a, *b], details=[*ways, {}, {}, {}])
+    found = compared(*SIDES)
+    assert found["pairs"][0]["a"]["failed"] == ["hung", "out_of_memory"]
+    assert found["pairs"][0]["b"]["failed"] == []
+    told = compare(*SIDES, "--db", "r.db").stdout
+    assert "repeats brought no number, and count for nothing here: " in told
+    assert " trivial ps_cpu on 1 (2 of 4: hung, out of memory)\n" in told
+
+
 def test_each_setting_is_a_pair_of_its_own_and_nothing_is_averaged_over_them(compared):
     fill(
         "r.db",
