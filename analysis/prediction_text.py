@@ -25,13 +25,18 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
     """`found`: in order."""
     for place in dict.fromkeys(one.place.key for one in found):
         of_place = [one for one in found if one.place.key == place]
-        heading = f"Predicted, not measured: {of_place[0].place.machine}, from {len(of_place[0].rests_on)} rows"
-        console.print(heading, markup=False, soft_wrap=True)
+        console.print(_heading(of_place), markup=False, soft_wrap=True)
         _print_table(console, of_place)
         for line in (*(line for one in of_place for line in _said(one)), *_refused(of_place)):
             console.print(line, markup=False, soft_wrap=True)
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
+
+
+def _heading(found: Sequence[Prediction]) -> str:
+    nums = sorted({len(one.rests_on) for one in found}, reverse=True)
+    beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
+    return f"Predicted, not measured: {found[0].place.machine}, from {nums[0]} rows{beside}"
 
 
 def number(value: float | None) -> str:

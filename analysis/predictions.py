@@ -126,20 +126,33 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
 
 
 def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = None) -> list[Prediction]:
-    """Rows that are among what is asked for are not learned from. Raises NothingToLearnError when then none is left."""
-    wanted = {one.work for one in asked if not one.undivided}
+    """In the order of what is asked for. What is among the rows is predicted from those that are not, all else from all of them.
+
+    Raises NothingToLearnError when nothing is left to learn from.
+    """
     elsewhere = target is not None and target != known.guess.hardware
-    rows = [one for one in known.rows if elsewhere or one.work not in wanted]
-    if not rows:
+    figures = {} if elsewhere else {one.work: one.images_per_second for one in known.rows}
+    beside = {one.work for one in asked if not one.undivided and one.work in figures}
+    kept = [one for one in known.rows if one.work not in beside]
+    if not kept:
         raise NothingToLearnError(
             f"{known.place.host}: the rows that were chosen are those that shall be predicted; choose others to learn from, "
             "as 'num_gpus<=4' --to num_gpus=8"
         )
+    is_beside = [one.work in beside and not one.undivided for one in asked]
+    of_both = {
+        side: iter(_from(rows, [one for one, its in zip(asked, is_beside, strict=True) if its is side], known, target))
+        for side, rows in ((True, kept), (False, known.rows))
+    }
+    found = [next(of_both[side]) for side in is_beside]
+    return [replace(one, figure=figures[one.work]) if side else one for one, side in zip(found, is_beside, strict=True)]
+
+
+def _from(rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Hardware | None) -> list[Prediction]:
     hardware = target or known.guess.hardware
     refused = [refusal(one, rows, hardware) for one in asked]
     possible = [one for one, no in zip(asked, refused, strict=True) if no is None]
     told = iter(predicted(rows, possible, known.guess, target))
-    figures = {} if elsewhere else {one.work: one.images_per_second for one in known.rows}
     return [
         Prediction(
             place=known.place,
@@ -149,7 +162,6 @@ def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = 
             refusal=no,
             rests_on=tuple(row.name for row in rows),
             measure_first=measuring(no.missing.work, known.results) if no is not None and no.missing else "",
-            figure=None if one.undivided else figures.get(one.work),
             is_undivided=bool(one.undivided),
         )
         for one, no in zip(asked, refused, strict=True)

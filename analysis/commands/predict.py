@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from analysis.calibration.places import Guess, guess_of
-from analysis.calibration.row import Row
 from analysis.links import relinked
 from analysis.measuring import measuring
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
@@ -70,12 +69,12 @@ def predict(
     for results in places:
         try:
             known = learned(results, _guess(results, hardware), _notes(read))
-            asked = cells(known.rows, wanted)
-            found += predictions(known, asked, _target(known.guess.hardware, on, link))
+            told = predictions(known, cells(known.rows, wanted), _target(known.guess.hardware, on, link))
         except NothingToLearnError as error:
             failed.append(str(error))
         else:
-            notes += [f"{known.place.host}: {known.guess.reason}", *_weaknesses(read, known, asked)]
+            found += told
+            notes += [f"{known.place.host}: {known.guess.reason}", *_weaknesses(read, known, told)]
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
     if len(places) > 1:
@@ -135,14 +134,15 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
     return guess_of(place, max(result.num_gpus for result in results))
 
 
-def _weaknesses(read: Source, known: Learned, asked: Sequence[Row]) -> list[str]:
+def _weaknesses(read: Source, known: Learned, asked: Sequence[Prediction]) -> list[str]:
     """Of what a place's predictions rest on, each with the command that would mend it."""
     found = [f"left out: {why}" for why in known.left_out]
-    rows = [row for row in known.rows if row.work not in {one.work for one in asked}]
+    learned_from = {name for one in asked for name in one.rests_on}
+    rows = [row for row in known.rows if row.name in learned_from]
     if len(rows) == 1 and max(one.work.num_gpus for one in asked) > 1:
         two = rows[0].on(2).work
         found.append(f"one trial only: nothing tells how fast GPUs exchange gradients; measure: {measuring(two, known.results)}")
-    if rows and all(row.work.num_gpus > 1 for row in rows):
+    if all(row.work.num_gpus > 1 for row in rows):
         alone = rows[0].on(1).work
         found.append(
             f"no baseline: no row is of 1 GPU, so computing and communicating are told apart badly; measure: "

@@ -41,6 +41,18 @@ def test_what_is_there_stands_beside_and_is_not_learned_from(analysis) -> None:
     assert one["error"] == pytest.approx(one["images_per_second"] / 234 - 1)
 
 
+def test_what_else_is_asked_for_changes_no_prediction_of_what_nobody_tried(analysis) -> None:
+    chosen = ("model=vgg16", "data=synthetic", "num_gpus<=4")
+    [alone] = json.loads(published(analysis, *chosen, "--to", "num_gpus=8", "--json").stdout)["predictions"]
+    there, beside = json.loads(published(analysis, *chosen, "--to", "num_gpus=4,8", "--json").stdout)["predictions"]
+    assert beside == alone
+    assert (there["num_gpus"], there["figure"], len(there["rests_on"]), len(alone["rests_on"])) == (4, 120, 2, 3)
+    told = published(analysis, *chosen, "--to", "num_gpus=4,8").stdout
+    assert told.startswith(
+        "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows, what is among them from the 2 others\n"
+    )
+
+
 def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
     told = published(
         analysis, "model=vgg16", "data=synthetic", "num_gpus<=4", "--to", "num_gpus=8", "--to", "strategy=ps_cpu,ps_gpu"
