@@ -28,8 +28,9 @@ from sweeper.recover import expire
 from sweeper.stop import Stop
 from sweeper.supply import Wish
 from tests.filled import PLACEMENT, attempt
+from tests.slurm import until
 from tests.specs import small
-from tests.store.agents import SETTINGS, join, now, share, work
+from tests.store.agents import join, now, share, work
 from tests.sweeper.world import EIGHT
 
 ONE = small()
@@ -69,9 +70,9 @@ class Engine:
 class World:
     """A sweep of two repeats, with its controller."""
 
-    def __init__(self, url: str, writer: Writer, settings=SETTINGS, console: Console | None = None, **sweep: object) -> None:
+    def __init__(self, url: str, writer: Writer, console: Console | None = None, **sweep: object) -> None:
         self.url, self.writer, self.engine, self.stop = url, writer, Engine(), Stop()
-        self.ledger = share(writer, {ONE: 2}, settings=settings)
+        self.ledger = share(writer, {ONE: 2})
         plan = make_plan([ONE], [], SweepConfig(repeats=2), {})
         self.progress = progress = Progress("night", "here", EIGHT, plan, console)
         fleet = Fleet(self.engine, "night", 1, lambda hosts: agent_command("night", url, hosts=hosts, logs=Path()), progress.note)
@@ -333,14 +334,14 @@ def test_that_no_agent_has_joined_is_shown_until_the_first_has(begin):
     see(False)
 
 
-def test_the_lease_is_renewed_while_the_engine_takes_its_time(begin):
-    world = begin(settings=dict(SETTINGS) | {"lease_s": 0.3})
+def test_the_lease_is_renewed_while_the_engine_takes_its_time(begin, monkeypatch):
+    monkeypatch.setattr("sweeper.lease.BEATS", 600)  # in a lease so long that it is over for nobody, however slow this machine is
+    world = begin()
     beat = "SELECT heartbeat_at FROM orchestrators ORDER BY id LIMIT 1"
 
     def take_long() -> None:
         before = world.rows(beat)
-        while world.rows(beat) == before:
-            pass
+        until(lambda: world.rows(beat) != before)
 
     world.do(take_long, take_long, world.complete_all)
     assert world.controller.failure is None
