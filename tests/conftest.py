@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import postgresql, slurm
 
-# In CI the same examples each time; elsewhere new ones are welcome.
-settings.register_profile("fixed", derandomize=True)
-if os.environ.get("CI") == "true":
-    settings.load_profile("fixed")
+# In CI the same examples each time; elsewhere new ones are welcome. However slow the machine is: nothing is timed in a test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", settings.get_profile("untimed"), derandomize=True)
+settings.load_profile("fixed" if os.environ.get("CI") == "true" else "untimed")
 
 # Before any test imports TensorFlow.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
