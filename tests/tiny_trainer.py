@@ -6,7 +6,7 @@
 | 901 | says that it failed |
 | 902 | runs out of memory with a batch larger than 4 |
 | 903 | takes steps until it is ended, and writes then that it was interrupted |
-| 904 | hears no signal but SIGKILL, and does nothing |
+| 904 | hears no signal but SIGKILL, says then that it takes steps, and takes none |
 | 905 | completes after a second |
 | 906 | completes with 9,000 images/s once, and says that it failed in later repeats |
 | 907 | completes once there is a file `go` beside the folder of all runs |
@@ -52,6 +52,7 @@ def _do(spec: TrialSpec, folder: RunFolder) -> tuple[Outcome, str]:
         return Outcome.OUT_OF_MEMORY, "as it was told"
     if spec.seed == 904:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+        folder.write(folder.doing, Doing.STEPPING)
         time.sleep(600)
     if spec.seed == 905:
         time.sleep(1)

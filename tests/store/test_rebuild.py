@@ -56,7 +56,7 @@ def lost(_made: Path) -> dict[str, list[dict[str, Any]]]:
                 SPECS,
                 repeats=2,
                 left_out=[("xla=on", "later"), ("model=x", "none such")],
-                launcher={"start_timeout_s": 4.0},
+                launcher={"step_timeout_s": 0.5},
             )
             assert world.run() == {State.COMPLETED: 4, State.FAILED: 2, State.OUT_OF_MEMORY: 2, State.HUNG: 2}
         told = json.dumps(contents("results.db"), default=str)

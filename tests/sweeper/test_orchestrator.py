@@ -105,7 +105,7 @@ def test_larger_trials_are_skipped_after_out_of_memory_if_asked(stack):
 
 
 def test_a_hung_attempt_is_killed_and_said_so(stack):
-    world = World(stack, [small(seed=904)], launcher={"start_timeout_s": 0.5})
+    world = World(stack, [small(seed=904)], launcher={"step_timeout_s": 0.5})
     assert world.run() == {State.HUNG: 1}
     assert rows("SELECT exit_code FROM attempts") == [(-9,)]
 
