@@ -81,13 +81,13 @@ class Current:
         with self._condition:
             if self._is_recent() and self._is_made(what):
                 return self._now
-            seen = self._num_looks
+            seen, asked_s = self._num_looks, self._clock()
             self._wanted.add(what)
             self._condition.notify_all()
-            self._condition.wait_for(lambda: self._num_looks > seen and self._is_made(what), _PATIENCE_S[what])
-            if self._num_looks > seen or self._begun_s is None:
+            if self._condition.wait_for(lambda: self._num_looks > seen and self._is_made(what), _PATIENCE_S[what]):
                 return self._now
-            lasting = f"reading the database and making the report has taken {self._clock() - self._begun_s:.0f} s so far"
+            since_s = asked_s if self._begun_s is None else self._begun_s
+            lasting = f"reading the database and making the report has taken {self._clock() - since_s:.0f} s so far"
             return replace(self._now, problem=f"{lasting}: it is large, or locked by another program")
 
     def _is_recent(self) -> bool:

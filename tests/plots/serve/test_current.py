@@ -20,6 +20,14 @@ from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 
+PATIENCE_S = 300  # it costs nothing where all is well, and a busy machine may need much
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks waits for the answer, however slow this machine is."""
+    monkeypatch.setattr(current, "_PATIENCE_S", dict.fromkeys(What, PATIENCE_S))
+
 
 class Made:
     """Pages and reports that tell what they were made of, and how many there were."""
@@ -35,7 +43,7 @@ class Made:
         return f"page of {[result.images_per_second for result in source.results]}"
 
     def _report(self, source: Source) -> dict[str, object]:
-        assert self.may_go_on.wait(30)
+        assert self.may_go_on.wait(PATIENCE_S)
         self.num_reports += 1
         return {"results": [result.images_per_second for result in source.results]}
 
@@ -117,34 +125,37 @@ def test_a_database_of_an_older_version_is_shown_once_it_is_upgraded():
 
 
 def test_a_locked_database_is_said_at_once_and_when_nobody_waits_any_more(monkeypatch):
-    monkeypatch.setattr(current, "_PATIENCE_S", {What.REPORT: 0.1})
-    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 1)
     fill("r.db", [(small(), 100.0)])
     with closing(sqlite3.connect("r.db", isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")  # in which who writes keeps readers out
         other.execute("BEGIN EXCLUSIVE")
-        shown = Current("r.db", Made("r.db").makers, every_s=0)
-        assert shown.ask(What.REPORT).problem == (
-            "reading the database and making the report has taken 0 s so far: it is large, or locked by another program"
-        )
-        told = until(shown, lambda now: "r.db: database is locked" in (now.problem or ""))
+        monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", PATIENCE_S)
+        waiting = Current("r.db", Made("r.db").makers, every_s=0, clock=lambda: 0.0)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(current, "_PATIENCE_S", {What.REPORT: 0.1})
+            assert waiting.ask(What.REPORT).problem == (
+                "reading the database and making the report has taken 0 s so far: it is large, or locked by another program"
+            )
+        monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 1)
+        told = Current("r.db", Made("r.db").makers, every_s=0).ask(What.REPORT)
         assert told.problem.startswith("r.db: database is locked; another program kept it so")
-    assert results(until(shown, lambda now: now.problem is None)) == [100.0]
+    assert results(waiting.ask(What.REPORT)) == [100.0]
 
 
 def test_old_results_are_shown_while_new_ones_take_their_time(monkeypatch):
-    monkeypatch.setattr(current, "_PATIENCE_S", {What.PAGE: 0.1, What.REPORT: 0.1})
     fill("r.db", [(small(), 100.0)])
     made = Made("r.db")
     shown = Current("r.db", made.makers, every_s=0)
-    until(shown, lambda now: now.problem is None, What.PAGE)
+    assert shown.ask(What.PAGE).page == "page of [100.0]"
     made.may_go_on.clear()
     fill("r.db", [(small(num_gpus=2), 190.0)], name="second")
-    told = shown.ask(What.PAGE)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(current, "_PATIENCE_S", {What.PAGE: 0.1})
+        told = shown.ask(What.PAGE)
     assert "it is large, or locked" in told.problem
     assert told.page == "page of [100.0]"
     made.may_go_on.set()
-    until(shown, lambda now: now.page == "page of [100.0, 190.0]", What.PAGE)
+    assert shown.ask(What.PAGE).page == "page of [100.0, 190.0]"
 
 
 def test_a_report_that_cannot_be_made_is_said_and_the_next_one_is_made(capsys):
@@ -183,12 +194,3 @@ def running(db: str) -> Iterator[object]:
         yield begin(writer, {small(): 2}, name="mine", process=this_process(), started_at=datetime.now(UTC))
     finally:
         writer.close()
-
-
-def until(shown: Current, is_so: object, what: What = What.REPORT) -> Now:
-    """Each question waits a while itself."""
-    for _ in range(300):
-        now = shown.ask(what)
-        if is_so(now):
-            return now
-    pytest.fail(f"still {now}")
