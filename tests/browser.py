@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, WebError, WebSocket, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, WebError, WebSocket, expect, sync_playwright
 
 from tests.conftest import PROJECT
 
@@ -19,6 +19,7 @@ SWITCHES = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",  # no network beyond loopback
 ]
 TIMEOUT_MS = 180_000  # of one step, on a machine with other work
+expect.set_options(timeout=TIMEOUT_MS)
 
 ColorScheme = Literal["light", "dark"]
 
@@ -49,7 +50,7 @@ def running(program: Path, home: Path) -> Iterator[Browser]:
     environment: dict[str, str | float | bool] = {"HOME": str(home), "PATH": os.environ["PATH"]}  # no proxy, no settings
     with (
         sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=program, args=SWITCHES, env=environment) as browser,
+        playwright.chromium.launch(executable_path=program, args=SWITCHES, env=environment, timeout=TIMEOUT_MS) as browser,
     ):
         yield browser
 

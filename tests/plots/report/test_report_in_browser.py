@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from analysis.results import BaselineRule, Origin
 from plots.report.page import data
 from store.records import Outcome, Phase
-from tests.browser import Visit
+from tests.browser import TIMEOUT_MS, Visit
 from tests.filled import NOON, STEPS, fill
 from tests.plots.report.conftest import NASTY, PS, RESNET, VGG, Ended, Make, source, times, write
 from tests.specs import small
@@ -504,6 +504,7 @@ def test_data_that_are_the_same_redraw_nothing(everything, show):
 
 def test_without_scripts_summary_tables_and_failures_are_there_and_controls_are_not(everything, make, chromium):
     with chromium.new_context(java_script_enabled=False) as context:
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         page.goto(make(everything).resolve().as_uri())
         assert page.locator("article.table table").first.is_visible()
