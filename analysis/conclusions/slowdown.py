@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from analysis.conclusions.cases import Compared, as_run, by_speed, model, with_number
 from analysis.conclusions.conclusion import Conclusion, rows_of
 from analysis.numbers import number
-from analysis.results import Result
-from store.relation import Relation
+from analysis.results import Origin, Result
+from store.relation import Relation, relation_by
+from store.welch import known_ratio_interval
 
 _LONGER = 1.05  # of a step's time: less is not worth a sentence
 _MOST_TOLD = 6
+_LONGER_OR_UNKNOWN = (Relation.MORE, Relation.UNKNOWN)
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
@@ -55,7 +57,7 @@ def _longer_steps(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
     last = {
         curve[-1].trial_id: curve
         for curve in curves
-        if curve[-1].axes["batch_size"] and curve[-1].baseline and _growth(curve[-1]) > _LONGER
+        if curve[-1].axes["batch_size"] and _growth(curve[-1]) > _LONGER and _relation(curve[-1]) in _LONGER_OR_UNKNOWN
     }
     longer = sorted((curve[-1] for curve in last.values()), key=_growth, reverse=True)
     if longer:
@@ -74,6 +76,18 @@ def _growth(result: Result) -> float:
     return 1 / (result.efficiency or 1.0)
 
 
+def _relation(result: Result) -> Relation:
+    """Of a step's time to the baseline's; less where it has none, or is it."""
+    baseline = result.baseline
+    if baseline is None or baseline.trial_id == result.trial_id:
+        return Relation.LESS
+    if result.place.origin is Origin.PUBLISHED:
+        return Relation.MORE
+    low, high = known_ratio_interval(baseline.repeats, result.repeats)
+    images = result.num_gpus / baseline.num_gpus  # of a step, times the baseline's
+    return relation_by(None if low is None else images * low, None if high is None else images * high)
+
+
 def _step_times(result: Result) -> str:
     """As `778 ms a step on 1, 947 ms here: 1.22x, at 4.93x the images/s`."""
     batch_size, baseline = int(result.axes["batch_size"]), result.baseline
@@ -82,7 +96,8 @@ def _step_times(result: Result) -> str:
     before = 1e3 * batch_size * baseline.num_gpus / baseline.images_per_second
     here = before * _growth(result)
     times = f"{number(before)} ms a step on {baseline.num_gpus}, {number(here)} ms here"
-    return f"{times}: {_growth(result):.2f}x, at {result.speed_up:.2f}x the images/s"
+    unsure = " (a process alone cannot tell)" if _relation(result) is Relation.UNKNOWN else ""
+    return f"{times}: {_growth(result):.2f}x, at {result.speed_up:.2f}x the images/s{unsure}"
 
 
 def _on(result: Result) -> str:

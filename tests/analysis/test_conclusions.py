@@ -197,6 +197,17 @@ def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
     assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
 
 
+def test_that_a_step_takes_longer_is_said_only_where_repeats_tell():
+    def told(on_1, on_2):
+        return sentences(made(({"batch_size": 10}, on_1), ({"batch_size": 10, "num_gpus": 2}, on_2)), "slowdown")
+
+    [sure] = told([100.0, 101.0], [150.0, 151.0])
+    assert sure.endswith("132 ms here: 1.34x, at 1.50x the images/s.")
+    assert told([100.0, 101.0], [130.0, 220.0]) == []
+    [unsure] = told([100.0], [150.0])
+    assert unsure.endswith("133 ms here: 1.33x, at 1.50x the images/s (a process alone cannot tell).")
+
+
 def test_published_figures_that_differ_in_a_note_are_not_mixed():
     (repacked,) = sentences(of("4d8aa53"), "repacking")
     assert "in 3 of 3 comparisons" in repacked
