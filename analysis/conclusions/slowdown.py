@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.conclusions.cases import Compared, as_run, by_speed, model, with_number
 from analysis.conclusions.conclusion import Conclusion, rows_of
@@ -22,9 +22,9 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
     by_place: dict[str, list[list[Result]]] = defaultdict(list)
     for curve in _curves(results):
         by_place[curve[0].place.key].append(curve)
-    for curves in by_place.values():
+    for place, curves in by_place.items():
         yield from _falling(curves)
-        yield from _longer_steps(curves)
+        yield from _longer_steps(curves, {one.trial_id: one for one in results if one.place.key == place})
 
 
 def _curves(results: Sequence[Result]) -> list[list[Result]]:
@@ -53,13 +53,11 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
         )
 
 
-def _longer_steps(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
-    last = {
-        curve[-1].trial_id: curve
-        for curve in curves
-        if curve[-1].axes["batch_size"] and _growth(curve[-1]) > _LONGER and _relation(curve[-1]) in _LONGER_OR_UNKNOWN
-    }
-    longer = sorted((curve[-1] for curve in last.values()), key=_growth, reverse=True)
+def _longer_steps(curves: Sequence[Sequence[Result]], by_id: Mapping[str, Result]) -> Iterator[Conclusion]:
+    """`by_id`: the results of the place, baselines among them."""
+    last = {curve[-1].trial_id: curve[-1] for curve in curves if curve[-1].axes["batch_size"]}
+    able = [one for one in last.values() if _growth(one) > _LONGER and _relation(one) in _LONGER_OR_UNKNOWN]
+    longer = sorted(able, key=_growth, reverse=True)
     if longer:
         told = "; ".join(f"{as_run(one)}, {one.axes['data'] or 'untold'} data: {_step_times(one)}" for one in longer[:_MOST_TOLD])
         more = f"; and {len(longer) - _MOST_TOLD} more" if len(longer) > _MOST_TOLD else ""
@@ -67,8 +65,14 @@ def _longer_steps(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
             topic="slowdown",
             place=longer[0].place,
             sentence=f"A fixed number of steps takes longer on more GPUs, for each step takes more images: {told}{more}.",
-            rows=tuple(row for one in longer for row in (last[one.trial_id][0], one)),
+            rows=tuple(row for one in longer for row in (*_baseline(one, by_id), one)),
         )
+
+
+def _baseline(result: Result, by_id: Mapping[str, Result]) -> list[Result]:
+    """None where filters have left it out."""
+    found = by_id.get(result.baseline.trial_id) if result.baseline else None
+    return [] if found is None else [found]
 
 
 def _growth(result: Result) -> float:
@@ -95,7 +99,8 @@ def _step_times(result: Result) -> str:
         return ""
     before = 1e3 * batch_size * baseline.num_gpus / baseline.images_per_second
     here = before * _growth(result)
-    times = f"{number(before)} ms a step on {baseline.num_gpus}, {number(here)} ms here"
+    whose = "" if baseline.strategy == result.strategy else f" of {baseline.strategy}"
+    times = f"{number(before)} ms a step{whose} on {baseline.num_gpus}, {number(here)} ms here"
     unsure = " (a process alone cannot tell)" if _relation(result) is Relation.UNKNOWN else ""
     return f"{times}: {_growth(result):.2f}x, at {result.speed_up:.2f}x the images/s{unsure}"
 

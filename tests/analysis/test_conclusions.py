@@ -9,7 +9,7 @@ from analysis.conclusions.cases import by_efficiency, by_speed
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.noted import with_notes
 from analysis.published import of_source, published
-from analysis.results import BaselineRule
+from analysis.results import BaselineRule, with_baselines
 from store.queries import known_references
 from store.records import DeviceKind
 from store.relation import Relation
@@ -206,6 +206,17 @@ def test_that_a_step_takes_longer_is_said_only_where_repeats_tell():
     assert told([100.0, 101.0], [130.0, 220.0]) == []
     [unsure] = told([100.0], [150.0])
     assert unsure.endswith("133 ms here: 1.33x, at 1.50x the images/s (a process alone cannot tell).")
+
+
+def test_the_rows_behind_a_longer_step_are_its_own_and_that_of_its_baseline():
+    results = made(
+        ({"strategy": "ps_cpu"}, [80.0, 80.0]),
+        ({"strategy": "ps_cpu", "num_gpus": 4}, [160.0, 160.0]),
+        ({"strategy": "ps_gpu"}, [100.0, 100.0]),
+    )
+    [found] = [one for one in concluded(with_baselines(results, BaselineRule.BEST)) if one.topic == "slowdown"]
+    assert "20.0 ms a step of ps_gpu on 1, 50.0 ms here: 2.50x" in found.sentence
+    assert [(row.strategy, row.num_gpus) for row in found.rows] == [("ps_gpu", 1), ("ps_cpu", 4)]
 
 
 def test_published_figures_that_differ_in_a_note_are_not_mixed():
