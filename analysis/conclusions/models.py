@@ -10,6 +10,8 @@ from analysis.conclusions.cases import by_efficiency, is_synthetic, model, perce
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.sizes import mb_per_gflop, network_of
 from analysis.results import Result
+from analysis.titles import named
+from store.records import unusual_axes
 from store.relation import Relation
 
 _UNSURE = (Relation.TIE, Relation.UNKNOWN)
@@ -19,10 +21,11 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
     for best in scaled(results):
         if len(best) > 1:
             place, first = best[0].place, best[0]
+            under = "".join(f", {named(axis, first.axes[axis])}" for axis in _unusual(first))
             yield Conclusion(
                 topic="models",
                 place=place,
-                sentence=f"On {first.counted} with {first.axes['data']} data in {first.axes['precision']} models "
+                sentence=f"On {first.counted} with {first.axes['data']} data in {first.axes['precision']}{under} models "
                 f"scale in this order, each with its most efficient strategy at its largest batch: {'; '.join(map(_told, best))}."
                 f"{_ties(best)}",
                 rows=tuple(best),
@@ -30,7 +33,7 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
 
 
 def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[Result]]:
-    """Per place, number of hosts, data and precision, on so many GPUs, or on the most that two models were run on.
+    """Per place, number of hosts, data, precision and what is unusual, on so many GPUs, or on the most that two models ran on.
 
     Of each model the most efficient result at its largest batch, the most efficient first.
     """
@@ -38,7 +41,16 @@ def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[
     for result in results:
         if result.efficiency and not result.trains_apart and result.num_gpus > 1 and num_gpus in (None, result.num_gpus):
             axes = result.axes
-            key = (result.place.key, result.hosts, is_synthetic(result), axes["data"], axes["precision"])
+            unusual = tuple(axes[axis] for axis in _unusual(result))
+            key = (
+                result.place.key,
+                result.hosts,
+                is_synthetic(result),
+                axes["data"],
+                axes["precision"],
+                *_unusual(result),
+                unusual,
+            )
             groups[key][result.num_gpus].append(result)
     found = []
     for by_gpus in groups.values():
@@ -46,6 +58,16 @@ def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[
         if able:
             found.append(_best(by_gpus[max(able)]))
     return found
+
+
+def _unusual(result: Result) -> tuple[str, ...]:
+    """Axes that change how efficient any model is; sources tell of none."""
+    if not result.place.origin.is_ours:
+        return ()
+    return tuple(axis for axis in unusual_axes(result.axes) if axis not in _TOLD_APART)
+
+
+_TOLD_APART = ("hosts", "data_dir", "loss_scale", "profile")  # by what is told anyway, or of no matter
 
 
 def _best(results: Sequence[Result]) -> list[Result]:

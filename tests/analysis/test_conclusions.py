@@ -197,6 +197,29 @@ def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
     assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
 
 
+def test_models_are_put_in_order_only_where_nothing_else_that_changes_their_efficiency_differs():
+    results = made(
+        ({"xla": "on"}, SLOW),
+        ({"xla": "on", "num_gpus": 4}, [380.0, 381.0]),
+        ({"model": "resnet18_cifar"}, SLOW),
+        ({"model": "resnet18_cifar", "num_gpus": 4}, [300.0, 301.0]),
+    )
+    assert sentences(results, "models") == []
+    on_both = made(
+        *(({"model": model, "xla": "on", "num_gpus": num}, speeds) for model, num, speeds in MODELS_ON_1_AND_4),
+    )
+    [told] = sentences(on_both, "models")
+    assert told.startswith("On 4 GPUs with synthetic data in fp32, xla on models scale in this order, ")
+
+
+MODELS_ON_1_AND_4 = (
+    ("trivial", 1, SLOW),
+    ("trivial", 4, [380.0, 381.0]),
+    ("resnet18_cifar", 1, SLOW),
+    ("resnet18_cifar", 4, [300.0, 301.0]),
+)
+
+
 def test_that_a_step_takes_longer_is_said_only_where_repeats_tell():
     def told(on_1, on_2):
         return sentences(made(({"batch_size": 10}, on_1), ({"batch_size": 10, "num_gpus": 2}, on_2)), "slowdown")
