@@ -316,7 +316,15 @@ def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
     whys = [one["why"] for one in found["next_trials"]]
     assert "replicated_nccl was not tried at all" in whys
     assert "the machine has 8 GPUs: does it scale on?" in whys
-    assert "fp16 was not tried: it changes the numerics, and halves what is sent and stored" in whys
+    assert "fp16 was not tried: it changes the numerics, computes faster, and halves what activations take" in whys
+
+
+def test_half_precision_is_not_tried_where_gpus_are_slow_at_it(analysis):
+    gpus = tuple(replace(one, compute_capability="6.1") for one in GPU_BOX.gpus)
+    fill("results.db", [(on_gpus(4), 300.0)], machine=replace(GPU_BOX, gpus=gpus))
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    assert whys
+    assert not any("fp16" in why for why in whys)
 
 
 def test_of_failures_only_the_trial_that_may_run_is_told(analysis):
