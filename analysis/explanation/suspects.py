@@ -102,31 +102,39 @@ def _of_parts(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
 
 def _lump(part: Part, fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
     """Several causes in one difference: split as far as something else tells of them."""
-    left = part.seconds.value
-    if Cause.NETWORK in part.causes and (links := host_links(fall, seen)):
+    left, causes = part.seconds.value, part.causes
+    if Cause.NETWORK in causes and (links := host_links(fall, seen)):
         on_links = _of_links(links, at_most_s=left)
         yield on_links
-        left -= on_links.seconds.value
-    if Cause.INPUT in part.causes:
+        left, causes = left - on_links.seconds.value, _but_for(causes, Cause.NETWORK)
+    if Cause.INPUT in causes:
         if seen.data_wait_share is None:
-            yield Suspect(bound=None, seconds=part.seconds, is_direct=False, because=_told(_either(part), part.seconds))
+            yield Suspect(bound=None, seconds=part.seconds, is_direct=False, because=_told(_either(part.causes), part.seconds))
             return
-        left -= seen.data_wait_share * fall.step.value  # see _waiting
-    if Cause.CORES in part.causes and seen.exposed_share is None:
-        yield Suspect(bound=None, seconds=_about(max(0.0, left)), is_direct=False, because=_told(_either(part), part.seconds))
-        return
-    if seen.exposed_share is not None:
-        exposed_s = min(left, seen.exposed_share * fall.step.value)
+        waited_s = seen.data_wait_share * fall.step.value  # see _waiting
+        left, causes = left - waited_s, _but_for(causes, Cause.INPUT, Cause.DISTORTIONS)
+    if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
+        exposed_s = max(0.0, min(left, seen.exposed_share * fall.step.value))
         because = f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} of the step"
         yield Suspect(bound=Bound.COMMUNICATION, seconds=_about(exposed_s), is_direct=False, because=because)
-        left -= exposed_s
-        if Cause.CORES not in part.causes:
-            yield Suspect(
-                bound=Bound.CONTENTION, seconds=_about(left), is_direct=False, because=_told(_either(part), part.seconds)
-            )
-    elif left > 0:
+        left, causes = left - exposed_s, _but_for(causes, Cause.COMMUNICATION)
+        if Cause.CORES in causes:  # the ideal has them, too
+            return
+    if left > 0:
         seconds = part.seconds if left == part.seconds.value else _about(left)
-        yield Suspect(bound=Bound.COMMUNICATION, seconds=seconds, is_direct=False, because=_told(_either(part), part.seconds))
+        because = _told(_either(causes) if causes else "what nothing tells of", seconds)
+        yield Suspect(bound=_likeliest(causes), seconds=seconds, is_direct=False, because=because)
+
+
+def _but_for(causes: Sequence[Cause], *others: Cause) -> tuple[Cause, ...]:
+    return tuple(cause for cause in causes if cause not in others)
+
+
+def _likeliest(causes: Sequence[Cause]) -> Bound | None:
+    """Of what is left of a difference."""
+    if Cause.CORES in causes:
+        return None
+    return next((_BOUND[cause] for cause in (Cause.COMMUNICATION, Cause.NETWORK, Cause.CONTENTION) if cause in causes), None)
 
 
 def _links(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
@@ -257,8 +265,8 @@ def _told(causes: str, seconds: Seconds) -> str:
     return f"{causes}: {_ms(seconds.value)} more per step"
 
 
-def _either(part: Part) -> str:
-    return " or ".join(part.causes)
+def _either(causes: Sequence[Cause]) -> str:
+    return " or ".join(causes)
 
 
 def _ms(seconds: float) -> str:

@@ -131,6 +131,8 @@ def _part(before: _Step, after: _Step, rungs: Rungs) -> Part:
     if not rungs.has_meaning(Rung.FAST_LINKS):
         del added[Rung.FAST_LINKS]
         added[Rung.REDUCING] = Cause.COMMUNICATION
+    if target.trains_apart:
+        del added[Rung.REDUCING]
     climbed = LADDER[LADDER.index(before.highest) + 1 : LADDER.index(after.lowest) + 1]
     causes = tuple(added[rung] for rung in climbed if rung in added)
     return Part(causes=causes, seconds=difference(after.result, before.result), before=before.result, after=after.result)

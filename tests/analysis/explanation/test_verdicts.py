@@ -8,6 +8,7 @@ from analysis.explanation.observed import Observed
 from analysis.explanation.rungs import Rung
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
+from analysis.explanation.waterfall import Cause
 from analysis.results import Origin
 from analysis.selection import Selection, load
 from tests.analysis.explanation.explained import (
@@ -172,6 +173,36 @@ def test_real_data_without_a_synthetic_trial_cannot_be_told_apart():
     assert verdict(target, alone, seen=seen) == (Bound.INPUT, Confidence.LIKELY)
     seen = {target.trial_id: Observed(data_wait_share=0.01)}
     assert verdict(target, alone, seen=seen) == (Bound.COMMUNICATION, Confidence.LIKELY)
+
+
+def test_what_is_told_of_the_input_is_no_part_of_what_is_left_for_other_causes():
+    target, alone = result(200, num_gpus=8, **PHOTOS), result(100, **INDEPENDENT)
+    seen = {target.trial_id: Observed(data_wait_share=0.2)}
+    assert (
+        "contention or communication: 60 ms more per step (30% of the step)"
+        in explained(target, alone, seen=seen).diagnosis.evidence
+    )
+
+
+def test_contention_that_was_measured_is_not_blamed_for_what_a_profile_does_not_tell():
+    target, alone, independent = (
+        result(200, num_gpus=8, **PHOTOS),
+        result(100, **INDEPENDENT),
+        result(101, num_gpus=8, **INDEPENDENT),
+    )
+    profile = {"step_s": 0.2, "exposed_reduction_s": 0.02, "launch_gap_share": 0.0}
+    found = explained(
+        target, alone, independent, seen={target.trial_id: Observed(data_wait_share=0.05, profile=profile)}
+    ).diagnosis
+    assert found.bound is None
+    assert all(one.bound is not Bound.CONTENTION or one.seconds.value < 0.002 for one in found.suspects)
+
+
+def test_replicas_that_exchange_nothing_are_not_bound_by_communication():
+    target, alone = result(200, num_gpus=8, **PHOTOS, **INDEPENDENT), result(100, **INDEPENDENT)
+    assert verdict(target, alone, seen={target.trial_id: Observed(data_wait_share=0.05)}) == (Bound.CONTENTION, Confidence.LIKELY)
+    (part,) = explained(target, alone).fall.parts
+    assert part.causes == (Cause.CONTENTION, Cause.INPUT)
 
 
 def test_two_causes_of_one_size_are_not_told_apart():
