@@ -65,7 +65,7 @@ def leads(table: Table) -> list[Lead]:
     for cell in sorted(together or table.cells.values(), key=lambda one: (one.result.num_gpus, one.result.strategy)):
         by_gpus[cell.result.num_gpus].append(cell)
     for cells in by_gpus.values():
-        able = sorted(filter(_is_able, cells), key=_images_per_second, reverse=True)
+        able = sorted(filter(_is_able, cells), key=_order, reverse=True)
         if able:
             best, *slower = able
             found.append(
@@ -140,6 +140,11 @@ def _doubt_of(lead: Lead, former: str) -> str:
 def _is_level(best: Cell, cell: Cell) -> bool:
     """Slower for sure, and by what nobody would tell as a percentage."""
     return cell.rank is Rank.SLOWER and _images_per_second(best) < _LEVEL * _images_per_second(cell)
+
+
+def _order(cell: Cell) -> tuple[float, bool]:
+    """Of equals the one that the ranks of the others are about."""
+    return _images_per_second(cell), cell.rank is Rank.BEST
 
 
 def _is_able(cell: Cell) -> bool:

@@ -1,5 +1,7 @@
 """Who leads, and from how many GPUs on another one does: only where the repeats can tell."""
 
+from pathlib import Path
+
 import pytest
 
 from analysis.crossovers import Crossover, crossovers, leads
@@ -39,6 +41,16 @@ def test_a_tie_is_no_crossover_until_it_is_none():
     )
     assert led[1].tied == ("replicated_none",)
     assert [change.num_gpus for change in crossovers(led)] == [4]
+
+
+def test_of_equal_numbers_none_leads_whichever_was_run_first():
+    for first, second in (("nccl", "ps"), ("ps", "nccl")):
+        cells = [(first, 1, [100, 100]), (second, 1, [100, 100]), (first, 2, [180, 190, 200]), (second, 2, [190])]
+        one, two = found(*cells)
+        assert {one.strategy, *one.tied} == {"replicated_nccl", "ps_cpu"}
+        assert two.unknown == tuple({"replicated_nccl", "ps_cpu"} - {two.strategy})
+        assert [change.is_certain for change in crossovers([one, two])] == [False]
+        Path("results.db").unlink()
 
 
 def test_who_led_together_with_others_is_not_replaced():
