@@ -130,6 +130,12 @@ def host_notes(results: Iterable[Result]) -> list[str]:
 _ONE_MACHINE = "processes of one machine, which share its cores and memory; machines of their own may be faster or slower"
 
 
+def alone_notes(results: Iterable[Result]) -> list[str]:
+    """Where intervals stand beside numbers of one process."""
+    is_alone = any(len(result.repeats) == 1 and result.low is not None for result in results)
+    return ["interval of one process alone (n 1): within it; another process may bring more, or less"] if is_alone else []
+
+
 def table_notes(table: Table) -> list[str]:
     """What must stand below every number of this table."""
     return [*place_notes(table.place), *host_notes(table.results)]

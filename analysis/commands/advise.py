@@ -19,7 +19,7 @@ from analysis.numbers import number, span
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.results import Origin
 from analysis.source import Source
-from analysis.titles import place_notes
+from analysis.titles import alone_notes, place_notes
 from store.command_line import Db, Json
 from store.terminal import make_console, print_columns, print_json, visible
 
@@ -71,6 +71,8 @@ def _print(console: Console, one: Answer) -> None:
         print_columns(
             console, ("choice", "images/s", "interval", *_headers(one), "against the best", "n"), _rows(one, one.ranking)
         )
+        for note in alone_notes(candidate.result for candidate in one.ranking.judged):
+            _say(console, note, style="dim")
     if one.next_trials:
         _say(console, "\nNext, cheapest first:")
         for todo in one.next_trials:

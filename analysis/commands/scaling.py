@@ -13,7 +13,7 @@ from analysis.results import BaselineRule, Origin
 from analysis.scaling import Curve, Point, Scaling, scalings
 from analysis.scaling_text import sentences
 from analysis.source import Source
-from analysis.titles import table_notes, title
+from analysis.titles import alone_notes, table_notes, title
 from store.command_line import Db, Json
 from store.terminal import make_console, print_columns, print_json, visible
 
@@ -82,6 +82,7 @@ def _notes(found: Sequence[Scaling]) -> Iterator[str]:
         yield "intervals: 95 %, over processes"
     else:
         yield "no intervals of speed-ups: they need two or more repeats on both sides (sweep.repeats=3)"
+    yield from alone_notes(point.result for one in found for curve in one.curves for point in curve.points)
 
 
 def _record(one: Scaling) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from store.records import DeviceKind, Outcome
-from tests.analysis.gpu_box import NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
+from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.filled import fill
 from tests.specs import small
 
@@ -43,6 +43,15 @@ def test_from_one_process_each_nothing_is_sure(analysis):
     )
     assert any(line.startswith("Negative scaling: ps_cpu is perhaps slower on 4 GPUs than on 2") for line in told)
     assert "no intervals of speed-ups: they need two or more repeats" in analysis("scaling").stdout
+
+
+def test_an_interval_within_one_process_says_so(analysis):
+    alone = "interval of one process alone (n 1): within it; another process may bring more, or less"
+    fill_gpus(curve([100.0, 190.0], **PS))
+    assert alone not in analysis("scaling").stdout + analysis("advise", "--no-predict").stdout
+    fill("results.db", [(on_gpus(4, **PS), 300.0)], name="second", machine=GPU_BOX)
+    assert alone in analysis("scaling").stdout
+    assert alone in analysis("advise", "--no-predict").stdout
 
 
 def test_weak_and_strong_scaling_are_told_apart(analysis):
