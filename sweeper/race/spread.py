@@ -9,7 +9,7 @@ from statistics import fmean
 
 PRIOR_DEVIATION = 0.03
 """Standard deviation of the logarithm of images/s among processes, where nothing was repeated yet: more than quiet machines have
-(0.5 to 3 %), so that after one repeat of each only a gap of some 30 % decides between five contenders."""
+(0.5 to 3 %), so that after one repeat of each only a gap of 20 to 25 % decides between five contenders."""
 
 PRIOR_FREEDOM = 3  # the prior counts as much as so many degrees of freedom: two cells of three repeats have more to say
 MOST_FREEDOM = 20  # what other contenders show counts for no more: strategies need not spread alike
