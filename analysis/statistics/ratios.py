@@ -35,11 +35,6 @@ class Ratio:
     def is_over_processes(self) -> bool:
         return self.method is Method.PROCESSES
 
-    @property
-    def holds_1(self) -> bool | None:
-        """None where there is no interval."""
-        return None if self.low is None or self.high is None else self.low <= 1 <= self.high
-
 
 def ratio(a: Sample, b: Sample) -> Ratio:
     """With two or more processes of each side the interval is over processes, else within the only one, and `note` says so.
