@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.observed import NOTHING, Observed
@@ -83,7 +83,8 @@ def _measure_all(fall: Waterfall) -> str:
     if not {one.rung for one in fall.rungs.missing} - {Rung.LARGER_BATCH}:
         return ""
     if target.place.origin is not Origin.PUBLISHED:
-        return overrides.sweep(["experiment=explain", *overrides.overrides(target.spec, target.place.hardware)])
+        spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
+        return overrides.sweep(["experiment=explain", *overrides.overrides(spec, target.place.hardware)])
     if target.axes["model"] not in trainable():
         return ""
     asked = {"model": target.axes["model"], "num_gpus": target.num_gpus, "batch_size": target.axes["batch_size"]}

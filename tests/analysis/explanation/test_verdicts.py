@@ -161,6 +161,14 @@ def test_one_trial_only_is_no_ground_for_a_verdict():
     assert all(one.command.startswith("python sweep.py ") for one in found.diagnosis.needed)
 
 
+def test_what_is_missing_under_strong_scaling_is_made_at_the_batch_that_each_replica_has():
+    found = explained(result(100, num_gpus=8, scaling="strong"))
+    (alone,) = (one for one in found.diagnosis.needed if one.rung is Rung.ALONE)
+    for command in (alone.command, found.measure_all):
+        assert f" batch_size={BATCH} " in command
+        assert "scaling=strong" not in command
+
+
 def test_waiting_for_batches_is_seen_without_any_other_trial():
     target = result(100, num_gpus=8, **PHOTOS)
     assert verdict(target, seen={target.trial_id: Observed(data_wait_share=0.6)}) == (Bound.INPUT, Confidence.LIKELY)
