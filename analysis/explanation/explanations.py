@@ -15,6 +15,7 @@ from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
+from analysis.summary import failed_repeats
 from analysis.titles import host_notes
 from costs.models import trainable
 from store import overrides
@@ -127,6 +128,9 @@ def _notes(fall: Waterfall) -> Iterable[str]:
     for rung, result in fall.rungs.trials.items():
         if rung in LADDER and (found := contradiction(Sample.of(result.repeats))):
             yield f"repeats of {rung} contradict each other ({found.words}){_again(result)}"
+    for rung, result in fall.rungs.trials.items():
+        if rung in LADDER and result.failed:
+            yield f"repeats of {rung} brought no number ({failed_repeats(result)})"
     alone = fall.rungs.found.get(Rung.ALONE)
     if alone is not None and target.num_gpus > 1 and alone.axes["local_parameter_device"] == "cpu":
         yield "the one replica fetches its variables from the CPU, too: part of its compute is communication"

@@ -229,6 +229,12 @@ def test_repeats_that_contradict_each_other_leave_nothing_sure():
     assert note.endswith("sweep.repeats=3 sweep.rerun=true")
 
 
+def test_repeats_that_brought_no_number_are_told_beside_the_verdict():
+    target, *others = ladder(100, 101, 150)
+    notes = explained(replace(target, failed=("hung", "out_of_memory")), *others).notes
+    assert "repeats of reducing brought no number (2 of 5: hung, out of memory)" in notes
+
+
 def test_an_interval_that_reaches_below_what_matters_leaves_a_verdict_unsure():
     found = explained(*ladder(100, 101, 118, factors=(0.97, 1.0, 1.03)), TWICE_THE_BATCH).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
