@@ -11,6 +11,13 @@ from analysis.sides import Side
 from store.errors import StoreError
 from store.records import STRATEGY_AXES
 
+_FOLLOWERS = {
+    "precision": ("loss_scale", "data_format"),
+    "optimizer": ("learning_rate", "momentum"),
+    "data": ("data_dir", "distortions", "cache"),
+}
+"""Axes that follow from another one, unless they are told: who compares that one means them, too, where none is equal in them."""
+
 _USUAL = ("model", "num_gpus")
 _MOST_TRIED = 200  # of each side, to find the closest
 
@@ -36,14 +43,17 @@ class Paired:
 
 
 def paired(a: Side, b: Side) -> Paired:
-    """Of one machine and software, unless the sides name them. Raises StoreError when nothing is left, with the reason."""
+    """Of one machine and software, unless the sides name them; what has no partner that is equal in all that follows from what is
+    compared (`_FOLLOWERS`) gets one that is not. Raises StoreError when nothing is left, with the reason.
+    """
     free = {*AXES} if a.is_by_name and b.is_by_name else a.axes | b.axes
-    fixed = [axis for axis in AXES if axis not in free]
-    by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
-    for result in b.results:
-        by_key[_key(result, fixed, free)].append(result)
     anywhere = a.names_a_place or b.names_a_place
-    found = [(one, other) for one in a.results for other in _partners(one, by_key[_key(one, fixed, free)], anywhere=anywhere)]
+    found, fixed, by_key = _found(a.results, b.results, free, anywhere=anywhere)
+    if followers := {axis for name in free for axis in _FOLLOWERS.get(name, ())} - free:
+        without = (_without(a.results, [one for one, _ in found]), _without(b.results, [other for _, other in found]))
+        more, loosely_fixed, by_loose_key = _found(*without, free | followers, anywhere=anywhere)
+        if more or not found:
+            found, fixed, by_key, free = [*found, *more], loosely_fixed, by_loose_key, free | followers
     different = [(one, other) for one, other in found if set(one.attempt_ids).isdisjoint(other.attempt_ids)]
     if not different:
         raise StoreError(_why_none(a, b, found, fixed, by_key, free))
@@ -52,6 +62,18 @@ def paired(a: Side, b: Side) -> Paired:
         only_a=_without(a.results, [one for one, _ in found]),
         only_b=_without(b.results, [other for _, other in found]),
     )
+
+
+def _found(
+    of_a: Sequence[Result], of_b: Sequence[Result], free: frozenset[str] | set[str], *, anywhere: bool
+) -> tuple[list[tuple[Result, Result]], list[str], dict[tuple[object, ...], list[Result]]]:
+    """Pairs that differ in the free axes alone; the others, and those of B by them."""
+    fixed = [axis for axis in AXES if axis not in free]
+    by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for result in of_b:
+        by_key[_key(result, fixed, free)].append(result)
+    pairs = [(one, other) for one in of_a for other in _partners(one, by_key[_key(one, fixed, free)], anywhere=anywhere)]
+    return pairs, fixed, by_key
 
 
 def _key(result: Result, fixed: Sequence[str], free: frozenset[str] | set[str]) -> tuple[object, ...]:

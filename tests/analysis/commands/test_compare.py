@@ -59,6 +59,22 @@ def test_repeats_that_brought_no_number_are_told_beside_those_that_did(compare, 
     assert " trivial ps_cpu on 1 (2 of 4: hung, out of memory)\n" in told
 
 
+def test_what_follows_from_a_precision_is_compared_along_where_nothing_is_equal_in_it(compared):
+    single = small(precision="fp32", data_format="NCHW")
+    half = small(precision="fp16", data_format="NHWC", loss_scale="dynamic")
+    fill("r.db", [*several(single, 50, 51, 49), *several(half, 100, 101, 99)])
+    (pair,) = compared("precision=fp32", "precision=fp16")["pairs"]
+    assert list(pair["compared"]) == ["precision", "loss_scale", "data_format"]
+    assert pair["words"].startswith("fp16 loss_scale=dynamic data_format=NHWC is 2.00x (")
+
+    like_half = [small(precision="fp32", data_format="NHWC", loss_scale="dynamic", num_gpus=num) for num in (1, 2)]
+    fill("r.db", [pair for spec in like_half for pair in several(spec, 60, 61, 59)], name="second")
+    found = compared("precision=fp32", "precision=fp16")
+    (pair,) = found["pairs"]
+    assert list(pair["compared"]) == ["precision"]
+    assert len(found["only_a"]) == 2
+
+
 def test_each_setting_is_a_pair_of_its_own_and_nothing_is_averaged_over_them(compared):
     fill(
         "r.db",
