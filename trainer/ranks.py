@@ -125,7 +125,7 @@ def _stopped(started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int |
             return rank, f"gave no sign of life for {silent_s:.0f} s, and {failed.name} failed"
         exit_codes |= _look(started, LOOK_EVERY_S)
         before, silences_s = silences_s, pulses.silences_s(exit_codes)
-        unheard = {rank for rank in unheard if silences_s.get(rank, 0.0) >= before[rank]}
+        unheard = {rank for rank in unheard if silences_s.get(rank, 0.0) > before[rank]}  # twice 0: heard at both looks
     return None
 
 
