@@ -20,8 +20,8 @@ from sweeper.starts import Fork, Spawn
 from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.specs import small
-from tests.sweeper.processes import assert_gone, wait_for_end, wait_until
-from tests.trainer.tiny_ranks import HEALTHY, MODULE, SERVE
+from tests.sweeper.processes import PATIENCE_S, assert_gone, wait_for_end, wait_until
+from tests.trainer.tiny_ranks import HEALTHY, MODULE, SERVE, SETTLE_FILE
 
 RANKS = ("worker-0", "ps-0", "worker-1", "ps-1")
 
@@ -32,6 +32,7 @@ class Trial:
 
     folder: RunFolder
     process: object  # of the supervisor
+    was_reaped: bool = False
 
     def wait_until_all_serve(self) -> None:
         wait_until(lambda: all((self.folder.path / f"beat-{rank}.txt").exists() for rank in RANKS), self.process.descriptor)
@@ -47,6 +48,17 @@ class Trial:
         wait_for_end(self.process.descriptor)
         for path in self.folder.path.glob("pid-*.txt"):
             assert_gone(int(path.read_text()))
+        return self._reap()
+
+    def clear_up(self) -> None:
+        """After a test that failed before its end."""
+        if not self.was_reaped:
+            os.kill(self.process.pid, signal.SIGKILL)
+            wait_for_end(self.process.descriptor)
+            self._reap()
+
+    def _reap(self) -> int:
+        self.was_reaped = True
         return self.process.reap()
 
     def outcome(self) -> tuple[int, str, str]:
@@ -65,8 +77,9 @@ def starts():
 @pytest.fixture
 def begin(tmp_path, starts):
     """begin(script): a trial of 2 workers and 2 parameter servers that all run it."""
+    begun: list[Trial] = []
 
-    def begin(script: str, *, start="fork", limits=None, rank_start="", visible="", **spec) -> Trial:
+    def begin(script: str, *, start="fork", limits=None, rank_start="", visible="", settle_s=None, **spec) -> Trial:
         folder = RunFolder(tmp_path / "run")
         folder.path.mkdir()
         asked = {"variable_update": "distributed_replicated", "hosts": 2, "num_gpus": 4}
@@ -77,10 +90,15 @@ def begin(tmp_path, starts):
         if rank_start:
             given = Placement(start=start, devices=(), visible_devices="", hosts=("a", "b"), rank_start=rank_start)
             folder.placement.write_text(given.to_json())
+        if settle_s:
+            (folder.path / SETTLE_FILE).write_text(str(settle_s))
         variables = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-        return Trial(folder, starts[start].start(folder, environment(variables, visible)))
+        begun.append(Trial(folder, starts[start].start(folder, environment(variables, visible))))
+        return begun[-1]
 
-    return begin
+    yield begin
+    for trial in begun:
+        trial.clear_up()
 
 
 @pytest.fixture(params=["fork", "spawn"])
@@ -121,6 +139,7 @@ def test_by_hand_any_file_may_tell_the_trial(tmp_path):
 def test_ranks_are_told_their_own_ports_and_in_the_end_all_are_free(begin, start):
     trial = begin(SERVE, start=start)
     trial.wait_until_all_serve()
+    wait_until(lambda: trial.folder.log.read_text().count("\n") >= len(RANKS), trial.process.descriptor)  # ranks may be faster
     told = trial.folder.log.read_text().splitlines()[:4]
     addresses = {line.split()[1].rstrip(":"): line.split()[2].rstrip(",") for line in told}
     assert tuple(addresses) == RANKS
@@ -241,7 +260,8 @@ def test_of_ranks_that_fail_together_the_one_that_crashed_is_named(begin):
             os.abort()
         else:
             exec({SERVE!r})
-        """
+        """,
+        settle_s=PATIENCE_S,
     )
     assert trial.outcome() == (RANK_LOST, Outcome.FAILED, "rank worker-1 ended by SIGABRT; see log-worker-1.txt")
 
@@ -259,7 +279,8 @@ def test_a_rank_that_worker_0_lost_is_named_with_its_log(begin):
             exit_code = 1
         else:
             exec({SERVE!r})
-        """
+        """,
+        settle_s=PATIENCE_S,
     )
     told = "rank worker-1 ended with exit code 1; see log-worker-1.txt: ValueError: no such record"
     assert trial.outcome() == (1, Outcome.FAILED, told)

@@ -16,6 +16,7 @@ from pathlib import Path
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Cluster, Outcome, Rank, Result, RunFolder, TrialSpec
 from trainer import ending, parent, ranks
 
+SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
 MODULE = "tests.trainer.tiny_ranks"
 HEALTHY = "listen()\nbeat()\n"
 SERVE = f"{HEALTHY}wait()\n"
@@ -26,6 +27,8 @@ def preload() -> None:
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
+    if (settle := folder.path / SETTLE_FILE).exists():
+        ranks.SETTLE_S = float(settle.read_text())
     return ranks.look_after(replace(ranks.job(spec, folder), module=MODULE, slow_import=MODULE))
 
 
@@ -57,7 +60,7 @@ def _beat(folder: RunFolder, rank: Rank) -> None:
     number = 0
     while True:
         number += 1
-        folder.rank_beat(rank).write_text(str(number))
+        folder.write(folder.rank_beat(rank), str(number))  # whole: a rank that is stopped in the middle has been heard, too
         time.sleep(0.05)
 
 
