@@ -181,10 +181,10 @@ def test_killed_worker_0_is_named_with_the_log_of_the_trial(begin):
 
 
 def test_a_stopped_rank_hangs_the_trial_and_is_named(begin):
-    trial = begin(SERVE, limits=RankLimits(timeout_s=3))
+    trial = begin(SERVE, limits=RankLimits(timeout_s=10))
     trial.wait_until_all_serve()
     os.kill(trial.pid("ps-0"), signal.SIGSTOP)  # named before others that a busy machine has fall silent, too
-    told = "rank ps-0 gave no sign of life for launcher.rank_timeout_s=3; see log-ps-0.txt"
+    told = "rank ps-0 gave no sign of life for launcher.rank_timeout_s=10; see log-ps-0.txt"
     assert trial.outcome() == (6, Outcome.HUNG, told)
 
 
