@@ -19,7 +19,7 @@ PUBLISHED_MARGIN = 0.02
 
 STRATEGY = ("strategy", *STRATEGY_AXES)
 OF_DATA = ("data", "data_dir", "distortions")
-OF_PRECISION = ("precision", "loss_scale", "batch_size")
+OF_PRECISION = ("precision", "loss_scale", "data_format", "batch_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.conclusions.cases import OF_PRECISION, Compared, alike, by_efficiency, on_gpus
 from analysis.conclusions.conclusion import Conclusion, by_place, counted, listed, rows_of
@@ -15,7 +15,8 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
     for of in by_place(slower(results)).values():
         place = of[0].first.place
         batches = any(one.first.axes["batch_size"] != one.second.axes["batch_size"] for one in of)
-        also = "; the batch differs, too" if batches else ""
+        formats = any(_data_format(one.first) != _data_format(one.second) for one in of)
+        also = f"{'; the batch differs, too' if batches else ''}{'; the data format differs, too' if formats else ''}"
         yield Conclusion(
             topic="precision",
             place=place,
@@ -31,7 +32,7 @@ def slower(results: Sequence[Result]) -> list[Compared]:
     for compiled in (False, True):
         told = [result for result in results if _precision(result) in _SPEED and _is_compiled(result) is compiled]
         for group in alike(told, *OF_PRECISION):
-            slow, fast = _largest_batch(group, min), _largest_batch(group, max)
+            slow, fast = _slowest_and_fastest(group)
             if _SPEED[_precision(slow)] < _SPEED[_precision(fast)] and (one := by_efficiency(slow, fast)):
                 curves = (slow.place.key, slow.hosts, slow.curve, fast.curve)
                 if curves not in most or most[curves].first.num_gpus < slow.num_gpus:
@@ -39,10 +40,22 @@ def slower(results: Sequence[Result]) -> list[Compared]:
     return list(most.values())
 
 
-def _largest_batch(group: Sequence[Result], end: Callable[[Iterable[int]], int]) -> Result:
-    speed = end(_SPEED[_precision(result)] for result in group)
-    of = [result for result in group if _SPEED[_precision(result)] == speed]
-    return max(of, key=lambda result: int(result.axes["batch_size"] or 0))
+def _slowest_and_fastest(group: Sequence[Result]) -> tuple[Result, Result]:
+    """Precisions, each at its largest batch; with the dimensions of an image in one order, where both have that."""
+    ends = [end(_SPEED[_precision(result)] for result in group) for end in (min, max)]
+    slow, fast = ([result for result in group if _SPEED[_precision(result)] == speed] for speed in ends)
+    shared = set(map(_data_format, slow)) & set(map(_data_format, fast))
+    return _largest_batch(slow, shared), _largest_batch(fast, shared)
+
+
+def _largest_batch(results: Sequence[Result], data_formats: set[str]) -> Result:
+    able = [result for result in results if _data_format(result) in data_formats] or results
+    return max(able, key=lambda result: (int(result.axes["batch_size"] or 0), _data_format(result)))
+
+
+def _data_format(result: Result) -> str:
+    """Sources tell it in notes alone."""
+    return str(result.axes.get("data_format", ""))
 
 
 def _precision(result: Result) -> str:

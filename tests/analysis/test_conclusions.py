@@ -197,6 +197,28 @@ def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
     assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
 
 
+def test_a_precision_is_told_by_efficiency_with_the_data_format_that_follows_from_it():
+    single, half = (
+        {"precision": "fp32", "data_format": "NCHW"},
+        {"precision": "fp16", "data_format": "NHWC", "loss_scale": "dynamic"},
+    )
+    results = [
+        (single, SLOW),
+        ({**single, "num_gpus": 4}, [380.0, 381.0]),
+        (half, FAST),
+        ({**half, "num_gpus": 4}, [400.0, 401.0]),
+    ]
+    [told] = sentences(made(*results), "precision")
+    assert "in 1 of 1 comparison; the data format differs, too: trivial on 4: fp32 94.3 %, fp16 49.6 %" in told
+
+    in_one_format = [
+        ({**single, "data_format": "NHWC"}, SLOW),
+        ({**single, "data_format": "NHWC", "num_gpus": 4}, [360.0, 361.0]),
+    ]
+    [told] = sentences(made(*results, *in_one_format), "precision")
+    assert "in 1 of 1 comparison: trivial on 4: fp32 89.4 %, fp16 49.6 %" in told
+
+
 def test_models_are_put_in_order_only_where_nothing_else_that_changes_their_efficiency_differs():
     results = made(
         ({"xla": "on"}, SLOW),
