@@ -18,7 +18,7 @@ PUBLISHED_MARGIN = 0.02
 """Single figures of others have no interval: nearer than this they count as the same."""
 
 STRATEGY = ("strategy", *STRATEGY_AXES)
-OF_DATA = ("data", "data_dir", "distortions")
+OF_DATA = ("data", "data_dir", "distortions", "cache")
 OF_PRECISION = ("precision", "loss_scale", "data_format", "batch_size")
 
 

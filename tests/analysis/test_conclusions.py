@@ -197,6 +197,12 @@ def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
     assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
 
 
+def test_real_data_that_are_not_kept_in_memory_are_held_against_synthetic_ones():
+    read = {"data": "imagenet", "data_dir": "/data", "distortions": True, "cache": False, "num_gpus": 2}
+    [told] = sentences(made((read, SLOW), ({"num_gpus": 2}, FAST)), "real_data")
+    assert told.startswith("On the most GPUs real data reach 50 % of synthetic, and are slower in 1 of 1 comparison")
+
+
 def test_a_precision_is_told_by_efficiency_with_the_data_format_that_follows_from_it():
     single, half = (
         {"precision": "fp32", "data_format": "NCHW"},
