@@ -38,9 +38,12 @@ def folder_of(url: str) -> Path:
 
 
 def processes_of(url: str) -> list[psutil.Process]:
-    """Of the server at this URL, and who keeps it."""
-    postmaster = psutil.Process(int((folder_of(url) / "postmaster.pid").read_text().split()[0]))
-    return [postmaster, *postmaster.children()]
+    """Of the server at this URL, those that are there as long as it runs: of others some may be about to end."""
+    postmaster = int((folder_of(url) / "postmaster.pid").read_text().split()[0])
+    passing = "('client backend', 'autovacuum worker')"
+    others = answer(url, f"SELECT pid FROM pg_stat_activity WHERE backend_type NOT IN {passing}")
+    assert others
+    return [psutil.Process(int(str(pid))) for pid in (postmaster, *others)]
 
 
 def test_the_server_answers(postgresql_url):
@@ -87,7 +90,10 @@ def test_servers_run_side_by_side_and_leave_nothing_behind(programs):
         assert folder_of(staying) != folder_of(going)
         answer(going, "CREATE TABLE t (x int)")
         assert answer(staying, "SELECT to_regclass('t') IS NOT NULL") == [False]
-        with psycopg.connect(going.replace("+psycopg", "")), ends(processes_of(going)):
+        with (
+            psycopg.connect(going.replace("+psycopg", "")) as connection,
+            ends([*processes_of(going), psutil.Process(connection.info.backend_pid)]),
+        ):
             stack.close()
         assert not folder_of(going).exists()
         assert answer(staying, "SELECT 1") == [1]
@@ -95,7 +101,7 @@ def test_servers_run_side_by_side_and_leave_nothing_behind(programs):
 
 def test_a_server_stops_when_its_test_fails_and_a_forked_child_lives(programs):
     """The child holds a copy of all that is open in this process, so that nobody sees this process close it."""
-    child = multiprocessing.get_context("fork").Process(target=select, args=([], [], [], 30))
+    child = multiprocessing.get_context("fork").Process(target=select, args=([], [], [], 600))
     with pytest.raises(RuntimeError, match="as a test fails"), server(programs) as url:  # noqa: PT012 - it is the failing test
         child.start()
         raise RuntimeError("as a test fails")
