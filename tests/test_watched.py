@@ -22,6 +22,7 @@ def serves():
         signal.pause()
 
 def waits_without_an_end_and_keeps_the_interpreter():
+    print("begun", flush=True)
     ctypes.PyDLL(None).pause()
 
 starter = os.getpid()
@@ -38,7 +39,7 @@ def test_a_stuck_program_ends_and_tells_the_stacks_of_all_its_processes(tmp_path
         )
     with process:
         assert process.stdout
-        assert process.stdout.readline() == "begun\n"
+        assert [process.stdout.readline() for _ in ("child", "parent")] == ["begun\n"] * 2
         (child,) = psutil.Process(process.pid).children()
         with ends([child]):
             told = stuck.stacks(process.pid)
