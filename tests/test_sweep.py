@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.conftest import PROJECT
+from tests.slurm import until
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 
 TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
@@ -25,6 +26,7 @@ TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
 REAL = [sys.executable, str(PROJECT / "sweep.py")]
 SCRIPTED = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py")]  # with trials of tests/tiny_trainer.py, and no charts
 ENDLESS = "903"  # the seed of a scripted trial that takes steps until it is ended
+WAITS = "907"  # of one that waits for a file `go`
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -179,21 +181,23 @@ def test_charts_that_cannot_be_drawn_spoil_no_result():
     assert outcomes() == ["completed"]
 
 
-def test_ctrl_c_while_charts_are_drawn_loses_no_result_and_says_so():
+def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
+    Path("figures").mkdir()
+    os.mkfifo("figures/report.html")  # that nobody reads: it cannot come to an end before it is interrupted
     process = subprocess.Popen(
-        [sys.executable, str(PROJECT / "sweep.py"), *TINY, "sweep.name=mine", 'sweep.notify="env > told.txt"'],
+        [*REAL, *TINY, "sweep.name=mine", 'sweep.notify="env > told.txt"'],
         stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         text=True,
     )
-    with process.stderr:
-        for line in process.stderr:
-            if line.startswith("report: "):
-                process.send_signal(signal.SIGINT)
-                break
-        rest = process.stderr.read()
-    assert process.wait() == 130
-    (last,) = [line for line in rest.splitlines() if not line.startswith("chart: ")]
+    with process:
+        assert process.stdout
+        assert process.stdout.readline()  # tables, which come first
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    last = said.splitlines()[-1]
     assert last.startswith("sweep: drawing was interrupted at ")
     assert (
         "; the results are stored, python -m plots report --sweep mine and python -m plots charts --sweep mine draw them" in last
@@ -444,16 +448,15 @@ def test_a_full_disk_ends_the_sweep_with_a_word_and_keeps_what_was_finished():
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this container may not mount")
     try:
-        command = [*REAL, "-m", *TINY, "seed=1,2,3", "store.url=disk/r.db"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        lines = []
-        with process.stderr:
-            for line in process.stderr:
-                lines.append(line)
-                if line.startswith("[1/3]"):
-                    _fill(disk)
-        assert process.wait() == 2
-        assert "full; free some space and repeat the command; finished trials are kept" in lines[-1]
+        assert scripted("seed=1", "store.url=disk/r.db").returncode == 0
+        command = [*SCRIPTED, "model=trivial", f"seed={WAITS}", "store.url=disk/r.db"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            until(lambda: len(list(Path("runs").glob("*/*/environment.json"))) == 2)  # the second has begun
+            _fill(disk)
+            Path("go").touch()
+            _, said = process.communicate()
+        assert process.returncode == 2
+        assert "full; free some space and repeat the command; finished trials are kept" in said.splitlines()[-1]
         (disk / "ballast").unlink()
         assert outcomes("disk/r.db") == ["completed"]
     finally:
