@@ -11,6 +11,7 @@ _SILENCE = (
     "Unable to contact slurm controller",
     "Socket timed out",
     "Connection refused",
+    "Connection reset by peer",
     "Connection timed out",
     "Zero Bytes were transmitted",
     "backup controller in standby mode",
