@@ -46,6 +46,15 @@ class Cluster:
         environment = {**os.environ, "SLURM_CONF": str(self.config)}
         return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
 
+    def kill_controller(self) -> None:
+        """As if it had crashed: nobody answers then."""
+        slurm_keeper.kill_controller(self.folder)
+
+    def start_controller(self, *options: str) -> None:
+        """Again: it answers then."""
+        self.run("slurmctld", *options)
+        until(lambda: slurm_keeper.states(self.folder))
+
     def kill_node(self, name: str) -> None:
         """As if its power had gone: Slurm sees it some 15 s later."""
         slurm_keeper.kill_node(self.folder, name)

@@ -7,6 +7,7 @@ stops it, and all that runs in the cluster's jobs.
 
 import itertools
 import os
+import select
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -91,6 +92,11 @@ def kill_node(folder: Path, node: str) -> None:
     _kill_until_none(lambda: [*_with_log(folder, f"slurmd-{node}.log"), *_of_jobs(folder, node)])
 
 
+def kill_controller(folder: Path) -> None:
+    """As if it had crashed."""
+    _kill([int((folder / "slurmctld.pid").read_text())])
+
+
 def end_all(folder: Path) -> None:
     _kill_until_none(lambda: [*_with_log(folder, ""), *_of_jobs(folder, "")])
 
@@ -100,12 +106,28 @@ def jobs_processes(folder: Path, node: str = "") -> list[int]:
     return list(_of_jobs(folder, node))
 
 
+def states(folder: Path) -> list[str]:
+    """Of the nodes; none while no controller answers."""
+    command = ["sinfo", "-h", "-N", "-p", "main", "-o", "%T"]
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.split()
+
+
 def _kill_until_none(find: Callable[[], list[int]]) -> None:
     while found := find():
-        for pid in found:
+        _kill(found)
+
+
+def _kill(pids: list[int]) -> None:
+    """And wait until they have ended, with all their threads: only then do they listen no more."""
+    with ExitStack() as stack:
+        signs = []
+        for pid in pids:
             with suppress(ProcessLookupError):
+                signs.append(stack.enter_context(os.fdopen(os.pidfd_open(pid))))
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)  # they take a moment to be gone
+        for sign in signs:
+            select.select([sign], [], [])
 
 
 def _with_log(folder: Path, log: str) -> Iterator[int]:
@@ -163,18 +185,12 @@ def _is_free(port: int) -> bool:
 
 def _wait_until_idle(folder: Path) -> None:
     end_s = time.monotonic() + START_TIMEOUT_S
-    while (states := _states(folder)) != ["idle"] * len(NODES):
+    while (seen := states(folder)) != ["idle"] * len(NODES):
         if time.monotonic() > end_s:
             for log in (folder / "log").iterdir():
                 print(log.name, log.read_text(), sep="\n", file=sys.stderr)
-            raise TimeoutError(f"the nodes of {folder} are not idle after {START_TIMEOUT_S:g} s: {states}")
+            raise TimeoutError(f"the nodes of {folder} are not idle after {START_TIMEOUT_S:g} s: {seen}")
         time.sleep(0.05)
-
-
-def _states(folder: Path) -> list[str]:
-    command = ["sinfo", "-h", "-N", "-p", "main", "-o", "%T"]
-    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.split()
 
 
 def _run(folder: Path, program: str, *arguments: str) -> None:

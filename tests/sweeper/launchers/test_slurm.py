@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,7 +88,7 @@ def test_without_slurm_it_says_where_to_start(config, monkeypatch):
 
 
 def test_a_controller_that_does_not_answer_is_refused(config, slurm_cluster):
-    os.kill(int((slurm_cluster.folder / "slurmctld.pid").read_text()), signal.SIGKILL)
+    slurm_cluster.kill_controller()
     with pytest.raises(SweepRefusedError, match=r"^launcher=slurm: Slurm's controller does not answer .*see `scontrol ping`"):
         load(config).check()
 
@@ -206,7 +205,7 @@ def test_each_agent_has_a_host_of_its_own_and_gives_back_when_stopped(config, sl
     launcher.stop("s", at_once=False)
     assert [job.why for job in ended(launcher)] == ["", "", "", "", "canceled"]
     assert all(said(job).endswith("gave back\n") for job in jobs)
-    assert slurm_cluster.processes() == []
+    until(lambda: slurm_cluster.processes() == [])
 
 
 def test_an_agent_over_hosts_knows_them_and_has_all_their_gpus(config, slurm_cluster):
@@ -261,9 +260,8 @@ def test_a_new_controller_finds_the_agents_of_a_killed_one_and_only_those(config
 def test_jobs_of_an_earlier_cluster_have_ended_whatever_has_their_numbers_now(config, slurm_cluster):
     launcher = load(config)
     started(launcher, 1, command())
-    controller = int((slurm_cluster.folder / "slurmctld.pid").read_text())
-    os.kill(controller, signal.SIGKILL)
-    slurm_cluster.run("slurmctld", "-c")
+    slurm_cluster.kill_controller()
+    slurm_cluster.start_controller("-c")
     slurm_cluster.run("sbatch", "--array=1-1", "--job-name=other", "--output=/dev/null", "--wrap=sleep 600")
     assert [(job.job_id, job.state, job.why) for job in launcher.look("s")] == [("1_1", JobState.ENDED, "")]
 
@@ -272,7 +270,7 @@ def test_a_controller_that_is_away_is_waited_for(config, slurm_cluster):
     now_s = 0.0
     launcher = Launcher(config, clock=lambda: now_s)
     (job,) = started(launcher, 1, command())
-    os.kill(int((slurm_cluster.folder / "slurmctld.pid").read_text()), signal.SIGKILL)
+    slurm_cluster.kill_controller()
     launcher.start(1, command())
     assert [(job.job_id, job.state, job.why) for job in launcher.look("s")] == [
         ("1_1", JobState.RUNNING, ""),
@@ -281,7 +279,7 @@ def test_a_controller_that_is_away_is_waited_for(config, slurm_cluster):
     now_s += SILENT_AT_MOST_S
     with pytest.raises(SweepRefusedError, match="does not answer"):
         launcher.look("s")
-    slurm_cluster.run("slurmctld")
+    slurm_cluster.start_controller()
     found = looked(launcher, lambda job: job.job_id != "")
     assert len(found) == 2
     assert found[0].job_id == job.job_id
