@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.conftest import PROJECT
 from tests.slurm import NODES, Cluster, until
 
-LEASE_S = 5.0
+LEASE_S = 20.0
 NUM_STAND_INS = 4
 
 
