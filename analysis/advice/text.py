@@ -13,7 +13,7 @@ from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.numbers import number, span
 from analysis.results import Origin, Result
 from analysis.scaling_text import LITTLE_LOST, brings
-from analysis.titles import host_notes
+from analysis.titles import host_notes, title
 from analysis.wording import counted, listed_phrases, shortened
 from store.records import DeviceKind
 
@@ -37,9 +37,7 @@ _MOST_NAMED = 4
 def heading(answer: Answer) -> str:
     """As `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
-    told = [f"image_px {work['image_px']}"] if "image_px" in work else []
-    told.append(f"{work['data']} data")
-    return f"{work['model']} ({', '.join(told)})"
+    return title({axis: work[axis] for axis in ("model", "image_px", "data") if axis in work})
 
 
 def sentences(answer: Answer) -> list[str]:

@@ -505,6 +505,13 @@ def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysi
     assert "4 instead of 1 GPU buys 3.38x the images/s" in ended.stdout
 
 
+def test_a_heading_says_where_a_source_does_not_tell_the_data(analysis):
+    fill("results.db", [])
+    headings = analysis("advise", "--origin", "published", "--source", "Question").stdout.splitlines()
+    assert "resnet18_cifar? (data not told)" in headings
+    assert "resnet18_cifar? (synthetic data)" in headings
+
+
 def test_the_next_is_behind_by_its_share_of_the_best(analysis):
     fill("results.db", [])
     ended = analysis("advise", "--origin", "published", "--source", "tf-benchmarks-2017/dgx", "model=alexnet", "data=synthetic")
