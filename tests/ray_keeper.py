@@ -17,7 +17,9 @@ NODE = {"num_cpus": 1, "num_gpus": 2, "node_ip_address": "127.0.0.1", "object_st
 
 
 def main(folder: Path) -> None:
-    os.environ.update(VARIABLES, RAY_TMPDIR=str(folder))  # where Ray notes which cluster is the newest: that of the user is left alone
+    os.environ.update(
+        VARIABLES, RAY_TMPDIR=str(folder)
+    )  # where Ray notes which cluster is the newest: that of the user is left alone
     (folder / "ray").mkdir()
     from ray.cluster_utils import Cluster
 
