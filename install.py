@@ -43,6 +43,7 @@ def main() -> int:
         _pip("install", "--require-hashes", "--requirement", name)
     _pip("install", "--no-deps", "--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable", ".")
     STAMP.write_text(wanted)
+    print(f"install: done; {VENV / 'bin' / 'python'} has it all", file=sys.stderr)
     return 0
 
 

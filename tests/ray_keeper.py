@@ -17,10 +17,8 @@ NODE = {"num_cpus": 1, "num_gpus": 2, "node_ip_address": "127.0.0.1", "object_st
 
 
 def main(folder: Path) -> None:
-    os.environ.update(
-        VARIABLES, RAY_TMPDIR=str(folder)
-    )  # where Ray notes which cluster is the newest: that of the user is left alone
-    (folder / "ray").mkdir()
+    os.environ.update(VARIABLES, RAY_TMPDIR=str(folder))
+    (folder / "ray").mkdir()  # where Ray then notes which cluster is the newest, and not in the user's own note
     from ray.cluster_utils import Cluster
 
     def node(name: str) -> dict[str, object]:
