@@ -21,7 +21,7 @@ class Observed:
     data_wait_share: float | None = None  # of the measured window
     cores_taken: float | None = None  # by others, of all cores: 0..1
     num_cores: int | None = None
-    clock_loss: float | None = None  # of the GPU that lost most, below the highest clock it can: 0..1
+    clock_loss: float | None = None  # of the GPU that lost most, for which the others wait, below the highest clock it can: 0..1
     throttled: tuple[str, ...] = ()  # reasons that were seen
     num_parameters: int | None = None
     link_bytes_per_s: float | None = None  # between its hosts, before the measured steps
@@ -46,15 +46,12 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
     taken = [row["cores_taken_by_others"] / row["num_cores"] for row in attempts if row["cores_taken_by_others"] is not None]
     gpus = [gpu for row in attempts for gpu in row.get("recorded_telemetry") or ()]
     seen = {reason for gpu in gpus for reason in gpu["throttle_reasons"] if reason in THROTTLING}
-    losses = [
-        1 - gpu["sm_clock_mhz"] / gpu["max_sm_clock_mhz"] for gpu in gpus if gpu["sm_clock_mhz"] and gpu["max_sm_clock_mhz"]
-    ]
     doubts = (reason for row in attempts for reason in row["verdict_reasons"] or () if not reason.startswith(PLANTED_REASON))
     return Observed(
         data_wait_share=_median(row["data_wait_share"] for row in attempts),
         cores_taken=_median(taken),
         num_cores=attempts[-1]["num_cores"] if attempts else None,
-        clock_loss=max(losses, default=None),
+        clock_loss=_median(_clock_loss(row.get("recorded_telemetry") or ()) for row in attempts),
         throttled=tuple(sorted(seen)),
         num_parameters=attempts[-1]["num_parameters"] if attempts else None,
         link_bytes_per_s=_median(row["link_bytes_per_s"] for row in attempts),
@@ -71,6 +68,12 @@ def observer(source: Source) -> Callable[[Result], Observed]:
         return observed([row for row in rows if is_quotable(row)]) if rows else NOTHING
 
     return observe
+
+
+def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:
+    """Of the one that lost most."""
+    clocks = ((gpu["sm_clock_mhz"], gpu["max_sm_clock_mhz"]) for gpu in gpus)
+    return max((1 - clock / highest for clock, highest in clocks if clock and highest), default=None)
 
 
 def _median(values: Iterable[float | None]) -> float | None:
