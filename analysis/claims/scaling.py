@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from analysis.claims.claim import Case, Part, case, cases
@@ -85,8 +86,15 @@ def c14(results: Sequence[Result]) -> tuple[Part, ...]:
         for less, more in pairwise(sorted(curve, key=_hosts)):
             if _hosts(more) >= 2 * _hosts(less) and (compared := by_speed(more, less)):
                 text = f"{as_run(more)}: {compared.ratio:.2f}x of {less.width}, {more.place.host}"
-                found.append(Case(holds=compared.ratio < _SATURATED, text=text, rows=compared.rows))
+                found.append(Case(holds=_is_less(compared, _SATURATED), text=text, rows=compared.rows))
     return (Part(says=f"from 32 hosts on twice as many bring less than {_SATURATED:g}x", cases=tuple(found)),)
+
+
+def _is_less(compared: Compared, than: float) -> bool | None:
+    """Whether the ratio is; None where nobody knows, or it may be either."""
+    low, high = (None if end is None else end / than for end in (compared.low, compared.high))
+    relation = replace(compared, ratio=compared.ratio / than, low=low, high=high).relation
+    return relation is Relation.LESS if relation in (Relation.LESS, Relation.MORE) else None
 
 
 def _loses_more(one: Compared, other: Compared) -> Case:

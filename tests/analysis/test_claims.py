@@ -129,12 +129,18 @@ def test_variables_on_gpus_of_one_machine_are_better_evidence_than_of_two():
     )
 
 
-@pytest.mark.parametrize(("last", "answer"), [(120.0, Answer.AGREES), (190.0, Answer.DISAGREES)])
-def test_parameter_servers_saturate_where_twice_the_hosts_bring_little(last, answer):
-    trial = {"variable_update": "distributed_parameter_server", "strategy": "replicated_none"}
-    rows = [({**trial, "hosts": hosts, "num_gpus": hosts}, [speed]) for hosts, speed in ((32, 100.0), (64, last))]
-    for changes, _ in rows:
-        del changes["strategy"]
+@pytest.mark.parametrize(
+    ("of_32", "of_64", "answer"),
+    [
+        ([100.0, 101.0], [120.0, 121.0], Answer.AGREES),
+        ([100.0, 101.0], [190.0, 191.0], Answer.DISAGREES),
+        ([100.0, 120.0], [130.0, 190.0], Answer.UNDECIDED),
+        ([100.0], [120.0], Answer.UNDECIDED),
+        ([100.0, 101.0], [190.0], Answer.UNDECIDED),
+    ],
+)
+def test_parameter_servers_saturate_where_twice_the_hosts_bring_little_as_surely_as_repeats_allow(of_32, of_64, answer):
+    rows = [({"strategy": "distributed_ps", "hosts": num, "num_gpus": num}, of) for num, of in ((32, of_32), (64, of_64))]
     assert answers(made(*rows))["C14"] is answer
 
 
