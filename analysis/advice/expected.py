@@ -14,6 +14,7 @@ from analysis.results import Result
 from costs.work import Work
 from store.errors import StoreError
 from store.records import DeviceKind, TrialSpec
+from store.welch import error_of_log_mean
 
 if TYPE_CHECKING:
     from analysis.predictions import Prediction
@@ -36,9 +37,14 @@ class Expected:
         return f"predicted {around}{', with doubts' if self.doubts else ''}"
 
     def chance(self, images_per_second: float, best: Result) -> float:
-        """That it reaches as much as the best does, which is itself as sure as its interval; both are normal in logarithms."""
-        spread = math.hypot(_spread(self.low, self.high), _spread(best.low, best.high))
+        """That it reaches as much as the best does, which is itself as sure as its repeats; both are normal in logarithms."""
+        spread = math.hypot(_spread(self.low, self.high), _error(best))
         return NormalDist().cdf(math.log(self.images_per_second / images_per_second) / spread)
+
+
+def _error(best: Result) -> float:
+    """Of its typical logarithm, over processes; of one process alone what is known, within it."""
+    return error_of_log_mean(best.repeats) if len(best.repeats) > 1 else _spread(best.low, best.high)
 
 
 def _spread(low: float | None, high: float | None) -> float:
