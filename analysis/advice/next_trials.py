@@ -49,7 +49,10 @@ def next_trials(question: Question, ranking: Ranking | None, aim: Aim, facts: Fa
     judged_by = Aim() if ranking is not None and ranking.misses else aim
     asked = _Asked(question=question, aim=judged_by, facts=facts)
     found = [*_mended(asked)] if ranking is None else [*_repeats(asked, ranking), *_untried(asked, ranking, predicts)]
-    return sorted({one.commands: one for one in found}.values(), key=_cost)[:MOST]
+    distinct: dict[tuple[str, ...], Next] = {}
+    for one in found:
+        distinct.setdefault(one.commands, one)
+    return sorted(distinct.values(), key=_cost)[:MOST]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +105,13 @@ def _more(ranking: Ranking, behind: Behind) -> int | None:
 
 
 def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
-    top = ranking.top
-    both = (top, behind.candidate)
-    most = max(len(one.scores) for one in both)
-    more = REPEATS - most if min(len(one.scores) for one in both) < 2 else _more(ranking, behind) or 2
-    repeats = most + max(1, more)
-    why = f"tells {described(top.result)} from {described(behind.candidate.result)} ({behind.share:.1%} behind)"
-    return asked.to_run(why, [(one.result.spec, repeats) for one in both], top.result.spec)
+    """By as many more of each as are planned; where one is a process alone, by as many of it as tell how it spreads."""
+    both = (ranking.top, behind.candidate)
+    more = 0 if min(len(one.scores) for one in both) < 2 else _more(ranking, behind) or 2
+    lacking = [(one.result, max(more, REPEATS - len(one.scores))) for one in both]
+    wanted = [(result.spec, len(result.repeats) + num) for result, num in lacking if num > 0]
+    why = f"tells {described(ranking.top.result)} from {described(behind.candidate.result)} ({behind.share:.1%} behind)"
+    return asked.to_run(why, wanted, ranking.top.result.spec)
 
 
 def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:

@@ -106,6 +106,35 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
     assert todo["gpu_seconds"] == pytest.approx(4 * 4 * 9.5)
 
 
+def separating(found):
+    """Strategy and repeats that are asked for, of each command, and how many attempts these are."""
+    (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
+    told = [re.search(r"strategy=(\S+).* sweep.repeats=(\d+)$", command).groups() for command in todo["commands"]]
+    return dict(told), todo["num_attempts"]
+
+
+def test_of_one_process_against_many_only_the_one_is_asked_for_again(analysis):
+    many = repeated(on_gpus(4, **PS), 290.0, 291.0, 289.0, 290.5, 289.5)
+    fill_gpus([(on_gpus(4, **NCCL), 300.0), *many])
+    assert separating(answer(analysis)) == ({"replicated_nccl": "3"}, 2)
+
+
+def test_several_that_one_process_is_not_told_from_are_one_trial_to_run_named_by_the_nearest(analysis):
+    near, far = repeated(on_gpus(4, **PS), 290.0, 291.0, 289.0), repeated(on_gpus(4), 280.0, 281.0, 279.0)
+    fill_gpus([(on_gpus(4, **NCCL), 300.0), *far, *near])
+    found = answer(analysis)
+    assert separating(found) == ({"replicated_nccl": "3"}, 2)
+    assert any("from ps_cpu on 4 GPUs" in one["why"] for one in found["next_trials"])
+
+
+def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):
+    fill_gpus([*repeated(on_gpus(4, **NCCL), 290.0, 310.0), *repeated(on_gpus(4, **PS), 270.0, 280.0, 285.0, 290.0, 300.0)])
+    repeats, num_attempts = separating(answer(analysis))
+    more = int(repeats["replicated_nccl"]) - 2
+    assert more > 0
+    assert (int(repeats["ps_cpu"]) - 5, num_attempts) == (more, 2 * more)
+
+
 def test_as_many_repeats_are_asked_for_as_tell_two_apart_among_so_many_choices(analysis):
     def spread_out(spec, value, num):
         return repeated(spec, *(value * (1 + 0.02 * (2 * place / (num - 1) - 1)) for place in range(num)))
