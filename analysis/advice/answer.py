@@ -31,6 +31,7 @@ class Answer:
 
     question: Question
     aim: Aim
+    refusal: str  # why its aim cannot be judged here; empty where it can
     ranking: Ranking | None  # None: there is nothing to judge
     fastest: tuple[Candidate, ...]  # on each number of GPUs
     bought: tuple[Bought, ...]
@@ -45,22 +46,25 @@ class Answer:
 def answers(source: Source, aim: Aim, *, predicts: bool = False) -> list[Answer]:
     """One per place and work, never across; `predicts` as `next_trials` has it.
 
-    Raises StoreError where nothing was found, or the goal's inputs are missing.
+    Raises StoreError where nothing was found, or the goal's inputs are missing everywhere.
     """
     facts = Facts(source=source)
-    found = questions(source.results)
-    return [_answer(one, _priced(one.place, aim, facts), facts, predicts) for one in found]
+    found = [_answer(one, _priced(one.place, aim, facts), facts, predicts) for one in questions(source.results)]
+    if all(one.refusal for one in found):
+        raise StoreError(f"--goal {aim.goal}: {'; '.join(dict.fromkeys(one.refusal for one in found))}")
+    return found
 
 
 def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answer:
-    _check(question, aim, facts)
-    ranking = rank(question, aim, facts.watts)
+    refusal = _refusal(question, aim, facts)
+    ranking = None if refusal else rank(question, aim, facts.watts)
     found = candidates(question.able, Aim() if ranking and ranking.misses else aim, facts.watts)
     fastest = by_count(found)
     curve = [] if ranking is None else curve_of([one for one in question.able if _is_on_curve(one, ranking.pick.result)])
     return Answer(
         question=question,
         aim=aim,
+        refusal=refusal,
         ranking=ranking,
         fastest=tuple(fastest),
         bought=() if ranking is None else tuple(bought(ranking.pick, fastest)),
@@ -69,7 +73,7 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
         alternatives=() if ranking is None else tuple(alternatives(ranking.pick, ranking.judged)),
         doubts=tuple(doubts(question, ranking, facts)),
         explain="" if ranking is None else _explain(facts.source.selection, ranking),
-        next_trials=tuple(next_trials(question, ranking, aim, facts, predicts=predicts)),
+        next_trials=() if refusal else tuple(next_trials(question, ranking, aim, facts, predicts=predicts)),
     )
 
 
@@ -95,17 +99,15 @@ def _priced(place: Place, aim: Aim, facts: Facts) -> Aim:
 _OF_SINGLE_GPUS = (Goal.PER_GPU_HOUR, Goal.COST, Goal.DEADLINE, Goal.ENERGY)
 
 
-def _check(question: Question, aim: Aim, facts: Facts) -> None:
-    """Raises StoreError when the goal cannot be judged here."""
-    asked = f"--goal {aim.goal}"
+def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
+    """Why the goal cannot be judged here; empty where it can."""
     if aim.goal in _OF_SINGLE_GPUS and question.place.device_kind is DeviceKind.CPU_STAND_IN:
-        raise StoreError(
-            f"{asked}: CPU stand-ins share one machine, and nobody pays for them one by one; --goal throughput can be asked"
-        )
+        return "CPU stand-ins share one machine, and nobody pays for them one by one; --goal throughput can be asked"
     if aim.goal is Goal.COST and aim.usd_per_gpu_hour is None:
-        raise StoreError(f"{asked}: needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour")
+        return "needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour"
     if aim.goal is Goal.ENERGY and question.able and not any(watts for one in question.able for watts in facts.watts(one)):
-        raise StoreError(f"{asked}: needs the power of the GPUs, {_no_power(question)}; without it there is --goal per_gpu_hour")
+        return f"needs the power of the GPUs, {_no_power(question)}; without it there is --goal per_gpu_hour"
+    return ""
 
 
 def _no_power(question: Question) -> str:

@@ -42,6 +42,8 @@ def heading(answer: Answer) -> str:
 
 def sentences(answer: Answer) -> list[str]:
     ranking = answer.ranking
+    if answer.refusal:
+        return [f"No advice for {answer.question.model} by --goal {answer.aim.goal}: {answer.refusal}."]
     if ranking is None:
         return [_nothing(answer), *answer.doubts]
     return [

@@ -409,6 +409,33 @@ def test_goals_of_single_gpus_are_refused_of_stand_ins(analysis, goal):
     assert f"--goal {goal}: CPU stand-ins share one machine" in ended.stderr
 
 
+def test_a_goal_that_one_of_two_places_cannot_have_is_answered_for_the_other(analysis):
+    fill("results.db", repeated(small(), 100.0, 101.0))
+    fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
+    told = lines(analysis("advise", "--no-predict", "--goal", "per_gpu_hour"))
+    refused = "No advice for trivial by --goal per_gpu_hour: CPU stand-ins share one machine, and nobody pays for them one by one"
+    assert told[0] == f"{refused}; --goal throughput can be asked."
+    assert told[1].startswith("For the most images per hour of a GPU, train trivial with ps_cpu on 1 GPU")
+
+
+def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
+    fill("results.db", [(small(batch_size=8), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
+    fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
+    ended = analysis("advise", "--json", "--no-predict", "--goal", "per_gpu_hour")
+    stand_ins, gpus = json.loads(ended.stdout)
+    assert (stand_ins["pick"], stand_ins["next_trials"]) == (None, [])
+    assert gpus["next_trials"]
+
+
+def test_where_no_place_can_have_the_goal_each_reason_is_told_once(analysis):
+    fill("results.db", [(small(), 100.0), (small(model="vgg16"), 100.0)])
+    fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
+    ended = analysis("advise", "--goal", "cost")
+    assert ended.exit_code == 2
+    assert ended.stderr.count("CPU stand-ins share one machine") == 1
+    assert "--goal throughput can be asked; needs the price, as --usd-per-gpu-hour 2.5" in ended.stderr
+
+
 def test_per_gpu_hour_takes_the_fewest_gpus_that_are_worth_it(analysis):
     fill_gpus(TWO_STRATEGIES)
     found = answer(analysis, "--goal", "per_gpu_hour")
