@@ -1,11 +1,14 @@
 """Warm-up ends when steps are steady, and throughput is of the synchronized window."""
 
+import os
+import subprocess
+import sys
 import time
 
-import psutil
 import pytest
 
 from store.records import Phase
+from tests.conftest import PROJECT
 from trainer import timing
 
 
@@ -165,6 +168,20 @@ def test_a_loss_that_is_no_number_is_none_in_its_sample():
     assert timed.samples[0].loss is None
 
 
-def test_the_age_of_this_process_grows_from_its_start():
-    start = psutil.Process().create_time()
-    assert timing.process_age_s() == pytest.approx(time.time() - start, abs=1.0)
+AGE = """
+import time
+begun_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+from trainer import timing
+before_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+age_s = timing.process_age_s()
+after_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+print(begun_s, before_s - age_s, after_s - age_s)
+"""
+
+
+def test_the_age_of_a_process_is_counted_from_its_start():
+    asked_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    told = subprocess.run([sys.executable, "-c", AGE], cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout
+    begun_s, earliest_start_s, latest_start_s = map(float, told.split())
+    assert earliest_start_s <= begun_s
+    assert latest_start_s >= asked_s - 1 / os.sysconf("SC_CLK_TCK")  # the kernel counts in these
