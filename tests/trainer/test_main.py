@@ -70,8 +70,8 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
     assert len(steps) - 25 == result.measurement.num_warm_up_steps
     assert result.measurement.last_loss < result.measurement.first_loss
     assert result.measurement.num_parameters == 701_466
-    window_s = sum(step.duration_s for step in measured)
-    assert result.measurement.images_per_second == pytest.approx(2 * 8 * 25 / window_s, rel=0.2)
+    assert result.measurement.images_per_second == pytest.approx(2 * 8 * 25 / result.measurement.window_s)
+    assert result.measurement.window_s > sum(step.duration_s for step in measured)
     assert result.op_placement["reduction"] == {"AddN @ CPU:0": 62}
     environment = json.loads(folder.environment.read_text())
     assert environment["packages"]["tensorflow"].startswith("2.")
