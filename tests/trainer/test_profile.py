@@ -74,7 +74,7 @@ def test_times_of_a_real_step_agree_with_each_other(captured):
     assert 0 < found.exposed_reduction_s <= found.reduction_s < found.step_s
     assert all(0 < share <= 1 for share in found.busy_share.values())
     in_threads_s = sum(seconds for name, seconds in found.op_class_s.items() if name != "input")
-    assert 0 < in_threads_s <= found.step_s * os.cpu_count()
+    assert 0 < in_threads_s <= found.step_s * (os.cpu_count() + 1)  # and the thread that calls
     assert {"convolution", "matmul", "loss", "elementwise", "reduction", "update", "copy"} <= set(found.op_class_s)
     assert found.num_copies >= 2 * 6 + 2 * 6, "gradients to the host, averages back"
     assert set(found.num_ops) == {"CPU:0", "CPU:1", "CPU:2"}
@@ -106,7 +106,7 @@ def test_the_work_of_the_input_pipeline_is_input_whatever_its_ops_are(all_device
         images = iter(
             tf.data.Dataset.range(1000).map(lambda i: tf.cast(i, tf.float32) * 2.0 + 1.0, num_parallel_calls=2).batch(50)
         )
-        path = profile.capture(lambda: next(images), 3, tmp_path)
+        path = profile.capture(lambda: next(images), 10, tmp_path)  # a batch or two may be made between steps
     found = profile.read(path, input_wait_s=0)
     assert set(found.op_class_s) == {"input"}
     assert set(found.num_ops) == {"CPU:0"}
