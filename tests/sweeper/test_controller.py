@@ -11,7 +11,7 @@ import pytest
 from store.errors import StoreError
 from store.records import State
 from tests.conftest import PROJECT
-from tests.sweeper.processes import wait_until
+from tests.sweeper.processes import hears, wait_until
 from tests.sweeper.sharing import agent, completed, rows, states, told
 from tests.sweeper.test_agent import once_running
 
@@ -26,7 +26,7 @@ TINY = [
 
 
 def controller(url: str, *arguments: str) -> subprocess.Popen[str]:
-    """Once it has written its sweep down."""
+    """Once it has written its sweep down, and hears signals."""
     environment = os.environ | {"SCALEMARK_DB": url}
     process = subprocess.Popen(
         [*TINY, "launcher=agents", *arguments], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -39,7 +39,7 @@ def wait_for_begin(url: str, process: subprocess.Popen[str]) -> None:
     def has_begun() -> bool:
         try:
             sql = f"SELECT 1 FROM orchestrators WHERE pid = {process.pid} AND host = '{os.uname().nodename}'"
-            return rows(url, sql) == [(1,)]
+            return rows(url, sql) == [(1,)] and hears(process.pid, signal.SIGTERM)  # and so Ctrl-C, too
         except StoreError:
             return False  # it has not made the tables yet
 
