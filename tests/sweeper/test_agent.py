@@ -15,6 +15,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.host_lock import HostLock
 from sweeper.same_code import Code
 from tests.app import run_app
+from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import assert_gone, wait_until
 from tests.sweeper.sharing import agent, begin, completed, rows, states, told
@@ -70,8 +71,8 @@ def test_an_agent_runs_trials_side_by_side_and_says_what_it_ran(postgresql_url):
     assert "Ctrl-C" not in said
 
 
-def test_what_a_killed_agent_ran_is_run_by_another_once_its_lease_is_over(postgresql_url, tmp_path):
-    begin(postgresql_url, [small(seed=ENDLESS)], lease_s=6.0)
+def test_what_a_killed_agent_ran_is_run_by_another(postgresql_url, tmp_path):
+    begin(postgresql_url, [small(seed=ENDLESS)])
     first = agent(postgresql_url)
     (trial,) = once_running(postgresql_url, first)
     first.kill()
@@ -89,7 +90,7 @@ def test_what_a_killed_agent_ran_is_run_by_another_once_its_lease_is_over(postgr
 
 
 def test_an_agent_that_stood_still_past_its_lease_writes_nothing_and_ends_its_trial(postgresql_url, tmp_path):
-    begin(postgresql_url, [small(seed=ENDLESS)], lease_s=6.0)
+    begin(postgresql_url, [small(seed=ENDLESS)], lease_s=12.0)
     stale = agent(postgresql_url)
     (trial,) = once_running(postgresql_url, stale)
     stale.send_signal(signal.SIGSTOP)
@@ -98,7 +99,7 @@ def test_an_agent_that_stood_still_past_its_lease_writes_nothing_and_ends_its_tr
     stale.send_signal(signal.SIGCONT)
     said = told(stale)
     assert stale.returncode == 2, said
-    assert "gave no sign for 6 s, so that others run what it ran: it is ended here; start an agent anew" in said
+    assert "gave no sign for 12 s, so that others run what it ran: it is ended here; start an agent anew" in said
     assert_gone(trial)
     assert rows(postgresql_url, "SELECT state, pid = 0 FROM repeats") == [("running", False)]
     other.send_signal(signal.SIGTERM)
@@ -208,18 +209,18 @@ def test_an_agent_that_is_started_before_its_sweep_waits_for_it(postgresql_url):
 
 
 def test_an_agent_that_its_database_does_not_answer_ends_its_trial_within_its_lease(postgresql_url):
-    begin(postgresql_url, [small(seed=ENDLESS)], lease_s=3.0)
+    begin(postgresql_url, [small(seed=ENDLESS)], lease_s=12.0)
     process = agent(postgresql_url)
     (trial,) = once_running(postgresql_url, process)
     with psycopg.connect(postgresql_url.replace("+psycopg", ""), autocommit=True) as connection:
-        found = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'scalemark'").fetchall()
+        sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'scalemark'"
+        backends = until(lambda: found if len(found := connection.execute(sql).fetchall()) == 1 else [])  # ours have ended
+    ((backend,),) = backends
     try:
-        for (pid,) in found:
-            os.kill(pid, signal.SIGSTOP)
+        os.kill(backend, signal.SIGSTOP)
         assert_gone(trial)
     finally:
-        for (pid,) in found:
-            os.kill(pid, signal.SIGCONT)
+        os.kill(backend, signal.SIGCONT)
     said = told(process)
     assert process.returncode == 2, said
     assert "no sign could be given for nearly as long as the lease: what ran here is killed" in said

@@ -49,7 +49,7 @@ def wait_for_begin(url: str, process: subprocess.Popen[str]) -> None:
 
 
 def test_a_controller_that_was_killed_is_replaced_by_the_same_command_which_reports_in_the_end(postgresql_url):
-    grid = ["seed=905,901,1,900", "sweep.repeats=2", "retry.crashed=1"]
+    grid = ["seed=905,901,1,900", "sweep.repeats=2", "retry.crashed=1", "launcher.agents.lease_s=600"]
     first = controller(postgresql_url, *grid)
     runner = agent(postgresql_url)
     once_running(postgresql_url, runner)
@@ -74,7 +74,7 @@ def test_a_controller_that_was_killed_is_replaced_by_the_same_command_which_repo
 
 
 def test_ctrl_c_ends_what_agents_run_and_leaves_it_to_the_next_command(postgresql_url):
-    watching = controller(postgresql_url, "seed=903", "launcher.agents.lease_s=6")
+    watching = controller(postgresql_url, "seed=903", "launcher.agents.lease_s=20")
     runner = agent(postgresql_url)
     once_running(postgresql_url, runner)
     watching.send_signal(signal.SIGINT)

@@ -60,7 +60,7 @@ def test_with_on_interrupt_finish_what_runs_on_any_host_comes_to_its_end_and_not
 
 
 def test_a_second_ctrl_c_ends_at_once_what_was_to_come_to_its_end(postgresql_url, agents):
-    watching = controller(postgresql_url, f"seed={ENDLESS}", "sweep.repeats=3", ON_FINISH, "launcher.agents.lease_s=6")
+    watching = controller(postgresql_url, f"seed={ENDLESS}", "sweep.repeats=3", ON_FINISH, "launcher.agents.lease_s=20")
     both = agents()
     for one in both:
         once_running(postgresql_url, one)
