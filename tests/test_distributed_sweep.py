@@ -81,7 +81,7 @@ def attempts() -> list[tuple[str, str]]:
 
 
 def test_whatever_happens_to_a_rank_the_sweep_tells_and_goes_on():
-    with running("seed=1,2", ENDLESS, "retry.crashed=0", "launcher.rank_timeout_s=8") as sweep:
+    with running("seed=1,2", ENDLESS, "retry.crashed=0") as sweep:
         ranks = sweep.wait_for_steps()
         assert set(ranks) == set(RANKS)
         with ends(list(ranks.values())):
