@@ -251,12 +251,12 @@ class Controller:
         status = shared_status(engine, ledger.sweep_id)
         if any(agent.is_controller and agent.orchestrator_id > ledger.orchestrator_id for agent in status.agents):
             raise LostError(f"controller {ledger.orchestrator_id}")
+        self._counts = Counter(status.counts)
         self._obey()
         if self._clock() >= self._next_expire_s:
             self._next_expire_s = self._clock() + ledger.lease_s / 6
             if recovered := expire(engine, ledger.sweep_id):
                 self._tools.progress.note(str(recovered))
-        self._counts = Counter(status.counts)
         self._tell_agents(status)
         self._tell_ended(ended_since(engine, ledger.sweep_id, self._last_attempt))
         self._give_up_what_never_ends()
