@@ -67,7 +67,7 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
         refusal=refusal,
         ranking=ranking,
         fastest=tuple(fastest),
-        bought=() if ranking is None else tuple(bought(ranking.pick, fastest)),
+        bought=() if ranking is None else tuple(bought(ranking.pick, found)),
         spread=None if ranking is None else spread(ranking.pick, found),
         stop=stop(curve) if question.place.device_kind is not DeviceKind.CPU_STAND_IN else None,
         alternatives=() if ranking is None else tuple(alternatives(ranking.pick, ranking.judged)),

@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.advice.ranking import Candidate
+from analysis.results import setting
 from store.welch import known_ratio_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bought:
-    """By more GPUs, or by as many over more hosts: whole choices are compared, whatever else differs."""
+    """By more GPUs, or by as many over more hosts: of the fastest strategies, and of the same in all else where there is such."""
 
     fewer: Candidate
     more: Candidate
     gain: float  # images/s
     low: float | None  # 95 % interval over processes; None where a side is one process alone
     high: float | None
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether strategy, GPUs and hosts are all that differs: then nothing else brought the gain."""
+        return setting(self.fewer.result) == setting(self.more.result)
 
     @property
     def gpu_hours(self) -> float:
@@ -40,12 +46,12 @@ def by_count(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [fastest[num] for num in sorted(fastest)]
 
 
-def bought(pick: Candidate, fastest: Sequence[Candidate]) -> list[Bought]:
+def bought(pick: Candidate, candidates: Sequence[Candidate]) -> list[Bought]:
     """Up to the pick from the fastest on fewer GPUs, and from the pick on to the next, where there are such."""
-    below = [one for one in fastest if one.result.num_gpus < pick.result.num_gpus]
-    above = [one for one in fastest if one.result.num_gpus > pick.result.num_gpus]
+    below = _alike(pick, [one for one in candidates if one.result.num_gpus < pick.result.num_gpus])
+    above = by_count(_alike(pick, [one for one in candidates if one.result.num_gpus > pick.result.num_gpus]))
     return [
-        *([_bought(max(below, key=lambda one: one.images_per_second), pick)] if below else []),
+        *([_bought(_fastest(below), pick)] if below else []),
         *(_bought(pick, one) for one in above[:1]),
     ]
 
@@ -53,7 +59,17 @@ def bought(pick: Candidate, fastest: Sequence[Candidate]) -> list[Bought]:
 def spread(pick: Candidate, candidates: Sequence[Candidate]) -> Bought | None:
     """Up to the pick from the fastest on as many GPUs over fewer hosts; None where there is none."""
     closer = [one for one in candidates if one.result.num_gpus == pick.result.num_gpus and one.result.hosts < pick.result.hosts]
-    return _bought(max(closer, key=lambda one: one.images_per_second), pick) if closer else None
+    return _bought(_fastest(_alike(pick, closer)), pick) if closer else None
+
+
+def _alike(pick: Candidate, others: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Those that differ from it in strategy, GPUs and hosts alone; all of them where none does."""
+    wanted = setting(pick.result)
+    return [one for one in others if setting(one.result) == wanted] or others
+
+
+def _fastest(of: Sequence[Candidate]) -> Candidate:
+    return max(of, key=lambda one: one.images_per_second)
 
 
 def _bought(fewer: Candidate, more: Candidate) -> Bought:

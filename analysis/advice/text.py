@@ -164,7 +164,8 @@ def _more_gpus(answer: Answer) -> Iterator[str]:
     if place.device_kind is DeviceKind.CPU_STAND_IN:
         one = answer.bought[0]
         counts = f"{one.more.result.counted} instead of {one.fewer.result.width}{_on_one_host(one)}"
-        yield f"{counts} bring {_gain(one)} the images/s; whether more pay is not said: stand-ins share the machine's cores."
+        not_said = "whether more pay is not said: stand-ins share the machine's cores"
+        yield f"{counts} bring {_gain(one)} the images/s{_else(one)}; {not_said}."
         return
     for one in answer.bought:
         yield f"{_buys(one)}."
@@ -180,7 +181,7 @@ def _more_hosts(answer: Answer) -> Iterator[str]:
     one = answer.spread
     if one is not None:
         counts = f"{one.more.result.counted} instead of as many {_where(one.fewer.result)}"
-        yield f"{counts} bring {_gain(one)} the images/s for the same GPU-hours."
+        yield f"{counts} bring {_gain(one)} the images/s for the same GPU-hours{_else(one)}."
 
 
 def _where(result: Result) -> str:
@@ -195,9 +196,18 @@ def _on_one_host(one: Bought) -> str:
 def _buys(one: Bought) -> str:
     counts = f"{one.more.result.width} instead of {one.fewer.result.counted}{_on_one_host(one)}"
     if one.gain < 1:
-        return f"{counts} are slower: {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours"
+        return f"{counts} are slower: {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours{_else(one)}"
     each = f"each image then takes {one.per_image:.2f}x the GPU-hours"
-    return f"{counts} buys {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours ({each})"
+    return f"{counts} buys {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours ({each}){_else(one)}"
+
+
+def _else(one: Bought) -> str:
+    """What differs beside strategy and GPUs, where nothing is there to compare like with like."""
+    if one.is_alike:
+        return ""
+    more, fewer = one.more.result, one.fewer.result
+    both = f"{described(more, against=fewer)} is compared with {described(fewer, against=more)}"
+    return f", not by {more.place.devices} alone: {both}"
 
 
 def _gain(one: Bought) -> str:

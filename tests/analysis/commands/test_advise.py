@@ -73,6 +73,27 @@ def test_what_more_gpus_buy_is_told_against_the_fastest_on_fewer(analysis):
     assert any(line.startswith("4 instead of 1 GPU buys 1.60x [") for line in lines(analysis("advise", "--no-predict")))
 
 
+def test_gpus_are_not_credited_with_what_half_precision_bought(analysis):
+    fp16 = {"precision": "fp16", "loss_scale": "dynamic"}
+    fill_gpus(
+        [
+            *curve([100.0, 190.0, 700.0, 900.0], **PS),
+            *around(on_gpus(4, **NCCL, **fp16), 650.0),
+            *around(on_gpus(8, **NCCL, **fp16), 1300.0),
+        ]
+    )
+    assert any(line.startswith("8 instead of 4 GPUs buys 2.00x [") for line in lines(analysis("advise", "--no-predict")))
+
+
+def test_where_precision_differs_beside_gpus_it_is_told(analysis):
+    fp16 = {"precision": "fp16", "loss_scale": "dynamic"}
+    fill_gpus([*curve([100.0, 190.0, 360.0], **PS), *around(on_gpus(8, **NCCL, **fp16), 1300.0)])
+    (told,) = [line for line in lines(analysis("advise", "--no-predict")) if line.startswith("8 instead of 4 GPUs buys 3.61x [")]
+    assert told.endswith(
+        ", not by GPUs alone: replicated_nccl on 8 GPUs, fp16, loss_scale dynamic is compared with ps_cpu on 4 GPUs, fp32, loss_scale none."
+    )
+
+
 def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named(analysis):
     fill_gpus(
         [
