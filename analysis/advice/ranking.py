@@ -16,7 +16,7 @@ from store.records import unusual_axes
 from store.relation import Relation, relation_by
 from store.student import LEVEL
 
-PLAUSIBLE = 1.1  # times: one process alone is not expected to be off by more
+PLAUSIBLE = 0.1  # behind: one process alone is not expected to be off by so much
 _CLOSE_AS_PUBLISHED = 1.02
 
 _NOT_APART = (Relation.TIE, Relation.LESS)  # less: its processes were faster on the average, its median was not
@@ -137,7 +137,7 @@ def _is_unclear(one: Behind) -> bool:
     if one.candidate.result.place.origin is Origin.PUBLISHED:
         return one.ratio < _CLOSE_AS_PUBLISHED
     found = relation_by(one.low, one.high)
-    return one.ratio < PLAUSIBLE if found is Relation.UNKNOWN else found in _NOT_APART
+    return one.share < PLAUSIBLE if found is Relation.UNKNOWN else found in _NOT_APART
 
 
 def _plainness(candidate: Candidate) -> tuple[float, ...]:

@@ -35,3 +35,8 @@ def test_of_many_choices_one_that_is_far_behind_is_worse():
     equals = 100 * np.exp(0.01 * np.random.default_rng(2).normal(size=(9, 5)))
     found = ranked([*equals, equals[0] / 2])
     assert [one.ratio > 1.9 for one in found.worse] == [True]
+
+
+def test_of_single_processes_what_is_less_than_10_percent_behind_is_unclear():
+    found = ranked([[100.0], [90.7], [89.9]])
+    assert [one.candidate.score for one in found.unclear] == [90.7]
