@@ -9,12 +9,12 @@ from analysis.advice.aims import Aim
 from analysis.advice.description import described
 from analysis.advice.expected import expected
 from analysis.advice.facts import Facts
+from analysis.advice.more_repeats import more_repeats as _more
+from analysis.advice.more_repeats import why_none
 from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
 from analysis.results import Result, setting
-from analysis.statistics.planning import plan
-from analysis.statistics.sample import Sample
 from store.overrides import command
 from store.records import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, DeviceKind, Outcome, TrialSpec, strategy_name
 
@@ -91,17 +91,12 @@ def _cost(one: Next) -> tuple[bool, float]:
 
 def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
     """Of what cannot be told from the best."""
-    for behind in ranking.unclear[:_MOST_PAIRS]:
+    for behind in [one for one in ranking.unclear if not why_none(ranking, one)][:_MOST_PAIRS]:
         yield _separating(asked, ranking, behind)
     for behind in ranking.tied[:_MOST_PAIRS]:
         more = _more(ranking, behind)
         if more is not None and 0 < more <= _MOST_MORE:
             yield _separating(asked, ranking, behind)
-
-
-def _more(ranking: Ranking, behind: Behind) -> int | None:
-    """Repeats of each that would tell the two apart, as the ranking judges."""
-    return plan(Sample.of(ranking.top.scores), Sample.of(behind.candidate.scores), ranking.level).more
 
 
 def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:

@@ -14,12 +14,17 @@ from analysis.ties import CLOSE
 from store import welch
 from store.records import unusual_axes
 from store.relation import Relation, relation_by
-from store.student import LEVEL
+from store.spread import Spread, variance_of
+from store.student import LEVEL, upper_quantile
 
 PLAUSIBLE = 0.1  # behind: one process alone is not expected to be off by so much
+_ENDLESS = 500.0  # half of an interval of logarithms
 _CLOSE_AS_PUBLISHED = 1.02
 
-_NOT_APART = (Relation.TIE, Relation.LESS)  # less: its processes were faster on the average, its median was not
+_MOST_FREEDOM = 6
+"""What the repeats of other choices show of how far processes differ counts for no more degrees: choices need not spread alike.
+Of 20 equals of two repeats, whose deviations differ (standard deviation of their logarithms 0.5), one is then called worse in 1
+to 3 % of rankings; with 20 degrees it would be in 12 %."""
 
 Watts = Callable[[Result], Sequence[float | None]]
 """Of each process of a result, of all its GPUs together."""
@@ -34,7 +39,17 @@ class Candidate:
 
     @property
     def score(self) -> float:
+        """To be told, as all tables have it."""
         return statistics.median(self.scores)
+
+    @property
+    def typical(self) -> float:
+        """Geometric mean over processes: what is compared, as `analysis.statistics.ratios` does."""
+        return self.scores[0] if len(self.scores) == 1 else statistics.geometric_mean(self.scores)
+
+    @property
+    def spread(self) -> Spread:
+        return Spread.of(self.scores)
 
     @property
     def images_per_second(self) -> float:
@@ -49,11 +64,27 @@ class Behind:
     ratio: float  # of the highest score to its
     low: float | None  # interval over processes, of which 95 % of rankings hold all; None where a side is one process alone
     high: float | None
+    alone: float | None  # as `low`, of the 95 % interval of the two by themselves, as `compare` has it
+    variance: float  # of log scores of a process, drawn towards what the other choices show
+    freedom: int  # of it; 0: no other choice was repeated, and the two are judged by their own repeats
+    explained: float  # times: so far apart may the two be by chance, if processes differ as all repeats say, and a little of 3 %
+    distance_if_known: float  # of log scores, that would do if it were known for sure that processes differ as they seem to
+    is_out_of_race: bool  # a race of images/s put it out, and that is the goal
 
     @property
     def share(self) -> float:
         """By how much of the highest score it is behind that."""
         return 1 - 1 / self.ratio
+
+    @property
+    def is_proven(self) -> bool:
+        """To be behind, by repeats of both."""
+        return self.low is not None and self.low > 1
+
+    @property
+    def is_of_too_few(self) -> bool:
+        """Whether as far apart they would be told apart, were it but known how far processes differ: it is no scatter then."""
+        return self.low is not None and math.log(self.ratio) > self.distance_if_known
 
     @property
     def share_low(self) -> float | None:
@@ -96,9 +127,11 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
         in_time = candidates(question.able, Aim(), watts)
     if not in_time:
         return None
-    top, *others = sorted(in_time, key=lambda one: one.score, reverse=True)
+    top, *others = sorted(in_time, key=lambda one: one.typical, reverse=True)
     level = _level(len(in_time))
-    behind = [_behind(top, one, level) for one in others]
+    spread = Spread.sum(one.spread for one in in_time)
+    races = misses or aim.goal is Goal.THROUGHPUT
+    behind = [_behind(top, one, level, spread, races=races) for one in others]
     tied = [one for one in behind if is_tie(one)]
     apart = [one for one in behind if not is_tie(one)]
     pick = min([top, *(one.candidate for one in tied)], key=_plainness)
@@ -119,8 +152,8 @@ def candidates(results: Sequence[Result], aim: Aim, watts: Watts) -> list[Candid
 
 
 def is_tie(one: Behind) -> bool:
-    """Repeats on both sides cannot tell them apart, and they are close."""
-    return relation_by(one.low, one.high) in _NOT_APART and one.ratio <= CLOSE
+    """Repeats on both sides cannot tell them apart, they are close, and no race has told them apart."""
+    return relation_by(one.low, one.high) is Relation.TIE and one.ratio <= CLOSE and not one.is_out_of_race
 
 
 def _level(num: int) -> float:
@@ -128,16 +161,51 @@ def _level(num: int) -> float:
     return LEVEL / max(1, math.comb(num, 2))
 
 
-def _behind(top: Candidate, other: Candidate, level: float) -> Behind:
-    low, high = welch.known_ratio_interval(top.scores, other.scores, level)
-    return Behind(candidate=other, ratio=top.score / other.score, low=low, high=high)
+def _behind(top: Candidate, other: Candidate, level: float, spread: Spread, *, races: bool) -> Behind:
+    own = Spread.sum((top.spread, other.spread))
+    others = spread.without(own)
+    nums = len(top.scores), len(other.scores)
+    ratio = top.typical / other.typical
+    known, freedom_of_known = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
+    explained = _reach(known, freedom_of_known, nums, level) if level < LEVEL else math.inf  # of two their own interval says all
+    variance, freedom, reach = 0.0, 0, None
+    if min(nums) > 1 and others.freedom:
+        variance, freedom = variance_of(own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM)
+        reach = _reach(variance, freedom, nums, level)
+    elif min(nums) > 1:
+        variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
+        reach = welch.reach_of_ratio(variances, (nums[0], nums[1]), level)
+    factor = None if reach is None else math.exp(min(reach, _ENDLESS))
+    return Behind(
+        candidate=other,
+        ratio=ratio,
+        low=None if factor is None else ratio / factor,
+        high=None if factor is None else ratio * factor,
+        alone=welch.known_ratio_interval(top.scores, other.scores)[0],
+        variance=variance,
+        freedom=freedom,
+        explained=math.exp(min(explained, _ENDLESS)),
+        distance_if_known=_reach(variance or _own_variance(own), math.inf, nums, level),
+        is_out_of_race=races and bool(other.result.out_of_race),
+    )
+
+
+def _own_variance(own: Spread) -> float:
+    return own.squares / own.freedom if own.freedom else 0.0
+
+
+def _reach(variance: float, freedom: float, nums: tuple[int, int], level: float) -> float:
+    """Half the interval of a distance of log scores, where processes of both sides have this variance."""
+    return upper_quantile(level / 2, freedom) * math.sqrt(variance * (1 / nums[0] + 1 / nums[1]))
 
 
 def _is_unclear(one: Behind) -> bool:
+    """Of so few repeats that their interval says nothing, who is far behind is worse, as of one process alone."""
     if one.candidate.result.place.origin is Origin.PUBLISHED:
         return one.ratio < _CLOSE_AS_PUBLISHED
-    found = relation_by(one.low, one.high)
-    return one.share < PLAUSIBLE if found is Relation.UNKNOWN else found in _NOT_APART
+    if one.is_proven or one.is_out_of_race:
+        return False
+    return one.share < PLAUSIBLE or (one.low is not None and one.ratio <= one.explained)
 
 
 def _plainness(candidate: Candidate) -> tuple[float, ...]:

@@ -9,6 +9,7 @@ from analysis.advice.answer import Answer
 from analysis.advice.by_count import Bought
 from analysis.advice.description import described
 from analysis.advice.measure_it import measure_it
+from analysis.advice.more_repeats import why_none
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.numbers import number, span
 from analysis.results import Origin, Result
@@ -104,16 +105,17 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
     if ranking.tied:
         others = [ranking.top, *(one.candidate for one in ranking.tied)]
         names = _listed([described(one.result, against=ranking.pick.result) for one in others if one is not ranking.pick])
-        gain = f" (up to {ranking.top.score / ranking.pick.score - 1:.1%} more)" if ranking.top is not ranking.pick else ""
+        gain = f" (up to {ranking.top.typical / ranking.pick.typical - 1:.1%} more)" if ranking.top is not ranking.pick else ""
         taken = "of these the one with the fewest devices, then the plainest, is taken"
-        yield f"As good, as far as the repeats tell: {names}{gain}; {taken}."
+        yield f"As good, as far as the repeats tell: {names}{gain}; {taken}{_beside_compare(ranking, ranking.tied)}."
     if ranking.unclear:
         names = _listed([described(one.candidate.result, against=ranking.top.result) for one in ranking.unclear])
-        yield f"Not sure: {_why_unclear(ranking)}, so {names} may be as good or better."
+        beside = _beside_compare(ranking, ranking.unclear)
+        yield f"Not sure: {_why_unclear(ranking)}, so {names} may be as good or better{beside}{_no_repeats(ranking)}."
     elif ranking.worse:
         nearest = ranking.worse[0]
         name = described(nearest.candidate.result, against=ranking.top.result)
-        yield f"{_how_sure(ranking)}{name}, is {_share(nearest)} behind."
+        yield f"{_how_sure(ranking)}{name}, is {_share(nearest)} behind{_beside_compare(ranking, [nearest])}."
 
 
 def _next_behind(ranking: Ranking) -> str:
@@ -124,18 +126,43 @@ def _next_behind(ranking: Ranking) -> str:
 
 
 def _why_unclear(ranking: Ranking) -> str:
-    alone = [one for one in ranking.unclear if one.low is None]
-    if len(alone) == len(ranking.unclear):
+    nearest = ranking.unclear[0]
+    if nearest.low is None:
         return "there is one process alone of it or of what comes next, and another may be faster or slower"
+    if nearest.is_of_too_few:
+        return f"there are too few repeats for {len(ranking.judged)} choices, some of which look worse by chance"
     return "its repeats scatter too much to tell it from what comes next"
 
 
+def _no_repeats(ranking: Ranking) -> str:
+    """Why none are asked for of the nearest that is unclear."""
+    told = why_none(ranking, ranking.unclear[0])
+    return f"; {told}" if told else ""
+
+
 def _how_sure(ranking: Ranking) -> str:
-    least = min(len(one.scores) for one in (ranking.top, ranking.worse[0].candidate))
+    nearest = ranking.worse[0]
+    least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
     the_next = "what comes after these" if ranking.tied else "the next"
-    if ranking.worse[0].low is None:
+    if nearest.is_out_of_race and not nearest.is_proven:
+        return f"Sure as a race is, which put the others out: {the_next}, "
+    if nearest.low is None:
         return f"Fairly sure, though from one process alone: {the_next}, "
+    if not nearest.is_proven:
+        return f"Fairly sure, though from few repeats: {the_next}, "
     return f"Sure, from {least} or more processes each: {the_next}, "
+
+
+def _beside_compare(ranking: Ranking, told: Sequence[Behind]) -> str:
+    """Why `compare` answers otherwise, where it does: it has the repeats of the two alone."""
+    for one in told:
+        if one.alone is None or one.low is None or (one.alone > 1) == (one in ranking.worse):
+            continue
+        name = described(one.candidate.result, against=ranking.top.result)
+        if one.alone > 1:
+            return f" (`compare` tells {name} apart: of {len(ranking.judged)} choices some seem so far apart by chance)"
+        return " (`compare` cannot tell from their own repeats alone: here counts also how far those of other choices differ)"
+    return ""
 
 
 def _share(one: Behind) -> str:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
-from store.student import LEVEL
+from store.student import LEVEL, upper_quantile
 from store.welch import freedom_of_sum, log_variance, reach_of_ratio
 
 POWER = 0.8
@@ -53,6 +53,20 @@ def power(nums: tuple[int, int], difference: float, variances: tuple[float, floa
     squared = math.fsum(error for error, _ in errors)
     edge, away = reach_of_ratio(variances, nums, level) ** 2 / squared, difference**2 / squared
     return float(1 - ncfdtr(1, freedom_of_sum(errors), away, edge))
+
+
+def repeats_to_tell(nums: tuple[int, int], difference: float, variance: float, freedom: int, level: float) -> int | None:
+    """More of each side, where all processes have this variance, known by `freedom` degrees, and two more by one more of each."""
+    if variance == 0:
+        return 0
+    from scipy.special import ncfdtr
+
+    for more in range(MOST_WORTH_IT + 1):
+        squared = variance * (1 / (nums[0] + more) + 1 / (nums[1] + more))
+        edge = upper_quantile(level / 2, freedom + 2 * more) ** 2
+        if 1 - ncfdtr(1, freedom + 2 * more, difference**2 / squared, edge) >= POWER:
+            return more
+    return None
 
 
 def _more(nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float) -> int | None:

@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from store.spread import Spread, variance_of
 from store.student import upper_quantile
 from store.welch import known_ratio_interval
-from sweeper.race.spread import Spread, variance_of
 
 ERROR_RATE = 0.05
 """How often, over all looks and rivals of a race together, one may be put out that would have led in the end."""

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from store.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
 from store.records import Outcome
+from store.spread import Spread
 from sweeper.race.judge import Contender, Ruling, judge
 from sweeper.race.races import Race
-from sweeper.race.spread import Spread
 
 ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]]]
 """Trial ids -> their completed repeats so far, whichever sweep made them."""

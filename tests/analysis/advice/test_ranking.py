@@ -5,26 +5,37 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analysis.advice.aims import Aim
+from analysis.advice.aims import Aim, Goal
 from analysis.advice.ranking import rank
 from analysis.results import Origin
+from analysis.statistics.judgement import judge
+from analysis.statistics.sample import Sample
 
+THROUGHPUT = Aim()
 AXES = {"precision": "fp32", "batch_size": 64}
 
 
-def choices(repeats):
+def choices(repeats, out_of_race=()):
     place = SimpleNamespace(origin=Origin.MEASURED)
     return [
-        SimpleNamespace(axes=AXES, num_gpus=1, hosts=1, place=place, repeats=tuple(of), images_per_second=float(np.median(of)))
-        for of in repeats
+        SimpleNamespace(
+            axes=AXES,
+            num_gpus=1,
+            hosts=1,
+            place=place,
+            repeats=tuple(of),
+            images_per_second=float(np.median(of)),
+            out_of_race="race: 9 % slower than a" if number in out_of_race else "",
+        )
+        for number, of in enumerate(repeats)
     ]
 
 
-def ranked(repeats):
-    return rank(SimpleNamespace(able=choices(repeats)), Aim(), lambda result: [None] * len(result.repeats))
+def ranked(repeats, out_of_race=(), aim=THROUGHPUT):
+    return rank(SimpleNamespace(able=choices(repeats, out_of_race)), aim, lambda result: [None] * len(result.repeats))
 
 
-@pytest.mark.parametrize(("num", "num_repeats"), [(20, 3), (20, 10), (5, 5)])
+@pytest.mark.parametrize(("num", "num_repeats"), [(20, 2), (20, 3), (20, 10), (5, 5)])
 def test_of_many_equal_choices_one_is_called_worse_in_5_percent_of_rankings_at_most(num, num_repeats):
     random = np.random.default_rng(1)
     wrong = sum(bool(ranked(100 * np.exp(0.01 * random.normal(size=(num, num_repeats)))).worse) for _ in range(60))
@@ -40,3 +51,57 @@ def test_of_many_choices_one_that_is_far_behind_is_worse():
 def test_of_single_processes_what_is_less_than_10_percent_behind_is_unclear():
     found = ranked([[100.0], [90.7], [89.9]])
     assert [one.candidate.score for one in found.unclear] == [90.7]
+
+
+@pytest.mark.parametrize("deviation", [0.005, 0.05])
+def test_of_few_equals_of_two_repeats_one_is_called_worse_in_5_percent_of_rankings_at_most(deviation):
+    random = np.random.default_rng(3)
+    wrong = sum(bool(ranked(100 * np.exp(deviation * random.normal(size=(5, 2)))).worse) for _ in range(200))
+    assert wrong <= 10
+
+
+def test_of_two_repeats_each_what_is_far_behind_is_worse_however_many_choices_there_are():
+    equals = 100 * np.exp(0.01 * np.random.default_rng(4).normal(size=(3, 2)))
+    found = ranked([*equals, *([speed, speed * 1.02] for speed in np.linspace(10, 85, 16))])
+    assert len(found.worse) == 16
+    assert all(one.is_proven for one in found.worse)
+
+
+def test_what_is_far_behind_is_worse_though_hardly_anything_was_repeated():
+    found = ranked([[100.0, 101.0], [70.0, 71.0], *([speed] for speed in range(30, 60, 2))])
+    assert not found.unclear
+    assert not found.worse[0].is_proven
+
+
+def test_repeats_of_some_do_not_tell_of_others_that_scatter():
+    quiet = [[speed, speed * 1.001] for speed in range(10, 40, 3)]
+    found = ranked([[100.0, 140.0], [75.0, 120.0], *quiet])
+    assert [one.candidate.scores for one in found.unclear] == [(75.0, 120.0)]
+
+
+def test_too_few_repeats_are_told_from_repeats_that_scatter():
+    few = ranked([[100.0, 101.5], [94.0, 95.4], [50.0], [40.0]])
+    assert [one.is_of_too_few for one in few.unclear] == [True]
+    scattered = ranked([[100.0, 120.0], [97.0, 106.0], [50.0], [40.0]])
+    assert [one.is_of_too_few for one in scattered.unclear] == [False]
+
+
+@pytest.mark.parametrize("repeats", [[95.0], [94.0, 99.0]])
+def test_what_a_race_of_images_per_second_put_out_is_worse(repeats):
+    assert ranked([[100.0, 101.0], repeats]).worse == ()
+    assert len(ranked([[100.0, 101.0], repeats], out_of_race=(1,)).worse) == 1
+    assert ranked([[100.0, 101.0], repeats], out_of_race=(1,), aim=Aim(goal=Goal.PER_GPU_HOUR)).worse == ()
+
+
+def test_two_choices_are_judged_as_compare_judges_them():
+    a, b = [100.0, 101.0, 99.0], [90.0, 98.0, 97.0]
+    (one,) = [*(found := ranked([a, b])).tied, *found.unclear, *found.worse]
+    assert (one.low, one.ratio) == (
+        pytest.approx(judge(Sample.of(a), Sample.of(b)).ratio.low),
+        pytest.approx(judge(Sample.of(a), Sample.of(b)).ratio.ratio),
+    )
+
+
+def test_endless_intervals_are_no_crash():
+    found = ranked([[100.0, 300.0], [99.0, 350.0], *([1.0] for _ in range(60))])
+    assert found.unclear or found.tied

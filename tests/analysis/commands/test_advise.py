@@ -106,7 +106,7 @@ def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named
     assert (found["pick"]["num_gpus"], found["top"]["num_gpus"]) == (4, 8)
     assert [one["num_gpus"] for one in found["tied"]] == [4]
     assert any(
-        line.startswith("As good, as far as the repeats tell: replicated_nccl on 8 GPUs (up to 0.7% more)")
+        line.startswith("As good, as far as the repeats tell: replicated_nccl on 8 GPUs (up to 0.8% more)")
         for line in found["sentences"]
     )
 
@@ -158,18 +158,50 @@ def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):
 
 def test_as_many_repeats_are_asked_for_as_tell_two_apart_among_so_many_choices(analysis):
     def spread_out(spec, value, num):
-        return repeated(spec, *(value * (1 + 0.02 * (2 * place / (num - 1) - 1)) for place in range(num)))
+        return repeated(spec, *(value * (1 + 0.03 * (2 * place / (num - 1) - 1)) for place in range(num)))
 
     far_behind = [pair for num in (1, 2, 4) for way in (PS, NCCL, {}) for pair in around(on_gpus(num, **way), 20.0 * num)]
-    for url, num in (("few.db", 3), ("enough.db", 7)):
+    for url, num in (("few.db", 3), ("enough.db", 5)):
         two = [*spread_out(on_gpus(8, **NCCL), 400.0, num), *spread_out(on_gpus(8, **PS), 375.0, num)]
         fill(url, [*two, *far_behind], machine=GPU_BOX)
     few, enough = (answer(analysis, "--db", url) for url in ("few.db", "enough.db"))
     assert [one["strategy"] for one in few["unclear"]] == ["ps_cpu"]
     (todo,) = [one for one in few["next_trials"] if one["why"].startswith("tells ")]
-    assert [command.rpartition(" ")[2] for command in todo["commands"]] == ["sweep.repeats=7", "sweep.repeats=7"]
+    assert [command.rpartition(" ")[2] for command in todo["commands"]] == ["sweep.repeats=5", "sweep.repeats=5"]
     assert enough["unclear"] == []
     assert enough["worse"][0]["strategy"] == "ps_cpu"
+
+
+def test_repeats_that_contradict_each_other_are_not_asked_for_again(analysis):
+    fill_gpus([*repeated(on_gpus(4, **NCCL), 300.0, 301.0, 302.0), *repeated(on_gpus(4, **PS), 270.0, 272.0, 305.0)])
+    found = answer(analysis)
+    assert [one["strategy"] for one in found["unclear"]] == ["ps_cpu"]
+    assert [one for one in found["next_trials"] if one["why"].startswith("tells ")] == []
+    assert any(
+        line.startswith("Not sure: its repeats scatter too much")
+        and line.endswith("contradict each other, and more of them would not mend that.")
+        for line in found["sentences"]
+    )
+
+
+def test_a_distance_is_that_of_compare(analysis):
+    fill_gpus([*repeated(on_gpus(4, **NCCL), 300.0, 301.0, 302.0), *repeated(on_gpus(4, **PS), 250.0, 252.0, 265.0)])
+    (next_one,) = answer(analysis)["worse"]
+    compared = json.loads(analysis("compare", "strategy=ps_cpu", "strategy=replicated_nccl", "--json").stdout)
+    assert next_one["behind"] == pytest.approx(1 - compared["pairs"][0]["judgement"]["ratio"]["ratio"])
+
+
+def test_where_compare_tells_two_apart_and_so_many_choices_do_not_the_reason_is_told(analysis):
+    def four_percent(spec, value):
+        return repeated(spec, *(value * share for share in (0.97, 1.0, 1.03)))
+
+    far_behind = [pair for num in (1, 2) for way in (PS, NCCL, {}) for pair in four_percent(on_gpus(num, **way), 20.0 * num)]
+    fill_gpus([*four_percent(on_gpus(8, **NCCL), 400.0), *four_percent(on_gpus(8, **PS), 368.0), *far_behind])
+    (told,) = [line for line in lines(analysis("advise", "--no-predict")) if line.startswith("Not sure: ")]
+    assert told.startswith(
+        "Not sure: there are too few repeats for 8 choices, some of which look worse by chance, so ps_cpu on 8 GPUs"
+    )
+    assert "(`compare` tells ps_cpu on 8 GPUs apart: of 8 choices some seem so far apart by chance)" in told
 
 
 def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):

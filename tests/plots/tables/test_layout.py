@@ -13,9 +13,9 @@ from plots.tables.layout import SYMBOLS, lay_out
 from store import queries
 from store.database import open_for_reading
 from store.records import Outcome
+from store.spread import Spread
 from store.writer import Writer
 from sweeper.race.judge import Contender, judge
-from sweeper.race.spread import Spread
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 from tests.tables import changing

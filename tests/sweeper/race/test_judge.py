@@ -2,9 +2,9 @@
 
 import pytest
 
+from store.spread import Spread
 from store.welch import known_ratio_interval
 from sweeper.race.judge import Contender, Ruling, judge
-from sweeper.race.spread import Spread
 
 NONE = Spread()
 QUIET = Spread(squares=60 * 0.01**2, freedom=60)  # other races have shown that processes differ by 1 %

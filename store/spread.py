@@ -1,4 +1,4 @@
-"""How far processes that run the same differ from each other: what is known of it before, and what all contenders have shown."""
+"""How far processes that run the same differ from each other: what is known of it before, and what all others have shown."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ PRIOR_DEVIATION = 0.03
 (0.5 to 3 %), so that after one repeat of each only a gap of 20 to 25 % decides between five contenders."""
 
 PRIOR_FREEDOM = 3  # the prior counts as much as so many degrees of freedom: two cells of three repeats have more to say
-MOST_FREEDOM = 20  # what other contenders show counts for no more: strategies need not spread alike
+MOST_FREEDOM = 20  # what others show counts for no more: strategies need not spread alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Sums over contenders: each one's squared distances of log images/s from its own mean, and how many of them are free."""
+    """Sums over trials: each one's squared distances of log images/s from its own mean, and how many of them are free."""
 
     squares: float = 0.0
     freedom: int = 0
 
     @classmethod
     def of(cls, speeds: Sequence[float]) -> Spread:
-        """Of the repeats of one contender, in images/s."""
+        """Of the repeats of one trial, in images/s."""
         if len(speeds) < 2:
             return cls()
         logs = [math.log(speed) for speed in speeds]
@@ -40,13 +40,15 @@ class Spread:
         return Spread(squares=max(0.0, self.squares - part.squares), freedom=self.freedom - part.freedom)
 
 
-def variance_of(own: Spread, others: Spread) -> tuple[float, int]:
+def variance_of(
+    own: Spread, others: Spread, *, prior_freedom: int = PRIOR_FREEDOM, most_freedom: int = MOST_FREEDOM
+) -> tuple[float, int]:
     """Of log images/s of one process, and its degrees of freedom: what was seen of these, drawn towards what others show.
 
     A moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): alone, a t interval of two processes decides nothing.
     """
-    prior_freedom = PRIOR_FREEDOM + others.freedom
-    prior = (PRIOR_FREEDOM * PRIOR_DEVIATION**2 + others.squares) / prior_freedom
-    weight = min(prior_freedom, MOST_FREEDOM)
+    known = prior_freedom + others.freedom
+    prior = (prior_freedom * PRIOR_DEVIATION**2 + others.squares) / known
+    weight = min(known, most_freedom)
     freedom = weight + own.freedom
     return (weight * prior + own.squares) / freedom, freedom

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sweeper.race.spread import MOST_FREEDOM, PRIOR_DEVIATION, PRIOR_FREEDOM, Spread, variance_of
+from store.spread import MOST_FREEDOM, PRIOR_DEVIATION, PRIOR_FREEDOM, Spread, variance_of
 
 NONE = Spread()
 
