@@ -157,24 +157,25 @@ class Ladder:
         return None
 
     def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
-        """Of equal trials in the target's place the one with the most repeats."""
+        """Of equal trials in the target's place the one with the most repeats, of those with nothing idle planted first."""
         if _identity(axes) == _identity(target.axes):
             return target
         here = [one for one in self._by_identity.get(_identity(axes), ()) if one.place.key == target.place.key]
-        return max(here, key=lambda one: len(one.repeats), default=None)
+        return max(here, key=lambda one: (_is_plain(one), len(one.repeats)), default=None)
 
     def _like(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
         """Equal to the target with these changes, but with the next larger value of one axis."""
         axes = _with(target.axes, changes)
         alike = self._but_for[target.place.key, axis, _identity(axes, without=axis)]
         larger = [one for one in alike if one.axes.get(axis, 0) > axes.get(axis, 0)]
-        return min(larger, key=lambda one: (one.axes[axis], -len(one.repeats)), default=None)
+        return min(larger, key=lambda one: (one.axes[axis], not _is_plain(one), -len(one.repeats)), default=None)
 
     def _floor(self, target: Result) -> Result | None:
         """The fastest of its kind, whatever its images: they hardly count there."""
         axes = _with(target.axes, _changes(Rung.FLOOR, target))
         alike = self._floors[target.place.key, _kind_of_floor(axes)]
-        return min(alike, key=lambda one: one.num_gpus * one.axes["batch_size"] / (one.images_per_second or 1), default=None)
+        plain = [one for one in alike if _is_plain(one)] or alike
+        return min(plain, key=lambda one: one.num_gpus * one.axes["batch_size"] / (one.images_per_second or 1), default=None)
 
     def _missing(self, rung: Rung, target: Result) -> Missing:
         elsewhere = ""
@@ -288,6 +289,11 @@ def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
             planted.pop(PLANTED_LINK, None)
         told["planted"] = planted_text(planted)
     return told
+
+
+def _is_plain(result: Result) -> bool:
+    """Nothing is planted in it that has no effect there: another trial's leftovers, as a slow input of synthetic data."""
+    return bool(result.axes.get("planted", "") == _settled(result.axes).get("planted", ""))
 
 
 def _is_of_one_host(axes: Mapping[str, Any]) -> bool:

@@ -39,6 +39,23 @@ def test_a_rung_that_is_missing_joins_the_causes_around_it():
     assert part.seconds.value == pytest.approx(0.035, rel=1e-4)
 
 
+@pytest.mark.parametrize("own", ["", "input_s=0.3"])
+def test_a_rung_in_which_something_idle_is_planted_stands_in_only_where_there_is_no_clean_one(own):
+    planted, clean = result(120, planted="input_s=0.3"), result(110, factors=(1.0,))
+    target = result(150, planted=own, **PHOTOS)
+    assert Ladder([planted, target, clean]).around(target).found[Rung.REDUCING] is clean
+    assert Ladder([planted, target]).around(target).found[Rung.REDUCING] is planted
+
+
+def test_beside_the_ladder_clean_trials_go_before_those_with_something_idle_planted_too():
+    idle = {"planted": "input_s=0.3"}
+    target = result(150, **PHOTOS)
+    calls = [result(90, steps_per_execution=10, **idle), result(100, factors=(1.0,), steps_per_execution=10)]
+    floors = [result(2, model="trivial", **INDEPENDENT, **idle), result(3, model="trivial", **INDEPENDENT)]
+    found = Ladder([target, *calls, *floors]).around(target).found
+    assert (found[Rung.MANY_STEPS], found[Rung.FLOOR]) == (calls[1], floors[1])
+
+
 def test_what_a_call_costs_follows_from_few_and_many_steps_per_call():
     found = fall(*ladder(100, 101, 102, launching=20))  # of 20 ms a tenth is left with 10 steps per call
     assert found.calls.seconds.value == pytest.approx(0.020, rel=1e-3)
