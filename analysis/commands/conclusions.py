@@ -13,6 +13,7 @@ from analysis.claims.claim import Answer, Case, Finding, Part
 from analysis.conclusions import concluded
 from analysis.conclusions.cases import PUBLISHED_MARGIN
 from analysis.conclusions.conclusion import Conclusion
+from analysis.conclusions.counting import counting
 from analysis.conclusions.noted import with_notes
 from analysis.numbers import number
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
@@ -40,10 +41,13 @@ def conclusions(
     """What follows from the results, in sentences with the rows behind each; --check: whether published conclusions hold."""
     found = Source(selection=selection(db, sweep, filters, origin, source, baseline))
     notes = found.references if origin is Origin.PUBLISHED else ()
-    results = with_notes(found.results, notes, baseline)
+    counted = counting(with_notes(found.results, notes, baseline), filters or ())
+    results = counted.results
     if as_json:
-        return print_json(_checked(checked(results)) if check else [_conclusion(one) for one in concluded(results)])
+        told = [_conclusion(one, counted.notes) for one in concluded(results)]
+        return print_json(_checked(checked(results)) | {"notes": counted.notes} if check else told)
     lines = [*_simulated(results), *_check_lines(checked(results))] if check else _lines(concluded(results))
+    lines = [*counted.notes, *([""] if counted.notes else []), *lines]
     console = make_console()
     for line in lines:
         console.print(visible(line), markup=False, emoji=False, soft_wrap=True)
@@ -97,9 +101,19 @@ def _disagreeing_first(case: Case) -> int:
 
 
 def _rows(rows: Sequence[Result]) -> str:
-    told = [f"{row.trial_id} {number(row.images_per_second) if row.images_per_second else row.outcome}" for row in rows]
+    told = [
+        f"{row.trial_id} {number(row.images_per_second)}{_doubt(row)}" if row.images_per_second else _ended(row) for row in rows
+    ]
     more = f", and {len(told) - _MOST_ROWS} more (--json)" if len(told) > _MOST_ROWS else ""
     return ", ".join(told[:_MOST_ROWS]) + more
+
+
+def _doubt(row: Result) -> str:
+    return "" if row.is_valid or not row.place.origin.is_ours else " (suspect)"
+
+
+def _ended(row: Result) -> str:
+    return f"{row.trial_id} {row.outcome}"
 
 
 def _margin(origin: Origin) -> str:
@@ -144,11 +158,11 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _conclusion(one: Conclusion) -> dict[str, Any]:
+def _conclusion(one: Conclusion, notes: Sequence[str]) -> dict[str, Any]:
     return {
         "topic": one.topic,
         "sentence": one.sentence,
-        "notes": [*place_notes(one.place), *host_notes(one.rows)],
+        "notes": [*place_notes(one.place), *host_notes(one.rows), *notes],
         "origin": one.place.origin,
         "rows": [_row(row) for row in one.rows],
     }
@@ -167,6 +181,7 @@ def _row(row: Result) -> dict[str, Any]:
         "low": row.low,
         "high": row.high,
         "num_repeats": len(row.repeats),
+        "is_valid": row.is_valid,
         "outcome": row.outcome,
         "efficiency": row.efficiency,
         "baseline": row.baseline.trial_id if row.baseline else None,

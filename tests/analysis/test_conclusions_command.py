@@ -7,7 +7,7 @@ import pytest
 
 from analysis.__main__ import app
 from store.command_line import run
-from store.records import DeviceKind
+from store.records import DeviceKind, Verdict
 from tests.filled import SIMULATED_MACHINE, fill
 from tests.specs import small
 
@@ -48,6 +48,46 @@ def test_json_has_every_row(analysis):
         ("ps_cpu", 200.0, 1),
         ("replicated_none", 100.0, 1),
     }
+
+
+SLOWED = {"data": "digits", "planted": "input_s=0.3"}
+
+
+def test_what_was_slowed_on_purpose_is_left_out_of_conclusions_unless_it_is_asked_for(analysis):
+    synthetic, slow = small(num_gpus=2, planted="input_s=0.3"), small(num_gpus=2, **SLOWED)
+    clean = [small(num_gpus=2), small(num_gpus=2, **PS)]
+    fill("results.db", [(trial, value) for value in (100, 101) for trial in (synthetic, *clean)] + [(slow, 17), (slow, 18)])
+    _, out, _ = analysis("conclusions")
+    assert (
+        "Left out: 2 trials in which something is planted (as input_s=0.3); the filter 'planted~input_s=0.3' asks for such."
+        in out
+    )
+    assert all(trial.trial_id in out for trial in clean)
+    assert not any(trial.trial_id in out for trial in (synthetic, slow))
+    _, checked, _ = analysis("conclusions", "--check")
+    assert checked.startswith("Left out: 2 trials")
+    _, asked, _ = analysis("conclusions", "planted~input_s=0.3")
+    assert asked.startswith("2 trials in which something is planted (as input_s=0.3): what follows is of what was slowed")
+    assert slow.trial_id in asked
+
+
+def test_the_noise_of_every_simulated_trial_leaves_none_of_them_out(analysis):
+    told = {"device_kind": DeviceKind.SIMULATED_GPU, "num_gpus": 2, "planted": "noise=0.02 process_noise=0.005"}
+    fill("results.db", [(small(**told), 100), (small(**told, **PS), 200)], machine=SIMULATED_MACHINE)
+    _, out, _ = analysis("conclusions", "--origin", "simulated")
+    assert "Left out" not in out
+    assert "ps_cpu leads with 200" in out
+
+
+def test_suspect_rows_of_a_conclusion_say_so(analysis):
+    suspect = small(num_gpus=2)
+    fill("results.db", [(suspect, 100), (small(num_gpus=2, **PS), 200)], details=[{"verdict": Verdict.SUSPECT}, {}])
+    _, out, _ = analysis("conclusions")
+    assert out.startswith("1 of 2 trials is suspect: python -m store show says why.\n")
+    assert f"{suspect.trial_id} 100 (suspect)" in out
+    assert "200 (suspect)" not in out
+    _, told, _ = analysis("conclusions", "--json")
+    assert {row["images_per_second"]: row["is_valid"] for row in json.loads(told)[0]["rows"]} == {100.0: False, 200.0: True}
 
 
 def test_where_nothing_can_be_compared_it_says_what_would_help(analysis):
