@@ -32,7 +32,8 @@ class Claim:
     claim: str  # in our words
     source: str
     citation: str
-    supply: str  # the command that would supply rows
+    supply: str  # the command that would supply rows, see `analysis.claims.supplying`
+    profile: str  # of hardware that it is about, where that can be simulated; empty: of any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import typer
 from analysis.claims import checked
 from analysis.claims.article import counts, errors
 from analysis.claims.claim import Answer, Case, Finding, Part
+from analysis.claims.supplying import supplying
 from analysis.conclusions import concluded
 from analysis.conclusions.cases import PUBLISHED_MARGIN
 from analysis.conclusions.conclusion import Conclusion
@@ -45,8 +46,8 @@ def conclusions(
     results = counted.results
     if as_json:
         told = [_conclusion(one, counted.notes) for one in concluded(results)]
-        return print_json(_checked(checked(results)) | {"notes": counted.notes} if check else told)
-    lines = [*_simulated(results), *_check_lines(checked(results))] if check else _lines(concluded(results))
+        return print_json(_checked(checked(results), results) | {"notes": counted.notes} if check else told)
+    lines = [*_simulated(results), *_check_lines(checked(results), results)] if check else _lines(concluded(results))
     lines = [*counted.notes, *([""] if counted.notes else []), *lines]
     console = make_console()
     for line in lines:
@@ -73,7 +74,7 @@ def _simulated(results: Sequence[Result]) -> list[str]:
     return [SIMULATED_NOTE, ""] if is_simulated else []
 
 
-def _check_lines(findings: Sequence[Finding]) -> list[str]:
+def _check_lines(findings: Sequence[Finding], results: Sequence[Result]) -> list[str]:
     lines = []
     for finding in findings:
         claim = finding.claim
@@ -81,7 +82,7 @@ def _check_lines(findings: Sequence[Finding]) -> list[str]:
         for part in finding.parts:
             lines += [f"    - {part.says}: {part.told}", *_cases(part)]
         if finding.answer in (Answer.NO_ROWS, Answer.UNDECIDED) or any(not part.cases for part in finding.parts):
-            lines += [f"    rows would come from: {claim.supply}"]
+            lines += [f"    rows would come from: {supplying(claim, results)}"]
         lines += [""]
     return [*lines, "Of the cloud article's own figures, by our count of its networks:", *(f"- {one}" for one in errors())]
 
@@ -122,9 +123,9 @@ def _margin(origin: Origin) -> str:
     return "A tie: the 95 % interval of the ratio over processes reaches 1."
 
 
-def _checked(findings: Sequence[Finding]) -> dict[str, Any]:
+def _checked(findings: Sequence[Finding], results: Sequence[Result]) -> dict[str, Any]:
     return {
-        "claims": [_finding(finding) for finding in findings],
+        "claims": [_finding(finding, results) for finding in findings],
         "article": {
             "counts": [
                 {"model": one.model, "told": one.told, "counted": one.counted, "right": one.is_right, "sentence": one.sentence}
@@ -135,7 +136,7 @@ def _checked(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, results: Sequence[Result]) -> dict[str, Any]:
     claim = finding.claim
     return {
         "id": claim.id,
@@ -144,7 +145,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "claim": claim.claim,
         "source": claim.source,
         "citation": claim.citation,
-        "supply": claim.supply,
+        "supply": supplying(claim, results),
         "parts": [
             {
                 "says": part.says,

@@ -103,7 +103,8 @@ def test_a_check_names_the_command_that_would_supply_rows(analysis):
     _, out, _ = analysis("conclusions", "--check")
     assert "C12  no rows  (TensorFlow's guide to fast models)" in out
     assert (
-        "rows would come from: python sweep.py -m model=resnet50,vgg16 strategy=ps_cpu num_gpus=8 staged_vars=false,true" in out
+        "rows would come from: python sweep.py -m model=resnet50,vgg16 strategy=ps_cpu num_gpus=8 staged_vars=false,true sweep.repeats=3\n"
+        in out
     )
     assert "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many." in out
 
@@ -112,6 +113,21 @@ def test_a_check_against_simulated_rows_says_that_they_are_no_measurements(analy
     fill("results.db", [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)], machine=SIMULATED_MACHINE)
     _, out, _ = analysis("conclusions", "--check", "--origin", "simulated")
     assert out.startswith("Simulated: computed by a cost model for a hardware profile; no GPU was measured")
+
+
+@pytest.mark.parametrize(
+    ("claim", "supply"),
+    [
+        ("C3", "strategy=ps_cpu,ps_gpu num_gpus=8 sweep.repeats=3 engine=simulated hardware=k80_8"),
+        ("C7", "strategy=replicated_nccl sweep.repeats=3 engine=simulated hardware=dgx1_p100"),
+        ("C9", "resnet101, and of vgg16)"),
+    ],
+)
+def test_beside_simulated_rows_the_command_that_would_supply_more_simulates_them(analysis, claim, supply):
+    fill("results.db", [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)], machine=SIMULATED_MACHINE)
+    _, out, _ = analysis("conclusions", "--check", "--origin", "simulated", "--json")
+    (found,) = [one for one in json.loads(out)["claims"] if one["id"] == claim]
+    assert found["supply"].endswith(supply)
 
 
 def test_a_check_in_json_has_parts_cases_and_rows(analysis):
