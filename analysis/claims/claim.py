@@ -62,6 +62,10 @@ class Part:
         return Answer.IN_PART if len(decided) > 1 else Answer.AGREES if True in decided else Answer.DISAGREES
 
     @property
+    def num_decided(self) -> int:
+        return sum(case.holds is not None for case in self.cases)
+
+    @property
     def told(self) -> str:
         """As `holds in 3 of 5 cases, not in 1, 1 cannot tell`."""
         if not self.cases:
@@ -91,12 +95,17 @@ class Finding:
 
     @property
     def told(self) -> str:
-        """The answer, and of how many cases it is where others cannot tell, as `agrees where it can be told (4 of 10 cases)`."""
+        """The answer, and of how many cases it is where others cannot tell, as `agrees where it can be told (4 of 10 cases)`.
+
+        Of several parts those are named of which most cases cannot tell.
+        """
         cases = [case for part in self.parts for case in part.cases]
         decided = [case for case in cases if case.holds is not None]
         if self.answer not in (Answer.AGREES, Answer.DISAGREES) or len(decided) == len(cases):
             return str(self.answer)
-        return f"{self.answer} where it can be told ({len(decided)} of {len(cases)} cases)"
+        thin = [part for part in self.parts if len(self.parts) > 1 and 2 * part.num_decided < len(part.cases)]
+        but = "".join(f"; of those on whether {part.says} only {part.num_decided} of {len(part.cases)}" for part in thin)
+        return f"{self.answer} where it can be told ({len(decided)} of {len(cases)} cases{but})"
 
     @property
     def rows(self) -> tuple[Result, ...]:

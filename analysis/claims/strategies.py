@@ -53,7 +53,10 @@ def c2(results: Sequence[Result]) -> tuple[Part, ...]:
 
 
 def c3(results: Sequence[Result]) -> tuple[Part, ...]:
-    """Within a machine where both were run; else as a source chose for two machines of its own, which is weaker."""
+    """Within a machine where both were run; else as a source chose for two machines of its own, which is weaker.
+
+    Replicated variables are not spread over the GPUs: each GPU has all of them.
+    """
     here = [one for one in results if is_on(one, "K80") and one.num_gpus == 8]
     same = [pair for group in alike(here, *STRATEGY) if (pair := _spread_against_cpu(group))]
     across = [] if same else [pair for group in _of_one_source(here) if (pair := _spread_against_cpu(group))]
@@ -140,7 +143,7 @@ def _reaches(compared: Compared, share: float) -> Case:
 
 
 def _spread_against_cpu(group: Sequence[Result]) -> Compared | None:
-    spread = fastest([one for one in group if one.axes["local_parameter_device"] == "gpu"])
+    spread = fastest([one for one in group if one.strategy == "ps_gpu"])
     on_cpu = fastest([one for one in group if one.strategy == "ps_cpu"])
     return by_speed(spread, on_cpu) if spread and on_cpu else None
 

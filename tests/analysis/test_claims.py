@@ -40,7 +40,7 @@ def test_the_shipped_references_say_this_to_each_claim():
     assert found == {
         "C1": Answer.IN_PART,
         "C2": Answer.IN_PART,
-        "C3": Answer.IN_PART,
+        "C3": Answer.AGREES,
         "C4": Answer.NO_ROWS,
         "C5": Answer.NO_ROWS,
         "C6": Answer.IN_PART,
@@ -127,6 +127,25 @@ def test_variables_on_gpus_of_one_machine_are_better_evidence_than_of_two():
         Answer.AGREES,
         "variables spread over the GPUs beat variables on the CPU",
     )
+
+
+def test_replicated_variables_are_not_spread_over_the_gpus():
+    rows = grid("resnet50", {"replicated_nccl": FAST, "ps_gpu": GOOD, "ps_cpu": FAST})
+    assert answers(made(*rows, gpu="Tesla K80"))["C3"] is Answer.DISAGREES
+    assert answers(made(rows[0], rows[2], gpu="Tesla K80"))["C3"] is Answer.NO_ROWS
+
+
+def test_an_answer_that_most_of_a_part_cannot_tell_says_so():
+    def told(*held):
+        cases = tuple(Case(holds=one, text="", rows=()) for one in held)
+        return Part(says="it is fast", cases=cases)
+
+    whole, mostly_open = told(True, True), told(True, None, None)
+    (claim, *_) = claims()
+    assert Finding(claim=claim, parts=(whole, mostly_open)).told == (
+        "agrees where it can be told (3 of 5 cases; of those on whether it is fast only 1 of 3)"
+    )
+    assert Finding(claim=claim, parts=(mostly_open,)).told == "agrees where it can be told (1 of 3 cases)"
 
 
 @pytest.mark.parametrize(
