@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from store import software
+from store.errors import AwayError, LockedError
 from store.ledger import Claim, LostError
 from store.process_identity import this_process
 from store.records import Machine, RunFolder, TrialSpec
@@ -65,21 +66,22 @@ def now() -> datetime:
 def work(url: str, host: str, step: Callable[[], None]) -> None:
     """As one agent after another on a host that nobody else can look at, until nothing is left of the sweep.
 
-    Who loses its lease, because others take so long, goes on as a new one. `step` is called wherever it may be killed.
+    Who loses its lease, or has no answer in time, because others take so long, goes on as a new one. `step` is called wherever
+    it may be killed.
     """
     writer = Writer(url)
     process = replace(this_process(), host=host, boot_id=host)
     while True:
-        agent = join(writer, process=process)
-        step()
-        with suppress(LostError):
+        with suppress(LostError, LockedError, AwayError):
+            agent = join(writer, process=process)
+            step()
             if _work_as(agent, step):
                 break
     writer.close()
 
 
 def _work_as(agent: SharedLedger, step: Callable[[], None]) -> bool:
-    """Raises LostError."""
+    """Raises LostError, LockedError, AwayError."""
     while not shared_status(agent.engine, agent.sweep_id).is_settled:
         agent.beat(now())
         step()
