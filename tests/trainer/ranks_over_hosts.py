@@ -52,9 +52,9 @@ class Ranks:
         return self.folder.rank_log(Rank(job_name=job_name, task_index=int(task_index))).read_text()
 
     def alive(self) -> list[int]:
-        """Processes of ranks, on whatever host."""
+        """Processes of ranks, on whatever host; an orphan may stay a zombie where nobody reaps it."""
         pids = [int(path.read_text()) for path in self.folder.path.glob("pid-*.txt")]
-        return [pid for pid in pids if psutil.pid_exists(pid)]
+        return [pid for pid in pids if _lives(pid)]
 
     def outcome(self) -> tuple[str, str]:
         """And message. No rank lives."""
@@ -62,3 +62,10 @@ class Ranks:
         result = self.folder.read_result()
         assert result
         return result.outcome, result.message
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
