@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -68,9 +68,11 @@ def _print(console: Console, one: Answer) -> None:
         _say(console, f"- {sentence}")
     if one.ranking:
         console.print()
-        print_columns(
-            console, ("choice", "images/s", "interval", *_headers(one), "against the best", "n"), _rows(one, one.ranking)
-        )
+        shown = _shown(one, one.ranking)
+        rows = [_row(one, one.ranking, candidate, against) for candidate, against in shown]
+        print_columns(console, ("choice", "images/s", "interval", *_headers(one), "against the best", "n"), rows)
+        if more := len(one.ranking.judged) - len(shown):
+            _say(console, f"and {more} more (--json has them)", style="dim")
         for note in alone_notes(candidate.result for candidate in one.ranking.judged):
             _say(console, note, style="dim")
     if one.next_trials:
@@ -90,14 +92,13 @@ def _headers(one: Answer) -> tuple[str, ...]:
     return () if one.aim.goal is Goal.THROUGHPUT or (one.ranking and one.ranking.misses) else (str(one.aim.goal),)
 
 
-def _rows(one: Answer, ranking: Ranking) -> Iterator[list[str]]:
-    """Best first, and what is the best on other numbers of GPUs."""
+def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None]]:
+    """Best first, what is taken, and what is the best on other numbers of GPUs."""
     behind = [*ranking.tied, *ranking.unclear, *ranking.worse]
     ordered: list[tuple[Candidate, Behind | None]] = [(ranking.top, None), *((b.candidate, b) for b in behind)]
-    kept = {id(candidate.result) for candidate, _ in ordered[:_MOST_ROWS]} | {id(candidate.result) for candidate in one.fastest}
-    for candidate, against in ordered:
-        if id(candidate.result) in kept:
-            yield _row(one, ranking, candidate, against)
+    named = [ranking.pick, *one.fastest, *(candidate for candidate, _ in ordered[:_MOST_ROWS])]
+    kept = {id(candidate.result) for candidate in named}
+    return [(candidate, against) for candidate, against in ordered if id(candidate.result) in kept]
 
 
 def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | None) -> list[str]:

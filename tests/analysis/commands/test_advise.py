@@ -204,6 +204,11 @@ def test_where_compare_tells_two_apart_and_so_many_choices_do_not_the_reason_is_
     assert "(`compare` tells ps_cpu on 8 GPUs apart: of 8 choices some seem so far apart by chance)" in told
 
 
+def test_choices_that_the_table_leaves_out_are_counted(analysis):
+    fill_gpus([pair for size in range(2, 17) for pair in around(on_gpus(1, batch_size=size), 100.0 + 10 * size)])
+    assert "and 3 more (--json has them)" in analysis("advise", "--no-predict").stdout.splitlines()
+
+
 def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):
     fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 150.0)])
     assert any(
