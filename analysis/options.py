@@ -53,5 +53,6 @@ def selection(
     if origin is Origin.PUBLISHED and sweep is not None:
         raise StoreError(f"--sweep {sweep}: published figures belong to no sweep; leave one of both out")
     if origin.is_ours and source is not None:
-        raise StoreError(f"--source {source}: of published figures only; add --origin published, or use --against {source}")
+        beside = f"python -m plots tables --against {source} has them beside our own"
+        raise StoreError(f"--source {source}: of published figures only; add --origin published; {beside}")
     return Selection(db=db, sweep=sweep, filters=tuple(filters or ()), origin=origin, source=source, baseline=baseline)

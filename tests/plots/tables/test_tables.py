@@ -157,7 +157,10 @@ def test_0_images_per_second_divide_nothing(plots, form):
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
         (("model=resnet50",), "results.db: no attempt is like model=resnet50; see python -m store list"),
         (("--sweep", "none"), "none: no such sweep; the newest are first"),
-        (("--source", "tf-benchmarks-2017"), "--source tf-benchmarks-2017: of published figures only; add --origin published"),
+        (
+            ("--source", "tf-benchmarks-2017"),
+            "--source tf-benchmarks-2017: of published figures only; add --origin published; python -m plots tables --against tf-benchmarks-2017",
+        ),
         (("--against", "nowhere"), "nowhere: no such source; there are tf-benchmarks-2017"),
         (("--against", "tf-benchmarks-2017", "--against", "host=x"), "host=x: wanted one source, or filters"),
         (("--against", "host=testbox"), "--against host=testbox: nothing is left to compare with these"),
