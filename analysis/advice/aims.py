@@ -31,9 +31,9 @@ class Aim:
     deadline_h: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("--usd-per-gpu-hour", self.usd_per_gpu_hour), ("--images", self.num_images)):
-            _check_positive(name, value)
-        _check_positive("--deadline-h", self.deadline_h)
+        _check("--usd-per-gpu-hour", self.usd_per_gpu_hour, 1e-6, 1e6)
+        _check("--images", self.num_images, 1, 1e15)
+        _check("--deadline-h", self.deadline_h, 1e-6, 1e6)
         if self.usd_per_gpu_hour is not None and self.goal not in (Goal.COST, Goal.DEADLINE):
             raise StoreError("--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave the price out")
         of_deadline = {"--images": self.num_images, "--deadline-h": self.deadline_h}
@@ -67,9 +67,10 @@ class Aim:
         return _TEXTS[self.goal](self, score, devices)
 
 
-def _check_positive(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < float("inf"):
-        raise StoreError(f"{name} {value}: wanted a finite number, more than 0")
+def _check(name: str, value: float | None, least: float, most: float) -> None:
+    """Beyond these nobody means it, and hours would be told with hundreds of digits."""
+    if value is not None and not least <= value <= most:
+        raise StoreError(f"{name} {value:g}: wanted a number from {least:g} to {most:g}")
 
 
 def _throughput(_aim: Aim, result: Result, _watts: Sequence[float | None]) -> tuple[float, ...]:

@@ -539,7 +539,10 @@ def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis)
         (("--goal", "deadline", "--images", "1e6"), "--goal deadline: needs --deadline-h, as --images 1.28e6 --deadline-h 2"),
         (("--images", "5"), "--images: of --goal deadline only; add it, or leave --images out"),
         (("--usd-per-gpu-hour", "2"), "--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave the price out"),
-        (("--goal", "cost", "--usd-per-gpu-hour", "-2"), "--usd-per-gpu-hour -2.0: wanted a finite number, more than 0"),
+        (("--goal", "cost", "--usd-per-gpu-hour", "-2"), "--usd-per-gpu-hour -2: wanted a number from 1e-06 to 1e+06"),
+        (("--goal", "deadline", "--images", "1e300", "--deadline-h", "1"), "--images 1e+300: wanted a number from 1 to 1e+15"),
+        (("--goal", "deadline", "--images", "1", "--deadline-h", "1e-300"), "--deadline-h 1e-300: wanted a number from 1e-06 to"),
+        (("--goal", "deadline", "--images", "nan", "--deadline-h", "1"), "--images nan: wanted a number from 1 to 1e+15"),
         (("--goal", "energy"), "--goal energy: needs the power of the GPUs, and no attempt on gpubox has it"),
         (
             ("--goal", "energy", "--origin", "published"),
