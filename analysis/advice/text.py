@@ -145,7 +145,7 @@ def _how_sure(ranking: Ranking) -> str:
     least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
     the_next = "what comes after these" if ranking.tied else "the next"
     if nearest.is_out_of_race and not nearest.is_proven:
-        return f"Sure as a race is, which put the others out: {the_next}, "
+        return f"Sure as the race was that put it out: {the_next}, "
     if nearest.low is None:
         return f"Fairly sure, though from one process alone: {the_next}, "
     if not nearest.is_proven:
