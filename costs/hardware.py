@@ -79,12 +79,24 @@ class Hardware:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Hardware:
-        """Raises ValueError, naming the keys, when keys are missing or unknown. Whole numbers do where others are wanted."""
+        """Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers where these are wanted.
+
+        Whole numbers do where others are wanted.
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"not a hardware profile: wanted names and values, found {values!r}")
         known = {one.name for one in fields(cls)}
         if unknown := set(values) - known:
             raise ValueError(
                 f"not a hardware profile: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}"
             )
+        peaks = values.get("tflops", {})
+        if not isinstance(peaks, Mapping):
+            raise ValueError(f"not a hardware profile: tflops={peaks!r}: wanted a number for each precision")
+        figures = {name: value for name, value in values.items() if name in _BOUNDS} | {f"tflops.{of}": peaks[of] for of in peaks}
+        for name, value in figures.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
         floats = {one.name for one in fields(cls) if str(one.type).startswith("float")}
         told: dict[str, Any] = {
             name: float(value) if name in floats and isinstance(value, int) else value for name, value in values.items()

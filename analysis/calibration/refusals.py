@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from analysis.calibration.row import Row
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
-from costs.profiles import profile, profiles
+from costs.profiles import sound
 from costs.step import Step
 
 _TIMES_GPUS = 8  # more than any row has
@@ -46,7 +46,7 @@ def _no_room(asked: Row, hardware: Hardware) -> Refusal | None:
     wanted = asked.work.num_gpus
     if wanted <= hardware.num_gpus:
         return None
-    larger = [name for name in profiles() if profile(name).num_gpus >= wanted]
+    larger = [one.name for one in sound() if one.num_gpus >= wanted]
     other = f", or of another box: --on {' or '.join(larger)}" if larger else ""
     return Refusal(
         reason=f"num_gpus={wanted}: {hardware.name} has {hardware.num_gpus}; ask what a larger one of its kind would give: "

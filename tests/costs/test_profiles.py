@@ -1,9 +1,12 @@
 """The hardware profiles that ship."""
 
+import shutil
+
 import pytest
 
+import costs.profiles
 from costs.hardware import Hardware
-from costs.profiles import UnknownProfileError, profile, profiles
+from costs.profiles import BrokenProfileError, UnknownProfileError, profile, profiles, sound
 
 
 def test_the_boxes_of_the_published_figures_have_profiles():
@@ -55,3 +58,43 @@ def test_an_unknown_profile_is_answered_with_the_nearest_and_all():
         UnknownProfileError, match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? There are dgx1_p100, "
     ):
         profile("dgx1_p10")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Of hardware, with one sound profile."""
+    shutil.copy(costs.profiles.FOLDER / "p100_pcie_8.yaml", tmp_path)
+    monkeypatch.setattr(costs.profiles, "FOLDER", tmp_path)
+    for cached in (profile, profiles):
+        cached.cache_clear()
+    yield tmp_path
+    for cached in (profile, profiles):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("pcie_gb_per_s: 12.0", ""), "missing 1 required keyword-only argument: 'pcie_gb_per_s'"),
+        (("pcie_gb_per_s: 12.0", "pcie_gb_per_s: fast"), "not a hardware profile: pcie_gb_per_s='fast': wanted a number"),
+        (("fp32: 9.3", "fp32: many"), "not a hardware profile: tflops.fp32='many': wanted a number"),
+        (("pcie_gb_per_s: 12.0", "pcie_gb_per_s: [12"), "while parsing a flow sequence"),
+        (("num_gpus: 8", "num_gpus: 0"), "p100_pcie_8: num_gpus=0: wanted 1 to 256"),
+    ],
+)
+def test_a_broken_profile_is_named_where_it_is_asked_for_and_skipped_where_it_is_not(folder, change, said):
+    text = (folder / "p100_pcie_8.yaml").read_text(encoding="utf-8")
+    (folder / "mine.yaml").write_text(text.replace(*change, 1), encoding="utf-8")
+    assert [one.name for one in sound()] == ["p100_pcie_8"]
+    with pytest.raises(BrokenProfileError) as raised:
+        profile("mine")
+    assert str(raised.value).startswith("conf/hardware/mine.yaml: ")
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["", "12", "profile: 12", "profile: {tflops: 3}", "profile:"])
+def test_a_file_that_holds_no_profile_is_named_too(folder, text):
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(BrokenProfileError, match=r"conf/hardware/mine\.yaml: "):
+        profile("mine")
