@@ -159,7 +159,8 @@ class Traffic:
         if hardware.socket_gb_per_s is None:
             raise MissingLinkError(
                 f"{hardware.name}: GPUs {source} and {target} hang off different CPU sockets, and socket_gb_per_s is not "
-                "known; add it to the profile, or set hardware.profile.socket_gb_per_s=6 (QPI; UPI has 10, AMD 16)"
+                "known; add it to the profile, or say hardware.profile.socket_gb_per_s=6 to a sweep and "
+                "--link socket_gb_per_s=6 to predict (QPI; UPI has 10, AMD 16)"
             )
         self._load(("sockets", min(sockets), "up" if sockets[0] < sockets[1] else "down"), num_bytes, hardware.socket_gb_per_s)
         return hardware.socket_gb_per_s

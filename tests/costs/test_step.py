@@ -167,7 +167,9 @@ def test_two_gpus_of_one_board_slow_each_other() -> None:
 
 def test_a_missing_link_is_named_with_what_to_add() -> None:
     unknown = replace(BOX, socket_gb_per_s=None)
-    with pytest.raises(MissingLinkError, match=r"GPUs 3 and 4 .* socket_gb_per_s is not known; add it to the profile"):
+    with pytest.raises(
+        MissingLinkError, match=r"GPUs 3 and 4 .* socket_gb_per_s is not known; .* --link socket_gb_per_s=6 to predict"
+    ):
         costs(work(), unknown)
     assert costs(work(num_gpus=4), unknown).step_s > 0
 
