@@ -23,6 +23,8 @@ def explain(error: ConfigError, override: str = "") -> str:
         return f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
     if found := re.search(r"Ambiguous value for argument '(.+)'|Sweep parameters '(.+)' requires", str(error)):
         return f"{found.group(1) or found.group(2)}: more than one value, and --cfg shows one trial; give it one value"
+    if found := re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", str(error), re.DOTALL):
+        return f"conf/{found[1]}.yaml: {_in_file(found[2])}"
     override = override or _override_in(str(error))
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
@@ -77,6 +79,14 @@ def _wrong_value(override: str, cause: str) -> str:
     if found:
         return f"{override}: wanted {_KINDS.get(found.group(1), found.group(1))}"
     return f"{override}: {_first_line(cause)}"
+
+
+def _in_file(cause: str) -> str:
+    """Key and value, as far as they are told, of what cannot be merged."""
+    key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
+    if key and value:
+        return _wrong_value(f"{key[1]}={value[1]}", cause)
+    return f"{key[1]}: {_first_line(cause)}" if key else _first_line(cause)
 
 
 _KINDS = {
