@@ -36,7 +36,7 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
 def _heading(found: Sequence[Prediction]) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
-    return f"Predicted, not measured: {found[0].place.machine}, from {nums[0]} rows{beside}"
+    return f"Predicted, not measured: {found[0].place.machine}, from {nums[0]} row{'s' * (nums[0] != 1)}{beside}"
 
 
 def number(value: float | None) -> str:

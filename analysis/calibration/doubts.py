@@ -56,6 +56,8 @@ def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int) -> str:
 
 def width_doubt(half_width: float) -> str:
     """Said of an interval that is too wide to decide by."""
+    if half_width >= 1:
+        return f"the interval is wide: half of it is {half_width:.1f} times the figure"
     return f"the interval is wide: plus or minus {half_width:.0%}" if half_width > _WIDE else ""
 
 

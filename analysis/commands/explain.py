@@ -65,6 +65,8 @@ def _targets(selected: Selection, everything: Sequence[Result], ladder: Ladder, 
     """Raises StoreError when there is nothing to explain, with what there is instead."""
     asked = load(selected) if selected.trial_filters or selected.sweep else list(everything)
     if trial is not None:
+        if not trial:
+            raise StoreError("--trial: wanted the first digits of a trial's id, found nothing; python -m store list names them")
         asked = [result for result in asked if result.trial_id.startswith(trial)]
         if not asked:
             raise StoreError(f"--trial {trial}: no such trial in what was chosen; python -m store list names them")

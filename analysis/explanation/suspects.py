@@ -270,7 +270,7 @@ def _either(causes: Sequence[Cause]) -> str:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{1e3 * seconds:.0f} ms"
 
 
 _EXCHANGING_NOTHING = (Rung.ALONE, Rung.INDEPENDENT)

@@ -129,7 +129,7 @@ def _seen(explained: Explanation) -> Iterator[str]:
         yield f"{percent(seen.data_wait_share)} of the measured time was spent waiting for batches."
     if seen.cores_taken is not None and seen.cores_taken >= 0.05:
         yield f"Other programs took {percent(seen.cores_taken)} of the cores."
-    if seen.clock_loss is not None:
+    if seen.clock_loss is not None and (seen.throttled or percent(seen.clock_loss) != percent(0)):
         throttled = f"; throttled: {', '.join(seen.throttled)}" if seen.throttled else ""
         yield f"The slowest GPU ran {percent(seen.clock_loss)} below its highest clock{throttled}."
     if profile := seen.profile:

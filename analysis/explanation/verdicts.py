@@ -163,9 +163,8 @@ class _Case:
         if fall.share(most_s) < MATTERS or self._surely_takes(bound, most_s):
             return []
         if fall.fixed is None:
-            return [
-                f"launching its kernels one by one would take {most_s * 1e3:.2g} ms, and nothing tells how much of that is hidden"
-            ]
+            most = f"{float(f'{1e3 * most_s:.2g}'):g} ms"
+            return [f"launching its kernels one by one would take {most}, and nothing tells how much of that is hidden"]
         share = min(1.0, fall.share(most_s))
         return [f"up to {share:.0%} of the step may be there whatever the batch: launching, or the memory of the weights"]
 

@@ -1,10 +1,12 @@
 """Predictions as people read them, on narrow terminals too."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from analysis.calibration.doubts import width_doubt
 from analysis.calibration.places import Guess
 from analysis.prediction_text import show
 from analysis.predictions import Learned, Prediction, cells, predictions
@@ -33,3 +35,14 @@ def test_names_are_never_cut(found, width) -> None:
     assert "replicated_pscpu" in line
     assert "\u2026" not in stream.getvalue()
     assert f"{found[0].predictive.images_per_second:.0f}" in line
+
+
+def test_one_row_is_one(found) -> None:
+    stream = io.StringIO()
+    show(Console(file=stream, width=200), [replace(one, rests_on=one.rests_on[:1]) for one in found], [])
+    assert stream.getvalue().startswith("Predicted, not measured: a box, from 1 row\n")
+
+
+def test_an_interval_wider_than_its_figure_is_no_share_of_it() -> None:
+    assert width_doubt(0.4) == "the interval is wide: plus or minus 40%"
+    assert width_doubt(1.2) == "the interval is wide: half of it is 1.2 times the figure"

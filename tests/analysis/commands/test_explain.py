@@ -132,6 +132,13 @@ def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     assert "brought no number (failed); nothing to explain" in ended.stderr
 
 
+def test_an_empty_trial_is_refused(analysis):
+    fill("results.db", LADDER)
+    ended = analysis("explain", "--trial", "")
+    assert ended.exit_code == 2
+    assert "--trial: wanted the first digits of a trial's id, found nothing; python -m store list names them" in ended.stderr
+
+
 def test_a_trial_that_is_none_is_refused(analysis):
     fill("results.db", LADDER)
     ended = analysis("explain", "--trial", "ffff")

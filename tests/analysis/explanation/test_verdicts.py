@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.explanation import text
 from analysis.explanation.observed import Observed
 from analysis.explanation.rungs import Rung
 from analysis.explanation.suspects import Bound
@@ -398,3 +399,15 @@ def test_published_rows_of_the_dgx_1_get_their_known_verdicts_and_no_sure_one(
 def test_images_of_a_step_are_of_all_replicas():
     assert explained(result(100, num_gpus=4, **DISTORTED)).fall.step.value == pytest.approx(0.1)
     assert result(100, num_gpus=4).images_per_second == pytest.approx(4 * BATCH / 0.1)
+
+
+def test_seconds_are_told_in_whole_milliseconds():
+    found = explained(result(2370, **PHOTOS), result(100))
+    assert "input: 2270 ms more per step" in text.verdict(found)
+
+
+@pytest.mark.parametrize(("lost", "is_told"), [(0.0, False), (0.004, False), (0.02, True)])
+def test_clocks_are_told_only_where_some_of_them_is_lost(lost, is_told):
+    target = result(100)
+    found = explained(target, seen={target.trial_id: Observed(clock_loss=lost)})
+    assert any("below its highest clock" in sentence for sentence in text.sentences(found)) is is_told
