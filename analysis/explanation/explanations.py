@@ -74,8 +74,10 @@ def _explained(target: Result, ladder: Ladder, observe: Callable[[Result], Obser
 
 
 def _refuted(fall: Waterfall) -> tuple[str, ...]:
-    """Many steps per call that saved next to nothing."""
-    return ("steps_per_execution",) if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS else ()
+    """Many steps per call that saved next to nothing, and distortions without which the trial is a rung already."""
+    calls = ("steps_per_execution",) if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS else ()
+    undistorted = ("distortions",) if fall.rungs.own is Rung.DISTORTING and Rung.READING in fall.rungs.found else ()
+    return (*calls, *undistorted)
 
 
 def _measure_all(fall: Waterfall) -> str:

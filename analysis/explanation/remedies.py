@@ -31,7 +31,7 @@ class Remedy:
 
 
 def remedies(bound: Bound | None, target: Result, num_cores: int | None = None, *, refuted: Collection[str] = ()) -> list[Remedy]:
-    """None where nothing can be said. `num_cores` of the machine; `refuted`: axes of which trials told that they do not help."""
+    """None where nothing can be said. `num_cores` of the machine; `refuted`: axes of which trials told what they bring."""
     if bound is None:
         return []
     spec = None if target.place.origin is Origin.PUBLISHED else target.spec

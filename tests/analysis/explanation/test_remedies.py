@@ -18,7 +18,7 @@ from costs.unknown import NOT_SIMULATED
 from store.records import DeviceKind
 from sweeper.compose import Composer
 from sweeper.expand import Request, expand
-from tests.analysis.explanation.explained import DISTORTED, GPUS, INDEPENDENT, PS, STAND_INS, result
+from tests.analysis.explanation.explained import DISTORTED, GPUS, INDEPENDENT, PS, STAND_INS, explained, ladder, result
 from tests.conf.test_resolve import FOLDER
 
 TARGETS = [
@@ -96,3 +96,12 @@ def test_what_trials_have_refuted_is_not_offered_and_remedies_are_run_as_often_a
     assert not any(
         "steps_per_execution" in one.change for one in remedies(Bound.CONTENTION, target, 8, refuted=("steps_per_execution",))
     )
+
+
+def test_a_remedy_that_is_a_rung_already_is_not_proposed():
+    target, *others = ladder(100, 100, 100, 150, 300)
+    assert "distortions=false" not in [one.change for one in explained(target, *others).remedies]
+    undistorted = [one for one in others if one.axes["data"] == "photos"]
+    kept = [one for one in others if one not in undistorted]
+    assert undistorted
+    assert "distortions=false" in [one.change for one in explained(target, *kept).remedies]
