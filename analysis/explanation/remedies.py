@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analysis.explanation.host_links import link_bytes
 from analysis.explanation.rungs import EXCHANGING_NOTHING
 from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
+from costs.hardware import Hardware
+from costs.memory import memory_bytes
 from costs.unknown import NOT_SIMULATED
+from costs.work import Work
 from store import overrides
 from store.records import STRATEGY_AXES, STRATEGY_NAMES, DeviceKind, TrialSpec
 
@@ -42,10 +45,17 @@ def remedies(bound: Bound | None, target: Result, num_cores: int | None = None, 
             continue
         if set(refuted).intersection(changes):
             continue
+        if spec and target.place.hardware_profile and not _fits(replace(spec, **changes), target.place.hardware_profile):
+            continue
         change = " ".join(f"{axis}={str(value).lower() if isinstance(value, bool) else value}" for axis, value in changes.items())
         command = overrides.as_often(replace(spec, **changes), target.place.hardware, len(target.repeats)) if spec else ""
         found.append(Remedy(change=change, why=why, command=command))
     return found
+
+
+def _fits(spec: TrialSpec, hardware_profile: str) -> bool:
+    """Into the memory of a simulated GPU, as the simulator has it."""
+    return memory_bytes(Work.of(asdict(spec))) <= Hardware.from_json(hardware_profile).memory_gib * 2**30
 
 
 Changes = Iterator[tuple[dict[str, Any], str]]
