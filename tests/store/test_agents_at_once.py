@@ -14,13 +14,14 @@ from store.shared import shared_status
 from store.writer import Writer
 from tests.specs import small
 from tests.store import agents
+from tests.store.told_steps import ToldSteps, go_on, is_told
 
 NUM_AGENTS, NUM_TRIALS, NUM_REPEATS, NUM_KILLS = 4, 8, 3, 8
 LEASE_S = 1.5
 
 
 def _work(url: str, host: str, steps: Connection) -> None:
-    agents.work(url, host, lambda: steps.send_bytes(b"."))
+    agents.work(url, host, ToldSteps(steps))
 
 
 def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
@@ -32,7 +33,7 @@ def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
     left: dict[Connection, int] = {}  # steps until it is killed
 
     def start(number: int) -> None:
-        steps, theirs = context.Pipe(duplex=False)
+        steps, theirs = context.Pipe()
         process = context.Process(target=_work, args=(url, f"node{number}", theirs))
         process.start()
         theirs.close()
@@ -46,11 +47,10 @@ def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
     while running:
         for steps in wait(list(running)):
             assert isinstance(steps, Connection)
-            try:
-                steps.recv_bytes()
-            except EOFError:
+            if not is_told(steps):
                 process = running.pop(steps)
                 process.join()
+                steps.close()
                 exit_codes[process.exitcode] += 1
                 if process.exitcode == -9:
                     num_started += 1
@@ -59,6 +59,8 @@ def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
             left[steps] = left.get(steps, 1_000_000) - 1
             if left[steps] == 0:
                 running[steps].kill()
+            else:
+                go_on(steps)
     return exit_codes
 
 

@@ -14,13 +14,14 @@ from store.ledger import unended
 from store.records import TrialSpec
 from tests.specs import small
 from tests.store import orchestrator_process
+from tests.store.told_steps import ToldSteps, go_on, is_told
 
 NUM_SWEEPS, NUM_TRIALS, NUM_REPEATS, NUM_KILLS = 6, 12, 2, 24
 SPECS = [small(seed=seed) for seed in range(1, NUM_TRIALS + 1)]
 
 
 def _orchestrate(name: str, specs: list[TrialSpec], steps: Connection) -> None:
-    orchestrator_process.orchestrate("r.db", name, specs, NUM_REPEATS, lambda: steps.send_bytes(b"."))
+    orchestrator_process.orchestrate("r.db", name, specs, NUM_REPEATS, ToldSteps(steps))
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class _Sweep:
     def start(cls, name: str, num_steps_left: int | None) -> "_Sweep":
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.store.test_orchestrators_at_once"])
-        steps, theirs = context.Pipe(duplex=False)
+        steps, theirs = context.Pipe()
         process = context.Process(target=_orchestrate, args=(name, SPECS, theirs))
         process.start()
         theirs.close()
@@ -42,14 +43,14 @@ class _Sweep:
 
     def step(self) -> bool:
         """False when it has ended."""
-        try:
-            self.steps.recv_bytes()
-        except EOFError:
+        if not is_told(self.steps):
             return False
         if self.num_steps_left is not None:
             self.num_steps_left -= 1
             if self.num_steps_left <= 0:
                 self.process.kill()
+                return True
+        go_on(self.steps)
         return True
 
     def exit_code(self) -> int | None:
