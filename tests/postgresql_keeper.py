@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 OWNER = "postgres"  # where this is root: as root the server refuses to run
+PATIENCE_S = "300"  # of pg_ctl, which gives up after 60; it costs nothing where all is well, and a busy machine may need much
 
 
 def main(programs: Path) -> None:
@@ -38,7 +39,7 @@ def start(folder: Path, programs: Path) -> None:
     """Of one that was set up here."""
     log = folder / "log"
     try:
-        _run(folder, programs / "pg_ctl", "start", "-w", "-l", log)
+        _run(folder, programs / "pg_ctl", "start", "-w", "-t", PATIENCE_S, "-l", log)
     except subprocess.CalledProcessError:
         print(log.read_text(), file=sys.stderr)
         raise
@@ -46,7 +47,7 @@ def start(folder: Path, programs: Path) -> None:
 
 def stop(folder: Path, programs: Path, mode: str) -> None:
     """`mode`: fast or immediate, as pg_ctl has them."""
-    _run(folder, programs / "pg_ctl", "stop", "-w", "-m", mode)
+    _run(folder, programs / "pg_ctl", "stop", "-w", "-t", PATIENCE_S, "-m", mode)
 
 
 def _run(folder: Path, program: Path, *arguments: str | Path) -> None:
