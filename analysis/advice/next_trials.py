@@ -9,8 +9,7 @@ from analysis.advice.aims import Aim
 from analysis.advice.description import described
 from analysis.advice.expected import expected
 from analysis.advice.facts import Facts
-from analysis.advice.more_repeats import more_repeats as _more
-from analysis.advice.more_repeats import why_none
+from analysis.advice.more_repeats import more_repeats, why_none
 from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
@@ -94,7 +93,7 @@ def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
     for behind in [one for one in ranking.unclear if not why_none(ranking, one)][:_MOST_PAIRS]:
         yield _separating(asked, ranking, behind)
     for behind in ranking.tied[:_MOST_PAIRS]:
-        more = _more(ranking, behind)
+        more = more_repeats(ranking, behind)
         if more is not None and 0 < more <= _MOST_MORE:
             yield _separating(asked, ranking, behind)
 
@@ -102,7 +101,7 @@ def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
 def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
     """By as many more of each as are planned; where one is a process alone, by as many of it as tell how it spreads."""
     both = (ranking.top, behind.candidate)
-    more = 0 if min(len(one.scores) for one in both) < 2 else _more(ranking, behind) or 2
+    more = 0 if min(len(one.scores) for one in both) < 2 else more_repeats(ranking, behind) or 2
     lacking = [(one.result, max(more, REPEATS - len(one.scores))) for one in both]
     wanted = [(result.spec, len(result.repeats) + num) for result, num in lacking if num > 0]
     why = f"tells {described(ranking.top.result)} from {described(behind.candidate.result)} ({behind.share:.1%} behind)"
