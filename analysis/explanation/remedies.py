@@ -130,7 +130,10 @@ def _compute(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
     if _of(trial, "precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_STAND_IN:
         agrees = _of(trial, "variable_update", "") != EXCHANGING_NOTHING["variable_update"]
         scale = {"loss_scale": "dynamic" if agrees else "none"}  # replicas that exchange nothing cannot agree on skipping a step
-        yield {"precision": "fp16", **scale, "data_format": "NHWC"}, "tensor cores, where the GPU has them"
+        yield (
+            {"precision": "fp16", **scale, "data_format": "NHWC"},
+            "half as many bits to calculate with; what it brings depends on the GPU: tensor cores gain most, others little or nothing",
+        )
     if _of(trial, "xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
 
