@@ -132,7 +132,7 @@ def _compute(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
         scale = {"loss_scale": "dynamic" if agrees else "none"}  # replicas that exchange nothing cannot agree on skipping a step
         yield (
             {"precision": "fp16", **scale, "data_format": "NHWC"},
-            "half as many bits to calculate with; what it brings depends on the GPU: tensor cores gain most, others little or nothing",
+            "half as many bits to calculate with: tensor cores gain much, other cores little or nothing",
         )
     if _of(trial, "xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
