@@ -17,12 +17,12 @@ from trainer import parent
 
 def serves():
     parent.die_with(starter)
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")  # at once: two processes write
     while True:
         signal.pause()
 
 def waits_without_an_end_and_keeps_the_interpreter():
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")  # at once: two processes write
     ctypes.PyDLL(None).pause()
 
 starter = os.getpid()
@@ -38,11 +38,14 @@ def test_a_stuck_program_ends_and_tells_the_stacks_of_all_its_processes(tmp_path
             [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=log, env=os.environ | stuck.TELLS, text=True
         )
     with process:
-        assert process.stdout
-        assert [process.stdout.readline() for _ in ("child", "parent")] == ["begun\n"] * 2
-        (child,) = psutil.Process(process.pid).children()
-        with ends([child]):
-            told = stuck.stacks(process.pid)
+        try:
+            assert process.stdout
+            assert [process.stdout.readline() for _ in ("child", "parent")] == ["begun\n"] * 2
+            (child,) = psutil.Process(process.pid).children()
+            with ends([child]):
+                told = stuck.stacks(process.pid)
+        finally:
+            process.kill()  # where the test fails: it never ends by itself
     assert told.splitlines()[0].startswith(f"{process.pid} python")
     assert told.splitlines()[1].startswith(f"{child.pid} python")
     assert "in serves\n" in told
