@@ -30,18 +30,25 @@ class Source:
 
     @property
     def database(self) -> str:
-        """As footers name it, without a password."""
+        """As commands name it, without a password."""
         return masked(self.selection.db)
+
+    @property
+    def stored_in(self) -> str:
+        """As footers say where the numbers are: published figures come with scalemark, and need no database."""
+        if self.selection.origin.is_ours or open_existing(self.selection.db):
+            return f"database {self.database}"
+        return "published figures that come with scalemark"
 
     @cached_property
     def attempts(self) -> dict[int, Row]:
-        """Of measured results by attempt's number, see `store.queries.attempt_details`."""
+        """Of measured results by attempt's number, see `store.queries.attempt_details`. Published figures have none."""
         ids = sorted({attempt_id for result in self.results for attempt_id in result.attempt_ids})
-        return {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)}
+        return {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)} if ids else {}
 
     def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
         """Of these attempts, those that stepped: every call of the training function, warm-up included."""
-        return queries.steps(self.engine, attempt_ids)
+        return queries.steps(self.engine, attempt_ids) if attempt_ids else {}
 
     @cached_property
     def references(self) -> list[Row]:

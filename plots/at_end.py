@@ -12,12 +12,12 @@ from analysis.pivot import lines, pivot
 from analysis.results import Origin
 from analysis.selection import Selection
 from plots.commands.report import write
+from plots.parts import in_words
 from plots.source import Source
 from plots.tables import formats
 from plots.tables.document import document
 from plots.tables.layout import laid_out
 from store.database import default_url
-from store.errors import StoreError
 from store.redact import masked
 from store.terminal import silence
 
@@ -54,40 +54,47 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
 
 
 def _print_tables(selection: Selection, tell: Tell) -> bool:
+    failures: dict[str, Exception] = {}
     try:
         source = _source(selection, "tables")
         found = pivot(source.results, lines(source.results))
-        formats.chosen(None)([document(found[:MOST_TABLES], laid_out(selection))], sys.stdout)
+        formats.chosen(None)([document(found[:MOST_TABLES], laid_out(selection), failures.setdefault)], sys.stdout)
         sys.stdout.flush()
     except OSError as error:
         silence(sys.stdout)
         if not isinstance(error, BrokenPipeError):
             tell(f"sweep: the tables cannot be written: {error.strerror}; see {_command('tables', selection)}")
             return False
-    except StoreError as error:
-        tell(f"sweep: no tables: {error}")
+    except Exception as error:  # whatever it is, the report and the charts are worth trying
+        tell(f"sweep: no tables: {in_words(error)}")
         return False
+    for name, error in failures.items():
+        tell(f"sweep: no {name}: {in_words(error)}; the results are stored, see {_command('tables', selection)}")
     if len(found) > MOST_TABLES:
         num = len(found) - MOST_TABLES
         tell(f"{num} more table{'' if num == 1 else 's'}: {_command('tables', selection)}")
-    return True
+    return not failures
 
 
 def _write_report(selection: Selection, folder: Path, tell: Tell) -> bool:
     from plots.report.page import render  # here, because it takes its time to import
 
     command = _command("report", selection)
+    failures: dict[str, Exception] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write(folder / REPORT[selection.origin], render(_source(selection, "report"), datetime.now(UTC)))
+        source = _source(selection, "report")
+        write(folder / REPORT[selection.origin], render(source, datetime.now(UTC), failed=failures.setdefault))
     except OSError as error:
         tell(f"sweep: no report: {folder}: {error.strerror}; the results are stored, write it with {command} --out FILE")
         return False
     except Exception as error:  # whatever it is, charts are worth trying
-        tell(f"sweep: no report: {_named(error)}; the results are stored, write it with {command} --out FILE")
+        tell(f"sweep: no report: {in_words(error)}; the results are stored, write it with {command} --out FILE")
         return False
     tell(f"report: {folder / REPORT[selection.origin]}")
-    return True
+    for name, error in failures.items():
+        tell(f"sweep: not in the report: {name}: {in_words(error)}; the results are stored, write it with {command} --out FILE")
+    return not failures
 
 
 def _draw(source: Source, folder: Path, chart: str, tell: Tell) -> bool:
@@ -99,15 +106,11 @@ def _draw(source: Source, folder: Path, chart: str, tell: Tell) -> bool:
         for path in drawing.draw(source, folder, [chart], most=MOST_PICTURES, cut_short=further.append):
             tell(f"chart: {path}")
     except Exception as error:  # whatever it is, the other charts are worth trying
-        tell(f"sweep: no chart {chart}: {_named(error)}; the results are stored, draw it with {command} --out FOLDER")
+        tell(f"sweep: no chart {chart}: {in_words(error)}; the results are stored, draw it with {command} --out FOLDER")
         return False
     for text in further:
         tell(f"chart: {text}; all are drawn by {command}")
     return True
-
-
-def _named(error: Exception) -> str:
-    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
 
 
 def _source(selection: Selection, command: str) -> Source:

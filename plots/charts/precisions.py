@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from analysis.pivot import Label, Table, pivot
-from analysis.results import Result
+from analysis.results import Origin, Result
 from analysis.titles import headings, table_notes
 from plots.pictures.curves import log_ticks
 from plots.pictures.drawing import NothingToShow, Picture
@@ -27,7 +27,8 @@ from store.welch import known_ratio_interval
 
 ABOUT = "gains of precision and XLA: images/s against fp32 without XLA, all else equal"
 
-_BASE: Label = ("fp32", "off", "none")  # precision, xla, loss_scale
+_VARIED_BY = ("precision", "xla", "loss_scale")  # published figures have the first alone, and name XLA in it: `mixed+XLA`
+_BASE: Label = ("fp32", "off", "none")
 _ROW_IN, _MARK_IN = 0.1, 0.12  # of a row: around its marks, and each of them
 _SMALLEST_REACH = 1.1  # the axis shows at least that much to both sides of 1
 
@@ -52,7 +53,8 @@ class Pair:
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """A picture per model, setting and machine that has such pairs."""
-    tables = pivot(source.results, ("precision", "xla", "loss_scale"), ("strategy", "num_gpus"))
+    varied_by = [axis for axis in _VARIED_BY if axis in source.results[0].axes]
+    tables = pivot(source.results, varied_by, ("strategy", "num_gpus"))
     found = [(table, pairs) for table in tables if (pairs := _pairs(table))]
     if not found:
         raise NothingToShow("no trial ran both with fp32 without XLA and otherwise, all else equal")
@@ -63,13 +65,22 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 def _pairs(table: Table) -> list[Pair]:
     """By strategy and number of GPUs, those with a base and anything to hold against it."""
     found = []
+    variants = _variants(table)
     for column in table.columns:
-        base = table.cells.get((_BASE, column))
-        others = [(row, table.cells[row, column].result) for row in table.rows if row != _BASE and (row, column) in table.cells]
+        base = table.cells.get((_base(table), column))
+        others = [(row, table.cells[row, column].result) for row in variants if (row, column) in table.cells]
         if base is not None and others and base.result.images_per_second is not None:
             gains = tuple((row, gain(other, base.result)) for row, other in others)
             found.append(Pair(base=base.result, gains=gains))
     return found
+
+
+def _base(table: Table) -> Label:
+    return _BASE[: len(table.rows_by)]
+
+
+def _variants(table: Table) -> list[Label]:
+    return [row for row in table.rows if row != _base(table)]
 
 
 def gain(result: Result, base: Result) -> Gain:
@@ -82,7 +93,7 @@ def gain(result: Result, base: Result) -> Gain:
 
 
 def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -> Picture:
-    variants = [row for row in table.rows if row != _BASE]
+    variants = _variants(table)
     names = [row_name(pair.base) for pair in pairs]
     failed = [symbol(one.result) for pair in pairs for _, one in pair.gains if one.ratio is None]
     right_in = MARGIN_IN + max((width_in(told, FOOTER_PT) for told in failed), default=0.1) + 0.15
@@ -108,11 +119,19 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
 
 def _suspects(pairs: Sequence[Pair]) -> list[str]:
     are_valid = [of.is_valid for pair in pairs for of in (pair.base, *(one.result for _, one in pair.gains))]
-    return [] if all(are_valid) else ["hollow: a side is suspect or invalid, see python -m store show"]
+    if all(are_valid):
+        return []
+    if pairs[0].base.place.origin is Origin.PUBLISHED:
+        return ["hollow: the source leaves something of a side in doubt"]
+    return ["hollow: a side is suspect or invalid, see python -m store show"]
 
 
 def _variant(variant: Label, variants: Sequence[Label]) -> str:
-    """As `fp16`, `fp32, XLA`, `fp16, XLA auto, loss_scale 128`: the loss scale where it tells two apart."""
+    """As `fp16`, `fp32, XLA`, `fp16, XLA auto, loss_scale 128`: the loss scale where it tells two apart. As its source tells it
+    where it was published.
+    """
+    if len(variant) == 1:
+        return str(variant[0])
     precision, xla, loss_scale = variant
     told = [str(precision), *({"off": [], "on": ["XLA"]}.get(xla, [f"XLA {xla}"]))]
     if len([other for other in variants if other[:2] == variant[:2]]) > 1:

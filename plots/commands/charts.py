@@ -14,6 +14,7 @@ import typer
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.results import BaselineRule, Origin
 from plots.options import command
+from plots.parts import in_words
 from plots.pictures.choices import PictureFormat, Theme
 from plots.source import Source
 from store.command_line import Db, Json
@@ -40,14 +41,25 @@ def charts(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
     as_json: Json = False,
 ) -> None:
-    """Pictures of the results. Prints their paths."""
+    """Pictures of the results. Prints their paths. A chart that cannot be drawn is named at the end; exit code 1 where it was
+    asked for by name.
+    """
     from plots.pictures import drawing  # here, because matplotlib is slow to import
 
     if list_charts:
         return _list(drawing.names(), drawing.chart, as_json=as_json)
     source = Source(selection=selection(db, sweep, filters, origin, published, baseline), command=command())
     reasons: list[str] = []
-    files = drawing.draw(source, out, chart or drawing.names(), _formats(formats), theme or [Theme.LIGHT], reasons.append)
+    failures: dict[str, Exception] = {}
+    files = drawing.draw(
+        source,
+        out,
+        chart or drawing.names(),
+        _formats(formats),
+        theme or [Theme.LIGHT],
+        reasons.append,
+        failed=failures.setdefault,
+    )
     paths = []
     for path in told_of(files, time.monotonic):
         paths.append(str(path))
@@ -56,10 +68,14 @@ def charts(
     if chart or not paths:
         for reason in reasons:
             print(f"plots: {reason}", file=sys.stderr)
+    for name, error in failures.items():
+        print(f"plots: {name}: not drawn: {in_words(error)}", file=sys.stderr)
     if not paths:
         raise StoreError(f"no picture: nothing of this selection can be drawn; see python -m plots tables --db {source.database}")
     if as_json:
         print(json.dumps(paths))
+    if chart and failures:
+        raise typer.Exit(1)
 
 
 def told_of(paths: Iterable[Path], now: Callable[[], float]) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ import typer
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.results import BaselineRule, Origin
 from plots.options import command
+from plots.parts import in_words
 from plots.source import Source
 from plots.whole_file import draft_of
 from store.command_line import Db, Json
@@ -29,7 +31,9 @@ def report(
     out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path("report.html"),
     as_json: Json = False,
 ) -> None:
-    """One HTML file that needs nothing else: summary, tables, charts, and the command of each trial. Prints its path."""
+    """One HTML file that needs nothing else: summary, tables, charts, and the command of each trial. Prints its path. A part that
+    cannot be made is named on the page and at the end; exit code 1 then.
+    """
     from plots.report.page import render  # here, because other commands need no templates
 
     source = Source(selection=selection(db, sweep, filters, origin, published, baseline), command=command())
@@ -37,9 +41,14 @@ def report(
         progress("reading results", 0, 0)
         num_trials = len(source.results)
         progress("making the page, trials", num_trials, 0)
-        write(out, render(source, datetime.now(UTC)))
+        failures: dict[str, Exception] = {}
+        write(out, render(source, datetime.now(UTC), failed=failures.setdefault))
+    for name, error in failures.items():
+        print(f"plots: not in the report: {name}: {in_words(error)}", file=sys.stderr)
     told = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
     print(json.dumps(told) if as_json else out)
+    if failures:
+        raise typer.Exit(1)
 
 
 def write(out: Path, text: str) -> None:

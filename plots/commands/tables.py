@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection, load, load_against
 from analysis.titles import made_with
 from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption, axes
+from plots.parts import Failed, in_words
 from plots.tables import formats, quantities
 from plots.tables.document import Document, document
 from plots.tables.layout import Layout, laid_out
@@ -43,7 +45,9 @@ def tables(
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option(help="File to write, instead of the terminal.")] = None,
 ) -> None:
-    """Per model a table: strategies x GPU counts, images/s and speed-up; or any axes down and across."""
+    """Per model a table: strategies x GPU counts, images/s and speed-up; or any axes down and across. A table that cannot be made
+    is named, and the others are printed; exit code 1 then.
+    """
     if form is None and out is not None and not as_json:
         form = formats.of_file(out)
     write = formats.chosen(form, as_json)
@@ -56,9 +60,16 @@ def tables(
     if baseline is not BaselineRule.SAME and not has_all and not _tells_speed_up(shown, bool(against)):
         raise StoreError(f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out")
     chosen = selection(db, sweep, filters, origin, source, baseline)
+    failures: dict[str, Exception] = {}
     with paused():
-        documents = _documents(chosen, axes(rows), axes(columns), against or (), laid_out(chosen, shown))
+        try:
+            documents = _documents(chosen, axes(rows), axes(columns), against or (), laid_out(chosen, shown), failures.setdefault)
+        finally:
+            for name, error in failures.items():
+                print(f"plots: no {name}: {in_words(error)}", file=sys.stderr)
         formats.deliver(documents, write, out)
+    if failures:
+        raise typer.Exit(1)
 
 
 _WITH_ALL_NUMBERS = ("csv", "json")
@@ -74,15 +85,16 @@ def _documents(
     columns: tuple[str, ...] | None,
     against: Sequence[str],
     told: Callable[[Table], Layout],
+    failed: Failed,
 ) -> list[Document]:
     """One; with another side one for each of its places."""
     if not against:
-        return [document(_tables(load(chosen), rows, columns), told)]
+        return [document(_tables(load(chosen), rows, columns), told, failed)]
     results, others = load_against(chosen, against)
     found = []
     for side in opposed(results, others):
         compared = [table for table in _tables(side.results, rows, columns) if any(one.against for one in table.results)]
-        one = document(compared, told)
+        one = document(compared, told, failed)
         asked = "" if side.other.origin is Origin.PUBLISHED else f"{' '.join(against)}, "
         heading = f"against {asked}{made_with(side.other)}"
         found.append(replace(one, heading=". ".join(filter(None, (heading, one.heading))), notes=(*side.notes, *one.notes)))

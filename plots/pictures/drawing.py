@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from analysis.results import Origin
 from plots import charts
+from plots.parts import Failed, stop
 from plots.pictures.choices import PictureFormat, Theme
 from plots.pictures.sheet import add_footer
 from plots.pictures.theme import PALETTES, Palette, settings
@@ -77,36 +78,57 @@ def draw(
     passed_over: Callable[[str], None] = lambda why: None,
     most: int | None = None,
     cut_short: Callable[[str], None] = lambda what: None,
+    failed: Failed = stop,
 ) -> Iterator[Path]:
     """Files as they are written, CHART[-simulated]-WHAT[-dark].png. `passed_over` is told each chart that has nothing to show,
-    and why.
+    and why; `failed` each that cannot be drawn or written, perhaps after some of its files, and the others are drawn.
 
     Of each chart `most` pictures are drawn, and `cut_short` is told where there are more. Raises StoreError for an unknown chart,
-    and where it cannot write.
+    where there is no result to draw, and where the folder cannot be made.
     """
     found = [(name, chart(name)) for name in dict.fromkeys(wanted)]
+    _ = source.results  # refused here once, instead of by every chart
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for theme in dict.fromkeys(themes):
-            for name, one in found:
-                try:
-                    files, has_more = _files(source, folder, name, one, dict.fromkeys(formats), theme, most)
-                    yield from files
-                    if has_more and theme == themes[0]:
-                        cut_short(f"{name}: more than {most} pictures")
-                except NothingToShow as error:
-                    if theme == themes[0]:
-                        passed_over(f"{name}: nothing to show: {error}")
     except OSError as error:
-        path = getattr(error, "filename2", None) or error.filename or folder
-        raise StoreError(f"{path}: {error.strerror}; choose another folder with --out") from error
+        raise _unwritable(error, folder) from error
+    for theme in dict.fromkeys(themes):
+        for name, one in found:
+            paths: list[Path] = []
+            reason: Exception | None = None
+            has_more = False
+            try:
+                has_more = _write(paths, source, folder, name, one, dict.fromkeys(formats), theme, most)
+            except Exception as error:  # whatever it is, the other charts are worth drawing
+                reason = error
+            yield from paths
+            if isinstance(reason, NothingToShow):
+                if theme == themes[0]:
+                    passed_over(f"{name}: nothing to show: {reason}")
+            elif reason:
+                failed(name, _unwritable(reason, folder) if isinstance(reason, OSError) else reason)
+            if has_more and theme == themes[0]:
+                cut_short(f"{name}: more than {most} pictures")
 
 
-def _files(
-    source: Source, folder: Path, name: str, one: Chart, formats: Iterable[PictureFormat], theme: Theme, most: int | None
-) -> tuple[list[Path], bool]:
-    """All of one chart at once: matplotlib's settings are its own while it draws. And whether it has more."""
-    paths: list[Path] = []
+def _unwritable(error: OSError, folder: Path) -> StoreError:
+    path = getattr(error, "filename2", None) or error.filename or folder
+    return StoreError(f"{path}: {error.strerror}; choose another folder with --out")
+
+
+def _write(
+    paths: list[Path],
+    source: Source,
+    folder: Path,
+    name: str,
+    one: Chart,
+    formats: Iterable[PictureFormat],
+    theme: Theme,
+    most: int | None,
+) -> bool:
+    """Write all of one chart at once, for matplotlib's settings are its own while it draws, and append each file to `paths`.
+    Return whether the chart has more.
+    """
     taken: dict[str, str] = {}
     with matplotlib.rc_context(settings(theme)):
         pictures = one.draw(source, PALETTES[theme])
@@ -117,11 +139,11 @@ def _files(
             if stem in taken:
                 raise ValueError(f"chart {name} has two pictures for {stem}: {taken[stem]!r} and {picture.name!r}")
             taken[stem] = picture.name
-            paths += _written(finish(source, picture, PALETTES[theme]), folder, stem, formats)
+            paths.extend(_written(finish(source, picture, PALETTES[theme]), folder, stem, formats))
         has_more = next(pictures, None) is not None
     if not paths:
         raise NothingToShow(f"this chart is of {one.ABOUT}")
-    return paths, has_more
+    return has_more
 
 
 def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
@@ -132,7 +154,7 @@ def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
 
 def footer(source: Source, picture: Picture) -> list[str]:
     """What must stand below a picture."""
-    return [*picture.about, *source.selection.notes, f"database {source.database}", f"made by: {source.command}"]
+    return [*picture.about, *source.selection.notes, source.stored_in, f"made by: {source.command}"]
 
 
 def write(figure: Figure, path: Path, form: PictureFormat, dpi: int = DPI) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,7 +19,8 @@ from analysis.pivot import Table
 from analysis.published import usual_tables
 from analysis.results import Origin, Place, Result, is_quotable
 from analysis.summary import Summary, summarize
-from analysis.titles import made_with, place_notes, title
+from analysis.titles import made_with, place_notes, table_title, title
+from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.layout import Layout, laid_out
 from store.counted_calls import counted_calls
@@ -138,9 +140,10 @@ class Page:
 
     title: str
     made_at: datetime
-    database: str
+    stored_in: str  # as `database results.db`
     command: str
     version: str  # of scalemark, which made the page
+    missing: tuple[str, ...]  # parts that could not be made, and why
     answers: tuple[Advised, ...]
     places: tuple[PlaceSection, ...]
     trials: tuple[Trial, ...]
@@ -157,6 +160,7 @@ class Page:
         notes = list(dict.fromkeys(note for place in self.places if (note := place.place.device_kind.note)))
         if self.is_published:
             notes.append("Published figures: measured by others, without repeats or intervals")
+        notes += [f"This page lacks {part}" for part in self.missing]
         return notes
 
     @property
@@ -220,8 +224,14 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def compose(source: Source, now: datetime) -> Page:
-    """Raises StoreError when nothing is found."""
+def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
+    """Say everything but what `failed` is told. Raises StoreError when nothing is found."""
+    missing: list[str] = []
+
+    def lack(part: str, error: Exception) -> None:
+        failed(part, error)
+        missing.append(f"{part}: {in_words(error)}")
+
     results = source.results
     published = source.selection.origin is Origin.PUBLISHED
     tables = usual_tables(results)
@@ -230,22 +240,30 @@ def compose(source: Source, now: datetime) -> Page:
     positions = {(result.place.key, result.trial_id): number for number, result in enumerate(results)}
     attempts = {} if published else source.attempts
     trials = tuple(_trial(result, numbers[result.place.key], attempts) for result in results)
-    steps, num_without_steps = _steps(source, results)
+    lay_out = laid_out(source.selection)
+    advised = attempted("answers", lambda: [_advised(answer) for answer in answers(source, Aim())], lack)
+    steps, num_without_steps = attempted("steps", lambda: _steps(source, results), lack) or ((), 0)
+    failures = attempted("failures", lambda: _failures(results, attempts), lack)
+    machines = None if published else attempted("machines", lambda: source.machines, lack)
+    environments = attempted("software", lambda: _environments(attempts), lack)
+    sweeps = None if published else attempted("sweeps", lambda: source.sweeps, lack)
+    sections = tuple(_place(place, tables, positions, lay_out, lack) for place in places)
     return Page(
         title=_title(results, places),
         made_at=now,
-        database=source.database,
+        stored_in=source.stored_in,
         command=source.command,
         version=version("scalemark"),
-        answers=tuple(_advised(answer) for answer in answers(source, Aim())),
-        places=tuple(_place(place, tables, positions, laid_out(source.selection)) for place in places),
+        missing=tuple(missing),
+        answers=tuple(advised or ()),
+        places=sections,
         trials=trials,
         steps=steps,
         num_without_steps=num_without_steps,
-        failures=tuple(_failures(results, attempts)),
-        machines=() if published else tuple(source.machines),
-        environments=tuple(_environments(attempts)),
-        sweeps=() if published else tuple(source.sweeps),
+        failures=tuple(failures or ()),
+        machines=tuple(machines or ()),
+        environments=tuple(environments or ()),
+        sweeps=tuple(sweeps or ()),
     )
 
 
@@ -269,14 +287,24 @@ def _shortly(names: Sequence[str], what: str) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{len(names)} {what}"
 
 
-def _place(place: Place, tables: Sequence[Table], positions: Mapping[tuple[str, str], int], lay_out: LayOut) -> PlaceSection:
+def _place(
+    place: Place, tables: Sequence[Table], positions: Mapping[tuple[str, str], int], lay_out: LayOut, lack: Failed
+) -> PlaceSection:
     own = [table for table in tables if table.place.key == place.key]
+    sections = [
+        attempted(
+            f"table {table_title(table.place, table.setting)}",
+            partial(_section, table, f"{place.key}-{number}", own, positions, lay_out),
+            lack,
+        )
+        for number, table in enumerate(own)
+    ]
     return PlaceSection(
         key=place.key,
         title=place.machine if place.origin.is_ours else made_with(place),
         place=place,
         notes=tuple(place_notes(place)),
-        sections=tuple(_section(table, f"{place.key}-{number}", own, positions, lay_out) for number, table in enumerate(own)),
+        sections=tuple(section for section in sections if section),
     )
 
 

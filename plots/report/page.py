@@ -6,9 +6,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from markupsafe import Markup
 from analysis.pivot import Rank
 from analysis.wording import over
 from plots.looks import numbered
+from plots.parts import Failed, attempted, in_words, stop
 from plots.report import ideal, interactive, libraries
 from plots.report.content import Page, PlaceSection, Section, Trial, compose
 from plots.source import Source
@@ -30,20 +31,22 @@ _PARTS = ("heading", "answers", "summary", "results", "failures", "verdicts", "l
 """What is replaced while a page is open: each is a file of `parts/`, and the content of the element `part-NAME`."""
 
 
-def render(source: Source, now: datetime, *, live: bool = False, scripts: Sequence[str] = ()) -> str:
-    """The whole page. Raises StoreError when nothing is found.
+def render(source: Source, now: datetime, *, live: bool = False, scripts: Sequence[str] = (), failed: Failed = stop) -> str:
+    """The whole page, but for parts that fail: the page says so, and `failed` is told. Raises StoreError when nothing is found.
 
     A live page may ask the server that it came from, and no other; `scripts` run in it after its own, and see
     `window.scalemark.update(data)`, which takes `data` as the function of this name gives it.
     """
-    page = compose(source, now)
+    page = compose(source, now, failed)
+    styles = _styles(page)
+    parts, page = _parts(page, styles, failed)
     own = [libraries.safe(text) for text in (_file("page.js"), *scripts)]
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             page=page,
-            styles=_styles(page),
+            parts=parts,
             live=live,
             island=_island(_facts(page)),
             policy=policy([libraries.vega(), *own], live=live),
@@ -54,12 +57,30 @@ def render(source: Source, now: datetime, *, live: bool = False, scripts: Sequen
     )
 
 
-def data(source: Source, now: datetime) -> dict[str, Any]:
+def data(source: Source, now: datetime, failed: Failed = stop) -> dict[str, Any]:
     """For `window.scalemark.update`: what the page's own data island has, and the HTML of the parts that change."""
-    page = compose(source, now)
-    styles = _styles(page)
-    html = {name: _environment().get_template(f"parts/{name}.html.j2").render(page=page, styles=styles) for name in _PARTS}
-    return _facts(page) | {"html": html}
+    page = compose(source, now, failed)
+    parts, page = _parts(page, _styles(page), failed)
+    return _facts(page) | {"html": parts}
+
+
+def _parts(page: Page, styles: Mapping[str, Any], failed: Failed) -> tuple[dict[str, Markup], Page]:
+    """HTML of each part, and the page that knows which are missing: the heading, made last, tells of them."""
+    found: dict[str, Markup] = {}
+    missing: list[str] = []
+
+    def lack(part: str, error: Exception) -> None:
+        failed(part, error)
+        missing.append(f"{part}: {in_words(error)}")
+
+    def made(name: str, of: Page) -> Markup:
+        return Markup(_environment().get_template(f"parts/{name}.html.j2").render(page=of, styles=styles))
+
+    for name in _PARTS[1:]:
+        html = attempted(name.replace("_", " "), partial(made, name, page), lack)
+        found[name] = Markup("<p>This part could not be made; the top of the page says why.</p>") if html is None else html
+    page = replace(page, missing=(*page.missing, *missing))
+    return {_PARTS[0]: made(_PARTS[0], page), **found}, page
 
 
 def _facts(page: Page) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+import sys
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from plots.parts import in_words
 from plots.report import libraries, page
 from plots.source import Source
 
@@ -26,12 +28,17 @@ def prepare() -> None:
 
 def live_page(source: Source, mark: str, every_s: float) -> str:
     """Raises StoreError when nothing is found."""
-    return page.render(source, datetime.now(UTC), live=True, scripts=[_script(mark, every_s)])
+    return page.render(source, datetime.now(UTC), live=True, scripts=[_script(mark, every_s)], failed=_tell)
 
 
 def report(source: Source) -> dict[str, Any]:
     """What a live page shows next. Raises StoreError as above."""
-    return page.data(source, datetime.now(UTC))
+    return page.data(source, datetime.now(UTC), failed=_tell)
+
+
+def _tell(part: str, error: Exception) -> None:
+    """To who started the server; the page says it to its readers."""
+    print(f"plots: not on the page: {part}: {in_words(error)}", file=sys.stderr, flush=True)
 
 
 def waiting_page(problem: str, every_s: float) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from analysis.pivot import Table
 from analysis.results import Place
 from analysis.titles import table_title, title
+from plots.parts import Failed, attempted, stop
 from plots.tables.layout import Layout
+from store.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +24,15 @@ class Document:
     notes: tuple[str, ...]  # of all tables; last the legend
 
 
-def document(tables: Sequence[Table], lay_out: Callable[[Table], Layout]) -> Document:
-    """`lay_out`: of one table alone."""
-    layouts = [lay_out(table) for table in tables]
+def document(tables: Sequence[Table], lay_out: Callable[[Table], Layout], failed: Failed = stop) -> Document:
+    """`lay_out`: of one table alone. The tables for which it fails are left out, and `failed` is told. Raises StoreError when no
+    other is left.
+    """
+    attempts = [attempted(f"table {table_title(one.place, one.setting)}", partial(lay_out, one), failed) for one in tables]
+    layouts = [layout for layout in attempts if layout]
+    if not layouts:
+        raise StoreError("no table: none of this selection can be laid out")
+    tables = [layout.table for layout in layouts]
     if len(layouts) == 1:
         return Document(heading="", tables=tuple(layouts), notes=())
     common = _common([table.setting for table in tables])

@@ -1,10 +1,14 @@
 """Gains of precision and XLA: ratios and intervals are those that store compare gives."""
 
+import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
-from plots.pictures.drawing import NothingToShow
-from plots.pictures.theme import Theme
+from analysis.results import Origin
+from analysis.selection import Selection
+from plots.pictures.drawing import NothingToShow, chart
+from plots.pictures.theme import PALETTES, Theme, settings
+from plots.source import Source
 from store.records import Outcome
 from store.welch import ratio_interval
 from tests.filled import fill
@@ -53,6 +57,21 @@ def test_ratios_are_of_geometric_means_with_intervals_over_processes():
     figure = picture("precisions")
     assert drawn(figure, "('bf16', 'off', 'none')") == [[pytest.approx((150 * 158 / 100 / 104) ** 0.5)]]
     assert drawn(figure, "interval") == [pytest.approx(list(ratio_interval(other, base)))]
+
+
+def test_published_gains_are_named_as_their_source_names_them():
+    chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source="NVIDIA DeepLearningExamples, TensorFlow 19.05")
+    of_published = Source(selection=chosen, command="python -m plots charts")
+    with matplotlib.rc_context(settings(Theme.LIGHT)):
+        figure = next(chart("precisions").draw(of_published, PALETTES[Theme.LIGHT])).figure
+    (xla,) = drawn(figure, "('mixed+XLA',)")
+    per_gpus = {
+        (one.axes["precision"], one.num_gpus): one.images_per_second
+        for one in of_published.results
+        if one.place.key == of_published.results[0].place.key
+    }
+    assert xla == [pytest.approx(per_gpus["mixed+XLA", num] / per_gpus["fp32", num]) for num in (1, 4, 8)]
+    assert "mixed+XLA" in words(figure)
 
 
 def test_one_process_alone_has_no_interval():

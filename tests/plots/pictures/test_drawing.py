@@ -13,16 +13,19 @@ from matplotlib import image
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from analysis.results import Origin
 from analysis.selection import Selection
 from plots.commands.charts import told_of
+from plots.parts import in_words
 from plots.pictures.choices import PictureFormat, Theme
-from plots.pictures.drawing import NothingToShow, Picture, draw, finish, names
+from plots.pictures.drawing import NothingToShow, Picture, chart, draw, finish, names
 from plots.pictures.file_names import unique
 from plots.pictures.lettering import width_in, wrapped
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, PALETTES, WIDTH_IN, contrast, settings
 from plots.source import Source
 from store.errors import StoreError
+from store.references import published
 from tests.filled import fill
 from tests.plots.charts.charting import overlaps, resnet, words
 from tests.specs import small
@@ -264,8 +267,8 @@ def test_why_a_chart_asked_for_has_nothing_is_told():
     fill("results.db", [(resnet(), 100.0)])
     both = run("--chart", "scaling", "--chart", "strategies")
     assert (both.returncode, both.stdout) == (0, "figures/scaling-resnet50.png\n")
-    assert both.stderr == "plots: strategies: nothing to show: there is one strategy alone\n"
-    assert run().stderr == ""
+    assert "plots: strategies: nothing to show: there is one strategy alone\n" in both.stderr
+    assert "nothing to show" not in run().stderr
     alone = run("--chart", "strategies")
     assert alone.returncode == 2
     assert "strategies: nothing to show: there is one strategy alone\n" in alone.stderr
@@ -277,6 +280,57 @@ def test_only_failures_are_told():
     assert ended.returncode == 2
     assert "scaling: nothing to show: no trial completed" in ended.stderr
     assert "no picture: nothing of this selection can be drawn; see python -m plots tables" in ended.stderr
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_chart_that_cannot_be_written_is_named_and_the_others_are_drawn():
+    Path("figures/scaling-resnet50.png").mkdir(parents=True)
+    ended = run("--chart", "scaling", "--chart", "strategies")
+    assert (ended.returncode, ended.stdout) == (1, "figures/strategies.png\n")
+    why = "figures/scaling-resnet50.png: Is a directory; choose another folder with --out"
+    assert f"plots: scaling: not drawn: {why}\n" in ended.stderr
+    of_all = run()
+    assert of_all.returncode == 0
+    assert "plots: scaling: not drawn: " in of_all.stderr
+    assert "figures/strategies.png" in of_all.stdout.splitlines()
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_chart_that_crashes_is_told_with_what_it_drew_before(monkeypatch):
+    class Broken:
+        ABOUT = "one figure, then a mistake"
+
+        def draw(self, source, palette):
+            yield Picture(name="x", figure=Figure(), about=[])
+            raise ZeroDivisionError("a mistake of ours")
+
+    found = {"scaling": Broken(), "strategies": chart("strategies")}
+    monkeypatch.setattr("plots.pictures.drawing.chart", found.__getitem__)
+    failed: dict[str, Exception] = {}
+    paths = draw(source(), Path(), list(found), failed=failed.setdefault)
+    assert [path.name for path in paths] == ["scaling-x.png", "strategies.png"]
+    assert [(name, in_words(error)) for name, error in failed.items()] == [("scaling", "ZeroDivisionError: a mistake of ours")]
+
+
+SOURCES = sorted({reference.source for reference in published()})
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str):
+    chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source=name)
+    empty: list[str] = []
+    paths = draw(Source(selection=chosen, command="python -m plots charts"), Path(), names(), passed_over=empty.append, most=1)
+    drawn = {path.name.removesuffix(".png").split("-")[0] for path in paths}
+    assert drawn | {reason.split(":")[0] for reason in empty} == set(names())
+    assert "scaling" in drawn
+
+
+def test_published_figures_name_a_database_only_where_there_is_one():
+    chosen = Selection(db="results.db", origin=Origin.PUBLISHED)
+    of_published = Source(selection=chosen, command="python -m plots charts")
+    assert of_published.stored_in == "published figures that come with scalemark"
+    fill("results.db", [(resnet(), 100.0)])
+    assert of_published.stored_in == "database results.db"
 
 
 def test_an_empty_database_is_told():

@@ -1,12 +1,16 @@
 """The command writes one whole file, or says why not."""
 
+import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from analysis.summary import summarize
+from plots.__main__ import app
 from plots.commands.report import write
 from plots.whole_file import draft_of
 from store.errors import StoreError
@@ -73,3 +77,38 @@ def test_two_who_write_the_same_file_at_once_do_not_meet(tmp_path):
         assert out.read_text() == "second"
     assert out.read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeypatch, capsys):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr("plots.report.content.answers", broken)
+    monkeypatch.setattr("plots.report.content.Page.verdict_counts", property(broken))
+    monkeypatch.setattr("plots.report.content.summarize", fails_once(ZeroDivisionError("another"), summarize))
+    monkeypatch.setattr(sys, "argv", ["plots", "report"])
+    with pytest.raises(SystemExit) as ended:
+        app(["report"])
+    assert ended.value.code == 1
+    why = {"answers": "a mistake of ours", "verdicts": "a mistake of ours", "table resnet50": "another"}
+    told = capsys.readouterr()
+    assert told.out == "report.html\n"
+    page = parsed(Path("report.html"))
+    for part, mistake in why.items():
+        assert f"plots: not in the report: {part}" in told.err
+        assert f"ZeroDivisionError: {mistake}" in told.err
+        assert f"This page lacks {part}" in page.text
+    assert len(page.trials) == 10
+    assert "OOM when allocating" in page.text
+    assert "vgg16" in page.text
+
+
+def fails_once(error: Exception, then: Callable[..., object]) -> Callable[..., object]:
+    calls = itertools.count()
+
+    def call(*arguments: object) -> object:
+        if next(calls) == 0:
+            raise error
+        return then(*arguments)
+
+    return call

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from plots.tables import layout
 from store.database import open_for_writing
 from tests.filled import MACHINE, fill
 from tests.specs import small
@@ -37,6 +38,23 @@ def test_the_command_itself_prints_tables(filled):
     ended = run("tables")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.search(r"replicated_none +100 \(1\.00x\) +180 \(1\.80x\)", ended.stdout)
+
+
+def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, monkeypatch):
+    fill("results.db", [(small(model="vgg16"), 7.0)])
+    usual = layout.table_notes
+
+    def broken(table):
+        if table.setting["model"] == "trivial":
+            raise ZeroDivisionError("a mistake of ours")
+        return usual(table)
+
+    monkeypatch.setattr(layout, "table_notes", broken)
+    ended = plots("tables", "--format", "csv")
+    assert ended.exit_code == 1
+    assert [row["model"] for row in rows(ended.stdout)] == ["vgg16"]
+    assert "plots: no table trivial" in ended.stderr
+    assert ended.stderr.endswith(": ZeroDivisionError: a mistake of ours\n")
 
 
 def test_only_the_trials_of_the_sweep_are_shown_also_those_it_found_finished(plots, filled):
