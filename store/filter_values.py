@@ -98,11 +98,19 @@ def boolean(one: _Told, value: str) -> bool:
     return found
 
 
+ID_BEGINNING = "beginning of a trial's id (4 characters or more)"
+"""What may name a trial on command lines: fewer characters than that name one by chance."""
+
+
+def begins_id(text: str) -> bool:
+    """Whether a trial may be named so."""
+    return re.fullmatch("[0-9a-f]{4,16}", text) is not None
+
+
 def beginning_of_id(one: _Told, value: str) -> str:
-    if not re.fullmatch("[0-9a-f]{1,16}", value):
-        raise StoreError(
-            f"{one}: wanted the beginning of a trial's id, 1 to 16 of 0-9 and a-f; found {shortened(value) or 'nothing'}"
-        )
+    if not begins_id(value):
+        wanted = "the beginning of a trial's id, 4 to 16 of 0-9 and a-f"
+        raise StoreError(f"{one}: wanted {wanted}; found {shortened(value) or 'nothing'}")
     return value
 
 

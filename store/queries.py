@@ -120,6 +120,12 @@ def listing(
     return statement if sweep is None else statement.where(SweepRow.name == sweep)
 
 
+def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
+    """How many there are in all: of those that count, or of those that are deleted."""
+    with reading(engine) as connection:
+        return connection.scalar(sa.select(sa.func.count()).select_from(AttemptRow).where(deleted_at(deleted))) or 0
+
+
 def _listable(name: str) -> sa.ColumnElement[Any]:
     if name not in LISTABLE:
         raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(LISTABLE))}")

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from store.database import reading
 from store.errors import StoreError
-from store.filter_values import checked, shortened
+from store.filter_values import ID_BEGINNING, begins_id, checked, shortened
 from store.schema import AttemptRow, SweepRow, TrialRow
 from store.selection import id_begins_with
 
@@ -36,7 +36,7 @@ def find(engine: sa.Engine, which: str) -> Target:
     Raises StoreError when there is none, or more than one.
     """
     if not which:
-        raise StoreError("which attempt or trial? give its number, or the beginning of its id; see `python -m store list`")
+        raise StoreError(f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `python -m store list`")
     told = _EXPLICIT.fullmatch(checked(which, ""))
     kind, name = (told["kind"], told["name"]) if told else (None, which)
     with reading(engine) as connection:
@@ -51,7 +51,8 @@ def find(engine: sa.Engine, which: str) -> Target:
             names = ", ".join(map(shortened, newest)) or "none"
     if not found:
         hint = f"see `python -m store list`; nor a sweep: the newest are {names}"
-        raise StoreError(f"{shortened(which)}: no attempt or trial; {hint}")
+        short = "; wanted the number of an attempt, or 4 characters or more of a trial's id" if _IS_SHORT.fullmatch(name) else ""
+        raise StoreError(f"{shortened(which)}: no attempt or trial{short}; {hint}")
     if sweeps:
         kinds = " or ".join(dict.fromkeys(f"{target.column.removesuffix('_id')}={shortened(name)}" for target in found))
         raise StoreError(f"{shortened(which)}: it could be {' or '.join(target.name for target in found)}; say {kinds}")
@@ -59,6 +60,7 @@ def find(engine: sa.Engine, which: str) -> Target:
     raise StoreError(f"{shortened(which)}: not just one attempt or trial; it could be {could_be}")
 
 
+_IS_SHORT = re.compile("[0-9a-f]{1,3}")
 _EXPLICIT = re.compile(r"(?P<kind>attempt|trial|sweep)=(?P<name>.*)", re.DOTALL)
 
 
@@ -75,7 +77,7 @@ def _sweeps(connection: sa.Connection, name: str) -> list[Target]:
 
 
 def _trials(connection: sa.Connection, name: str) -> list[Target]:
-    if not re.fullmatch("[0-9a-f]{1,16}", name):
+    if not begins_id(name):
         return []
     begins = sa.select(TrialRow.id).where(id_begins_with(name)).order_by(TrialRow.id).limit(4)
     return [Target(column="trial_id", id=id_, name=f"trial {id_[:8]}") for id_ in connection.scalars(begins)]

@@ -96,6 +96,12 @@ def is_narrow(console: Console) -> bool:
     return console.is_terminal and console.width < _WIDE
 
 
+def tell_left_out(columns: Sequence[str], remedy: str) -> None:
+    """On stderr, which columns a narrow terminal has no room for, and how to see them."""
+    told = f"left out, for the terminal is narrower than {_WIDE} characters: {', '.join(columns)}; {remedy}"
+    make_console(stderr=True).print(told, style="dim", markup=False)
+
+
 def print_columns(
     console: Console, columns: Sequence[str], rows: Iterable[Iterable[str]], right: frozenset[str] = frozenset()
 ) -> None:

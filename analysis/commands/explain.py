@@ -23,10 +23,11 @@ from analysis.titles import place_notes
 from store import provenance
 from store.command_line import Db, Json
 from store.errors import StoreError
+from store.filter_values import ID_BEGINNING, begins_id
 from store.records import DeviceKind
 from store.terminal import make_console, print_columns, print_json, visible
 
-Trial = Annotated[str | None, typer.Option(help="Explain this trial alone, by the first digits of its id.")]
+Trial = Annotated[str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")]
 GbPerS = Annotated[
     float | None,
     typer.Option(
@@ -65,8 +66,8 @@ def _targets(selected: Selection, everything: Sequence[Result], ladder: Ladder, 
     """Raises StoreError when there is nothing to explain, with what there is instead."""
     asked = load(selected) if selected.trial_filters or selected.sweep else list(everything)
     if trial is not None:
-        if not trial:
-            raise StoreError("--trial: wanted the first digits of a trial's id, found nothing; python -m store list names them")
+        if not begins_id(trial):
+            raise StoreError(f"--trial {visible(trial[:100])}: wanted the {ID_BEGINNING}; python -m store list names them")
         asked = [result for result in asked if result.trial_id.startswith(trial)]
         if not asked:
             raise StoreError(f"--trial {trial}: no such trial in what was chosen; python -m store list names them")

@@ -11,10 +11,11 @@ import typer
 from store import marking, targets
 from store.command_line import Db, ask, make_app
 from store.database import check_writable, open_for_reading, open_for_writing
+from store.filter_values import ID_BEGINNING
 
 app = make_app("Annotate results.")
 
-Target = Annotated[str, typer.Argument(help="Number of an attempt, beginning of a trial's id, or a sweep's name.")]
+Target = Annotated[str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")]
 Targets = Annotated[list[str], typer.Argument(help="An attempt, a trial or a sweep; or filters, as for `list`.")]
 
 

@@ -15,11 +15,12 @@ from store.comparison import Comparison, Speed
 from store.database import open_for_reading
 from store.differences import Difference, Side, differences, sides
 from store.errors import StoreError
+from store.filter_values import ID_BEGINNING
 from store.terminal import for_people, make_console, print_columns, print_json
 
 app = make_app("Compare results.")
 
-First = Annotated[str, typer.Argument(metavar="A", help="Number of an attempt, or the beginning of a trial's id.")]
+First = Annotated[str, typer.Argument(metavar="A", help=f"Number of an attempt, or {ID_BEGINNING}.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another.")]
 Axes = Annotated[
     list[str] | None,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +16,13 @@ import typer
 from store import queries
 from store.command_line import Db, Json, make_app
 from store.commands.sections import print_sections
-from store.database import open_for_reading
+from store.database import locate, open_for_reading
+from store.filter_values import ID_BEGINNING
 from store.formats import tabular
 from store.formats.tabular import Format
 from store.records import LARGEST_INTEGER
 from store.show import show as shown
-from store.terminal import is_narrow, make_console, print_json
+from store.terminal import is_narrow, make_console, print_json, tell_left_out
 
 app = make_app("Read the results database.")
 
@@ -54,18 +59,26 @@ def list_(
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
     listing = partial(queries.listing, engine, filters or (), sweep=sweep, deleted=deleted, sort=sort, limit=limit)
+    is_fitted = columns is None and form is Format.TABLE and out is None and is_narrow(make_console())
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
     else:
-        names = [name for name in _usual(form, out) if not _is_left_out(name, form, engine, listing(columns=list(_USUALLY)))]
+        usual = _IN_A_NARROW_TABLE if is_fitted else _usual(form)
+        names = [name for name in usual if not _is_left_out(name, form, engine, listing(columns=list(_USUALLY)))]
     statement = listing(columns=list(dict.fromkeys(names)))
+    counted = itertools.count()
     with queries.streamed(engine, statement) as (found, rows):
-        tabular.write(form, found, rows, out)
+        tabular.write(form, found, (row for row, _ in zip(rows, counted, strict=False)), out)
+    if next(counted) == 0 and limit != 0:
+        print(f"store: {_why_none(engine, db, filters or (), sweep, deleted=deleted)}", file=sys.stderr)
+    elif is_fitted:
+        dropped = [name for name in _IN_A_TABLE if name not in _IN_A_NARROW_TABLE]
+        tell_left_out(dropped, f"--columns {dropped[0]},{dropped[1]} shows those that it names, --format csv shows all")
 
 
 @app.command()
 def show(
-    which: Annotated[str, typer.Argument(help="Number of an attempt, beginning of a trial's id, or a sweep's name.")],
+    which: Annotated[str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")],
     db: Db,
     as_json: Json = False,
 ) -> None:
@@ -87,9 +100,21 @@ def query(
         tabular.write(Format.JSON if as_json else form, columns, rows, out)
 
 
-def _usual(form: Format, out: Path | None) -> tuple[str, ...]:
-    if form is Format.TABLE and out is None and is_narrow(make_console()):
-        return _IN_A_NARROW_TABLE
+def _why_none(engine: sa.Engine, db: str, filters: Sequence[str], sweep: str | None, *, deleted: bool) -> str:
+    """Why no attempt is listed, and what to do."""
+    name = locate(db).name
+    num, num_others = (queries.num_attempts(engine, deleted=which) for which in (deleted, not deleted))
+    if num == 0 and deleted:
+        return f"{name}: no attempt in it is deleted; leave --deleted out to see those that count"
+    if num == 0:
+        deleted_ones = f"; --deleted lists the {num_others} that are deleted" if num_others else ""
+        return f"{name}: no attempt in it yet; run a sweep first{deleted_ones}"
+    asked = " ".join([*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)])
+    which = "deleted attempts" if deleted else "attempts"
+    return f"{name}: none of its {num} {which} is like {asked}; leave some of that out, or see all with python -m store list"
+
+
+def _usual(form: Format) -> tuple[str, ...]:
     return _IN_A_TABLE if form in _FOR_PEOPLE else queries.LISTED
 
 

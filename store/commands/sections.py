@@ -9,7 +9,7 @@ from rich.console import Console
 
 from store.queries import Row
 from store.records import DeviceKind
-from store.terminal import for_people, is_narrow, make_console, print_columns
+from store.terminal import for_people, is_narrow, make_console, print_columns, tell_left_out
 
 _NOT_OF_A_TRIAL = ("spec",)
 _NOT_WHERE_NARROW = ("precision", "data", "num_attempts")  # of the trials of a sweep
@@ -92,6 +92,8 @@ def _print_sweep(console: Console, found: Row) -> None:
     left_out = _NOT_WHERE_NARROW if is_narrow(console) else ()
     trials = [row | {"trial": row["trial"][:8]} for row in found["trials"]]
     _table(console, "trials", [{name: row[name] for name in row if name not in left_out} for row in trials])
+    if trials and left_out:
+        tell_left_out(left_out, "--json has them")
     _table(console, "left out", found["left_out"])
     _annotations(console, found)
 

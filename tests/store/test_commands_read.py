@@ -12,7 +12,7 @@ import pandas
 import pytest
 import sqlalchemy as sa
 
-from store.database import open_for_reading
+from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.formats.tabular import Format, write
 from store.records import Gpu, GpuLink
@@ -69,6 +69,39 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
     assert [row["attempt"] for row in json.loads(answer(filled, "list", "--json"))] == [1, 3]
     assert [row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "--json"))] == [2]
     assert [row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "num_gpus=2", "--json"))] == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            ["num_gpus=64"],
+            "none of its 3 attempts is like num_gpus=64; leave some of that out, or see all with python -m store list",
+        ),
+        (["num_gpus=64", "model!=a b"], "none of its 3 attempts is like num_gpus=64 'model!=a b'; leave"),
+        (["--deleted"], "no attempt in it is deleted; leave --deleted out to see those that count"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("form", "empty"), [("table", "attempt"), ("csv", "attempt"), ("json", "[\n]\n"), ("markdown", "| attempt")]
+)
+def test_an_empty_list_says_why_and_leaves_stdout_to_data(filled, arguments, why, form, empty):
+    ended = run(filled, "list", *arguments, "--format", form)
+    assert ended.returncode == 0
+    assert ended.stderr.startswith(f"store: {locate(filled).name}: {why}")
+    assert ended.stdout.startswith(empty)
+    assert len(ended.stdout.splitlines()) <= 2
+
+
+def test_a_list_of_a_database_without_attempts_says_so(filled):
+    with Writer(filled).engine.begin() as connection:
+        connection.execute(sa.update(AttemptRow).values(deleted_at=NOON))
+    name = locate(filled).name
+    told = f"store: {name}: no attempt in it yet; run a sweep first; --deleted lists the 3 that are deleted\n"
+    assert run(filled, "list").stderr == told
+    assert run(filled, "list", "--deleted").stderr == ""
+    fill("empty.db", [])
+    assert run("empty.db", "list").stderr == "store: empty.db: no attempt in it yet; run a sweep first\n"
 
 
 def test_every_column_there_is_can_be_listed_and_sorted_by(filled):

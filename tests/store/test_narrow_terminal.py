@@ -47,7 +47,12 @@ def filled() -> None:
 def test_a_list_has_a_line_per_attempt():
     lines = on_a_terminal(80, "list")
     assert max(map(len, lines)) <= 80
-    first, second = (line.split() for line in lines[-2:])
+    told = next(number for number, line in enumerate(lines) if line.startswith("left out"))
+    assert " ".join(" ".join(lines[told:]).split()) == (
+        "left out, for the terminal is narrower than 120 characters: trial, precision, data, device_kind, repeat, sweep; "
+        "--columns trial,precision shows those that it names, --format csv shows all"
+    )
+    first, second = (line.split() for line in lines[told - 2 : told])
     assert first == ["1", "resnet18_cifar", "replicated_pscpu", "4", "2", "completed", "12345", "valid"]
     assert second == ["2", "vgg16", "replicated_none", "1", "2", "failed"]
     assert "second" in lines[2].split()
@@ -58,11 +63,14 @@ def test_a_sweep_has_a_line_per_trial():
     assert "sweep a_name_as_long_as_people_like" in [line.strip() for line in lines]
     (line,) = (line.split() for line in lines if "resnet18_cifar" in line)
     assert line[1:] == ["resnet18_cifar", "replicated_pscpu", "4", "2", "1", "12345"]
+    told = "narrower than 120 characters: precision, data, num_attempts; --json has them"
+    assert told in " ".join(" ".join(lines).split())
 
 
 def test_a_wide_terminal_and_who_names_columns_get_all_of_them():
     assert "a_name_as_long_as_people_like" in on_a_terminal(200, "list")[1]
     assert "device_kind" in on_a_terminal(200, "list")[0]
+    assert not any("left out" in line for line in on_a_terminal(200, "list"))
     assert [line.split() for line in on_a_terminal(80, "list", "--columns", "sweep,data")][1:] == [
         ["a_name_as_long_as_people_like", "synthetic"]
     ] * 2

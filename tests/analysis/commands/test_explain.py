@@ -132,11 +132,13 @@ def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     assert "brought no number (failed); nothing to explain" in ended.stderr
 
 
-def test_an_empty_trial_is_refused(analysis):
+@pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
+def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", LADDER)
-    ended = analysis("explain", "--trial", "")
+    ended = analysis("explain", "--trial", trial)
     assert ended.exit_code == 2
-    assert "--trial: wanted the first digits of a trial's id, found nothing; python -m store list names them" in ended.stderr
+    wanted = "wanted the beginning of a trial's id (4 characters or more); python -m store list names them"
+    assert f"--trial {trial}: {wanted}" in ended.stderr
 
 
 def test_a_trial_that_is_none_is_refused(analysis):
