@@ -96,10 +96,14 @@ const listTrials = () => {
 
 const fact = (name, ...content) => make("div", {}, make("dt", {}, name), make("dd", {}, ...content));
 
-/** The details of a line are made when somebody opens it: there may be thousands. */
+/** The row of details below a line; null while the line is closed. */
+const toldBelow = (line) => (line.nextElementSibling?.matches("tr.told") ? line.nextElementSibling : null);
+
+/** The details of a line are made when somebody opens it, for there may be thousands: in a row of their own, below all its cells. */
 const tell = (details) => {
-  if (details.children.length > 1) return;
-  const index = Number(details.closest("tr").dataset.trials);
+  const line = details.closest("tr");
+  if (toldBelow(line)) return;
+  const index = Number(line.dataset.trials);
   const trial = data.trials[index];
   const facts = make("dl", {}, fact("trial", make("code", {}, trial.trial_id)));
   if (trial.repeats.length) facts.append(fact("images/s", trial.repeats.map(number).join(", ")));
@@ -113,7 +117,8 @@ const tell = (details) => {
   if (data.steps.some((steps) => steps.trial === index)) {
     facts.append(fact("steps", make("button", { type: "button", class: "show-steps" }, "Show its steps")));
   }
-  details.append(make("div", { class: "told" }, facts));
+  const cell = make("td", { colspan: line.cells.length }, make("div", {}, facts));
+  line.after(make("tr", { class: "told", "data-trials": index }, cell));
 };
 
 /** What an address is about; null of one that was damaged on its way. */
@@ -176,7 +181,7 @@ const applySort = (table) => {
   const { column, direction } = sorted.get(table.dataset.key) ?? { column: 0, direction: "none" };
   findAll("thead th", table).forEach((heading, index) => heading.setAttribute("aria-sort", index === column ? direction : "none"));
   const body = table.tBodies[0];
-  const rows = [...body.rows];
+  const rows = [...body.rows].filter((row) => !row.matches("tr.told"));
   rows.forEach((row, index) => (row.dataset.position ??= index)); // as they came
   if (direction === "none") {
     rows.sort((one, other) => one.dataset.position - other.dataset.position);
@@ -189,7 +194,7 @@ const applySort = (table) => {
       return Math.abs(order) === 2 ? order : sign * order || one.dataset.position - other.dataset.position;
     });
   }
-  body.append(...rows);
+  body.append(...rows.flatMap((row) => [row, toldBelow(row)].filter(Boolean)));
 };
 
 const sortBy = (button) => {
@@ -516,7 +521,8 @@ const nameTheme = () => {
 const keepingOpen = (change) => {
   const open = findAll("#trial-list details[open]").map((details) => details.closest("tr").id);
   const boxes = findAll(".scroll").map((box) => [box.getAttribute("aria-labelledby") ?? box.getAttribute("aria-label"), box.scrollLeft]);
-  const focus = document.activeElement?.closest("tr[id]")?.id;
+  const focused = document.activeElement?.closest("#trial-list tbody tr");
+  const focus = (focused?.matches("tr.told") ? focused.previousElementSibling : focused)?.id;
   change();
   for (const id of open) {
     const details = document.getElementById(id)?.querySelector("details");
@@ -643,7 +649,12 @@ document.addEventListener("click", (event) => {
     goTo(link.getAttribute("href"));
   }
 });
-document.addEventListener("toggle", (event) => event.target.open && event.target.closest("#trial-list") && tell(event.target), true);
+const onToggle = ({ target }) => {
+  if (!target.closest("#trial-list")) return;
+  if (target.open) tell(target);
+  else toldBelow(target.closest("tr"))?.remove();
+};
+document.addEventListener("toggle", onToggle, true);
 document.addEventListener("change", (event) => {
   if (event.target.matches("select[data-heat]")) draw(find(`.chart[data-chart="${CSS.escape(event.target.dataset.heat)}"]`));
   if (event.target.id === "steps-trial") {

@@ -308,7 +308,7 @@ def test_a_cell_leads_to_its_trial_and_to_the_command_that_repeats_it(everything
     page.get_by_label("Model").select_option("vgg16")
     page.get_by_label("Model").select_option("")
     page.locator("article.table td a", has_text="300").click()
-    line = page.locator("tr.chosen")
+    line = page.locator("tr.chosen + tr.told")
     told = line.locator("code.command").inner_text()
     spec = small(**RESNET, num_gpus=4)
     assert told.startswith("python sweep.py model=resnet50 num_gpus=4 strategy=replicated_none hardware=cpu ")
@@ -324,7 +324,53 @@ def test_reasons_stand_in_the_details_of_a_trial(everything, show):
     page = show().page
     page.get_by_role("searchbox").fill("suspect")
     page.locator("#trial-list tr:not([hidden]) summary").click()
-    expect(page.locator("#trial-list details[open]")).to_contain_text("others took 1.5 cores")
+    expect(page.locator("#trial-list tr.told")).to_contain_text("others took 1.5 cores")
+    page.locator("#trial-list tr:not([hidden]) summary").click()
+    expect(page.locator("#trial-list tr.told")).to_have_count(0)
+
+
+BOX = "node => { const {left, top, right, bottom} = node.getBoundingClientRect(); return {left, top, right, bottom}; }"
+
+
+@pytest.mark.parametrize("width_px", [1400, 800, 390])
+def test_details_of_a_trial_stand_below_all_its_cells_and_above_the_next(everything, show, width_px):
+    visit = show(width_px=width_px)
+    page = visit.page
+    rows = page.locator("#trial-list tbody tr")
+    widths = page.locator("#trial-list thead th").evaluate_all("all => all.map(one => one.offsetWidth)")
+    rows.nth(1).locator("summary").click()
+    command = rows.nth(2).locator("code.command")
+    command.wait_for()
+    visit.keep_screenshot("opened trial")
+    texts_end = (
+        rows.nth(1)
+        .locator("th, td")
+        .evaluate_all(
+            "cells => cells.map(cell => { const range = document.createRange(); range.selectNodeContents(cell);"
+            " return range.getBoundingClientRect().bottom; })"
+        )
+    )
+    told, box = rows.nth(2).locator("dl").evaluate(BOX), page.locator("#trials .scroll").evaluate(BOX)
+    assert told["top"] >= max(texts_end)
+    assert told["bottom"] <= rows.nth(3).evaluate(BOX)["top"]
+    assert box["left"] <= told["left"] < told["right"] <= box["right"]
+    assert command.evaluate(BOX)["right"] <= told["right"]
+    assert page.locator("#trial-list thead th").evaluate_all("all => all.map(one => one.offsetWidth)") == widths
+    assert page.evaluate("document.documentElement.scrollWidth") == width_px
+
+
+def test_sorting_keeps_the_details_below_their_trial(everything, show):
+    page = show().page
+    page.locator("#trial-list summary").first.click()
+    below = page.locator("#trial-list tr:has(details[open]) + tr.told")
+    told = below.inner_text()
+    heading(page, "images/s").click()
+    heading(page, "images/s").click()
+    assert sorting(page) == ["images/s", "descending"]
+    assert below.inner_text() == told
+    assert page.locator("#trial-list tr.told").count() == 1
+    page.get_by_role("searchbox").fill("nothing is like this")
+    expect(below).to_be_hidden()
 
 
 def test_an_address_with_a_trial_opens_it(everything, make, open_page):
@@ -482,7 +528,7 @@ def test_newer_data_take_the_place_of_what_is_shown_and_the_reader_keeps_the_pla
     page.evaluate("newer => window.scalemark.update(newer)", json.loads(json.dumps(newer)))
     assert column(page, 8) == ["20", "31", "55", "60", "", ""]
     assert page.locator("#count").inner_text() == "6 of 12 trials"
-    assert page.locator(f"#{opened} details[open] code.command").count() == 1
+    assert page.locator(f"#{opened} + tr.told code.command").count() == 1
     assert sorting(page) == ["images/s", "ascending"]
     assert page.evaluate(place) == pytest.approx(100, abs=1)
     assert "12 trials of 2 models" in page.locator("#summary").inner_text()
