@@ -70,7 +70,7 @@ def test_faults_end_trials_as_they_end_real_ones():
     ended = sweep(
         "hardware=p100_pcie_8",
         "model=resnet50",
-        "launcher.step_timeout_s=3",
+        "launcher.step_timeout_s=10",
         "sweep.skip_larger_after_oom=true",
         f"hydra.sweeper.grids={faults}",
     )
@@ -83,7 +83,7 @@ def test_faults_end_trials_as_they_end_real_ones():
         "a crash is tried again"
     )
     assert "simulated: planted.failure_rate=1 met this attempt" in told[0]
-    assert told[2].startswith("hung: no step within launcher.step_timeout_s=3 after step 5")
+    assert told[2].startswith("hung: no step within launcher.step_timeout_s=10 after step 5")
     assert "out_of_memory: simulated: out of GPU memory, for planted.out_of_memory=1" in told
     assert any("out_of_memory: simulated: out of GPU memory: a GPU needs" in line for line in told)
 

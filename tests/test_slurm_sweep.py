@@ -125,7 +125,7 @@ def test_a_time_limit_of_slurm_ends_an_agent_and_no_trial_is_lost(postgresql_url
     command = running("launcher.agents.num_hosts=1", "launcher.slurm.time_min=3", f"seed={ENDLESS}")
     until(lambda: num_running(postgresql_url) == 1)
     first = only_job(slurm_cluster)
-    until(lambda: num_interrupted(postgresql_url) == 1, timeout_s=240)
+    until(lambda: num_interrupted(postgresql_url) == 1, timeout_s=900)  # Slurm looks at time limits once a minute
     check_that_another_job_takes_over(postgresql_url, slurm_cluster, command, first)
 
 
