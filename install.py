@@ -4,6 +4,7 @@ Can be run again: nothing is done when nothing changed. On a machine with an NVI
 come along.
 """
 
+import argparse
 import hashlib
 import os
 import subprocess
@@ -61,4 +62,5 @@ def _pip(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python3 install.py", description=__doc__).parse_args()
     sys.exit(main())

@@ -147,5 +147,12 @@ def notes(table: Table, bars: str = "bars: 95 % intervals, over processes or wit
     if any(result.low is not None for result in table.results):
         found.append(bars)
     if not all(result.is_valid for result in table.results):
-        found.append("hollow: suspect or invalid, see python -m store show")
+        found.append(f"hollow: {in_doubt(table.place)}")
     return found
+
+
+def in_doubt(place: Place) -> str:
+    """What a mark of doubt says of a number of this place."""
+    if place.origin is Origin.PUBLISHED:
+        return "left in doubt by its source"
+    return "suspect or invalid, see python -m store show"

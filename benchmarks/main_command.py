@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -40,4 +41,5 @@ def main(overrides: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _, overrides = argparse.ArgumentParser(usage="%(prog)s [-h] [OVERRIDE ...]", description=__doc__).parse_known_args()
+    sys.exit(main(overrides))

@@ -12,6 +12,7 @@ twenty loses a tenth of its speed to a neighbor.
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
 import sys
@@ -212,4 +213,6 @@ def _spec(model: str, num_gpus: int, variable_update: str, local_parameter_devic
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else NUM_GRIDS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("number", nargs="?", type=int, default=NUM_GRIDS, help="how many are drawn (default: %(default)s)")
+    main(parser.parse_args().number)

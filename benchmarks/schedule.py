@@ -11,9 +11,9 @@ of seconds: up to 0.01 better without reservations, 0.915 at worst with them (in
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 
 from sweeper.blocks import Blocks
@@ -102,4 +102,6 @@ def main(num_seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("number", nargs="?", type=int, default=50, help="how many are drawn (default: %(default)s)")
+    main(parser.parse_args().number)

@@ -4,6 +4,7 @@ A block begins with ```` ```console ```` and `$ python -m plots` or `$ python -m
 references alone, so that every machine gets the same pages.
 """
 
+import argparse
 import io
 import re
 import sys
@@ -52,5 +53,6 @@ def _said(module: str, arguments: list[str]) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for page in PAGES:
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -6,6 +6,7 @@ Without a database it runs the sweep first, in a folder of its own: some four mi
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
@@ -34,8 +35,8 @@ WIDTHS_PX = {"report": 1600, "report-narrow": 375}
 HEIGHT_PX = 1000
 
 
-def main(arguments: list[str]) -> int:
-    given = Path(arguments[0]).resolve() if arguments else None
+def main(database: Path | None) -> int:
+    given = database.resolve() if database else None
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # footers name files as they are named here
         if given:
             shutil.copy(given, DATABASE)
@@ -77,4 +78,6 @@ def _keep(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("database", nargs="?", type=Path, help="draw this one, instead of sweeping anew")
+    sys.exit(main(parser.parse_args().database))

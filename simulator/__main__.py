@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
@@ -46,10 +47,20 @@ def _ended(outcome: Outcome, message: str) -> Result:
     return Result(outcome=outcome, message=without_secrets(message), measurement=None, op_placement={})
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m simulator",
+        description="Simulates one trial on the hardware that its run folder names, and leaves there what a trainer would.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder")
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
+    return parser
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: python -m simulator TRIAL.json RUN_DIR")
+    asked = _parser().parse_args()
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
         parent.heed_signals()
-    ending.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))
+    ending.run_and_exit(main, asked.spec, RunFolder(asked.folder))

@@ -4,6 +4,7 @@ Each node has 8 GPUs, which are null devices, and 32 cores, whatever this machin
 nodes of those of main.
 """
 
+import argparse
 import os
 import shutil
 import signal
@@ -106,6 +107,12 @@ def needed(complaint: str, *, in_ci: bool) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.slurm",
+        description=f"Starts a Slurm cluster of {len(NODES)} virtual nodes with {GPUS_PER_NODE} GPUs each on this machine, "
+        "prints the variable that Slurm's programs want, and ends the cluster at Ctrl-C.",
+    )
+    parser.parse_args()
     if complaint := obstacle():
         sys.exit(complaint)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

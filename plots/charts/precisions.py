@@ -12,8 +12,8 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from analysis.pivot import Label, Table, pivot
-from analysis.results import Origin, Result
-from analysis.titles import headings, table_notes
+from analysis.results import Result
+from analysis.titles import headings, in_doubt, table_notes
 from plots.pictures.curves import log_ticks
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -119,11 +119,7 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
 
 def _suspects(pairs: Sequence[Pair]) -> list[str]:
     are_valid = [of.is_valid for pair in pairs for of in (pair.base, *(one.result for _, one in pair.gains))]
-    if all(are_valid):
-        return []
-    if pairs[0].base.place.origin is Origin.PUBLISHED:
-        return ["hollow: the source leaves something of a side in doubt"]
-    return ["hollow: a side is suspect or invalid, see python -m store show"]
+    return [] if all(are_valid) else [f"hollow: a side is {in_doubt(pairs[0].base.place)}"]
 
 
 def _variant(variant: Label, variants: Sequence[Label]) -> str:

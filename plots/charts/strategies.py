@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from analysis.pivot import Cell, Label, Rank, Table
 from analysis.results import Result
-from analysis.titles import row_title, scaling, table_notes
+from analysis.titles import in_doubt, row_title, scaling, table_notes
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -62,7 +62,7 @@ def _picture(models: Models, name: str, palette: Palette) -> Picture:
             _panel(sheet, models.on(count), of_models, cell_in)
     sheet.text("Bold: the best of its column. Shade and percent: part of that best.")
     if not all(result.is_valid for result in models.table.results):
-        sheet.text(f"{SUSPECT} suspect or invalid, see python -m store show")
+        sheet.text(f"{SUSPECT} {in_doubt(models.table.place)}")
     return Picture(
         name=name, figure=sheet.finished(), about=[*table_notes(models.table), *partly_failed(models.table.results, PARTLY)]
     )

@@ -1,11 +1,15 @@
 """Images/s against GPUs: the points are those of the database, and what failed is named where it failed."""
 
+import matplotlib
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.markers import CARETDOWN, CARETUP
 
-from plots.pictures.drawing import NothingToShow
-from plots.pictures.theme import Theme
+from analysis.results import Origin
+from analysis.selection import Selection
+from plots.pictures.drawing import NothingToShow, chart, finish
+from plots.pictures.theme import PALETTES, Theme, settings
+from plots.source import Source
 from store.records import STAND_INS_NOTE, Machine, Outcome, Verdict
 from tests.filled import fill
 from tests.plots.charts.charting import checked, picture, pictures, resnet, speed, words
@@ -103,7 +107,20 @@ def test_a_suspect_number_is_hollow_and_the_footer_says_so():
     figure = picture("scaling")
     (hollow,) = [line for line in figure.axes[0].lines if line.get_label() == "_suspect"]
     assert hollow.get_markerfacecolor() == "#FFFFFF"
-    assert "hollow: suspect or invalid" in words(figure)
+    assert "hollow: suspect or invalid, see python -m store show" in words(figure)
+
+
+def test_the_footer_of_published_figures_sends_to_no_attempt_and_no_database():
+    chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source="10723")
+    of_published = Source(selection=chosen, command="python -m plots charts")
+    for name in ("scaling", "strategies"):
+        with matplotlib.rc_context(settings(Theme.LIGHT)):
+            shown = next(chart(name).draw(of_published, PALETTES[Theme.LIGHT]))
+            told = words(finish(of_published, shown, PALETTES[Theme.LIGHT]))
+        assert "left in doubt by its source" in told
+        assert "published figures that come with scalemark" in told
+        assert "store show" not in told
+        assert "nothing.db" not in told
 
 
 def test_a_single_point_has_no_ideal_line():
