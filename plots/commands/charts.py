@@ -70,11 +70,11 @@ def charts(
             print(f"plots: {reason}", file=sys.stderr)
     for name, error in failures.items():
         print(f"plots: {name}: not drawn: {in_words(error)}", file=sys.stderr)
-    if not paths:
+    if not paths and not failures:
         raise StoreError(f"no picture: nothing of this selection can be drawn; see python -m plots tables --db {source.database}")
     if as_json:
         print(json.dumps(paths))
-    if chart and failures:
+    if failures and (chart or not paths):
         raise typer.Exit(1)
 
 

@@ -73,7 +73,11 @@ def agent(url: str, *arguments: str, locks: str = "", sweep: str = "s") -> subpr
     """With `locks` of its own it is on another host, as far as devices are concerned."""
     environment = os.environ | {"SCALEMARK_DB": url} | ({"SCALEMARK_LOCK_DIR": locks} if locks else {})
     return subprocess.Popen(
-        [*AGENT, "--sweep", sweep, *arguments], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*AGENT, "--sweep", sweep, "--wait", "600", *arguments],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 

@@ -295,6 +295,8 @@ def test_a_chart_that_cannot_be_written_is_named_and_the_others_are_drawn():
     assert (ended.returncode, ended.stdout) == (1, "figures/strategies.png\n")
     why = "figures/scaling-resnet50.png: Is a directory; choose another folder with --out"
     assert f"plots: scaling: not drawn: {why}\n" in ended.stderr
+    alone = run("--chart", "scaling")
+    assert (alone.returncode, alone.stdout, alone.stderr) == (1, "", f"plots: scaling: not drawn: {why}\n")
     of_all = run()
     assert of_all.returncode == 0
     assert "plots: scaling: not drawn: " in of_all.stderr
