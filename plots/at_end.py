@@ -68,8 +68,8 @@ def _print_tables(selection: Selection, tell: Tell) -> bool:
     except Exception as error:  # whatever it is, the report and the charts are worth trying
         tell(f"sweep: no tables: {in_words(error)}")
         return False
-    for name, error in failures.items():
-        tell(f"sweep: no {name}: {in_words(error)}; the results are stored, see {_command('tables', selection)}")
+    for name, reason in failures.items():
+        tell(f"sweep: no {name}: {in_words(reason)}; the results are stored, see {_command('tables', selection)}")
     if len(found) > MOST_TABLES:
         num = len(found) - MOST_TABLES
         tell(f"{num} more table{'' if num == 1 else 's'}: {_command('tables', selection)}")
@@ -92,8 +92,8 @@ def _write_report(selection: Selection, folder: Path, tell: Tell) -> bool:
         tell(f"sweep: no report: {in_words(error)}; the results are stored, write it with {command} --out FILE")
         return False
     tell(f"report: {folder / REPORT[selection.origin]}")
-    for name, error in failures.items():
-        tell(f"sweep: not in the report: {name}: {in_words(error)}; the results are stored, write it with {command} --out FILE")
+    for name, reason in failures.items():
+        tell(f"sweep: not in the report: {name}: {in_words(reason)}; the results are stored, write it with {command} --out FILE")
     return not failures
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from store.errors import StoreError
+from store.redact import without_secrets
 
 T = TypeVar("T")
 
-Failed = Callable[[str, Exception], None]
+Failed = Callable[[str, Exception], object]
 """Is told the name of a part that failed, and why."""
 
 
@@ -28,5 +29,5 @@ def attempted(name: str, make: Callable[[], T], failed: Failed) -> T | None:
 
 
 def in_words(error: Exception) -> str:
-    """As a message names it; an error that no message was written for comes with its type."""
-    return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+    """As a message names it, without secrets; an error that no message was written for comes with its type."""
+    return without_secrets(str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}")

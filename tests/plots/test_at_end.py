@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.pivot import Table
 from plots import at_end
 from plots.charts import scaling
 from plots.pictures import drawing
+from plots.tables import layout
 from tests.filled import fill
 from tests.specs import small
 
@@ -81,6 +83,28 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, told, monke
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, draw it with "
         "python -m plots charts --sweep first --chart scaling --out FOLDER"
     ]
+
+
+def test_a_table_and_a_part_of_the_report_that_fail_are_named_and_the_rest_is_shown(results, told, monkeypatch, capsys):
+    fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
+    usual = layout.table_notes
+
+    def broken(table: Table) -> list[str]:
+        if table.setting["model"] == "trivial":
+            raise ZeroDivisionError("a mistake of ours")
+        return usual(table)
+
+    monkeypatch.setattr(layout, "table_notes", broken)
+    assert not show(told, sweep="second")
+    assert "vgg16" in capsys.readouterr().out
+    table, part = told.after("sweep: no")
+    assert table.startswith(" table trivial")
+    assert table.endswith(
+        "ZeroDivisionError: a mistake of ours; the results are stored, see python -m plots tables --sweep second"
+    )
+    assert part.startswith("t in the report: table trivial")
+    assert told.after("report: ") == ["figures/report.html"]
+    assert "vgg16" in Path("figures/report.html").read_text()
 
 
 def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, told):
