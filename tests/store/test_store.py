@@ -159,10 +159,13 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
     from store import upgrade
 
     fill("r.db", [(small(), 1.0)])
+    newest = upgrade.head_revision()
+    following = f"{int(newest) + 1:04d}"
     migrations = tmp_path / "migrations"
     shutil.copytree(upgrade._MIGRATIONS, migrations)
-    (migrations / "versions" / "0099_widen.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0099', '0006'\n"
+    (migrations / "versions" / f"{following}_widen.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n"
+        f"revision, down_revision = '{following}', '{newest}'\n"
         "def upgrade():\n"
         "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
         "        table.add_column(sa.Column('extra', sa.Text()))\n"
