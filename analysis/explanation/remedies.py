@@ -54,8 +54,12 @@ def remedies(bound: Bound | None, target: Result, num_cores: int | None = None, 
 
 
 def _fits(spec: TrialSpec, hardware_profile: str) -> bool:
-    """Into the memory of a simulated GPU, as the simulator has it."""
-    return memory_bytes(Work.of(asdict(spec))) <= Hardware.from_json(hardware_profile).memory_gib * 2**30
+    """Into the memory of a simulated GPU, as the simulator has it; a network that it does not know fits into none."""
+    try:
+        needed = memory_bytes(Work.of(asdict(spec)))
+    except ValueError:  # unknown, or of an image too small for it: an imported trial may be of a model of others
+        return False
+    return needed <= Hardware.from_json(hardware_profile).memory_gib * 2**30
 
 
 Changes = Iterator[tuple[dict[str, Any], str]]

@@ -132,6 +132,20 @@ def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     assert "brought no number (failed); nothing to explain" in ended.stderr
 
 
+def test_simulated_trials_of_a_model_that_is_not_known_are_explained(analysis):
+    """A bug: one attempt of it, as of an import, ended the command with a traceback."""
+    simulated = {"device_kind": DeviceKind.SIMULATED_GPU, "batch_size": 32}
+    trials = [
+        *repeated(100, **simulated, model="mystery", **INDEPENDENT),
+        *repeated(150, **simulated, model="mystery", num_gpus=2),
+        *repeated(60, **simulated, model="resnet50", image_px=224),
+    ]
+    fill("results.db", trials, machine=SIMULATED_MACHINE)
+    found = {one["title"]: one for one in explained(analysis, "--origin", "simulated")}
+    assert any("mystery" in title for title in found)
+    assert all(one["verdict"] for title, one in found.items() if "mystery" in title)
+
+
 @pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
 def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", LADDER)
