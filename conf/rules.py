@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from costs.unknown import NOT_SIMULATED
-from store.records import PLANTED_FOR_REAL, PLANTED_ON_LINKS, RANK_JOBS, STRATEGY_NAMES, DeviceKind, TrialSpec
+from costs.unknown import not_simulated
+from store.records import PLANTED, PLANTED_FOR_REAL, PLANTED_ON_LINKS, RANK_JOBS, STRATEGY_NAMES, DeviceKind, TrialSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +126,25 @@ PLANTED_SWITCHES = ("out_of_memory", "hang")
 """Of these, what there is or is not: 0 or 1."""
 
 
+for _of, _own, _theirs in (
+    (
+        "VARIABLE_UPDATES that are distributed",
+        {name for name, rule in VARIABLE_UPDATES.items() if rule.is_distributed},
+        RANK_JOBS,
+    ),
+    ("PLANTED_AT_MOST", PLANTED_AT_MOST, PLANTED),
+):
+    if _lacking := set(_own) ^ set(_theirs):
+        raise NotImplementedError(f"{', '.join(sorted(_lacking))}: wanted both in {_of} of conf/rules.py and in store/records.py")
+
+
 def problems(spec: TrialSpec) -> Iterator[str]:
     """Everything that is wrong with a resolved trial, each in one sentence."""
     if rule := VARIABLE_UPDATES.get(spec.variable_update):
         yield from _problems_of_update(spec, rule)
+    else:
+        known = ", ".join(VARIABLE_UPDATES)
+        yield f"variable_update={spec.variable_update}: conf/rules.py has no rule of it; there are rules of {known}"
     if spec.device_kind == DeviceKind.CPU_STAND_IN:
         for (axis, value), why in GPU_ONLY.items():
             if getattr(spec, axis) == value:
@@ -137,10 +152,7 @@ def problems(spec: TrialSpec) -> Iterator[str]:
         if spec.data_format == "NCHW" and spec.precision == "fp16":
             yield "data_format=NCHW: CPUs have no float16 convolution in it; choose another precision, or NHWC"
     if spec.device_kind == DeviceKind.SIMULATED_GPU:
-        for axis in NOT_SIMULATED:
-            if (value := getattr(spec, axis)) != TrialSpec.__dataclass_fields__[axis].default:
-                told = f"{axis}={value}".lower() if isinstance(value, bool) else f"{axis}={value}"
-                yield f"{told}: the cost model does not know what it changes; leave it out of simulated trials"
+        yield from not_simulated(spec)
         if spec.variable_update in RANK_JOBS:
             yield (
                 f"variable_update={spec.variable_update}: is of several processes, and the cost model knows one on one host; "

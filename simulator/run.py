@@ -14,6 +14,7 @@ import numpy as np
 
 from costs.hardware import Hardware
 from costs.step import Costs, costs
+from costs.unknown import not_simulated
 from costs.work import Work
 from simulator import play
 from simulator.truth import told, with_planted
@@ -51,6 +52,8 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     machine = folder.read_machine()
     if machine is None or not machine.hardware_profile:
         raise NotSimulatedError(f"{folder.machine}: wanted one with a hardware_profile, as sweep.py engine=simulated makes it")
+    if problem := next(not_simulated(spec), None):
+        raise NotSimulatedError(problem)
     hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
     try:
         truth = with_planted(costs(work, hardware), spec.planted_values, work)

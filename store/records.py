@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -259,10 +260,12 @@ class TrialSpec:
     def from_json(cls, text: str) -> TrialSpec:
         """Inverse of `to_json`. Raises ValueError, naming the keys, when keys are missing or unknown."""
         values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError(f"not a trial spec: found {type(values).__name__}, wanted an object of axes")
         missing = {field.name for field in fields(cls) if field.default is MISSING} - set(values)
         unknown = set(values) - {field.name for field in fields(cls)}
         if missing or unknown:
-            raise ValueError(f"not a trial spec: missing {sorted(missing)}, unknown {sorted(unknown)}")
+            raise ValueError(f"not a trial spec: {'; '.join(_wrong_axes(missing, unknown))}")
         return cls(**values)
 
 
@@ -347,6 +350,17 @@ _AT_MOST = {
     "gpu_thread_count": 1024,
     "prefetch": 1024,
 }
+
+
+def _wrong_axes(missing: Collection[str], unknown: Collection[str]) -> Iterator[str]:
+    """With the known axis that is nearest to each unknown one."""
+    known = [field.name for field in fields(TrialSpec)]
+    if missing:
+        yield f"missing {', '.join(sorted(missing))}"
+    for name in sorted(unknown):
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f", did you mean {near[0]}?" if near else f", there are {', '.join(known)}"
+        yield f"{name!r} is no axis{meant}"
 
 
 def _is_positive(text: str) -> bool:

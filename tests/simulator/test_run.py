@@ -1,7 +1,9 @@
 """A simulated trial leaves what the trainer would leave, and its numbers are what the cost model and the faults say."""
 
 import json
-from dataclasses import asdict, replace
+import subprocess
+import sys
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 from costs.hardware import Hardware
 from costs.profiles import profile
 from costs.step import costs
+from costs.unknown import NOT_SIMULATED, SIMULATED
 from costs.work import Work
 from simulator.__main__ import main
 from store.records import AttemptBegin, DeviceKind, Doing, Measurement, Outcome, Phase, Result, RunFolder, TrialSpec
 from sweeper.simulated_box import machine_of
 from tests.conf.test_resolve import trial
+from tests.conftest import PROJECT
 
 P100 = profile("p100_pcie_8")
 
@@ -192,6 +196,31 @@ def test_missing_links_are_told_and_not_guessed():
     found = result("num_gpus=8", hardware=replace(P100, socket_gb_per_s=None))
     assert found.outcome == Outcome.UNSUPPORTED
     assert "hardware.profile.socket_gb_per_s=" in found.message
+
+
+@pytest.mark.parametrize(("axis", "value"), [("prefetch", 7), ("profile", True), ("visibility", "all")])
+def test_an_axis_that_the_cost_model_does_not_know_is_refused(axis, value):
+    """A bug: a trial that a sweep did not make was played as if the axis were not there."""
+    code, folder = play(replace(spec_of(), **{axis: value}))
+    found = folder.read_result()
+    told = f"{axis}={value}".lower()
+    assert (code, found.outcome) == (3, Outcome.UNSUPPORTED)
+    assert found.message == f"simulated: {told}: the cost model does not know what it changes; leave it out of simulated trials"
+
+
+def test_an_axis_that_is_added_is_not_simulated_until_it_is_said_to_be():
+    assert set(SIMULATED) | set(NOT_SIMULATED) == {field.name for field in fields(TrialSpec)}
+    assert set(SIMULATED) <= {field.name for field in fields(TrialSpec)}
+
+
+def test_a_name_that_is_no_axis_is_refused_with_the_nearest_that_is(tmp_path):
+    told = json.loads(spec_of().to_json())
+    (tmp_path / "trial.json").write_text(json.dumps(told | {"prefetchh": 7}))
+    for program in ("simulator", "trainer"):
+        arguments = [sys.executable, "-m", program, str(tmp_path / "trial.json"), str(tmp_path)]
+        ended = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=PROJECT)
+        assert ended.returncode == 2
+        assert "'prefetchh' is no axis, did you mean prefetch?" in ended.stderr
 
 
 def test_a_folder_of_a_machine_that_exists_is_not_played():
