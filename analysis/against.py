@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.published import hosts_of, precision_as_published, usual_image_px
+from analysis.hosts_told import hosts_of
+from analysis.published import precision_as_published, usual_image_px
 from analysis.results import AXES, Against, Origin, Place, Result
 from store.errors import StoreError
 from store.records import STRATEGY_AXES, DeviceKind, unusual_axes
@@ -80,13 +81,25 @@ def _key(result: Result) -> tuple[object, ...]:
 
 def _key_of_published(result: Result) -> tuple[object, ...]:
     axes = result.axes
-    hosts = hosts_of(result.place.machine, result.num_gpus)
-    return _sure(axes["model"]), axes["batch_size"], result.num_gpus, hosts, precision_as_published(axes), _is_real(result)
+    return (
+        _sure(axes["model"]),
+        axes["batch_size"],
+        result.num_gpus,
+        _hosts(result),
+        precision_as_published(axes),
+        _is_real(result),
+    )
 
 
 def _key_as_published(result: Result) -> tuple[object, ...]:
     axes = result.axes
     return axes["model"], axes["batch_size"], result.num_gpus, result.hosts, precision_as_published(axes), _is_real(result)
+
+
+def _hosts(result: Result) -> int | str:
+    """A source may leave open how many: what may be of several is not compared with what is of one."""
+    told = result.hosts if result.place.origin.is_ours else hosts_of(result.place.machine, result.num_gpus)
+    return "not told" if told is None else told
 
 
 def _is_real(result: Result) -> bool:
@@ -184,7 +197,7 @@ def _compared(result: Result, origin_of_others: Origin) -> dict[str, object]:
         "image_px": axes["image_px"] if "image_px" in axes else usual_image_px(model) or "",
         "batch_size": axes["batch_size"],
         "num_gpus": axes["num_gpus"],
-        "hosts": result.hosts if result.place.origin.is_ours else hosts_of(result.place.machine, result.num_gpus),
+        "hosts": _hosts(result),
         "precision": precision_as_published(axes),
         "data": "real" if _is_real(result) else "synthetic",
         **{axis: _sure(axes[axis]) for axis in STRATEGY_AXES},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -102,12 +101,6 @@ def usual_tables(results: Sequence[Result]) -> list[Table]:
     are several numbers of hosts, each strategy has a row for each.
     """
     return article_tables(results) if results[0].place.origin is Origin.PUBLISHED else pivot(results, lines(results))
-
-
-def hosts_of(hardware: str, num_gpus: int) -> int:
-    """How many hosts a figure is of, as sources name their hardware: `AWS p2.8xlarge x n/8 nodes K80`, `4 servers x 4 GPUs`."""
-    told = re.search(r"\bx n/(\d+) nodes\b|\b\d+ (?:servers|nodes|hosts) x (\d+)\b", hardware)
-    return -(-num_gpus // int(told[1] or told[2])) if told else 1
 
 
 def _place(reference: Mapping[str, Any]) -> Place:

@@ -134,7 +134,7 @@ class Result:
 
     @property
     def hosts(self) -> int:
-        """Sources tell of several by words alone, see `analysis.published.hosts_of`."""
+        """Sources tell of several by words alone, see `analysis.hosts_told.hosts_of`."""
         return int(self.axes.get("hosts", 1))
 
     @property

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
 
+from analysis.hosts_told import hosts_of
 from analysis.pivot import Label, Table, pivot
-from analysis.published import hosts_of, precision_as_published, published
+from analysis.published import precision_as_published, published
 from analysis.results import Origin, Result
 from analysis.titles import headings, row_title, scaling, table_notes
 from plots.looks import Looks
@@ -154,7 +155,7 @@ def _distance(curve: Sequence[Result], ours: Result) -> tuple[int, float, bool, 
     apart = abs(math.log2(batch_size / ours.axes["batch_size"])) if batch_size else _FAR
     other_precision = precision_as_published(theirs.axes) != precision_as_published(ours.axes)
     differing = other_precision + (_is_synthetic(theirs) != _is_synthetic(ours)) + (apart > 0)
-    other_hosts = (max(hosts_of(one.place.machine, one.num_gpus) for one in curve) > 1) != (ours.hosts > 1)
+    other_hosts = any(hosts_of(one.place.machine, one.num_gpus) != 1 for one in curve) != (ours.hosts > 1)
     return differing, apart, other_hosts, theirs.strategy != ours.strategy, -len(curve)
 
 

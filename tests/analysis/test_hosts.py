@@ -9,9 +9,9 @@ from analysis.conclusions import models, slowdown
 from analysis.crossovers import leads
 from analysis.explanation.explanations import chosen
 from analysis.explanation.rungs import Ladder, Rung
+from analysis.hosts_told import hosts_of
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import Rank, by_hosts, lines, pivot
-from analysis.published import hosts_of
 from analysis.results import BaselineRule, Origin, measured, with_baselines
 from analysis.scaling import scalings
 from analysis.scaling_text import sentences
