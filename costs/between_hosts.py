@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from costs.spread import spread
+from store.records import RANK_JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +98,9 @@ _WAYS: dict[str, Callable[[Sequence[float], int, int, str], tuple[Phase, ...]]] 
 
 WAYS = tuple(_WAYS)
 """Variable updates that can go over several hosts."""
+
+if lacking := RANK_JOBS.keys() ^ _WAYS.keys():
+    raise NotImplementedError(
+        f"{', '.join(sorted(lacking))}: wanted both in RANK_JOBS of store/records.py and in _WAYS of "
+        "costs/between_hosts.py, which says what it sends"
+    )

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from analysis.results import Origin, Result
+from costs.all_reduces import all_reduces
 from store import overrides
 from store.records import TrialSpec, planted_text, read_planted
 
@@ -58,9 +59,9 @@ EXCHANGING_NOTHING = {
     "compact_gradients": False,
     "loss_scale": "none",
 }
-_REDUCING = ("none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring")  # of one replica they are all the same
 _NO_MATTER = ("scaling", "seed", "num_steps", "min_warm_up_steps", "min_window_s", "profile", "learning_rate", "num_classes")
-_COMPARED = tuple(field.name for field in fields(TrialSpec) if field.name not in _NO_MATTER)
+COMPARED = tuple(field.name for field in fields(TrialSpec) if field.name not in _NO_MATTER)
+"""Axes of a trial that its steps depend on."""
 _VARIED = ("steps_per_execution", "batch_size")
 _OF_THE_FLOOR = ("model", "num_gpus", "data", "variable_update", "steps_per_execution", "planted", "precision", "xla")
 
@@ -147,7 +148,10 @@ class Ladder:
         if rung is Rung.ALONE:  # on one replica most strategies exchange nothing, and published figures have no other
             own = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
             if target.axes["local_parameter_device"] == "cpu":  # one replica, too, fetches its variables from there
-                ways += [own | EXCHANGING_NOTHING | {"variable_update": "replicated", "all_reduce": name} for name in _REDUCING]
+                # of one replica all of them are the same
+                ways += [
+                    own | EXCHANGING_NOTHING | {"variable_update": "replicated", "all_reduce": name} for name in all_reduces()
+                ]
             ways.append(own)
             if target.num_gpus == 1 and target.axes["local_parameter_device"] == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself
@@ -226,7 +230,7 @@ def _has_meaning(rung: Rung, target: Result) -> bool:
 
 
 def several_hosts(axes: Mapping[str, Any]) -> bool:
-    """Of published figures only their own words tell, see `analysis.predictions`."""
+    """Of published figures only their own words tell, see `analysis.hosts_told`."""
     return bool(axes.get("hosts", 1) > 1)
 
 
@@ -309,4 +313,4 @@ def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
 def _identity(axes: Mapping[str, Any], without: str = "") -> tuple[object, ...]:
     """Equal for trials whose steps are the same work done in the same way, but for one axis; effort and seeds do not matter."""
     told = _settled(axes)
-    return tuple((axis, told[axis]) for axis in _COMPARED if axis in told and axis != without)
+    return tuple((axis, told[axis]) for axis in COMPARED if axis in told and axis != without)

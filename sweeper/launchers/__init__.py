@@ -16,14 +16,18 @@ from typing import Protocol, cast
 
 from conf.schema import Config
 from sweeper.attempt import PROJECT_ROOT
+from sweeper.errors import SweepRefusedError
 from sweeper.machine import Inventory
 
 HOSTS_VARIABLE = "SCALEMARK_HOSTS"  # names of the hosts of an agent over several, its own first, with commas between
 RANK_START_VARIABLE = "SCALEMARK_RANK_START"  # what starts ranks on them: a file in trainer/rank_starts/
 DATABASE_VARIABLE = "SCALEMARK_DB"  # URL; may hold a password, and so is in no command line
 
-SHARED = ("agents", "slurm", "ray")
-"""Launchers whose sweeps are run by agents; the others run attempts on this machine."""
+LOCAL = "local"
+"""The one launcher that runs attempts on this machine."""
+
+SHARED = tuple(sorted(path.stem for path in (PROJECT_ROOT / "conf" / "launcher").glob("*.yaml") if path.stem != LOCAL))
+"""Launchers whose sweeps are run by agents: all others, each a file here and one in conf/launcher/."""
 
 
 class JobState(StrEnum):
@@ -85,8 +89,14 @@ class HostLauncher(Protocol):
 
 
 def load(config: Config) -> HostLauncher:
-    """By the launcher's name, which is one of `SHARED`."""
-    module = import_module(f"{__name__}.{config.launcher.name}")
+    """By the launcher's name, which is one of `SHARED`. Raises SweepRefusedError where no file here is named so."""
+    name = config.launcher.name
+    try:
+        module = import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise SweepRefusedError(f"launcher={name}: conf/launcher/ has it, and sweeper/launchers/{name}.py is missing") from None
     return cast(HostLauncher, module.Launcher(config))
 
 

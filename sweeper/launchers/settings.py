@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from conf.schema import AgentsConfig, Config, Engine, LauncherConfig, RayConfig, SlurmConfig
+from conf.schema import Config, Engine, LauncherConfig
 from store.database import file_of
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import SHARED
 
 LEAST_LEASE_S = 3.0  # with less an agent is thought dead because a disk was slow
-_OWN = {"agents": AgentsConfig, "slurm": SlurmConfig, "ray": RayConfig}
-_HEEDED_BY = {"agents": SHARED, "slurm": ("slurm",), "ray": ("ray",)}
-"""Group of settings -> the launchers that heed it."""
+_GROUPS = tuple(field.name for field in fields(LauncherConfig) if field.name in SHARED)
+_HEEDED_BY = {group: SHARED if group == "agents" else (group,) for group in _GROUPS}
+"""Group of settings -> the launchers that heed it: that of its name, and what agents heed all that start agents."""
 _NOT_BY = {"agents.num_hosts": ("agents",)}
 """Settings that some of these do not heed after all."""
 
@@ -45,7 +45,7 @@ def doubts(config: Config) -> list[str]:
 def _set_by_user(launcher: LauncherConfig) -> Iterator[tuple[str, object, tuple[str, ...]]]:
     """Of the groups those settings that are not their defaults, and the launchers that heed them."""
     for group, heeded_by in _HEEDED_BY.items():
-        chosen, default = getattr(launcher, group), _OWN[group]()
+        chosen, default = getattr(launcher, group), getattr(LauncherConfig(), group)
         for field in fields(default):
             setting = f"{group}.{field.name}"
             value = getattr(chosen, field.name)
