@@ -10,6 +10,7 @@ What one GPU more costs depends on it: without peer-to-peer, copies of all GPUs 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -24,9 +25,9 @@ class Possible:
     weight: float  # before any row is seen; of all together 1
 
 
-def possible(guess: Hardware, *, is_gpu_known: bool) -> tuple[Possible, ...]:
+def possible(guess: Hardware, *, is_gpu_known: bool, has_nvlink: bool = False) -> tuple[Possible, ...]:
     """Of a box of which the GPU's name is all that is told. Where not even that is, GPUs may have NVLink, or not reach each
-    other.
+    other. `has_nvlink`: some of them have NVLink, as the box's name or its driver tells, and which of them is not known.
     """
     nvlink_gb_per_s = guess.nvlink_gb_per_s or _NVLINK_GB_PER_S
     half = -(-guess.num_gpus // 2)
@@ -40,14 +41,25 @@ def possible(guess: Hardware, *, is_gpu_known: bool) -> tuple[Possible, ...]:
             nvlink_gb_per_s=None,
             nvlink_clique=0,
         )
-        for per_switch, sockets, peers in product((1, 2, half), (1, 2), reach)
+        for per_switch, sockets, peers in product(_at_least(guess.gpus_per_board, (1, 2, half)), (1, 2), reach)
     ]
-    if not is_gpu_known:
+    if has_nvlink or not is_gpu_known:
         found += [
-            replace(guess, gpus_per_switch=2, nvlink_gb_per_s=nvlink_gb_per_s, nvlink_clique=clique, hop_us=_NVLINK_HOP_US)
+            replace(
+                guess,
+                gpus_per_switch=max(2, guess.gpus_per_board),
+                nvlink_gb_per_s=nvlink_gb_per_s,
+                nvlink_clique=clique,
+                hop_us=_NVLINK_HOP_US,
+            )
             for clique in (_CLIQUE, guess.num_gpus)
         ]
     return tuple(Possible(hardware=one, weight=1 / len(found)) for one in found)
+
+
+def _at_least(least: int, counts: Sequence[int]) -> tuple[int, ...]:
+    """Each once: GPUs of one board are below one switch."""
+    return tuple(dict.fromkeys(max(least, count) for count in counts))
 
 
 _NVLINK_GB_PER_S = 120.0  # NVLink 2 of V100; half or twice as much is within the prior of a guessed link

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from analysis.calibration.boxes import Possible, possible
+from analysis.hosts_told import read
 from analysis.results import Gpus, Place
 from costs.hardware import Hardware
 from costs.profiles import profile
@@ -39,7 +40,7 @@ def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
     text = f"{gpus.num} x {gpus.name or 'several kinds of GPUs'}"
     name = next((name for pattern, name in _BY_GPU if re.search(pattern, gpus.name.lower())), None)
     if name is None:
-        return _by_name(text, max(num_gpus, gpus.num))
+        return _by_name(text, max(num_gpus, gpus.num), has_nvlink=gpus.num_nvlink_pairs > 0)
     there = profile(name)
     box = _large_enough(_with_memory(there, gpus), max(num_gpus, gpus.num))
     links = f"{gpus.num_nvlink_pairs} pairs with NVLink"
@@ -56,29 +57,39 @@ def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
 def guessed(text: str, num_gpus: int) -> Guess:
     """Of the text by which a source names its hardware, and the most GPUs that its rows use."""
     told = _words(text)
-    for pattern, name in _BOXES:
-        if re.search(pattern, told):
-            return Guess(hardware=_large_enough(profile(name), num_gpus), reason=f"{text!r} is like {name}")
-    return _by_name(text, num_gpus)
+    has_nvlink = re.search(r"\bnvlink\b", told) is not None
+    name = next((name for pattern, name in _BOXES if re.search(pattern, told)), None)
+    if name is None:
+        return _by_name(text, num_gpus, has_nvlink=has_nvlink)
+    box = _large_enough(profile(name), num_gpus)
+    if has_nvlink and box.nvlink_gb_per_s is None:
+        others = possible(box, is_gpu_known=True, has_nvlink=True)
+        reason = f"{text!r} tells of NVLink, which {name} does not have: links guessed"
+        return Guess(hardware=box, reason=reason, others=others)
+    return Guess(hardware=box, reason=f"{text!r} is like {name}")
 
 
 def unknown(text: str, num_gpus: int) -> Guess:
     """Of a place whose words tell nothing."""
-    box = _generic(_UNKNOWN, max(num_gpus, _told_gpus(text)))
+    box = _generic(_UNKNOWN, max(num_gpus, read(text).gpus_per_host or 0))
     return Guess(hardware=box, reason=f"{text!r}: no GPU that is known, links guessed", others=possible(box, is_gpu_known=False))
 
 
-def _by_name(text: str, num_gpus: int) -> Guess:
+def _by_name(text: str, num_gpus: int, *, has_nvlink: bool = False) -> Guess:
     gpu = next((gpu for pattern, gpu in _GPUS.items() if re.search(pattern, _words(text))), None)
     if gpu is None:
         return unknown(text, num_gpus)
-    box = _generic(gpu, max(num_gpus, _told_gpus(text)))
-    return Guess(hardware=box, reason=f"{text!r}: GPU {gpu.name}, links guessed", others=possible(box, is_gpu_known=True))
+    box = _generic(gpu, max(num_gpus, read(text).gpus_per_host or 0))
+    others = possible(box, is_gpu_known=True, has_nvlink=has_nvlink)
+    with_nvlink = ", some with NVLink" if has_nvlink else ""
+    return Guess(hardware=box, reason=f"{text!r}: GPU {gpu.name}{with_nvlink}, links guessed", others=others)
 
 
 def _words(text: str) -> str:
-    """Lower case, counts apart from what they count: `8xk80` and `k80x8` have the word k80."""
-    told = re.sub(r"\b(\d+)x(?=[a-z])(?!large)", r"\1 x ", text.lower())
+    """Lower case, counts apart from what they count: `8xk80` and `k80x8` have the word k80. Without NVLink there is PCIe."""
+    told = re.sub(r"\bnv[- ]?(?:link|switch)(?:s|es)?\b", "nvlink", text.casefold())
+    told = re.sub(r"(?:\bno|\bwithout|\bw/o|\bnon)[ -]nvlink\b", "pcie", told)
+    told = re.sub(r"(?<![a-wyz\d.-])(\d+)x(?=[a-z])(?!large)", r"\1 x ", told)
     return re.sub(r"(?<=\d)x(\d+)\b", r" x \1", told)
 
 
@@ -98,14 +109,15 @@ _BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is non
     (r"\bk80\b", "k80_8"),
     (r"\bgtx titan x$", "titanx_pcie_8"),
 )
-_BOXES = (  # words of a source
-    (r"\bdgx-?2\b", "dgx2_v100"),
-    (r"\bdgx-?1\b.*\bv100\b|\bdgx-?1v\b|\bv100\b.*\b(sxm2|nvlink)\b", "dgx1_v100"),
-    (r"\bp3\.(8|16)xlarge\b|\bp3dn\b|\bgce\b.*\bv100\b|^8 x v100\b", "dgx1_v100"),
-    (r"\bdgx-?1\b.*\bp100\b|\bdgx-?1p\b|\bp100\b.*\b(sxm2|nvlink)\b", "dgx1_p100"),
-    (r"\bh200\b(?!.*\b(nvl|pcie)\b)", "h200_8"),
-    (r"\bh100\b(?!.*\b(nvl|pcie)\b)", "h100_8"),
-    (r"\ba100\b(?!.*\bpcie\b)", "dgx_a100"),
+_NVLINKED = r"(?=.*\b(?:dgx[ -]?1|sxm2?|nvlink)\b)"
+_BOXES = (  # words of a source, in any order
+    (r"\bdgx[ -]?2h?\b|^(?=.*\bv100\b)(?=.*\bsxm3\b)", "dgx2_v100"),
+    (rf"\bdgx[ -]?1v\b|^{_NVLINKED}(?=.*\bv100\b)", "dgx1_v100"),
+    (r"\bp3\.(8|16)xlarge\b|\bp3dn\b|^(?!.*\bpcie\b)(.*\bgce\b.*\bv100\b|.*\b8 x (nvidia |tesla )*v100\b)", "dgx1_v100"),
+    (rf"\bdgx[ -]?1p\b|^{_NVLINKED}(?=.*\bp100\b)", "dgx1_p100"),
+    (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh200\b)", "h200_8"),
+    (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh100\b)", "h100_8"),
+    (r"^(?!.*\bpcie\b)(?=.*\ba100\b)", "dgx_a100"),
     (r"\bk80\b|\bp2\.(8|16)?xlarge\b", "k80_8"),
     (r"\btitan x\b(?!.*\bpascal\b)", "titanx_pcie_8"),
     (r"\bp100\b|\bgn5\b", "p100_pcie_8"),
@@ -142,17 +154,12 @@ _GPUS = {
     r"\brtx ?[68]000\b(?!.*\bada\b)": _Gpu(name="Quadro RTX 6000", fp32=16, fp16=130, gb_per_s=672, gib=24),
     r"\ba6000\b": _Gpu(name="RTX A6000", fp32=38, fp16=155, gb_per_s=768, gib=48),
     r"\ba100\b(?!.*\bmig\b)": _Gpu(name="A100-PCIE-40GB", fp32=19.5, fp16=312, gb_per_s=1555, gib=40),
-    r"\bh100\b.*\b(pcie|nvl)\b(?!.*\bmig\b)": _Gpu(name="H100 PCIe", fp32=51, fp16=756, gb_per_s=2000, gib=80),
+    r"^(?!.*\bmig\b)(?=.*\b(pcie|nvl)\b)(?=.*\bh100\b)": _Gpu(name="H100 PCIe", fp32=51, fp16=756, gb_per_s=2000, gib=80),
     r"\ba10g?\b|\bg5\.": _Gpu(name="A10", fp32=31, fp16=125, gb_per_s=600, gib=24),
     r"\bl4\b": _Gpu(name="L4", fp32=30, fp16=121, gb_per_s=300, gib=24),
     r"\bl40s?\b": _Gpu(name="L40", fp32=90, fp16=181, gb_per_s=864, gib=48),
 }
 _UNKNOWN = _Gpu(name="unknown GPU", fp32=12, fp16=60, gb_per_s=600, gib=16)
-
-
-def _told_gpus(text: str) -> int:
-    """As in "10x GTX 1080 Ti"; 0 where it is not told."""
-    return max((int(num) for num in re.findall(r"\b(\d{1,2}) ?x\b", text.lower())), default=0)
 
 
 def _large_enough(box: Hardware, num_gpus: int) -> Hardware:

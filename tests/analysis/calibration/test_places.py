@@ -63,6 +63,12 @@ def test_another_number_of_gpus_or_nvlinks_makes_it_a_guess(gpus: Gpus, said: st
     assert any(one.hardware.nvlink_gb_per_s for one in found.others) == bool("SXM" in gpus.name or gpus.num_nvlink_pairs)
 
 
+def test_boards_with_two_gpus_each_are_below_one_switch() -> None:
+    """A bug: 4 GPUs of K80 ended the command with a traceback, as no two boxes had both GPUs of a board below a switch."""
+    found = of_gpus(Gpus(name="Tesla K80", num=4), 4)
+    assert {one.hardware.gpus_per_switch for one in found.others} == {2, 4}
+
+
 def test_the_memory_is_the_machines_own() -> None:
     gpus = Gpus(name="NVIDIA A100-SXM4-80GB", num=8, memory_bytes=80 * GIB, num_nvlink_pairs=28)
     assert (of_gpus(gpus, 8).is_known, of_gpus(gpus, 8).hardware.memory_gib) == (True, 80)
@@ -105,11 +111,40 @@ def test_a_simulated_place_is_its_own_profile() -> None:
         ("4x TITAN Xp", "guessed"),
         ("2x RTX A1000", "guessed"),
         ("GH200", "guessed"),
+        ("V100 NVLink x 4", "dgx1_v100"),
+        ("NVLink V100 x 4", "dgx1_v100"),
+        ("4xV100 without NVLink", "v100_pcie_8"),
+        ("8x V100-PCIE-16GB", "v100_pcie_8"),
+        ("4 nodes x 8xV100", "dgx1_v100"),
+        ("V100 in a DGX-1", "dgx1_v100"),
+        ("PCIe A100 x 4", "guessed"),
     ],
 )
 def test_the_words_of_a_source_are_whole_ones(text: str, name: str) -> None:
     assert guessed(text, 4).hardware.name == name
 
 
-def test_counts_are_read_on_either_side() -> None:
-    assert guessed("10x GTX 1080 Ti", 4).hardware.num_gpus == 10
+@pytest.mark.parametrize("text", ["10x GTX 1080 Ti", "10xGTX 1080 Ti", "GTX 1080 Ti x 10"])
+def test_counts_are_read_on_either_side(text: str) -> None:
+    assert guessed(text, 4).hardware.num_gpus == 10
+
+
+@pytest.mark.parametrize(
+    "text", ["4x RTX 3090 NVLink", "2x RTX A6000, NV-Link", "Quadro RTX 8000 with NVLinks", "8xK80 NVLink", "A100 PCIe NVLink"]
+)
+def test_nvlink_in_a_name_is_heeded_whatever_the_card(text: str) -> None:
+    """A bug: cards that no profile has with NVLink were taken to have none, and K80 to be known."""
+    found = guessed(text, 4)
+    assert not found.is_known
+    assert "NVLink" in found.reason.removeprefix(repr(text))
+    assert any(one.hardware.nvlink_gb_per_s for one in found.others)
+
+
+@pytest.mark.parametrize("text", ["4x RTX 3090", "4x RTX 3090 without NVLink", "4x RTX 3090, no NVLink"])
+def test_cards_without_nvlink_in_their_name_have_none(text: str) -> None:
+    assert not any(one.hardware.nvlink_gb_per_s for one in guessed(text, 4).others)
+
+
+def test_nvlinks_that_a_driver_tells_are_heeded_whatever_the_card() -> None:
+    found = of_gpus(Gpus(name="NVIDIA GeForce RTX 3090", num=4, num_nvlink_pairs=2), 4)
+    assert any(one.hardware.nvlink_gb_per_s for one in found.others)
