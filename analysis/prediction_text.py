@@ -91,7 +91,7 @@ def _cells(one: Prediction) -> dict[str, str]:
 
 
 def _batch(one: Prediction) -> str:
-    return "-" if one.is_undivided else str(one.work.batch_size)
+    return "-" if one.is_undivided else f"{one.work.batch_size}{'' if one.is_batch_told else '?'}"
 
 
 def _way(one: Prediction) -> str:
@@ -101,7 +101,8 @@ def _way(one: Prediction) -> str:
     extra += [work.precision] if work.precision != "fp32" else []
     extra += ["XLA"] if work.xla else []
     extra += ["real data"] if work.real_data else []
-    return ", ".join([one.strategy, *extra])
+    extra += [f"{axis}={value}" for axis, value in one.apart]
+    return ", ".join([f"{one.strategy}{'' if one.is_told else '?'}", *extra])
 
 
 def _name(one: Prediction) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
@@ -13,6 +13,8 @@ from analysis.calibration.predicted import predicted
 from analysis.calibration.predictive import Predictive
 from analysis.calibration.refusals import Refusal, refusal
 from analysis.calibration.row import Row, row
+from analysis.explanation.rungs import COMPARED
+from analysis.hosts_told import why_several
 from analysis.measuring import measuring
 from analysis.results import Origin, Place, Result
 from costs.hardware import Hardware
@@ -20,7 +22,7 @@ from costs.networks import network
 from costs.step import Step
 from costs.work import Work
 from store.errors import StoreError
-from store.records import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
+from store.records import RANK_JOBS, STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
 
 
 class NothingToLearnError(StoreError):
@@ -39,6 +41,9 @@ class Prediction:
     rests_on: tuple[str, ...]  # trials, or keys of published figures
     measure_first: str = ""  # command that would supply what a refused one lacks; empty where no row would
     figure: float | None = None  # images/s of this cell, by its place's origin; no part of what the prediction rests on
+    is_told: bool = True  # its rows report how variables are shared; else its strategy is assumed
+    is_batch_told: bool = True  # its batch is reported, or was asked for; else it is assumed
+    apart: tuple[tuple[str, str], ...] = ()  # axes that the cost model does not look at, where rows of its place differ in them
     is_undivided: bool = False  # a batch in all that does not divide among its GPUs: `work` has not what was asked for
 
     @property
@@ -76,7 +81,7 @@ def learned(results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | 
         try:
             one = row(result, guess.hardware, (notes or {}).get(result.trial_id, ""))
             Step.of(one.work, guess.hardware)
-            rows.append(one)
+            rows.append((one, result))
         except ValueError as error:
             left_out.append(str(error))
     if not rows:
@@ -86,18 +91,52 @@ def learned(results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | 
         place=results[0].place,
         guess=guess,
         results=tuple(results),
-        rows=tuple(rows),
+        rows=tuple(_told_apart(rows)),
         left_out=tuple(dict.fromkeys(left_out)),
     )
+
+
+def _told_apart(rows: Sequence[tuple[Row, Result]]) -> Iterator[Row]:
+    """With the axes in which some rows of the place differ, though the cost model takes them for the same: another data set or
+    input pipeline, another optimizer.
+    """
+    told: dict[str, dict[object, set[str]]] = {axis: defaultdict(set) for axis in _NOT_SEEN}
+    for one, result in rows:
+        for axis in _NOT_SEEN:
+            if axis in result.axes:
+                told[axis][_seen(axis, one.work)].add(_value(axis, result))
+    axes = [axis for axis, by_seen in told.items() if any(len(values) > 1 for values in by_seen.values())]
+    for one, result in rows:
+        yield replace(one, apart=tuple((axis, _value(axis, result)) for axis in axes if axis in result.axes))
+
+
+def _value(axis: str, result: Result) -> str:
+    text = str(result.axes[axis]).strip("?")
+    return text.partition("+")[0] if axis == "precision" else text  # `+XLA` is an axis of its own
+
+
+def _seen(axis: str, work: Work) -> object:
+    """What the cost model makes of it; None where it does not look at it."""
+    own = {"model": work.network.name, "data": work.real_data, "precision": work.precision}
+    return own.get(axis)
 
 
 def several_hosts(result: Result) -> str:
     """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources tell hosts by words alone."""
     update, hosts, place = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1)), result.place
-    found = f"variable_update={update}" if update.startswith("distributed") else f"hosts={hosts}" if hosts > 1 else ""
-    if not found and place.origin is Origin.PUBLISHED and (word := re.search(r"\b(nodes|servers|hosts)\b", place.machine)):
-        found = f"{place.machine!r} with its {word[0]}"
-    return f"{found} is of several hosts, and the cost model knows one: {_ONE_HOST}" if found else ""
+    found = ""
+    if update in RANK_JOBS or update.startswith("distributed"):
+        found = f"variable_update={update} is of several hosts"
+    elif hosts > 1:
+        found = f"hosts={hosts} is of several hosts"
+    elif place.origin is Origin.PUBLISHED:
+        found = why_several(place.machine, result.num_gpus)
+    return f"{found}, and the cost model knows one: {_ONE_HOST}" if found else ""
+
+
+def most_gpus(results: Sequence[Result]) -> int:
+    """That a row of one host has."""
+    return max((result.num_gpus for result in results if not several_hosts(result)), default=1)
 
 
 _ONE_HOST = "choose rows of one, as variable_update=replicated,parameter_server or hosts=1"
@@ -107,12 +146,12 @@ def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
     """All that differ from rows in these axes alone, each once; under strong scaling with the same batch in all, unless
     a batch is told. Raises StoreError for axes or values that there are not.
     """
-    found: dict[tuple[Work, str], Row] = {}
+    found: dict[object, Row] = {}
     for values in product(*to.values()):
         change = dict(zip(to, values, strict=True))
         for one in rows:
             cell = _changed(one, change)
-            found.setdefault((cell.work, cell.undivided), cell)
+            found.setdefault(cell.cell, cell)
     return list(found.values())
 
 
@@ -120,6 +159,11 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
     work = one.work
     for axis, value in change.items():
         work = changed(work, axis, value)
+    one = replace(
+        one,
+        is_batch_told=one.is_batch_told or "batch_size" in change,
+        apart=tuple((axis, value) for axis, value in one.apart if axis not in change),
+    )
     if one.is_strong and "batch_size" not in change:
         return replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus)
     return replace(one, work=work, images_per_second=None, spread=0.0)
@@ -131,26 +175,29 @@ def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = 
     Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
-    figures = {} if elsewhere else {one.work: one.images_per_second for one in known.rows}
-    beside = {one.work for one in asked if not one.undivided and one.work in figures}
-    kept = [one for one in known.rows if one.work not in beside]
+    figures = {} if elsewhere else {one.cell: one.images_per_second for one in known.rows}
+    beside = {one.cell for one in asked if one.cell in figures}
+    kept = [one for one in known.rows if one.cell not in beside]
     if not kept:
         raise NothingToLearnError(
             f"{known.place.host}: the rows that were chosen are those that shall be predicted; choose others to learn from, "
             "as 'num_gpus<=4' --to num_gpus=8"
         )
-    is_beside = [one.work in beside and not one.undivided for one in asked]
+    is_beside = [one.cell in beside for one in asked]
     of_both = {
         side: iter(_from(rows, [one for one, its in zip(asked, is_beside, strict=True) if its is side], known, target))
         for side, rows in ((True, kept), (False, known.rows))
     }
     found = [next(of_both[side]) for side in is_beside]
-    return [replace(one, figure=figures[one.work]) if side else one for one, side in zip(found, is_beside, strict=True)]
+    return [
+        replace(one, figure=figures[cell.cell]) if side else one for one, cell, side in zip(found, asked, is_beside, strict=True)
+    ]
 
 
 def _from(rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Hardware | None) -> list[Prediction]:
     hardware = target or known.guess.hardware
-    refused = [refusal(one, rows, hardware) for one in asked]
+    ran = known.rows if hardware.memory_gib >= known.guess.hardware.memory_gib else ()
+    refused = [refusal(one, rows, hardware, ran) for one in asked]
     possible = [one for one, no in zip(asked, refused, strict=True) if no is None]
     told = iter(predicted(rows, possible, known.guess, target))
     return [
@@ -162,6 +209,9 @@ def _from(rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Har
             refusal=no,
             rests_on=tuple(row.name for row in rows),
             measure_first=measuring(no.missing.work, known.results) if no is not None and no.missing else "",
+            is_told=one.is_told,
+            is_batch_told=one.is_batch_told,
+            apart=one.apart,
             is_undivided=bool(one.undivided),
         )
         for one, no in zip(asked, refused, strict=True)
@@ -219,6 +269,10 @@ def _data(work: Work, value: str) -> Work:
 def _replaced(work: Work, values: dict[str, Any]) -> Work:
     return replace(work, **values)
 
+
+_SEEN = {*(field.name for field in fields(Work)), *STRATEGY_AXES, "model", "image_px", "data", "distortions", "precision"}
+_NOT_SEEN = ("model", "data", "precision", *(axis for axis in COMPARED if axis not in _SEEN))
+"""Axes of which the cost model sees nothing, or not all: not which data set or pipeline, nor whose half precision."""
 
 _YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
 _CHANGES: dict[str, Callable[[Work, str], Work]] = {

@@ -15,7 +15,7 @@ from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
-from analysis.predictions import Learned, learned
+from analysis.predictions import Learned, learned, most_gpus
 from analysis.published import published
 from analysis.results import Result
 from costs.work import Work
@@ -155,7 +155,7 @@ def _of_place(of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut,
     if max(result.num_gpus for result in results) <= FEW:
         return
     source, hardware = of[0][1]["source"], of[0][1]["hardware"]
-    guess = (unknown if as_unknown else guessed)(hardware, max(result.num_gpus for result in results))
+    guess = (unknown if as_unknown else guessed)(hardware, most_gpus(results))
     notes = {result.trial_id: reference["note"] for result, reference in of}
     try:
         known = learned(results, guess, notes)

@@ -242,3 +242,6 @@ _UPDATES: dict[str, Callable[[Work, Hardware], Exchange]] = {
     "horovod": _fused,
     "ddp": _fused,
 }
+
+UPDATES = tuple(_UPDATES)
+"""Variable updates that the cost model knows, ours and others'."""

@@ -139,7 +139,7 @@ def _strategy(target: Prepared, fit: Fit) -> Doubt | None:
 
 def _untold(target: Prepared, fit: Fit) -> Doubt | None:
     share = _share(target, fit)
-    if target.row.is_told or target.row.work.num_gpus == 1 or share < _VISIBLE:
+    if target.row.is_told or target.row.work.num_gpus == 1:
         return None
     return Doubt(reason="how variables are shared is not told, or in other words than ours", error=_WRONG_BY * share)
 

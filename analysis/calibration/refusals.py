@@ -24,8 +24,10 @@ class Refusal:
     missing: Row | None = None  # what to measure, so that it can be predicted
 
 
-def refusal(asked: Row, rows: Sequence[Row], hardware: Hardware) -> Refusal | None:
-    """None when it can be predicted from the rows."""
+def refusal(asked: Row, rows: Sequence[Row], hardware: Hardware, ran: Sequence[Row] | None = None) -> Refusal | None:
+    """None when it can be predicted from the rows. `ran`: rows known to fit into this hardware; None are those that it is
+    predicted from.
+    """
     if asked.undivided:
         return Refusal(reason=asked.undivided)
     if no := _no_room(asked, hardware):
@@ -34,7 +36,12 @@ def refusal(asked: Row, rows: Sequence[Row], hardware: Hardware) -> Refusal | No
         Step.of(asked.work, hardware)
     except ValueError as error:
         return Refusal(reason=str(error))
-    return _memory(asked, hardware) or _no_compute(asked, rows) or _too_many_gpus(asked, rows) or _other_batch(asked, rows)
+    return (
+        _memory(asked, hardware, rows if ran is None else ran)
+        or _no_compute(asked, rows)
+        or _too_many_gpus(asked, rows)
+        or _other_batch(asked, rows)
+    )
 
 
 def _on(row: Row, num_gpus: int) -> Row:
@@ -89,9 +96,11 @@ def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
     )
 
 
-def _memory(asked: Row, hardware: Hardware) -> Refusal | None:
+def _memory(asked: Row, hardware: Hardware, ran: Sequence[Row]) -> Refusal | None:
+    """What needs no more than a row that ran is never refused: the estimate is wrong then, or what is told of the GPU."""
     needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
-    if needed <= _TOO_MUCH_MEMORY * there:
+    most = max((memory_bytes(row.work) for row in ran if row.is_batch_told), default=0.0)
+    if needed <= max(_TOO_MUCH_MEMORY * there, most):
         return None
     return Refusal(
         reason=f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.0f} GiB, and {hardware.gpu} has "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.results import Result
+from costs.communication import UPDATES
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
+from store.records import STRATEGY_AXES, strategy_name
 from store.welch import error_of_log_mean
 
 
@@ -22,6 +24,9 @@ class Row:
     images_per_second: float | None  # None = asked for
     spread: float = 0.0  # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing known
     is_told: bool = True  # its source says how variables are shared, in words that the cost model knows
+    is_batch_told: bool = True  # else its batch is assumed
+    assumed: tuple[str, ...] = ()  # what its source does not report, or not in our words, and what it is taken to be
+    apart: tuple[tuple[str, str], ...] = ()  # axes that the cost model does not look at and in which rows of its place differ
     name: str = ""  # of the result that it is
     is_strong: bool = False  # its batch in all is what stays when GPUs are added
     undivided: str = ""  # why no batch per GPU makes it; its work is then the nearest that there is
@@ -39,6 +44,11 @@ class Row:
             work=replace(work, batch_size=max(1, images // num_gpus)),
             undivided=f"{told}; choose a number of GPUs that divides {images}" if images % num_gpus else "",
         )
+
+    @property
+    def cell(self) -> tuple[object, ...]:
+        """Equal for rows that are the same cell: others are never taken for it, though the cost model has one figure for both."""
+        return self.work, self.undivided, self.is_told, self.is_batch_told, self.apart
 
     @property
     def step_s(self) -> float:
@@ -59,14 +69,17 @@ class Row:
 def row(result: Result, hardware: Hardware, note: str = "") -> Row:
     """Raises costs.networks.UnknownNetworkError, and ValueError for axes that the cost model cannot take.
 
-    A batch that a source does not tell is taken to be the largest power of two, up to 256, that fits into the GPU.
+    A batch that a source does not report is assumed to be the largest power of two, up to 256, that fits into the GPU.
     """
     axes = completed(result.axes, hardware, note)
+    assumed = tuple(_assumed(result.axes, axes))
     return Row(
         work=Work.of(axes),
         images_per_second=result.images_per_second,
         spread=error_of_log_mean(result.repeats) if len(result.repeats) > 1 else 0.0,
         is_told=is_told(result.axes),
+        is_batch_told=result.axes["batch_size"] is not None,
+        assumed=assumed,
         name=result.trial_id,
         is_strong=result.axes.get("scaling") == "strong",
     )
@@ -89,24 +102,53 @@ def completed(axes: Mapping[str, Any], hardware: Hardware, note: str = "") -> di
     return told
 
 
+def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]:
+    """Each assumption in a sentence: nothing that a source does not report is said as if it did."""
+    if told["batch_size"] is None:
+        batch = taken["batch_size"]
+        yield f"batch_size is not reported, {batch} is assumed: the largest power of two up to 256 that fits"
+    name = strategy_name(*(taken[axis] for axis in STRATEGY_AXES))
+    if _bare(told["variable_update"]) not in UPDATES:
+        update = str(told["variable_update"] or "").strip("?")
+        found = f"reported as {update!r}" if update else "not reported"
+        yield f"how variables are shared is {found}, {name} is assumed"
+    for axis in _unreported(told):
+        yield f"{axis} is not reported, {name} is assumed"
+
+
 def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
-    """How variables are shared; where a source does not tell, or in words of its own, what is most like it."""
+    """How variables are shared; where a source does not tell, or in words of its own, what is most like it.
+
+    Raises ValueError for words that are like nothing that is known: another strategy is another figure.
+    """
     update, device, all_reduce = (_bare(axes[axis]) for axis in ("variable_update", "local_parameter_device", "all_reduce"))
     device = "cpu" if device == "cpu" else "gpu"
-    if update in _KNOWN:
+    if update in UPDATES:
         reduced = next((name for start, name in _ALL_REDUCES.items() if all_reduce.startswith(start)), all_reduce)
         return update, device, {"": "none", "n/a": "none", "default": "none"}.get(reduced, reduced)
-    return next((way for part, way in _WAYS.items() if part in update), ("replicated", "gpu", "nccl"))
+    if update in ("", "n/a"):
+        return "replicated", "gpu", "nccl"
+    way = next((way for pattern, way in _WAYS.items() if re.search(pattern, update)), None)
+    if way is None:
+        known = ", ".join(UPDATES)
+        raise ValueError(f"variable_update={axes['variable_update']!r} is no strategy that the cost model knows: {known}")
+    return way
 
 
 def is_told(axes: Mapping[str, Any]) -> bool:
-    """Whether the cost model knows the way by its name."""
-    return _bare(axes["variable_update"]) in _KNOWN
+    """Whether the cost model knows the way by its name, and nothing of it is assumed."""
+    return _bare(axes["variable_update"]) in UPDATES and not _unreported(axes)
 
 
-_KNOWN = ("parameter_server", "replicated", "independent", "mirrored", "horovod", "ddp")
+def _unreported(axes: Mapping[str, Any]) -> list[str]:
+    """Axes without which a variable update may be one of several strategies."""
+    needed = _NEEDED.get(_bare(axes["variable_update"]), ())
+    return [axis for axis in needed if _bare(axes[axis]) in ("", "n/a")]
+
+
+_NEEDED = {"parameter_server": ("local_parameter_device",), "replicated": ("all_reduce",)}
 _WAYS = {
-    "kvstore": ("parameter_server", "cpu", "none"),
+    r"kvstore|\bps\b|parameter[ _-]?servers?": ("parameter_server", "cpu", "none"),
     "mirrored": ("mirrored", "gpu", "nccl"),
     "distributeddataparallel": ("ddp", "gpu", "nccl"),
     "byteps": ("horovod", "gpu", "nccl"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from analysis.links import relinked
 from analysis.measuring import measuring
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.prediction_text import order, show
-from analysis.predictions import Learned, NothingToLearnError, Prediction, cells, learned, predictions
+from analysis.predictions import Learned, NothingToLearnError, Prediction, cells, learned, most_gpus, predictions
 from analysis.published import published
 from analysis.results import Origin, Result
 from analysis.source import Source
@@ -131,12 +131,14 @@ def _guess(results: Sequence[Result], hardware: str | None) -> Guess:
         )
     if hardware is not None:
         return Guess(hardware=_profile(hardware), reason=f"--hardware {hardware}")
-    return guess_of(place, max(result.num_gpus for result in results))
+    return guess_of(place, most_gpus(results))
 
 
 def _weaknesses(read: Source, known: Learned, asked: Sequence[Prediction]) -> list[str]:
     """Of what a place's predictions rest on, each with the command that would mend it."""
     found = [f"left out: {why}" for why in known.left_out]
+    assumed = Counter(assumption for row in known.rows for assumption in row.assumed)
+    found += [f"assumed of {num} of {len(known.rows)} rows (?): {assumption}" for assumption, num in assumed.items()]
     learned_from = {name for one in asked for name in one.rests_on}
     rows = [row for row in known.rows if row.name in learned_from]
     if len(rows) == 1 and max(one.work.num_gpus for one in asked) > 1:
@@ -188,6 +190,9 @@ def _as_json(one: Prediction) -> Mapping[str, Any]:
         "hardware": one.hardware.name,
         "model": work.network.name,
         "num_gpus": work.num_gpus,
+        "is_batch_size_reported": one.is_batch_told,
+        "is_strategy_reported": one.is_told,
+        "other_axes": dict(one.apart),
         "batch_size": None if one.is_undivided else work.batch_size,
         "strategy": one.strategy,
         "variable_update": work.variable_update,

@@ -33,6 +33,16 @@ def test_many_times_the_gpus_of_all_rows_are_refused() -> None:
     assert found.missing.work.num_gpus == 2
 
 
+def test_a_batch_as_large_as_one_that_ran_is_not_refused_for_memory() -> None:
+    """A bug: an estimate of the memory refused what had run."""
+    small_box = replace(BOX, memory_gib=4)
+    large = row("resnet50", 2, "nccl", batch_size=256)
+    found = refusal(large, KNOWN, small_box)
+    assert found is not None
+    assert "choose a smaller batch" in found.reason
+    assert refusal(large, KNOWN, small_box, ran=[large]) is None
+
+
 @pytest.mark.parametrize("batch_size", [4, 1024])
 def test_a_batch_far_from_all_rows_is_refused(batch_size: int) -> None:
     found = refusal(row("resnet50", 2, "nccl", batch_size=batch_size), KNOWN, replace(BOX, memory_gib=1000))

@@ -44,6 +44,7 @@ def test_notes_tell_of_packs() -> None:
         ("MirroredStrategy", "", ("mirrored", "gpu", "nccl")),
         ("DistributedDataParallel", "", ("ddp", "gpu", "nccl")),
         ("", "", ("replicated", "gpu", "nccl")),
+        ("PS-based", "", ("parameter_server", "cpu", "none")),
     ],
 )
 def test_ways_of_sharing_are_known_by_what_they_are_most_like(update: str, all_reduce: str, way: tuple[str, str, str]) -> None:
@@ -54,6 +55,33 @@ def test_ways_of_sharing_are_known_by_what_they_are_most_like(update: str, all_r
 def test_other_words_than_ours_are_remembered() -> None:
     assert is_told(AXES)
     assert not is_told({**AXES, "variable_update": "kvstore"})
+    assert not is_told({**AXES, "all_reduce": "?"})
+    assert not is_told({**AXES, "variable_update": "parameter_server", "local_parameter_device": ""})
+
+
+def test_a_strategy_that_is_none_of_those_known_becomes_no_other() -> None:
+    """A bug: whatever a source named became replicated_nccl."""
+    with pytest.raises(ValueError, match="'gossip SGD' is no strategy that the cost model knows: parameter_server, replicated"):
+        completed({**AXES, "variable_update": "gossip SGD"}, BOX)
+
+
+@pytest.mark.parametrize(
+    ("changes", "assumed"),
+    [
+        ({}, ()),
+        ({"batch_size": None}, ("batch_size is not reported, 128 is assumed: the largest power of two up to 256 that fits",)),
+        ({"variable_update": "PS-based"}, ("how variables are shared is reported as 'PS-based', ps_cpu is assumed",)),
+        ({"variable_update": "?"}, ("how variables are shared is not reported, replicated_nccl is assumed",)),
+        ({"all_reduce": "?"}, ("all_reduce is not reported, replicated_none is assumed",)),
+        (
+            {"variable_update": "parameter_server", "local_parameter_device": "", "all_reduce": "none"},
+            ("local_parameter_device is not reported, ps_gpu is assumed",),
+        ),
+    ],
+)
+def test_what_is_not_reported_is_said_to_be_assumed(changes: dict[str, object], assumed: tuple[str, ...]) -> None:
+    (found,) = made(({"model": "resnet50"}, [100.0]))
+    assert row(replace(found, axes={**AXES, **changes}), BOX).assumed == assumed
 
 
 @pytest.mark.parametrize(

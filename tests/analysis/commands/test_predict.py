@@ -8,6 +8,10 @@ import pytest
 
 from costs.profiles import profile
 from store.records import DeviceKind, GpuLink
+from store.reference_rows import add_references
+from store.references import Reference
+from store.writer import Writer
+from tests.analysis.commands.command import Ended
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, curve, fill_gpus, on_gpus, repeated
 from tests.filled import MACHINE, fill
 from tests.specs import small
@@ -115,7 +119,94 @@ def test_rows_of_several_hosts_are_refused(analysis) -> None:
 def test_a_source_that_speaks_of_servers_is_refused(analysis) -> None:
     told = analysis("predict", "--origin", "published", "--source", "Horovod documentation", "--to", "num_gpus=8")
     assert told.exit_code == 2
-    assert "with its servers is of several hosts" in told.stderr
+    assert "with 16 GPUs is of several hosts (4 GPUs on each of 4)" in told.stderr
+
+
+def added(
+    analysis,
+    *arguments: str,
+    num_gpus: tuple[int, ...] = (1, 2, 4),
+    data: tuple[str, ...] = ("synthetic",),
+    to: str = "num_gpus=8",
+    **changes: object,
+) -> Ended:
+    """Figures of one source that were added to the database: of each sort of data on each number of GPUs."""
+    figure = {
+        "origin": "added", "source": "lab", "citation": "lab", "hardware": "8xV100", "model": "resnet50", "batch_size": 32,
+        "variable_update": "replicated", "all_reduce": "nccl", "local_parameter_device": "gpu", "precision": "fp32",
+        "evidence": "e", **changes,
+    }  # fmt: skip
+    writer = Writer("results.db")
+    with writer.engine.begin() as connection:
+        for per_gpu, one in zip((300, 400), data, strict=False):
+            rows = [Reference(**figure, data=one, num_gpus=num, images_per_second=per_gpu * num) for num in num_gpus]
+            add_references(connection, rows)
+    writer.close()
+    return analysis("predict", "--origin", "published", "--source", "lab", "--to", to, *arguments)
+
+
+def test_a_figure_of_a_card_per_node_is_no_box(analysis) -> None:
+    """A bug: 64 nodes were one box, and were predicted 62 % too fast without a word."""
+    told = added(analysis, hardware="1xK80/node", num_gpus=(2, 4, 64))
+    assert told.exit_code == 2
+    assert "'1xK80/node' with 64 GPUs is of several hosts (1 GPUs on each of 64)" in told.stderr
+
+
+def test_one_host_of_several_is_predicted_and_the_others_are_left_out(analysis) -> None:
+    """A bug: the word nodes refused all rows."""
+    told = added(analysis, hardware="4 nodes x 8xV100", num_gpus=(1, 2, 4, 16))
+    assert told.exit_code == 0
+    assert "from 3 rows" in told.stdout
+    assert "left out: '4 nodes x 8xV100' with 16 GPUs is of several hosts (8 GPUs on each of 2)" in told.stdout
+
+
+def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None:
+    """A bug: `PS-based` became replicated_nccl without a word."""
+    told = added(analysis, variable_update="PS-based", all_reduce="", local_parameter_device="")
+    assert " ps_cpu? " in told.stdout
+    assert "replicated_nccl" not in told.stdout
+    assert "uncertain: how variables are shared is not told, or in other words than ours" in told.stdout
+    assert "assumed of 3 of 3 rows (?): how variables are shared is reported as 'PS-based', ps_cpu is assumed" in told.stdout
+
+
+def test_strategies_that_are_not_known_are_left_out_by_name(analysis) -> None:
+    told = added(analysis, variable_update="gossip SGD")
+    assert told.exit_code == 2
+    assert "variable_update='gossip SGD' is no strategy that the cost model knows" in told.stderr
+
+
+def test_a_batch_that_nobody_reported_is_marked(analysis) -> None:
+    """A bug: it was printed as a fact."""
+    [one] = json.loads(added(analysis, "--json", batch_size=None).stdout)["predictions"]
+    assert (one["batch_size"], one["is_batch_size_reported"], one["is_strategy_reported"]) == (128, False, True)
+    told = added(analysis, batch_size=None)
+    assert " 128? " in told.stdout
+    assert "assumed of 3 of 3 rows (?): batch_size is not reported, 128 is assumed" in told.stdout
+    assert " 64 " in added(analysis, "--to", "batch_size=64", batch_size=None).stdout
+
+
+def test_two_input_pipelines_are_two_cells(analysis) -> None:
+    """A bug: `real` and `real+DALI` were one cell with the figure of either."""
+    told = added(analysis, "--json", to="num_gpus=4", data=("real", "real+DALI"))
+    found = {one["other_axes"]["data"]: one["figure"] for one in json.loads(told.stdout)["predictions"]}
+    assert found == {"real": 1200, "real+DALI": 1600}
+    assert "data=real+DALI" in added(analysis, to="num_gpus=4", data=("real", "real+DALI")).stdout
+
+
+def test_what_ran_is_not_refused_for_memory(analysis) -> None:
+    """A bug: an estimate of the memory refused what a source had run."""
+    told = added(analysis, hardware="8xV100", batch_size=512)
+    assert told.exit_code == 0
+    assert "refused" not in told.stdout
+    smaller = added(analysis, "--on", "titanx_pcie_8", hardware="8xV100", batch_size=512)
+    assert "and GeForce GTX TITAN X has 12; choose a smaller batch" in smaller.stdout
+
+
+def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysis) -> None:
+    """A sibling: of two optimizers, the figure of either stood beside one prediction."""
+    fill_gpus([*curve((200, 380, 740), **RESNET, **PS), *curve((190, 360, 700), **RESNET, **PS, optimizer="adam", momentum=0.0)])
+    told = json.loads(analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=4", "--json").stdout)["predictions"]
+    assert {one["other_axes"]["optimizer"]: one["figure"] for one in told} == {"momentum": 740, "adam": 700}
 
 
 def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
