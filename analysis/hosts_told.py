@@ -46,7 +46,7 @@ def why_several(hardware: str, num_gpus: int) -> str:
         return ""
     found = f"{hardware!r} with {num_gpus} GPUs"
     if hosts is not None:
-        return f"{found} is of several hosts ({told.gpus_per_host} GPUs on each of {hosts})"
+        return f"{found} is of {hosts} hosts (GPUs of each: {told.gpus_per_host})"
     if told.gpus_per_host is not None:
         return f"{found} may be of several hosts: the name tells {told.gpus_per_host} GPUs"
     return f"{found} may be of several hosts: the name does not tell how many GPUs each has"

@@ -14,7 +14,7 @@ from analysis.calibration.predictive import Predictive
 from analysis.calibration.refusals import Refusal, refusal
 from analysis.calibration.row import Row, row
 from analysis.explanation.rungs import COMPARED
-from analysis.hosts_told import why_several
+from analysis.hosts_told import read, why_several
 from analysis.measuring import measuring
 from analysis.results import Origin, Place, Result
 from costs.hardware import Hardware
@@ -124,22 +124,20 @@ def _seen(axis: str, work: Work) -> object:
 def several_hosts(result: Result) -> str:
     """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources tell hosts by words alone."""
     update, hosts, place = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1)), result.place
-    found = ""
+    found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
     if update in RANK_JOBS or update.startswith("distributed"):
         found = f"variable_update={update} is of several hosts"
     elif hosts > 1:
         found = f"hosts={hosts} is of several hosts"
     elif place.origin is Origin.PUBLISHED:
         found = why_several(place.machine, result.num_gpus)
-    return f"{found}, and the cost model knows one: {_ONE_HOST}" if found else ""
+        rows_of_one = f"'num_gpus<={read(place.machine).gpus_per_host or 1}'"
+    return f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}" if found else ""
 
 
 def most_gpus(results: Sequence[Result]) -> int:
     """That a row of one host has."""
     return max((result.num_gpus for result in results if not several_hosts(result)), default=1)
-
-
-_ONE_HOST = "choose rows of one, as variable_update=replicated,parameter_server or hosts=1"
 
 
 def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from analysis.advice.questions import Question
 from analysis.results import Result
 from costs.models import trainable
+from costs.registry import names
 from store.records import STRATEGY_COLUMNS
 
-_PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 _DATA = ("synthetic",)  # which pictures the real ones of others are, and where, is for each to say
 
 
@@ -31,7 +31,7 @@ def measure_it(question: Question, pick: Result) -> MeasureIt | None:
     told = {
         "strategy": pick.strategy if pick.strategy in STRATEGY_COLUMNS.values() else "",
         "batch_size": str(batch_size or ""),
-        "precision": precision if precision in _PRECISIONS else "",
+        "precision": precision if precision in names("precisions") else "",
         "data": data if data in _DATA else "",
     }
     xla = ["xla=on"] if compiler == "XLA" else []

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from analysis.results import Origin, Result
-from costs.all_reduces import all_reduces
+from costs.registry import names
 from store import overrides
 from store.records import TrialSpec, planted_text, read_planted
 
@@ -148,10 +148,8 @@ class Ladder:
         if rung is Rung.ALONE:  # on one replica most strategies exchange nothing, and published figures have no other
             own = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
             if target.axes["local_parameter_device"] == "cpu":  # one replica, too, fetches its variables from there
-                # of one replica all of them are the same
-                ways += [
-                    own | EXCHANGING_NOTHING | {"variable_update": "replicated", "all_reduce": name} for name in all_reduces()
-                ]
+                copies = own | EXCHANGING_NOTHING | {"variable_update": "replicated"}
+                ways += [copies | {"all_reduce": name} for name in names("all_reduces")]  # all the same on one replica
             ways.append(own)
             if target.num_gpus == 1 and target.axes["local_parameter_device"] == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself

@@ -129,7 +129,7 @@ def test_a_figure_is_of_as_many_hosts_as_its_gpus_need(hardware, num_gpus, hosts
 
 def test_what_is_left_open_is_said_with_what_is_missing():
     assert why_several("4 nodes x 8xV100", 8) == ""
-    assert why_several("1xK80/node", 64) == "'1xK80/node' with 64 GPUs is of several hosts (1 GPUs on each of 64)"
+    assert why_several("1xK80/node", 64) == "'1xK80/node' with 64 GPUs is of 64 hosts (GPUs of each: 1)"
     assert why_several("8xV100", 16) == "'8xV100' with 16 GPUs may be of several hosts: the name tells 8 GPUs"
     assert why_several("V100", 64).endswith("may be of several hosts: the name does not tell how many GPUs each has")
 

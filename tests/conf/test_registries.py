@@ -7,6 +7,7 @@ import pytest
 
 from conf import rules, schema
 from costs.models import trainable
+from costs.registry import names
 from tests.conftest import PROJECT
 from trainer import registry
 
@@ -22,6 +23,11 @@ from trainer import registry
 )
 def test_every_file_of_a_registry_can_be_chosen(choices, folder):
     assert {choice.name for choice in choices} - {"auto"} == set(registry.names(folder))
+
+
+@pytest.mark.parametrize("folder", ["all_reduces", "precisions"])
+def test_registries_are_listed_as_the_trainer_has_them(folder):
+    assert list(names(folder)) == registry.names(folder)
 
 
 def test_every_model_and_data_source_can_be_chosen():

@@ -119,7 +119,7 @@ def test_rows_of_several_hosts_are_refused(analysis) -> None:
 def test_a_source_that_speaks_of_servers_is_refused(analysis) -> None:
     told = analysis("predict", "--origin", "published", "--source", "Horovod documentation", "--to", "num_gpus=8")
     assert told.exit_code == 2
-    assert "with 16 GPUs is of several hosts (4 GPUs on each of 4)" in told.stderr
+    assert "with 16 GPUs is of 4 hosts (GPUs of each: 4)" in told.stderr
 
 
 def added(
@@ -149,7 +149,7 @@ def test_a_figure_of_a_card_per_node_is_no_box(analysis) -> None:
     """A bug: 64 nodes were one box, and were predicted 62 % too fast without a word."""
     told = added(analysis, hardware="1xK80/node", num_gpus=(2, 4, 64))
     assert told.exit_code == 2
-    assert "'1xK80/node' with 64 GPUs is of several hosts (1 GPUs on each of 64)" in told.stderr
+    assert "'1xK80/node' with 64 GPUs is of 64 hosts (GPUs of each: 1)" in told.stderr
 
 
 def test_one_host_of_several_is_predicted_and_the_others_are_left_out(analysis) -> None:
@@ -157,7 +157,7 @@ def test_one_host_of_several_is_predicted_and_the_others_are_left_out(analysis) 
     told = added(analysis, hardware="4 nodes x 8xV100", num_gpus=(1, 2, 4, 16))
     assert told.exit_code == 0
     assert "from 3 rows" in told.stdout
-    assert "left out: '4 nodes x 8xV100' with 16 GPUs is of several hosts (8 GPUs on each of 2)" in told.stdout
+    assert "left out: '4 nodes x 8xV100' with 16 GPUs is of 2 hosts (GPUs of each: 8)" in told.stdout
 
 
 def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None:

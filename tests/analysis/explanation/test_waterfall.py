@@ -10,8 +10,8 @@ from analysis.explanation.quick_check import Bandwidth, of_links, of_profile, qu
 from analysis.explanation.rungs import Ladder, Rung
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Cause, waterfall
-from costs.all_reduces import all_reduces
 from costs.profiles import profile
+from costs.registry import names
 from tests.analysis.explanation.explained import DISTORTED, ELSEWHERE, INDEPENDENT, PHOTOS, PS, ladder, result
 from trainer import registry
 
@@ -196,7 +196,7 @@ def test_one_replica_that_fetches_its_variables_from_the_cpu_is_not_alone_where_
 @pytest.mark.parametrize("name", registry.names("all_reduces"))
 def test_one_replica_of_any_all_reduce_there_is_is_alone(name):
     """A list kept by hand passed over an all-reduce that was added."""
-    assert name in all_reduces()
+    assert name in names("all_reduces")
     copies = result(495, all_reduce=name)
     assert fall(result(650, num_gpus=8, **PS), copies).rungs.found[Rung.ALONE] is copies
 
