@@ -113,7 +113,7 @@ def test_two_agents_train_with_tensorflow_and_the_sweep_ends_with_tables_and_cha
         ),
         (
             ["launcher.agents.num_hosts=4"],
-            "launcher.agents.num_hosts=4: launcher=local does not heed it; leave it out, or choose launcher=slurm, ray",
+            "launcher.agents.num_hosts=4: launcher=local does not heed it; leave it out, or choose launcher=ray, slurm",
         ),
         (
             ["launcher=agents", "launcher.slurm.partition=main"],
