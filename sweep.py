@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 
-INTERRUPTED = 130
-signal.signal(signal.SIGINT, lambda *_: sys.exit(INTERRUPTED))  # a quiet end also while the imports below take their time
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
+import os
 
 import hydra
 from hydra.errors import HydraException
@@ -16,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register
 from costs.profiles import profiles
+from plots import again
 from store.errors import StoreError
 from store.records import State
 from store.redact import masked, without_secrets
@@ -25,7 +28,7 @@ from sweeper.explain import explain, is_of_null
 from sweeper.notify import notify
 from sweeper.report import Report
 
-OK, SOME_FAILED, USAGE = 0, 1, 2
+OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
 _reports: list[Report | None] = []  # Hydra drops what its function returns
 
@@ -40,6 +43,7 @@ def _keep(report: Report | DictConfig | None) -> None:
 
 def main() -> int:
     """Exit codes: 0 ok, 1 some trials failed or charts could not be drawn, 2 usage, 130 interrupted."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - closed: nobody wants the tables
     tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
@@ -95,7 +99,8 @@ def _conclude(report: Report) -> int:
     for line in report.failures[:MOST_SHOWN]:
         _tell(f"  {line}")
     num_completed = report.states[State.COMPLETED]
-    is_drawn = _draw(report) if num_completed + report.num_finished_earlier and not report.failure else True
+    shows = num_completed + report.num_finished_earlier and not report.interrupted and not report.failure
+    is_drawn = _draw(report) if shows else True
     exit_code = OK if is_drawn and report.all_completed else SOME_FAILED
     if report.interrupted or is_drawn is None:
         exit_code = INTERRUPTED
@@ -103,7 +108,12 @@ def _conclude(report: Report) -> int:
         exit_code = _refuse(report.failure)
     if report.notify and (problem := notify(report, exit_code)):
         _tell(f"sweep: {problem}")
-    return _interrupted() if report.interrupted and not report.failure else exit_code
+    if report.interrupted and not report.failure:
+        if num_completed:
+            draws = again.command("charts", report.store_url, report.name, is_simulated=report.is_simulated)
+            _tell(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
+        return _interrupted()
+    return exit_code
 
 
 def _draw(report: Report) -> bool | None:
@@ -111,14 +121,11 @@ def _draw(report: Report) -> bool | None:
     from analysis.results import Origin  # here, because a refused sweep needs none of it
     from plots import at_end
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         origin = Origin.SIMULATED if report.is_simulated else Origin.MEASURED
         return at_end.show(report.store_url, report.name, report.figures_dir, _tell, origin)
     except KeyboardInterrupt:
         return None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _tell(text: str) -> None:
@@ -140,4 +147,4 @@ def _refuse(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry_point.run(main, hears_ignored=True))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
 from importlib import import_module
 from pkgutil import iter_modules
-
-on_interrupt = signal.getsignal(signal.SIGINT)
-if __name__ == "__main__" and on_interrupt is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # a quiet end also while the imports below take their time
 
 import analysis.commands
 from store.command_line import make_app, run
@@ -20,5 +21,4 @@ for found in iter_modules(analysis.commands.__path__):
     app.command()(getattr(import_module(f"analysis.commands.{found.name}"), found.name))
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, on_interrupt)
-    sys.exit(run(app, "analysis"))
+    sys.exit(entry_point.run(lambda: run(app, "analysis")))

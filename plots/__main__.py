@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
-import signal
 import sys
 
-on_interrupt = signal.getsignal(signal.SIGINT)
-if __name__ == "__main__" and on_interrupt is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # a quiet end also while the imports below take their time
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
+import atexit
+import gc
+
 gc.disable()  # imports make no garbage
 
 from plots.commands.charts import charts
@@ -30,6 +32,5 @@ gc.freeze()
 gc.enable()
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, on_interrupt)
     atexit.register(gc.freeze)  # or Python looks through everything once more before it ends: a fifth of a second
-    sys.exit(run(app, "plots"))
+    sys.exit(entry_point.run(lambda: run(app, "plots")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,13 +10,13 @@ from pathlib import Path
 from analysis.pivot import lines, pivot
 from analysis.results import Origin
 from analysis.selection import Selection
+from plots import again
 from plots.commands.report import write
 from plots.parts import in_words
 from plots.source import Source
 from plots.tables import formats
 from plots.tables.document import document
 from plots.tables.layout import laid_out
-from store.database import default_url
 from store.redact import masked
 from store.terminal import silence
 
@@ -120,9 +119,5 @@ def _source(selection: Selection, command: str) -> Source:
 def _command(name: str, selection: Selection, room: str = "plots") -> str:
     """Shows the same again."""
     assert selection.sweep is not None
-    origin = [] if selection.origin is Origin.MEASURED else ["--origin", selection.origin]
-    return f"python -m {room} {shlex.join([name, *_database(selection.db), '--sweep', selection.sweep, *origin])}"
-
-
-def _database(url: str) -> list[str]:
-    return [] if url == default_url() else ["--db", masked(url)]
+    is_simulated = selection.origin is Origin.SIMULATED
+    return again.command(name, selection.db, selection.sweep, is_simulated=is_simulated, room=room)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
 import argparse
 import os
-import sys
 import traceback
 from pathlib import Path
 
@@ -63,4 +69,4 @@ if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
         parent.heed_signals()
-    ending.run_and_exit(main, asked.spec, RunFolder(asked.folder))
+    sys.exit(entry_point.run(lambda: ending.run_and_exit(main, asked.spec, RunFolder(asked.folder))))

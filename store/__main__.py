@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import sys
 
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
 from store.command_line import make_app, run
 from store.commands import annotate, compare, exchange, maintain, read, rebuild, reference
 
@@ -18,4 +23,4 @@ for command in (maintain.current, maintain.upgrade, maintain.backup, maintain.ch
     app.command()(command)
 
 if __name__ == "__main__":
-    sys.exit(run(app, "store"))
+    sys.exit(entry_point.run(lambda: run(app, "store")))

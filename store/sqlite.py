@@ -23,6 +23,7 @@ from store.progress import Progress
 from store.upgrade import Upgraded, head_revision, run_migrations
 
 _PAGES_AT_ONCE = 5000
+_STEPS_BETWEEN_SIGNALS = 1_000_000  # of SQLite's virtual machine: some hundredths of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class SqliteFile:
         engine = sa.create_engine(_url(path), creator=lambda: connect_read_only(path), poolclass=sa.NullPool)
         event.listen(engine, "connect", _own_transactions)
         event.listen(engine, "begin", _begin)
+        event.listen(engine, "handle_error", lambda context: end_if_interrupted(context.original_exception))
         return engine.execution_options(**ONLY_READS["sqlite"])
 
     def explained(self) -> AbstractContextManager[None]:
@@ -140,6 +142,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     mode = "immutable=1" if frozen else "mode=ro"
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=engines.BUSY_TIMEOUT_S)
     connection.set_authorizer(_allow_no_other_file)
+    connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
     return connection
 
 
@@ -202,6 +205,17 @@ def _allow_no_other_file(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
+def end_if_interrupted(error: BaseException | None) -> None:
+    """Raises KeyboardInterrupt where that is what ended a statement: SQLite tells it as an error of its own."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+        raise KeyboardInterrupt from None
+
+
+def _let_signals_in() -> int:
+    """Python handles signals here, while a statement runs for long; an exception of theirs ends the statement."""
+    return 0
+
+
 def _engine(path: Path, **options: Any) -> sa.Engine:
     return sa.create_engine(
         _url(path), json_serializer=engines.compact_json, connect_args={"timeout": engines.BUSY_TIMEOUT_S}, **options
@@ -222,6 +236,7 @@ def sqlite_explained(path: Path) -> Iterator[None]:
         raise  # our own mistake: nothing a user could mend
     except (DatabaseError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DatabaseError) else error
+        end_if_interrupted(cause)
         kind = LockedError if "locked" in str(cause) else StoreError
         raise kind(f"{path}: {cause}; {_remedy(str(cause))}") from error
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
 import json
 import math
-import sys
 import time
 from typing import Annotated
 
@@ -94,4 +100,4 @@ def _snapshots(db: str, sweep: str | None) -> list[Snapshot]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_app(app, "sweeper"))
+    sys.exit(entry_point.run(lambda: run_app(app, "sweeper")))

@@ -5,10 +5,16 @@ A trial of several processes is started by a trainer that was not told which ran
 
 from __future__ import annotations
 
+import sys
+
+from store import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
 import argparse
 import os
 import re
-import sys
 import traceback
 from functools import partial
 from importlib import import_module
@@ -205,9 +211,10 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["selfcheck"]:
-        sys.exit(selfcheck.main(sys.argv[2:]))
+        sys.exit(entry_point.run(lambda: selfcheck.main(sys.argv[2:])))
     asked = _parser().parse_args()
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
         parent.heed_signals()
-    ending.run_and_exit(partial(main, flags=Flags.from_arguments(asked)), asked.spec, RunFolder(asked.folder))
+    told = partial(main, flags=Flags.from_arguments(asked))
+    sys.exit(entry_point.run(lambda: ending.run_and_exit(told, asked.spec, RunFolder(asked.folder))))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from store.entry_point import INTERRUPTED
 from store.records import RunFolder, TrialSpec
 
 BAD_USAGE = 2
@@ -20,8 +21,7 @@ def run_and_exit(main: Callable[[TrialSpec, RunFolder], int], trial: Path, folde
     try:
         code = _run(main, trial, folder)
     except KeyboardInterrupt:
-        traceback.print_exc()
-        code = 130
+        code = INTERRUPTED
     except BaseException:  # a forked trainer must not go on as the server that it was
         traceback.print_exc()
     finally:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -31,6 +32,7 @@ from trainer import ending, fork_safety, parent
 def main(descriptor: int, module_name: str) -> NoReturn:
     """The module has `preload()`, called once here, and `main(spec, folder) -> int`, called in every trainer."""
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody learns how a trainer ended
     leave_out_idle_libraries()
     module = import_module(module_name)
     module.preload()

@@ -20,10 +20,11 @@ def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
 
 
 def heed_signals() -> None:
-    """Let SIGINT interrupt and SIGTERM end, as in any Python, whatever the starting process ignored or held back."""
+    """Let SIGINT interrupt, SIGTERM end and children be waited for, whatever the starting process ignored or held back."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

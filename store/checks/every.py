@@ -17,7 +17,7 @@ from store.database import Database
 from store.engine import ONLY_READS
 from store.errors import LockedError, StoreError
 from store.progress import Progress, silent
-from store.sqlite import SqliteFile, connect_read_only
+from store.sqlite import SqliteFile, connect_read_only, end_if_interrupted
 from store.upgrade import head_revision
 
 _Check = Callable[[sa.Connection, Progress], Iterator[Finding]]
@@ -111,6 +111,7 @@ def _made(engine: sa.Engine, table: str, made: _Check, progress: Progress) -> It
         if engine.dialect.name != "sqlite":
             raise
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error  # a cell that is none of its column's
+        end_if_interrupted(cause)
         yield Finding(table=table, row="", what=f"cannot be read: {cause}", remedy=SALVAGE)
 
 

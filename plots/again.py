@@ -1,0 +1,15 @@
+"""The commands that show a sweep's results again, for messages."""
+
+from __future__ import annotations
+
+import shlex
+
+from store.database import default_url
+from store.redact import masked
+
+
+def command(name: str, url: str, sweep: str, *, is_simulated: bool = False, room: str = "plots") -> str:
+    """To be pasted; a password is masked in it."""
+    database = [] if url == default_url() else ["--db", masked(url)]
+    origin = ["--origin", "simulated"] if is_simulated else []
+    return f"python -m {room} {shlex.join([name, *database, '--sweep', sweep, *origin])}"

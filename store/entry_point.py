@@ -1,0 +1,65 @@
+"""What every command does before its slow imports: it ends quietly at Ctrl-C, and mends what it was started with.
+
+```
+  loading()      imports: Ctrl-C ends at once, with nothing to lose
+  run(command)   Ctrl-C raises KeyboardInterrupt, which the command turns into its end
+                 afterwards Python tidies up: Ctrl-C ends at once again
+```
+
+Standard library only, and little of it: what is imported before `loading` is called can still be interrupted with a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+INTERRUPTED = 130
+
+
+def loading() -> None:
+    """Call first. A child of whoever ignores SIGCHLD could not be waited for, and blocked signals would never arrive."""
+    _open_missing_streams()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if not _is_ignored():
+        signal.signal(signal.SIGINT, _end_at_once)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
+    """Its exit code; INTERRUPTED when it was interrupted. What ignores SIGINT goes on ignoring it, unless it `hears_ignored`."""
+    listens = hears_ignored or not _is_ignored()
+    try:
+        if listens:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return command()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        if listens:
+            signal.signal(signal.SIGINT, _end_at_once)
+
+
+def _end_at_once(*_: object) -> None:
+    """An exception could be swallowed, or told as a traceback, by whatever library is being imported."""
+    os._exit(INTERRUPTED)
+
+
+def _is_ignored() -> bool:
+    """As shells have it for jobs in the background."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def _open_missing_streams() -> None:
+    """Else a database would get their numbers, and what is printed be written into it.
+
+    `sys.stdout` stays None: commands whose output is all that is wanted refuse to go on without.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - print(file=None) would write to stdout

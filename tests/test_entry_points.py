@@ -1,0 +1,182 @@
+"""Every command ends quietly at Ctrl-C, also while it loads or ends, and works whatever it was started with."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from store.database import open_for_writing
+from tests.conftest import PROJECT
+from tests.sweeper.processes import wait_for_end, wait_until
+from tests.test_sweep import REAL, SCRIPTED, outcomes
+
+INTERRUPTS = """
+import atexit, os, runpy, signal, sys
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+class AtImport:
+    def find_spec(self, name, *_):
+        if name == "{at}":
+            interrupt()
+
+sys.meta_path.insert(0, AtImport())
+if "{at}" == "the end":
+    atexit.register(interrupt)
+sys.path.insert(0, "{project}")
+sys.argv = ["{name}", "--help"]
+if "{name}".endswith(".py"):
+    runpy.run_path("{project}/{name}", run_name="__main__")
+else:
+    runpy.run_module("{name}", run_name="__main__", alter_sys=True)
+"""
+TINY = ["engine=simulated", "hardware=p100_pcie_8", "model=trivial", "launcher.start=spawn"]
+
+
+def interrupted(name: str, at: str) -> subprocess.CompletedProcess[str]:
+    script = INTERRUPTS.format(name=name, at=at, project=PROJECT)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("store", "sqlalchemy"),
+        ("sweeper", "typer"),
+        ("plots", "typer"),
+        ("analysis", "typer"),
+        ("trainer", "store.switches"),
+        ("simulator", "simulator.run"),
+        ("sweep.py", "omegaconf"),
+    ],
+)
+def test_ctrl_c_while_a_command_is_loaded_ends_it_quietly(name, at):
+    ended = interrupted(name, at)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("name", ["store", "sweeper", "plots", "analysis", "sweep.py"])
+def test_ctrl_c_while_python_tidies_up_is_quiet(name):
+    ended = interrupted(name, "the end")
+    assert (ended.returncode, ended.stderr) == (130, "")
+    assert "Usage" in ended.stdout or "sweep.py" in ended.stdout
+
+
+def simulated(redirected: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A small sweep, by a shell that redirects its output so."""
+    command = ["bash", "-c", f'exec "$@" {redirected}', "sh", *REAL, *TINY, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("redirected", [">&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_a_sweep_without_some_stream_runs_and_draws(redirected):
+    ended = simulated(redirected)
+    assert ended.returncode == 0, ended.stderr
+    assert "Error" not in ended.stderr
+    assert outcomes() == ["completed"]
+    assert Path("figures/report-simulated.html").exists()
+    with closing(sqlite3.connect("results.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_tables_that_cannot_be_written_are_said_and_the_rest_is_drawn():
+    ended = simulated(">/dev/full")
+    assert ended.returncode == 1
+    assert "sweep: the tables cannot be written: No space left on device; see python -m plots tables" in ended.stderr
+    assert Path("figures/report-simulated.html").exists()
+
+
+@pytest.mark.parametrize("inherited", ["trap '' CHLD", "trap '' PIPE", "trap '' INT TERM HUP"])
+def test_what_a_shell_ignores_disturbs_no_sweep(inherited):
+    command = ["bash", "-c", f'{inherited}; exec "$@"', "sh", *SCRIPTED, "-m", "model=trivial", "seed=1,901"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert outcomes() == ["completed", "failed"], ended.stderr
+    assert "spawned instead" not in ended.stderr
+    with closing(sqlite3.connect("results.db")) as connection:
+        assert connection.execute("SELECT exit_code FROM attempts ORDER BY id").fetchall() == [(0,), (1,)]
+
+
+def test_a_sweep_whose_starter_blocked_all_signals_can_be_ended():
+    blocked = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        process = subprocess.Popen([*SCRIPTED, "model=trivial", "seed=1,903", "-m"], stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert process.stderr
+    with process, process.stderr:
+        for line in process.stderr:
+            if line.startswith("[1/2]"):
+                break
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+    assert process.returncode == 130, said
+    assert Path("results.db").exists()
+
+
+def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
+    Path("figures").mkdir()
+    Path("figures/report.html").write_text("of the sweep before")
+    process = subprocess.Popen([*REAL, *TINY, "sweep.name=mine", "sweep.repeats=999"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    with process, process.stderr:
+        for line in process.stderr:
+            if line.startswith("["):
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130, said
+    assert [path.name for path in Path("figures").iterdir()] == ["report.html"]
+    assert Path("figures/report.html").read_text() == "of the sweep before"
+    assert said.splitlines()[-2:] == [
+        "sweep: nothing was drawn; python -m plots charts --sweep mine --origin simulated --out FOLDER draws what there is",
+        "sweep: interrupted; repeat the command to run what is left",
+    ]
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+def asked(url: str, is_busy: Callable[[int], bool]) -> tuple[int, str]:
+    """How `store query` of an endless query ends when it is interrupted once, while the database looks for the answer."""
+    command = [sys.executable, "-m", "store", "query", ENDLESS, "--db", url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        descriptor = os.pidfd_open(process.pid)
+        wait_until(lambda: is_busy(process.pid), descriptor)
+        process.send_signal(signal.SIGINT)
+        wait_for_end(descriptor)
+        os.close(descriptor)
+        assert process.stderr
+        return process.wait(), process.stderr.read()
+
+
+def test_an_endless_query_of_a_file_ends_at_the_first_ctrl_c():
+    open_for_writing("results.db").dispose()
+
+    def is_busy(pid: int) -> bool:
+        """With something that takes longer than loading the command does."""
+        return psutil.Process(pid).cpu_times().user > 4
+
+    assert asked("results.db", is_busy) == (130, "")
+
+
+def test_an_endless_query_of_a_server_ends_at_the_first_ctrl_c(postgresql_url):
+    engine = open_for_writing(postgresql_url)
+    working = sa.text("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'FETCH%'")
+
+    def num_working() -> int:
+        with engine.connect() as connection:
+            return connection.scalar(working) or 0
+
+    assert asked(postgresql_url, lambda _: num_working() == 1) == (130, "")
+    assert num_working() == 0
+    engine.dispose()
