@@ -14,6 +14,7 @@ from pathlib import Path
 from store.kernel_kills import num_kernel_kills
 from store.last_error import last_error
 from store.records import ORCHESTRATOR_VARIABLE, RANK_LOST, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
+from sweeper import host_lock
 from sweeper.readable import is_readable
 from sweeper.starts import Process
 
@@ -222,6 +223,8 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
     kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_TRAINERS}
     if cache := inherited.get("SCALEMARK_CACHE"):
         kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
+    if locks := inherited.get(host_lock.VARIABLE):
+        kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())  # whose orphan it is, once we are dead
     entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
     python_path = os.pathsep.join([str(PROJECT_ROOT), *(str(Path(entry).absolute()) for entry in entries)])
     return kept | {

@@ -7,6 +7,7 @@
 ```
 
 They are held by open files, so that the end of a process, however it ends, gives them back. The files stay.
+Who gets host.lock after another ends what that one left running, if it was killed: nothing runs beside a measurement.
 A sweep that has had its turn stays away once, with nothing held, when another one waits for host.lock.
 """
 
@@ -25,6 +26,7 @@ from types import TracebackType
 from typing import Protocol
 
 from sweeper.errors import SweepRefusedError
+from sweeper.orphans import end_orphans
 
 VARIABLE = "SCALEMARK_LOCK_DIR"
 DEFAULT_FOLDER = Path("/tmp/scalemark-locks")  # not by TMPDIR: where that differs from user to user, nobody is locked out
@@ -66,6 +68,7 @@ class Lock(Protocol):
 
     held_by: str  # who was in the way of the last `try_hold`, for people; empty when nobody was
     taken: str | None  # which of the GPUs asked for last somebody else has; none when it was not a GPU
+    num_orphans: int  # processes of killed sweeps that were ended here since it was made
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
         """Now or not at all; None when somebody else has it."""
@@ -76,6 +79,7 @@ class NoHostLock:
 
     held_by = ""
     taken: str | None = None
+    num_orphans = 0
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held:
         return Held([])
@@ -90,6 +94,7 @@ class HostLock:
         self.folder = Path(named).expanduser().resolve() if named else DEFAULT_FOLDER
         self.held_by = ""  # who was in the way of the last `try_hold`, for people; empty when nobody was
         self.taken: str | None = None  # which of the GPUs asked for last somebody else has; none when it was not a GPU
+        self.num_orphans = 0  # processes of killed sweeps that were ended here
         self._clock = clock
         self._turn_began_s: float | None = None  # since when nobody else had the host, or a chance to; none: not our turn
         self._given: list[Held] = []
@@ -119,6 +124,10 @@ class HostLock:
                     self._note_failure(name)
                     return None
                 taken.append(descriptor)
+            if _signed_by(taken[0]) != os.getpid():
+                self.num_orphans += end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
+            for descriptor in taken:
+                _sign(descriptor)
         except OSError as error:
             held.close()
             raise self._refusal(error) from error
@@ -177,7 +186,6 @@ class HostLock:
             try:
                 fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
                 if self._is_in_place(name, descriptor):
-                    _sign(descriptor)
                     return descriptor
             except BlockingIOError:
                 self.held_by = f"{_signer(descriptor)} holds {self._path(name)}"
@@ -260,12 +268,17 @@ def _sign(descriptor: int) -> None:
         pass  # a full disk, or a file that we may only read: the lock holds, and others are told of "another process"
 
 
+def _signed_by(descriptor: int) -> int | None:
+    """Who had it last, as far as that could be written down."""
+    found = _PID.fullmatch(os.pread(descriptor, 32, 0))
+    return int(found.group(1)) if found else None
+
+
 def _signer(descriptor: int) -> str:
     """Whose process id stands there, if it is one of a process that lives."""
-    found = _PID.fullmatch(os.pread(descriptor, 32, 0))
-    if not found:
+    pid = _signed_by(descriptor)
+    if pid is None:
         return "another process"
-    pid = int(found.group(1))
     try:
         command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
     except OSError:

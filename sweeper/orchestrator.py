@@ -193,6 +193,7 @@ class Orchestrator:
         self._told_problem = False
         self._is_away = False  # the database, and that was told
         self._dead_man = DeadMan(self._kill_all)
+        self._num_orphans = 0  # ended here, and told
         self._num_misses = 0  # of the supply, one after another
         self._num_obeyed = 0  # how often we were asked to stop, and did
         self._next_beat_s = self._next_show_s = clock()
@@ -485,6 +486,7 @@ class Orchestrator:
         assert grant is not None  # the queue asked whether it fits
         names = self._inventory.uuids(grant.devices)
         held = tools.host_lock.try_hold(names, shares_host=self._policy.launcher.share_host)
+        self._tell_of_orphans(tools.host_lock.num_orphans)
         if held is None:
             tools.slots.free(grant)
             self._put_back(repeat)
@@ -514,6 +516,11 @@ class Orchestrator:
                 self._steer(repeat.task.key)
         held.close()
         tools.slots.free(grant)
+
+    def _tell_of_orphans(self, num_ended: int) -> None:
+        if num_new := num_ended - self._num_orphans:
+            self._num_orphans = num_ended
+            self._tools.progress.note(f"killed what an earlier sweep left running on this host: {num_new} processes")
 
     def _put_back(self, repeat: _Repeat) -> None:
         """What could not be started after all: for us later, or for whoever has room first."""

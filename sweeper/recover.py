@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,10 +20,10 @@ from store.records import ORCHESTRATOR_VARIABLE, AttemptEnd, Outcome, Placement,
 from store.redact import without_secrets
 from store.shared import end_dead, ended_with_something_in_flight, num_killed, processes, unsettled_sweeps
 from sweeper.errors import SweepRefusedError
+from sweeper.orphans import kill
 from sweeper.run_folders import Left, read_end, readable_environment, write_end
 
 MOST_LOST = 5  # agents that one repeat of a shared sweep may cost, before it has failed
-_END_WITHIN_S = 30  # of a killed process: the kernel may be freeing much memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +121,7 @@ def _end_leftovers(repeat: Abandoned) -> None:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(ProcessLookupError, PermissionError, FileNotFoundError):  # it has ended, or is another user's
             if starters & set((process / "environ").read_bytes().split(b"\0")) and _is_of(repeat, process):
-                _kill(int(process.name))
+                kill(int(process.name))
 
 
 def _is_of(repeat: Abandoned, process: Path) -> bool:
@@ -131,16 +129,6 @@ def _is_of(repeat: Abandoned, process: Path) -> bool:
     if os.getpgid(int(process.name)) == repeat.pid:
         return True
     return repeat.run_dir is not None and (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
-
-
-def _kill(pid: int) -> None:
-    """And wait until it has ended: it holds devices."""
-    descriptor = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        select.select([descriptor], [], [], _END_WITHIN_S)
-    finally:
-        os.close(descriptor)
 
 
 def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:

@@ -8,13 +8,17 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from store.records import ORCHESTRATOR_VARIABLE
 from sweeper.errors import SweepRefusedError
 from sweeper.host_lock import TURN_S, VARIABLE, HostLock
 from tests.conftest import PROJECT
+from tests.slurm import until
+from tests.sweeper.processes import PATIENCE_S, has_begun
 
 
 @pytest.fixture
@@ -432,3 +436,24 @@ def test_a_file_system_without_locks_is_refused_and_not_taken_for_a_busy_host(lo
 def test_the_name_of_an_old_mig_device_is_a_file_name_too(lock, folder):
     with lock.try_hold(["MIG-GPU-a/1/0"], shares_host=True):
         assert (folder / "MIG-GPU-a_1_0.lock").exists()
+
+
+def test_who_takes_the_host_over_ends_what_a_killed_holder_left(lock, other, folder, tmp_path):
+    holder = other(shares_host=False)
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    starters = [(holder.process.pid, folder), (os.getpid(), folder), (holder.process.pid, tmp_path / "locks of others")]
+    with ExitStack() as processes:
+        started = []
+        for pid, locks in starters:
+            marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(pid), VARIABLE: str(locks)}
+            started.append(processes.enter_context(subprocess.Popen(sleep, env=marked)))
+            processes.callback(started[-1].kill)
+        until(lambda: all(has_begun(process.pid) for process in started))
+        assert lock.try_hold(shares_host=False) is None
+        assert lock.num_orphans == 0
+        holder.kill()
+        with lock.try_hold(shares_host=False):
+            orphan, *others = started
+            assert orphan.wait(PATIENCE_S) == -signal.SIGKILL
+            assert [process.poll() for process in others] == [None, None]
+        assert lock.num_orphans == 1
