@@ -16,6 +16,7 @@ from pathlib import Path
 
 from simulator import environment
 from simulator.run import NoResultError, NotSimulatedError, run
+from store.host_memory import is_lack_of_host_memory
 from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
 from store.redact import without_secrets
 from trainer import ending, parent
@@ -37,7 +38,8 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
         return _EXIT_CODES[Outcome.FAILED]
     except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
         traceback.print_exc()
-        result = _ended(Outcome.FAILED, f"simulated: {type(error).__name__}: {error}")
+        outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+        result = _ended(outcome, f"simulated: {type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     folder.write(folder.result, result.to_json())

@@ -13,5 +13,9 @@ class AwayError(StoreError):
     """The server does not answer, or has hung up: it may be back later. What was sent to it last may have been done."""
 
 
+class LostDatabaseError(StoreError):
+    """The database was removed, replaced or damaged while it was used: nothing is gained by waiting."""
+
+
 class LockedError(StoreError):
     """Another program keeps the database locked: it may be free later."""

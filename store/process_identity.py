@@ -35,6 +35,14 @@ def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | N
     return (now or datetime.now(UTC)) - heartbeat_at < SILENT_FOR
 
 
+def dead_in_s(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None) -> float | None:
+    """Seconds until it is taken for dead, should it give no sign again; None of one that can be looked at."""
+    here = this_process()
+    if is_visible(process, here) and not _is_hidden(process.pid):
+        return None
+    return max(0.0, (heartbeat_at + SILENT_FOR - (now or datetime.now(UTC))).total_seconds())
+
+
 def is_visible(process: ProcessIdentity, here: ProcessIdentity) -> bool:
     """Whether its number means the same to us: same boot of the same machine, same container."""
     return (process.boot_id, process.pid_namespace) == (here.boot_id, here.pid_namespace)

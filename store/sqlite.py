@@ -6,7 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
-from store.errors import LockedError, StoreError
+from store.errors import LockedError, LostDatabaseError, StoreError
 from store.progress import Progress
 from store.upgrade import Upgraded, head_revision, run_migrations
 
@@ -99,7 +99,9 @@ class SqliteFile:
         event.listen(engine, "begin", _begin)
         with engine.begin() as connection:  # a file that cannot be written shows it now, not after hours of trials
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
-        event.listen(engine, "begin", _StillThere(self.path))
+        still_there = _StillThere(self.path)
+        event.listen(engine, "begin", still_there.begun)
+        event.listen(engine, "checkin", still_there.ended)
         return engine
 
     def reader(self) -> sa.Engine:
@@ -237,8 +239,13 @@ def sqlite_explained(path: Path) -> Iterator[None]:
     except (DatabaseError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DatabaseError) else error
         end_if_interrupted(cause)
-        kind = LockedError if "locked" in str(cause) else StoreError
-        raise kind(f"{path}: {cause}; {_remedy(str(cause))}") from error
+        raise _kind(cause)(f"{path}: {cause}; {_remedy(str(cause))}") from error
+
+
+def _kind(cause: BaseException | None) -> type[StoreError]:
+    if getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return LostDatabaseError
+    return LockedError if "locked" in str(cause) else StoreError
 
 
 def _remedy(cause: str) -> str:
@@ -248,9 +255,11 @@ def _remedy(cause: str) -> str:
     return "choose another file with store.url=FILE or --db FILE"
 
 
+_PRIMARY = 0xFF  # of an extended error code
+_REBUILD = "`python -m store rebuild RUNS_FOLDER` makes it anew from the run folders"
 _REMEDIES = {
     "not a database": "another file, or a damaged one: choose another with store.url=FILE or --db FILE",
-    "malformed": "it is damaged: `python -m store check` tells what is, and saves what can be read",
+    "malformed": f"it is damaged: `python -m store check` tells what is, and saves what can be read; {_REBUILD}",
     "full": "free some space and repeat the command; finished trials are kept",
     "readonly": "make it writable, or choose another file with store.url=FILE or --db FILE",
     "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; finished trials are kept",
@@ -260,18 +269,65 @@ _REMEDIES = {
 
 
 class _StillThere:
-    """Refuses to go on in a file that was removed or replaced: SQLite would not notice, and all that is written be lost."""
+    """Refuses to go on in a file that was removed, replaced, cut off or overwritten: SQLite would not notice for long.
+
+    Its pages lie in SQLite's memory and in the write-ahead log, so that all that is written could be lost. Whoever writes through
+    SQLite changes the `data_version` before the file; where the file alone has changed, its pages are checked.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path, self._found = path, path.stat()
 
-    def __call__(self, _connection: sa.Connection) -> None:
+    def begun(self, connection: sa.Connection) -> None:
+        """In every transaction, before anything is written. Raises LostDatabaseError."""
+        found = self._stat()
+        before: tuple[int, _Written] | None = connection.info.get(_SEEN)
+        if before is None or before[1] == _written(found):
+            return
+        (version,) = connection.exec_driver_sql("PRAGMA data_version").one()
+        if before[0] == version:
+            self._check_pages()
+
+    def ended(self, connection: Any, record: Any) -> None:
+        """After every transaction: what is written into the file from now on is by somebody else."""
+        if connection is not None:
+            record.info.pop(_SEEN, None)
+            with suppress(FileNotFoundError, sqlite3.DatabaseError):  # the next transaction meets it again
+                (version,) = connection.execute("PRAGMA data_version").fetchone()
+                record.info[_SEEN] = (version, _written(self._path.stat()))
+
+    def _stat(self) -> os.stat_result:
         try:
-            if os.path.samestat(self._path.stat(), self._found):
-                return
+            found = self._path.stat()
         except FileNotFoundError:
-            pass
-        raise StoreError(f"{self._path}: removed or replaced while it was in use; results made since are in their run folders")
+            raise self._lost("removed") from None
+        if not os.path.samestat(found, self._found):
+            raise self._lost("removed or replaced")
+        return found
+
+    def _check_pages(self) -> None:
+        """By a connection that holds none of them in memory."""
+        try:
+            with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                (what,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.DatabaseError as error:
+            what = str(error)
+        if what != "ok":
+            raise self._lost(f"cut off or overwritten ({' '.join(what.split())})")
+
+    def _lost(self, how: str) -> LostDatabaseError:
+        return LostDatabaseError(
+            f"{self._path}: {how} while it was in use; results made since are in their run folders; move it away, and {_REBUILD}"
+        )
+
+
+_SEEN = "scalemark_seen"
+_Written = tuple[int, int]
+
+
+def _written(found: os.stat_result) -> _Written:
+    """Changes with whatever is written into a file."""
+    return found.st_size, found.st_mtime_ns
 
 
 def _own_transactions(connection: Any, _record: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -14,7 +15,7 @@ from store.database import locate, open_for_writing, writing
 from store.errors import StoreError
 from store.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
 from store.machine_rows import machine_id_of
-from store.process_identity import is_alive
+from store.process_identity import dead_in_s, is_alive
 from store.records import IN_FLIGHT, Machine, ProcessIdentity, State, TrialSpec, check_kind_of_machine, strategy_name, sweep_uid
 from store.repeat_states import CONTINUED, add_pending, change_all, in_chunks
 from store.rows import insert_all, inserted_id
@@ -166,16 +167,27 @@ class Writer:
             raise StoreError(f"sweep.name={sweep.name}: imported from {known.origin}; choose another name")
         sweep_id: int = known.id
         if known.settings is None:
-            unended = _unended(connection, sweep_id, lambda row: is_alive(process_of(row), row["heartbeat_at"]))
+            unended = _unended(
+                connection,
+                sweep_id,
+                lambda row: is_alive(process_of(row), row["heartbeat_at"]),
+                lambda row: dead_in_s(process_of(row), row["heartbeat_at"]),
+            )
         else:
-            unended = _unended(connection, sweep_id, lambda row: row["silent_s"] <= row["lease_s"], SILENT_S.label("silent_s"))
+            unended = _unended(
+                connection,
+                sweep_id,
+                lambda row: row["silent_s"] <= row["lease_s"],
+                lambda row: max(0.0, row["lease_s"] - row["silent_s"]),
+                SILENT_S.label("silent_s"),
+            )
             if shared:  # its agents go on with what they have
                 unended = [one for one in unended if one.orchestrator_id in known.settings["controllers"]]
         for one in unended:
             who = f"sweep.name={sweep.name}: process {one.process.pid} on {one.process.host}"
             if one.is_alive:
                 wait = "wait for it (python -m sweeper status), or choose another name"
-                raise StoreError(f"{who} is running a sweep of this name; {wait}")
+                raise StoreError(f"{who} is running a sweep of this name; {wait}{_if_it_is_gone(one)}")
             if one.has_in_flight:  # after the caller looked for such and closed what they ran
                 raise StoreError(f"{who} was running a sweep of this name and was killed just now; repeat the command")
         connection.execute(sa.update(table).where(table.id == sweep_id).values(finished_at=None, settings=None))
@@ -195,16 +207,37 @@ class _Unended:
     process: ProcessIdentity
     has_in_flight: bool
     is_alive: bool
+    dead_in_s: float | None  # until it is taken for dead, where nothing but its signs tells; none where it can be looked at
+
+
+def _if_it_is_gone(one: _Unended) -> str:
+    """What to do when its user knows better: it may have been in a container that was killed."""
+    if one.dead_in_s is None:
+        return ""
+    return (
+        f". If it was killed: it cannot be looked at from here, and is taken for dead in {math.ceil(one.dead_in_s)} s; repeat "
+        "the command then, or now with another sweep.name (what is finished is not run again)"
+    )
 
 
 def _unended(
-    connection: sa.Connection, sweep_id: int, is_alive: Callable[[sa.RowMapping], bool], *more: sa.ColumnElement[Any]
+    connection: sa.Connection,
+    sweep_id: int,
+    is_alive: Callable[[sa.RowMapping], bool],
+    dead_in_s: Callable[[sa.RowMapping], float | None],
+    *more: sa.ColumnElement[Any],
 ) -> list[_Unended]:
     orchestrator = schema.OrchestratorRow
     statement = sa.select(*orchestrator.__table__.columns, has_in_flight().label("has_in_flight"), *more)
     of_sweep = (orchestrator.sweep_id == sweep_id, orchestrator.ended_at.is_(None))
     return [
-        _Unended(orchestrator_id=row["id"], process=process_of(row), has_in_flight=row["has_in_flight"], is_alive=is_alive(row))
+        _Unended(
+            orchestrator_id=row["id"],
+            process=process_of(row),
+            has_in_flight=row["has_in_flight"],
+            is_alive=is_alive(row),
+            dead_in_s=dead_in_s(row),
+        )
         for row in connection.execute(statement.where(*of_sweep)).mappings()
     ]
 

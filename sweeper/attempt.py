@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.host_memory import OUT_OF_HOST_MEMORY, says_so
 from store.kernel_kills import num_kernel_kills
 from store.last_error import last_error
 from store.records import ORCHESTRATOR_VARIABLE, RANK_LOST, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
@@ -21,7 +21,6 @@ from sweeper.starts import Process
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 LOOK_EVERY_S = 0.5  # how often the files of a trainer are read; the end of the process is noticed at once
 OVERSLEPT_S = 2.0  # a look that comes so much too late finds a machine that was paused, or an orchestrator that was stopped
-_NO_MEMORY = re.compile(r"std::bad_alloc|pthread_create\(\) failed")  # a thread's stack counts as memory, too
 _NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")  # of the second a trainer would take that it is a rank of something else
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
@@ -260,8 +259,8 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
         return Outcome.FAILED, "ended unseen, and left no result (the fork server that started it was lost)"
     if ended.exit_code == -signal.SIGKILL:
         return _judge_kill(ended)
-    if ended.exit_code == -signal.SIGABRT and _NO_MEMORY.search(ended.last_error):
-        return Outcome.OUT_OF_MEMORY, "out of host memory; try a smaller batch_size or image_px"
+    if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
+        return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
     if ended.exit_code < 0:
         return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}"
     return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result"

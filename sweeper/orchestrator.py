@@ -24,8 +24,9 @@ from functools import partial
 from typing import TypeVar
 
 from conf.schema import LauncherConfig, OnFailure, OnInterrupt, RetryConfig, SweepConfig
-from store.errors import AwayError, LockedError, StoreError
+from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.finished_attempt import FinishedAttempt
+from store.host_memory import is_lack_of_host_memory
 from store.ledger import Claim, Ledger, LostError, OpenRepeat
 from store.process_identity import SILENT_FOR, start_ticks
 from store.records import RANK_JOBS, Outcome, Placement, RankLimits, Result, State, TrialSpec
@@ -321,7 +322,7 @@ class Orchestrator:
             if self._supply:
                 self._heed(self._supply.wish())
         except StoreError as error:
-            if self._clock() < self._gives_up_s:
+            if self._clock() < self._gives_up_s and not isinstance(error, LostDatabaseError):
                 self._note_away(error)
                 self._next_beat_s = min(self._clock() + self._policy.beat_every_s, self._gives_up_s)
                 return
@@ -611,8 +612,8 @@ class Orchestrator:
             if descriptor is None:
                 return self._start(given)
         except OSError as error:
-            message = f"could not be started: {error.strerror or error}"
-            return self._record_not_started(given, Outcome.FAILED, message)
+            outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+            return self._record_not_started(given, outcome, f"could not be started: {error.strerror or error}")
         self._starting, self._starting_descriptor = given, descriptor
 
     def _start(self, given: _Given) -> None:

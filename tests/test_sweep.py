@@ -17,7 +17,9 @@ import pytest
 import yaml
 
 from tests.conftest import PROJECT
+from tests.filled import fill
 from tests.slurm import until
+from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 
 TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
@@ -206,6 +208,19 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
     assert "SCALEMARK_SWEEP_EXIT_CODE=130" in Path("told.txt").read_text().splitlines()
 
 
+def test_a_variable_that_is_no_utf_8_is_stored_and_rebuilt():
+    variables = {**os.environb, b"NCCL_NAME": b"caf\xe9"}
+    ended = subprocess.run([*SCRIPTED, "model=trivial"], env=variables, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    rebuild = [sys.executable, "-m", "store", "rebuild", "runs", "--db", "rebuilt.db"]
+    rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
+    assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
+    for database in ("results.db", "rebuilt.db"):
+        with closing(sqlite3.connect(database)) as connection:
+            ((description,),) = connection.execute("SELECT description FROM environments")
+        assert json.loads(description)["variables"]["NCCL_NAME"] == r"caf\udce9"
+
+
 def test_a_failed_trial_is_recorded_and_the_others_go_on():
     ended = sweep("-m", *TINY, "learning_rate=1e30,0.1")
     assert ended.returncode == 1
@@ -259,7 +274,53 @@ def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word(
                 break
         rest = process.stderr.read()
     assert process.wait() == 2
-    assert rest.splitlines()[-1].startswith("sweep: results.db: removed or replaced while it was in use; results made since")
+    assert (
+        "sweep: results.db: removed while it was in use; results made since are in their run folders; " in rest.splitlines()[-1]
+    )
+
+
+def _cut_off(path: Path) -> None:
+    os.truncate(path, 4096)
+
+
+def _overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(os.urandom(path.stat().st_size))
+
+
+def _overwrite_a_page(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(4096 * 4)
+        file.write(bytes(4096))
+
+
+def _copy_another_over(path: Path) -> None:
+    other = Path("other.db")
+    fill(str(other), [(small(), 100.0)])
+    path.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("strike", [_cut_off, _overwrite, _overwrite_a_page, _copy_another_over])
+def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(strike):
+    command = [*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    with process.stderr:
+        for line in process.stderr:
+            if line.startswith("["):  # the first trial has ended
+                strike(Path("results.db"))
+                break
+        rest = process.stderr.read()
+    assert process.wait() == 2, rest
+    assert "Traceback" not in rest
+    last = rest.splitlines()[-1]
+    assert last.startswith("sweep: results.db: cut off or overwritten (")
+    assert last.endswith("; move it away, and `python -m store rebuild RUNS_FOLDER` makes it anew from the run folders")
+    Path("results.db").rename("damaged.db")
+    for end in ("-wal", "-shm"):
+        Path(f"results.db{end}").unlink(missing_ok=True)
+    rebuilt = subprocess.run([sys.executable, "-m", "store", "rebuild", "runs"], capture_output=True, text=True, check=False)
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert outcomes()[0] == "completed"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["sweep.dry_run=true", "sweep.plan_format=json", "-m", "seed=range(1,2000)"]])

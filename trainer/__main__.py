@@ -23,6 +23,7 @@ from pkgutil import walk_packages
 
 import trainer
 from store import switches
+from store.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory
 from store.records import (
     ORCHESTRATOR_VARIABLE,
     RANK_JOBS,
@@ -144,7 +145,13 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         import tensorflow as tf
     except ImportError as error:
         traceback.print_exc()
+        if is_lack_of_host_memory(error):
+            return _ended(Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY)
         return _ended(Outcome.UNSUPPORTED, f"TensorFlow cannot be imported: {error}")
+    except Exception as error:  # what a library makes of a lack of memory may be anything
+        traceback.print_exc()
+        outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+        return _ended(outcome, f"TensorFlow cannot be imported: {type(error).__name__}: {_first_line(error)}")
     try:
         if given:
             placement.limit_memory(given, spec)
@@ -163,6 +170,8 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         traceback.print_exc()
         if _GPU_MEMORY.search(str(error)):
             return _ended(Outcome.OUT_OF_MEMORY, f"out of GPU memory: {_first_line(error)}")
+        if is_lack_of_host_memory(error):
+            return _ended(Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({_first_line(error)})")
         return _ended(Outcome.FAILED, f"{type(error).__name__}: {_first_line(error)}")
 
 

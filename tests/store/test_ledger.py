@@ -433,7 +433,9 @@ def test_a_name_that_a_live_orchestrator_runs_is_refused(writer):
     begin(writer, {small(): 1})
     before = everything(writer)
     message = (
-        r"sweep\.name=first: process 4711 on testbox is running a sweep of this name; wait for it .*, or choose another name"
+        r"sweep\.name=first: process 4711 on testbox is running a sweep of this name; wait for it .*, or choose another name\. "
+        r"If it was killed: it cannot be looked at from here, and is taken for dead in \d+ s; repeat the command then, or now with "
+        r"another sweep\.name \(what is finished is not run again\)$"
     )
     with pytest.raises(StoreError, match=message):
         begin(writer, {small(): 1}, alive=True)

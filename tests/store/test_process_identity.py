@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from store.process_identity import SILENT_FOR, is_alive, is_visible, start_ticks, this_process
+from store.process_identity import SILENT_FOR, dead_in_s, is_alive, is_visible, start_ticks, this_process
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1)
@@ -67,3 +67,10 @@ def test_what_cannot_be_looked_at_is_alive_as_long_as_it_gives_signs():
         assert not is_visible(process, this_process())
         assert is_alive(process, NOW - SILENT_FOR + timedelta(seconds=1), NOW)
         assert not is_alive(process, NOW - SILENT_FOR, NOW)
+
+
+def test_of_whom_signs_alone_tell_it_is_known_when_it_is_taken_for_dead():
+    elsewhere = replace(this_process(), pid_namespace="another")
+    assert dead_in_s(elsewhere, NOW - timedelta(seconds=35), NOW) == 85
+    assert dead_in_s(elsewhere, LONG_AGO, NOW) == 0
+    assert dead_in_s(this_process(), NOW, NOW) is None

@@ -163,6 +163,20 @@ def test_a_failed_allocation_in_a_library_is_out_of_memory(begin, said):
     assert "out of host memory; try a smaller batch_size" in found.message
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "raise MemoryError",
+        "raise OSError(12, 'Cannot allocate memory')",
+        "raise ImportError('libx.so.2: failed to map segment from shared object')",
+        'raise RuntimeError("can\'t start new thread")',
+    ],
+)
+def test_a_trainer_without_a_result_that_lacked_memory_is_out_of_memory(begin, script):
+    found, has_crashed = result(begin, script)
+    assert (found.outcome, has_crashed) == (Outcome.OUT_OF_MEMORY, False)
+
+
 def test_a_kill_by_someone_else_is_not_taken_for_out_of_memory(begin):
     found, has_crashed = result(begin, "import os; os.kill(os.getpid(), 9)")
     message = "killed by SIGKILL from outside (perhaps for lack of memory): see log.txt in its run folder"

@@ -124,6 +124,15 @@ def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(run):
     assert "OOM when allocating tensor with shape[50000000,32,32,3]" in folder.read_result().message
 
 
+def test_a_limit_of_memory_that_tensorflow_does_not_fit_into_is_typed(tmp_path):
+    (tmp_path / "trial.json").write_text(small().to_json())
+    trainer = 'ulimit -v 800000; exec "$@"'
+    command = ["bash", "-c", trainer, "sh", sys.executable, "-m", "trainer", str(tmp_path / "trial.json"), str(tmp_path / "run")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 4, ended.stderr
+    assert RunFolder(tmp_path / "run").read_result().outcome == Outcome.OUT_OF_MEMORY
+
+
 @pytest.mark.parametrize("text", [None, "{}", "garbage"])
 def test_a_spec_that_is_none_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "trial.json"

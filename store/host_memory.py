@@ -1,0 +1,28 @@
+"""Tells an error that is a lack of host memory, under a limit (ulimit -v, a control group) too. Standard library only."""
+
+from __future__ import annotations
+
+import errno
+import re
+
+OUT_OF_HOST_MEMORY = "out of host memory; try a smaller batch_size or image_px, or a higher limit (ulimit -v, control group)"
+_SIGNS = re.compile(
+    r"std::bad_alloc|pthread_create\(\) failed|can't start new thread"  # a thread's stack counts as memory, too
+    r"|^MemoryError\b|Cannot allocate memory|Unable to allocate [\d.]+ \w+ for an array"
+    r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"  # unless its file system is noexec
+)
+
+
+def is_lack_of_host_memory(error: BaseException) -> bool:
+    """Of the error itself, or one that it was raised for."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno == errno.ENOMEM) or says_so(str(seen)):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def says_so(line: str) -> bool:
+    """A line of a log, or the text of an error."""
+    return bool(_SIGNS.search(line))
