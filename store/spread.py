@@ -22,6 +22,10 @@ class Spread:
     squares: float = 0.0
     freedom: int = 0
 
+    def __post_init__(self) -> None:
+        if self.squares < 0 or self.freedom < 0:
+            raise ValueError(f"a spread of squares={self.squares} and freedom={self.freedom}: wanted 0 or more of each")
+
     @classmethod
     def of(cls, speeds: Sequence[float]) -> Spread:
         """Of the repeats of one trial, in images/s."""
@@ -37,6 +41,7 @@ class Spread:
         return cls(squares=math.fsum(one.squares for one in found), freedom=sum(one.freedom for one in found))
 
     def without(self, part: Spread) -> Spread:
+        """Return the spread of the other trials. Raises ValueError where `part` has more than the sum, as if counted twice."""
         return Spread(squares=max(0.0, self.squares - part.squares), freedom=self.freedom - part.freedom)
 
 
@@ -46,9 +51,12 @@ def variance_of(
     """Of log images/s of one process, and its degrees of freedom: what was seen of these, drawn towards what others show.
 
     A moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): alone, a t interval of two processes decides nothing.
+    Without a prior and without others the own repeats speak alone. Raises ValueError where there are none of these either.
     """
     known = prior_freedom + others.freedom
-    prior = (prior_freedom * PRIOR_DEVIATION**2 + others.squares) / known
+    prior = (prior_freedom * PRIOR_DEVIATION**2 + others.squares) / known if known else 0.0
     weight = min(known, most_freedom)
     freedom = weight + own.freedom
+    if not freedom:
+        raise ValueError("nothing tells how far processes differ: wanted repeats, or a prior")
     return (weight * prior + own.squares) / freedom, freedom

@@ -61,7 +61,7 @@ class Ruling:
 
 
 def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> Ruling:
-    """`spread` is that of all contenders of all races; of nobody more than `most_repeats` are wanted.
+    """`spread` is that of all contenders of all races, these included; of nobody more than `most_repeats` are wanted.
 
     Who failed before it completed anything is out. Who failed later stays, with what it has.
     """
@@ -72,11 +72,13 @@ def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) ->
         if len(racing) < 2 or any(len(one.speeds) < look and one.num_left for one in racing):
             break
         leader = max(racing, key=lambda one: _mean(one.speeds[:look]))
-        for one in racing:
-            compared = _Pair.of(leader, one, spread, look)
-            level = share * 0.5**look
-            if one is not leader and compared.is_decided(level, most_repeats):
-                out[one.trial_id] = _why_out(compared, leader, level)
+        level = share * 0.5**look
+        for rival in racing:
+            if rival is leader:
+                continue
+            compared = _Pair.of(leader, rival, spread, look)
+            if compared.is_decided(level, most_repeats):
+                out[rival.trial_id] = _why_out(compared, leader, level)
     ranked = sorted((one for one in contenders if one.speeds), key=lambda one: -_mean(one.speeds[:most_repeats]))
     ranked.sort(key=lambda one: one.trial_id in out)  # one that was put out does not lead
     enough = most_repeats if len(contenders) - len(out) > 1 else min(LEAST_REPEATS, most_repeats)
@@ -102,7 +104,7 @@ class _Pair:
 
     @classmethod
     def of(cls, leader: Contender, other: Contender, spread: Spread, look: int | None = None) -> _Pair:
-        """By their first `look` repeats; the variance always rests on all there are."""
+        """Compare two that are not the same, by their first `look` repeats; the variance always rests on all there are."""
         own = Spread.sum((Spread.of(leader.speeds), Spread.of(other.speeds)))
         variance, freedom = variance_of(own, spread.without(own))
         fast, slow = leader.speeds[:look], other.speeds[:look]

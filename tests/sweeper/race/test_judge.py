@@ -101,6 +101,15 @@ def test_who_failed_later_stays_with_what_it_has():
     assert (ruling.out, ruling.wanted["b"]) == ({}, 4)
 
 
+@pytest.mark.parametrize("num", [2, 3, 4, 5])
+def test_a_leader_that_alone_was_repeated_is_not_compared_with_itself(num):
+    """Its degrees of freedom counted twice, and of 4 repeats nothing was left to divide by."""
+    leader = [100.0, 102.0, 101.0, 100.0, 103.0][:num]
+    ruling = race(most_repeats=10, a=leader, b=[99.0])
+    assert (ruling.leader, ruling.out, ruling.wanted) == ("a", {}, {"a": 10 - num, "b": 9})
+    assert race(most_repeats=10, a=leader, b=[50.0]).out.keys() == {"b"}
+
+
 def test_a_leader_without_repeats_to_come_is_still_compared_with():
     contenders = [
         Contender(trial_id="a", name="a", speeds=(100.0,), num_left=0, failure="failed"),
