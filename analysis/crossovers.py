@@ -20,6 +20,7 @@ class Lead:
     best: Cell
     tied: tuple[str, ...]  # that the repeats cannot tell from it, or that is no whole half percent behind it
     unknown: tuple[str, ...]  # slower, but a process alone cannot tell whether it would be again
+    out: tuple[str, ...]  # put out of a race, which does not tell whether they are slower
     ahead: float | None  # times the next; None where it is the only one with a number
     others: tuple[Cell, ...]  # the rest, failures included
 
@@ -74,6 +75,7 @@ def leads(table: Table) -> list[Lead]:
                     best=best,
                     tied=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.TIE or _is_level(best, cell)),
                     unknown=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.UNKNOWN),
+                    out=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.OUT),
                     ahead=_images_per_second(best) / _images_per_second(slower[0]) if slower else None,
                     others=tuple(cell for cell in cells if cell is not best),
                 )
@@ -130,6 +132,8 @@ def _doubt_of(lead: Lead, former: str) -> str:
     """Out of memory is a loss, too."""
     if former in lead.unknown:
         return "a process alone cannot tell"
+    if former in lead.out:
+        return f"{former} was put out of a race there, and its few repeats cannot tell"
     there = next((cell.result for cell in lead.others if cell.result.strategy == former), None)
     if there is None:
         return f"{former} was not run there"

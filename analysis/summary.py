@@ -121,7 +121,9 @@ def _leading(lead: Lead) -> str:
         return f"only {lead.strategy} {only} {quoted(best)}"
     if best.place.origin is Origin.PUBLISHED:
         return f"{lead.strategy} has the highest figure, {quoted(best)}"
-    unknown = f"against {listed(lead.unknown)} a process alone cannot tell, sweep.repeats=3 would" if lead.unknown else ""
+    open_ = [f"against {listed(lead.unknown)} a process alone cannot tell, sweep.repeats=3 would"] if lead.unknown else []
+    open_ += [f"against {listed(lead.out)}, put out of a race, few repeats cannot tell"] if lead.out else []
+    unknown = "; ".join(open_)
     if lead.tied:
         of = {cell.result.strategy: cell.result for cell in lead.others}
         numbers = listed([quoted(one) for one in (best, *(of[name] for name in lead.tied))])

@@ -8,7 +8,8 @@ from store.database import reading
 from store.records import State
 from store.schema import MachineRow, OrchestratorRow, RepeatRow
 
-_PUT_OUT = "race: % slower than %"  # as sweeper.race.judge words it; who failed, or needs no more repeats, is told otherwise
+_PUT_OUT = ("race: % behind %", "race: % slower than %")
+"""As sweeper.race.judge words it, and worded it once; who failed, or needs no more repeats, is told otherwise."""
 
 
 def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
@@ -21,7 +22,7 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
         .join(last, sa.and_(last.c.trial_id == RepeatRow.trial_id, last.c.sweep_id == RepeatRow.sweep_id))
         .join(OrchestratorRow, OrchestratorRow.sweep_id == RepeatRow.sweep_id)
         .join(MachineRow, MachineRow.id == OrchestratorRow.machine_id)
-        .where(RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(_PUT_OUT))
+        .where(RepeatRow.state == State.SKIPPED, sa.or_(*map(RepeatRow.reason.like, _PUT_OUT)))
         .distinct()
     )
     with reading(engine) as connection:

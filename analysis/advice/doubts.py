@@ -17,7 +17,9 @@ from store.records import Outcome
 def doubts(question: Question, ranking: Ranking | None, facts: Facts) -> list[str]:
     """Sentences."""
     show = facts.source.selection.show_command  # about an attempt whose number follows
-    in_question = [] if ranking is None else [ranking.pick, *(one.candidate for one in (*ranking.tied, *ranking.unclear))]
+    in_question = (
+        [] if ranking is None else [ranking.pick, *(one.candidate for one in (*ranking.tied, *ranking.unclear, *ranking.out))]
+    )
     if ranking is not None and ranking.top is not ranking.pick:
         in_question.insert(0, ranking.top)
     found = list({one.result.trial_id: one for one in in_question}.values())

@@ -1,4 +1,8 @@
-"""The choices of a question by their scores: which is taken, which are as good, which might be, and what is behind."""
+"""The choices of a question by their scores: which is taken, which are as good, which might be, and what is behind.
+
+That a race put one out says that it would hardly win the full grid. Of equals some always do not win, so that alone never makes
+one worse: its repeats must tell.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.questions import Question
@@ -25,6 +30,10 @@ _MOST_FREEDOM = 6
 """What the repeats of other choices show of how far processes differ counts for no more degrees: choices need not spread alike.
 Of 20 equals of two repeats, whose deviations differ (standard deviation of their logarithms 0.5), one is then called worse in 1
 to 3 % of rankings; with 20 degrees it would be in 12 %."""
+
+_LOOKS = 2
+"""What a race put out stopped where it looked slow: its interval is judged as if it had been looked at so often. Of two equals of
+10 repeats one was called worse in up to 8 % of rankings with one look, in up to 5 % with two (`benchmarks/raced_advice.py`)."""
 
 Watts = Callable[[Result], Sequence[float | None]]
 """Of each process of a result, of all its GPUs together."""
@@ -69,7 +78,7 @@ class Behind:
     freedom: int  # of it; 0: no other choice was repeated, and the two are judged by their own repeats
     explained: float  # times: so far apart may the two be by chance, if processes differ as all repeats say, and a little of 3 %
     distance_if_known: float  # of log scores, that would do if it were known for sure that processes differ as they seem to
-    is_out_of_race: bool  # a race of images/s put it out, and that is the goal
+    is_out_of_race: bool  # a race of images/s put it out, and that is the goal; no sign that it is slower
 
     @property
     def share(self) -> float:
@@ -103,18 +112,19 @@ class Ranking:
     top: Candidate  # has the highest score
     tied: tuple[Behind, ...]  # as good as the highest, the pick included unless it is the highest
     unclear: tuple[Behind, ...]  # nobody knows yet whether they are as good, or better
+    out: tuple[Behind, ...]  # either of these by their repeats, but a race says that they would hardly win the full grid
     worse: tuple[Behind, ...]  # by score
     misses: bool  # none is in time for the deadline: then images/s are the score
     level: float  # of the interval that each pair is judged by
 
     @property
     def is_sure(self) -> bool:
-        return not self.unclear
+        return not self.unclear and not self.out
 
     @property
     def judged(self) -> list[Candidate]:
         """All, the highest score first within each kind."""
-        return [self.top, *(one.candidate for one in (*self.tied, *self.unclear, *self.worse))]
+        return [self.top, *(one.candidate for one in (*self.tied, *self.unclear, *self.out, *self.worse))]
 
 
 def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
@@ -132,15 +142,16 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
     spread = Spread.sum(one.spread for one in in_time)
     races = misses or aim.goal is Goal.THROUGHPUT
     behind = [_behind(top, one, level, spread, races=races) for one in others]
-    tied = [one for one in behind if is_tie(one)]
-    apart = [one for one in behind if not is_tie(one)]
+    by_standing = {standing: tuple(one for one in behind if _standing(one) is standing) for standing in _Standing}
+    tied = by_standing[_Standing.TIED]
     pick = min([top, *(one.candidate for one in tied)], key=_plainness)
     return Ranking(
         pick=pick,
         top=top,
-        tied=tuple(tied),
-        unclear=tuple(one for one in apart if _is_unclear(one)),
-        worse=tuple(one for one in apart if not _is_unclear(one)),
+        tied=tied,
+        unclear=by_standing[_Standing.UNCLEAR],
+        out=by_standing[_Standing.OUT],
+        worse=by_standing[_Standing.WORSE],
         misses=misses and aim.goal is Goal.DEADLINE,
         level=level,
     )
@@ -151,9 +162,27 @@ def candidates(results: Sequence[Result], aim: Aim, watts: Watts) -> list[Candid
     return [Candidate(result=result, scores=scores) for result, scores in scored if scores]
 
 
-def is_tie(one: Behind) -> bool:
-    """Repeats on both sides cannot tell them apart, they are close, and no race has told them apart."""
-    return relation_by(one.low, one.high) is Relation.TIE and one.ratio <= CLOSE and not one.is_out_of_race
+class _Standing(Enum):
+    """Of a candidate against the best; see Ranking."""
+
+    TIED = auto()
+    UNCLEAR = auto()
+    OUT = auto()
+    WORSE = auto()
+
+
+def _standing(one: Behind) -> _Standing:
+    tied = _is_tie(one)
+    if not tied and not _is_unclear(one):
+        return _Standing.WORSE
+    if one.is_out_of_race:
+        return _Standing.OUT
+    return _Standing.TIED if tied else _Standing.UNCLEAR
+
+
+def _is_tie(one: Behind) -> bool:
+    """Repeats on both sides cannot tell them apart, and they are close."""
+    return relation_by(one.low, one.high) is Relation.TIE and one.ratio <= CLOSE
 
 
 def _level(num: int) -> float:
@@ -168,13 +197,14 @@ def _behind(top: Candidate, other: Candidate, level: float, spread: Spread, *, r
     ratio = top.typical / other.typical
     known, freedom_of_known = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
     explained = _reach(known, freedom_of_known, nums, level) if level < LEVEL else math.inf  # of two their own interval says all
+    raced_level = level / _LOOKS if other.result.out_of_race or top.result.out_of_race else level
     variance, freedom, reach = 0.0, 0, None
     if min(nums) > 1 and others.freedom:
         variance, freedom = variance_of(own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM)
-        reach = _reach(variance, freedom, nums, level)
+        reach = _reach(variance, freedom, nums, raced_level)
     elif min(nums) > 1:
         variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
-        reach = welch.reach_of_ratio(variances, (nums[0], nums[1]), level)
+        reach = welch.reach_of_ratio(variances, (nums[0], nums[1]), raced_level)
     factor = None if reach is None else math.exp(min(reach, _ENDLESS))
     return Behind(
         candidate=other,
@@ -203,7 +233,7 @@ def _is_unclear(one: Behind) -> bool:
     """Of so few repeats that their interval says nothing, who is far behind is worse, as of one process alone."""
     if one.candidate.result.place.origin is Origin.PUBLISHED:
         return one.ratio < _CLOSE_AS_PUBLISHED
-    if one.is_proven or one.is_out_of_race:
+    if one.is_proven:
         return False
     return one.share < PLAUSIBLE or (one.low is not None and one.ratio <= one.explained)
 

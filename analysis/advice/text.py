@@ -108,6 +108,8 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
         gain = f" (up to {ranking.top.typical / ranking.pick.typical - 1:.1%} more)" if ranking.top is not ranking.pick else ""
         taken = "of these the one with the fewest devices, then the plainest, is taken"
         yield f"As good, as far as the repeats tell: {names}{gain}; {taken}{_beside_compare(ranking, ranking.tied)}."
+    if ranking.out:
+        yield _out_of_race(ranking)
     if ranking.unclear:
         names = _listed([described(one.candidate.result, against=ranking.top.result) for one in ranking.unclear])
         beside = _beside_compare(ranking, ranking.unclear)
@@ -118,8 +120,18 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
         yield f"{_how_sure(ranking)}{name}, is {_share(nearest)} behind{_beside_compare(ranking, [nearest])}."
 
 
+def _out_of_race(ranking: Ranking) -> str:
+    """What a race says of those that it put out, and what it does not say."""
+    names = _listed([described(one.candidate.result, against=ranking.top.result) for one in ranking.out])
+    they = "it" if len(ranking.out) == 1 else "they"
+    return (
+        f"Put out of a race: {names}; {they} would hardly lead after all repeats, "
+        f"but the repeats do not tell that {they} {'is' if they == 'it' else 'are'} slower."
+    )
+
+
 def _next_behind(ranking: Ranking) -> str:
-    behind = [*ranking.unclear, *ranking.worse]
+    behind = [*ranking.unclear, *ranking.out, *ranking.worse]
     if not behind:
         return ""
     return f"; the next, {described(behind[0].candidate.result, against=ranking.top.result)}, is {behind[0].share:.1%} behind"
@@ -143,9 +155,7 @@ def _no_repeats(ranking: Ranking) -> str:
 def _how_sure(ranking: Ranking) -> str:
     nearest = ranking.worse[0]
     least = min(len(one.scores) for one in (ranking.top, nearest.candidate))
-    the_next = "what comes after these" if ranking.tied else "the next"
-    if nearest.is_out_of_race and not nearest.is_proven:
-        return f"Sure as the race was that put it out: {the_next}, "
+    the_next = "what comes after these" if ranking.tied or ranking.out else "the next"
     if nearest.low is None:
         return f"Fairly sure, though from one process alone: {the_next}, "
     if not nearest.is_proven:

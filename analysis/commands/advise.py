@@ -94,7 +94,7 @@ def _headers(one: Answer) -> tuple[str, ...]:
 
 def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None]]:
     """Best first, what is taken, and what is the best on other numbers of GPUs."""
-    behind = [*ranking.tied, *ranking.unclear, *ranking.worse]
+    behind = [*ranking.tied, *ranking.unclear, *ranking.out, *ranking.worse]
     ordered: list[tuple[Candidate, Behind | None]] = [(ranking.top, None), *((b.candidate, b) for b in behind)]
     named = [ranking.pick, *one.fastest, *(candidate for candidate, _ in ordered[:_MOST_ROWS])]
     kept = {id(candidate.result) for candidate in named}
@@ -117,7 +117,8 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
 
 def _against(ranking: Ranking, behind: Behind) -> str:
     known = "" if behind.low is None or behind.high is None else f" [{1 / behind.high:.2f}..{1 / behind.low:.2f}]"
-    mark = "≈" if behind in ranking.tied else "?" if behind in ranking.unclear else ""
+    marks = {"≈": ranking.tied, "?": ranking.unclear, "↓": ranking.out}
+    mark = next((mark for mark, marked in marks.items() if behind in marked), "")
     return f"{mark}{1 / behind.ratio:.2f}x{known}"
 
 
@@ -148,6 +149,7 @@ def _record(one: Answer) -> dict[str, Any]:
         "top": ranking and _candidate(ranking.top),
         "tied": [_behind(behind) for behind in ranking.tied] if ranking else [],
         "unclear": [_behind(behind) for behind in ranking.unclear] if ranking else [],
+        "out_of_race": [_behind(behind) for behind in ranking.out] if ranking else [],
         "worse": [_behind(behind) for behind in ranking.worse] if ranking else [],
         "bought": [
             {

@@ -13,6 +13,7 @@ from analysis.numbers import number
 from analysis.pivot import pivot
 from analysis.results import Origin, Result
 from analysis.ties import tied_text
+from analysis.wording import listed
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
@@ -72,6 +73,7 @@ def _leading(lead: Lead, able: Sequence[Result]) -> str:
         return f"{tied_text(' and '.join(one.strategy for one in (best, *tied)), best, tied)} ({numbers} images/s)"
     ahead = _images_per_second(best) / _images_per_second(able[0]) - 1
     doubt = ", of which a process alone cannot be sure, sweep.repeats=3 would" if lead.unknown and not _is_published(best) else ""
+    doubt += f", of which few repeats of {listed(lead.out)}, put out of a race, cannot be sure" if lead.out else ""
     leading = f"{best.strategy} leads with {number(_images_per_second(best))} images/s"
     return f"{leading}, {ahead:.0%} ahead of {able[0].strategy}{doubt}"
 

@@ -19,12 +19,13 @@ from plots.pictures.points import PARTLY, partly_failed, symbol
 from plots.pictures.sheet import MARGIN_IN, Sheet, bare
 from plots.pictures.theme import FOOTER_PT, SMALL_PT, WIDTH_IN, Palette
 from plots.source import Source
-from plots.tables.layout import NOT_RUN, TIE
+from plots.tables.layout import NOT_RUN, OUT, TIE
 
 ABOUT = "the best strategy of each model on each GPU count, with ties and crossovers"
 
 _NAMES_IN, _CELL_IN = 0.85, 0.72  # for the names of models; a cell at least
 _UNKNOWN = "?"
+_DOUBTS = {_UNKNOWN: Rank.UNKNOWN, OUT: Rank.OUT}
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
@@ -124,15 +125,15 @@ def _text(lead: Lead, within_in: float) -> str:
     if not lead.tied and lead.ahead is None:
         told.append("alone")
     elif not lead.tied:
-        told.append(f"{lead.ahead:.2f}x next{f' {_UNKNOWN}' if _is_unknown(lead) else ''}")
+        told.append(f"{lead.ahead:.2f}x next{''.join(f' {mark}' for mark, rank in _DOUBTS.items() if _next_is(lead, rank))}")
     return "\n".join(wrapped(text, FOOTER_PT, within_in) for text in told)
 
 
-def _is_unknown(lead: Lead) -> bool:
-    """Whether the next is slower only as far as single processes can tell."""
+def _next_is(lead: Lead, rank: Rank) -> bool:
+    """Whether the next is not told to be slower, for the reason that `rank` gives."""
     able = [cell for cell in lead.others if cell.result.images_per_second is not None]
     following = max(able, key=lambda cell: cell.result.images_per_second or 0.0, default=None)
-    return not lead.tied and following is not None and following.rank is Rank.UNKNOWN
+    return not lead.tied and following is not None and following.rank is rank
 
 
 def _failures(models: Models, model: str, num_gpus: int) -> str:
@@ -146,8 +147,10 @@ def _legend(every: Sequence[Lead]) -> list[str]:
     found = ["1.10x next: images/s over those of the second best"] if any(lead.ahead and not lead.tied for lead in every) else []
     if any(lead.tied for lead in every):
         found.append(f"hatched, {TIE}: a tie, the 95 % interval of the ratio contains 1")
-    if any(map(_is_unknown, every)):
+    if any(_next_is(lead, Rank.UNKNOWN) for lead in every):
         found.append(f"{_UNKNOWN}: single processes; another run could turn it")
+    if any(_next_is(lead, Rank.OUT) for lead in every):
+        found.append(f"{OUT}: put out of a race; its few repeats cannot tell")
     if any(lead.ahead is None for lead in every):
         found.append("alone: no other strategy completed there")
     return found

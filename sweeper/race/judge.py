@@ -136,7 +136,7 @@ def _why_out(compared: _Pair, leader: Contender, level: float) -> str:
     least = compared.least_gap(level)
     sure = f"at least {_less(least)}" if least > 0 else "which may be chance"
     repeats = "1 repeat" if compared.num_other == 1 else f"{compared.num_other} repeats"
-    return f"race: {_less(compared.gap)} slower than {leader.name} ({sure}) after {repeats}; the others would hardly make it lead"
+    return f"race: {_less(compared.gap)} behind {leader.name} ({sure}) after {repeats}; the others would hardly make it lead"
 
 
 def _mean(speeds: Sequence[float]) -> float:

@@ -1,5 +1,6 @@
 """Who leads, and from how many GPUs on another one does: only where the repeats can tell."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from analysis.crossovers import Crossover, crossovers, leads
 from analysis.pivot import pivot
 from analysis.results import measured
+from analysis.summary import summarize
 from store import queries
 from store.database import open_for_reading
 from store.records import Outcome
@@ -41,6 +43,28 @@ def test_a_tie_is_no_crossover_until_it_is_none():
     )
     assert led[1].tied == ("replicated_none",)
     assert [change.num_gpus for change in crossovers(led)] == [4]
+
+
+def test_who_was_put_out_of_a_race_has_not_lost_the_lead_to_its_winner():
+    """It would hardly have led after all repeats, which is not to be slower; it was told as `is fastest, 2% ahead of`."""
+    on_one = [*((small(), speed) for speed in (102.0, 101.0)), *((small(**PS), speed) for speed in (90.0, 91.0))]
+    on_two = [(small(num_gpus=2), 100.0), *((small(num_gpus=2, **PS), speed) for speed in (102.0, 101.0))]
+    fill("results.db", [*on_one, *on_two])
+    results = [
+        replace(one, out_of_race="race: 1.5 % behind ps_cpu") if (one.strategy, one.num_gpus) == ("replicated_none", 2) else one
+        for one in measured(queries.measured(open_for_reading("results.db")))
+    ]
+    (table,) = pivot(results)
+    led = leads(table)
+    assert [(lead.strategy, lead.unknown, lead.out) for lead in led] == [
+        ("replicated_none", (), ()),
+        ("ps_cpu", (), ("replicated_none",)),
+    ]
+    (change,) = crossovers(led)
+    assert change.doubt == "replicated_none was put out of a race there, and its few repeats cannot tell"
+    told = summarize(table).sentences
+    (sentence,) = (one for one in told if one.startswith("On 2 CPU stand-ins ps_cpu leads with 10"))
+    assert sentence.endswith(" images/s; against replicated_none, put out of a race, few repeats cannot tell.")
 
 
 def test_of_equal_numbers_none_leads_whichever_was_run_first():

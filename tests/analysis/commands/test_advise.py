@@ -12,9 +12,10 @@ from costs.profiles import profile
 from store import welch
 from store.database import open_for_writing
 from store.records import DeviceKind, GpuTelemetry, Outcome, Verdict
+from store.writer import Writer
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.analysis.made import made
-from tests.filled import MACHINE, PLACEMENT, SIMULATED_MACHINE, fill
+from tests.filled import MACHINE, NOON, PLACEMENT, SIMULATED_MACHINE, begin, fill
 from tests.over_hosts import OVER_TWO_MACHINES, spread
 from tests.specs import small
 
@@ -109,6 +110,26 @@ def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named
         line.startswith("As good, as far as the repeats tell: replicated_nccl on 8 GPUs (up to 0.8% more)")
         for line in found["sentences"]
     )
+
+
+def test_what_a_race_put_out_is_told_and_not_called_slower(analysis):
+    fill_gpus([*repeated(on_gpus(4, **NCCL), 300.0, 301.0, 299.0), *repeated(on_gpus(4, **PS), 290.0, 298.0)])
+    writer = Writer("results.db")
+    raced = begin(writer, {on_gpus(4, **PS): 3}, name="race", machine=GPU_BOX, rerun=True)
+    reason = "race: 1.9 % behind replicated_nccl (which may be chance) after 2 repeats; the others would hardly make it lead"
+    raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason, NOON)
+    raced.end(NOON, finished=True)
+    writer.close()
+    found = answer(analysis)
+    assert (len(found["out_of_race"]), found["tied"], found["unclear"], found["worse"]) == (1, [], [], [])
+    assert found["is_sure"] is False
+    assert (
+        "Put out of a race: ps_cpu on 4 GPUs; it would hardly lead after all repeats, "
+        "but the repeats do not tell that it is slower."
+    ) in found["sentences"]
+    told = analysis("advise", "--no-predict").stdout
+    assert "↓0.98x" in told
+    assert "behind" not in told
 
 
 def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):

@@ -34,7 +34,7 @@ def test_nothing_is_judged_before_all_have_run_once():
 def test_a_wide_gap_decides_after_one_repeat_and_a_narrow_one_does_not():
     ruling = race(a=[100.0], b=[60.0], c=[90.0])
     assert ruling.out == {
-        "b": "race: 40.0 % slower than a (at least 28.4 %) after 1 repeat; the others would hardly make it lead",
+        "b": "race: 40.0 % behind a (at least 28.4 %) after 1 repeat; the others would hardly make it lead",
     }
     assert ruling.wanted == {"a": 4, "b": 0, "c": 4}
 
@@ -68,9 +68,7 @@ def test_who_could_hardly_lead_in_the_end_is_out_though_the_distance_may_be_chan
     noisy = Spread(squares=60 * 0.012**2, freedom=60)
     assert race(spread=noisy, **{name: speeds[:2] for name, speeds in steady.items()}).out == {}
     ruling = race(spread=noisy, **steady)
-    assert (
-        ruling.out["b"] == "race: 1.2 % slower than a (which may be chance) after 4 repeats; the others would hardly make it lead"
-    )
+    assert ruling.out["b"] == "race: 1.2 % behind a (which may be chance) after 4 repeats; the others would hardly make it lead"
     assert ruling.tied == ()
 
 

@@ -50,7 +50,7 @@ def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
     reasons = dict(skipped())
     assert reasons.keys() == {1000, 2000, 4000}
     assert reasons[1000].startswith("race: 75")
-    assert " % slower than seed=4000 (at least " in reasons[1000]
+    assert " % behind seed=4000 (at least " in reasons[1000]
     assert reasons[4000] == "race: decided, enough repeats of it are completed"
     assert (world.orchestrator.saved.num_run, world.orchestrator.saved.num_spared) == (4, 11)
     said = " ".join(capsys.readouterr().err.split())

@@ -98,7 +98,7 @@ def test_who_was_put_out_is_told_so_and_never_as_a_tie():
     assert told.startswith(
         "race trivial-x1: seed=5 leads with 1103.0 images/s, 9.2 % more than seed=6; out early: seed=6 8.4 % behind after 1 repeat; "
     )
-    assert " % slower than seed=5 (" in played.given_up[6]
+    assert " % behind seed=5 (" in played.given_up[6]
 
 
 def test_races_are_run_in_rounds_of_all_that_are_in_them():
