@@ -24,6 +24,7 @@ from analysis.statistics.trends import trend
 from benchmarks.step_times import BATCH, Times, processes, truth
 from simulator.noise import step_times
 from store.student import log_quantile
+from store.within_process import interval_within
 
 SEED = 7
 NUM_RESAMPLES = 400
@@ -126,6 +127,37 @@ def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
     return Sample(images_per_second=tuple(BATCH / float(np.mean(one)) for one in steps), durations_s=tuple(steps))
 
 
+def stored(
+    comparisons: int,
+    correlations: Sequence[float] = (0.6, 0.9),
+    nums_steps: Sequence[int] = (30, 100, 300),
+    methods: Sequence[str] | None = None,
+) -> list[Row]:
+    """The interval that is stored with each attempt; beside it percentiles of blocks, which were stored once."""
+    rows = []
+    for correlation in correlations:
+        for num_steps in nums_steps:
+            times = Times(process_noise=0.0, num_steps=num_steps, correlation=correlation)
+            found = list(processes(times, 1, comparisons, _random()))
+            what = f"stored, {num_steps} steps, neighbors correlate by {correlation}"
+            for name in methods or STORED:
+                held = sum(low <= truth(times) <= high for low, high in map(STORED[name], found)) / comparisons
+                rows.append(Row(case=what, method=name, comparisons=comparisons, held=held, different=None, is_ours=name == OURS))
+    return rows
+
+
+def _stored(one: Sample) -> Interval:
+    found = interval_within(one.images_per_second[0], one.durations_s[0])
+    if found is None:
+        raise ValueError("no interval: wanted 8 steps or more")
+    return found
+
+
+def _percentiles(one: Sample) -> Interval:
+    low, high = np.percentile(_drawn(one, _random()), (2.5, 97.5))
+    return math.exp(low) * BATCH, math.exp(high) * BATCH
+
+
 def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]:
     """Attempts without a trend that are said to have one."""
     rows = []
@@ -139,7 +171,13 @@ def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]
     return rows
 
 
-QUESTIONS: dict[str, Callable[[int], list[Row]]] = {"repeats": repeats, "simulated": simulated, "alone": alone, "drifts": drifts}
+QUESTIONS: dict[str, Callable[[int], list[Row]]] = {
+    "repeats": repeats,
+    "simulated": simulated,
+    "alone": alone,
+    "stored": stored,
+    "drifts": drifts,
+}
 
 
 def repeated_cases() -> list[Case]:
@@ -247,6 +285,7 @@ def _drawn(side: Sample, random: np.random.Generator) -> np.ndarray:
 OURS = "ours"
 OVER_PROCESSES: dict[str, Method] = {OURS: ours, "Welch": welch, "hierarchical bootstrap": hierarchical_bootstrap}
 WITHIN: dict[str, Method] = {OURS: ours, "percentiles of blocks": hierarchical_bootstrap}
+STORED: dict[str, Callable[[Sample], Interval]] = {OURS: _stored, "percentiles of blocks": _percentiles}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -431,8 +431,9 @@ class Measurement:
     """What follows from the measured steps of one attempt."""
 
     images_per_second: float  # images of all replicas / time of the whole measured window
-    images_per_second_low: float  # 95 % interval of it, by block bootstrap over the window's steps: one process, no repeats
-    images_per_second_high: float
+    # 95 % interval of it within this process, which says nothing of the next (store.within_process); none of less than 8 calls that count.
+    images_per_second_low: float | None
+    images_per_second_high: float | None
     median_step_s: float
     jitter_s: float  # 1.4826 x median absolute deviation of the step time
     p90_step_s: float

@@ -6,7 +6,8 @@ import math
 import statistics
 
 from store.records import Measurement
-from trainer.statistics import jitter, mean_interval, p90
+from store.within_process import interval_within
+from trainer.statistics import jitter, p90
 from trainer.timing import Timed
 
 
@@ -31,13 +32,12 @@ def measurement(
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)
     images_per_second = images_per_step * num_steps / timed.window_s
-    fastest_s, slowest_s = mean_interval(durations_s)
-    mean_s = statistics.fmean(durations_s)
+    low, high = interval_within(images_per_second, durations_s) or (None, None)
     last_losses = [sample.loss for sample in timed.samples[-5:] if sample.loss is not None]
     return Measurement(
         images_per_second=images_per_second,
-        images_per_second_low=images_per_second * mean_s / slowest_s,
-        images_per_second_high=images_per_second * mean_s / fastest_s,
+        images_per_second_low=low,
+        images_per_second_high=high,
         median_step_s=statistics.median(durations_s),
         jitter_s=jitter(durations_s),
         p90_step_s=p90(durations_s),

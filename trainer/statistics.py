@@ -1,4 +1,4 @@
-"""What the step durations of one process tell: jitter, percentile, interval of the throughput, drift."""
+"""What the step durations of one process tell: jitter, percentile, drift."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 JITTER_FACTOR = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
-NUM_RESAMPLES = 1000
 NUM_MEDIANS_APART = 3.0  # standard errors between two medians that noise does not explain
 
 
@@ -20,21 +19,6 @@ def jitter(durations: Sequence[float]) -> float:
 
 def p90(durations: Sequence[float]) -> float:
     return float(np.percentile(durations, 90))
-
-
-def mean_interval(durations: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean, by circular block bootstrap: neighboring steps are alike, so blocks of them are drawn.
-
-    Blocks of n^(1/3) steps (Kunsch 1989; Politis and Romano 1992). The seed is fixed: equal durations, equal interval.
-    """
-    values = np.asarray(durations)
-    n = len(values)
-    length = max(1, round(n ** (1 / 3)))
-    random = np.random.default_rng(0)
-    starts = random.integers(0, n, (NUM_RESAMPLES, -(-n // length)))
-    picked = (starts[:, :, None] + np.arange(length)).reshape(NUM_RESAMPLES, -1)[:, :n] % n
-    low, high = np.percentile(values[picked].mean(axis=1), (2.5, 97.5))
-    return float(low), float(high)
 
 
 def drift(durations: Sequence[float]) -> float:

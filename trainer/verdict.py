@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from store.records import NOISE, PLANTED_REASON, DeviceKind, GpuTelemetry, Measurement, TrialSpec, Verdict, planted_text
+from store.within_process import FEWEST_STEPS
 from trainer import statistics
 
-MIN_CALLS = 8  # fewer durations tell too little of their spread
+MIN_CALLS = FEWEST_STEPS  # fewer durations tell too little of their spread, and have no interval
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
 MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
@@ -53,7 +54,8 @@ def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[f
     if abs(drift) > MAX_DRIFT:
         became = f"steps became {abs(drift):.0%} {'slower' if drift > 0 else 'faster'}"
         yield f"{became} within the window; look for heat or neighbors"
-    width = (measurement.images_per_second_high - measurement.images_per_second_low) / 2 / measurement.images_per_second
+    low, high = measurement.images_per_second_low, measurement.images_per_second_high
+    width = 0.0 if low is None or high is None else (high - low) / 2 / measurement.images_per_second
     if width > MAX_INTERVAL:
         yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
     if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (measurement.num_steps + measurement.num_warm_up_steps):

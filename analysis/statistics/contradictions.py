@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from analysis.numbers import number
 from analysis.statistics.sample import Sample
-from analysis.statistics.within import spread_within
+from store.within_process import spread_within
 
 LEAST_GAP = 1.1  # between the camps
 NUM_ERRORS_APART = 4.0  # standard errors within processes that do not explain the gap

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from analysis.statistics.sample import Sample
-from analysis.statistics.within import Spread, spread_within
 from store.welch import error_of_log_mean, ratio_interval, reach_of_sum
+from store.within_process import Spread, spread_within
 
 
 class Method(StrEnum):

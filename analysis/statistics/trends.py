@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.within import FEWEST_STEPS, correlation, without_trend
+from store.within_process import FEWEST_STEPS, correlation, without_trend
 
 ALPHA = 0.01  # each attempt is asked
 WORTH_TELLING = 0.01  # of growth over the attempt

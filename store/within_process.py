@@ -1,12 +1,15 @@
-"""How sure the mean step of one process is, though its steps resemble their neighbors and may drift."""
+"""How sure the mean step of one process is, though its steps resemble their neighbors and may drift: the one method for all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from store.student import log_quantile
 
 FEWEST_STEPS = 8
 MOST_ALIKE = 0.95  # correlation of neighbors: with more, so few steps tell next to nothing
@@ -18,6 +21,15 @@ class Spread:
 
     variance: float
     freedom: float  # degrees, of Student's t
+
+
+def interval_within(images_per_second: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the speed of a process whose steps took so long; None of less than 8 steps."""
+    spread = spread_within(durations_s)
+    if spread is None:
+        return None
+    reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
+    return images_per_second * math.exp(-reach), images_per_second * math.exp(reach)
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:

@@ -1,0 +1,54 @@
+"""A measurement has the interval that analysis would give its steps, and none of too few calls."""
+
+import numpy as np
+import pytest
+
+from analysis.statistics.ratios import ratio
+from analysis.statistics.sample import Sample
+from store.records import Phase, StepSample
+from trainer.measured import measurement
+from trainer.timing import Timed
+
+
+def timed(durations_s):
+    starts_s = np.cumsum([0.0, *durations_s])
+    samples = [
+        StepSample(step=step, phase=Phase.MEASURE, start_s=start_s, duration_s=duration_s, data_wait_s=0.0, loss=1.0)
+        for step, (start_s, duration_s) in enumerate(zip(starts_s, durations_s, strict=False))
+    ]
+    return Timed(samples=samples, steady=True, window_start_s=0.0, window_s=float(starts_s[-1]), cpu_s=1.0)
+
+
+def measured(durations_s):
+    return measurement(
+        timed(durations_s),
+        images_per_step=64,
+        time_to_first_step_s=1.0,
+        trace_s=0.1,
+        first_step_s=0.5,
+        first_loss=1.0,
+        cores_taken_by_others=None,
+        peak_host_memory_bytes=1,
+        peak_device_memory_bytes=None,
+        num_skipped_steps=0,
+        last_loss_scale=None,
+        num_parameters=1,
+    )
+
+
+def test_what_is_stored_is_the_interval_that_comparisons_have():
+    """They had another one, which held the truth more often."""
+    noise = np.random.default_rng(1).normal(size=60)
+    durations_s = np.exp(0.05 * np.convolve(noise, [0.5, 0.3, 0.2], mode="same")).tolist()
+    found = measured(durations_s)
+    one = Sample(images_per_second=(found.images_per_second,), durations_s=(tuple(durations_s),))
+    still = Sample(images_per_second=(1.0,), durations_s=((1.0,) * 1000,))
+    compared = ratio(one, still)
+    assert (found.images_per_second_low, found.images_per_second_high) == pytest.approx((compared.low, compared.high), rel=1e-3)
+
+
+def test_of_too_few_calls_no_interval_is_stored():
+    """The first one does not count: it begins with idle devices."""
+    found = measured([0.1] * 8)
+    assert (found.images_per_second_low, found.images_per_second_high) == (None, None)
+    assert measured([0.1] * 9).images_per_second_low == pytest.approx(640.0)
