@@ -431,7 +431,7 @@ class Measurement:
     """What follows from the measured steps of one attempt."""
 
     images_per_second: float  # images of all replicas / time of the whole measured window
-    # 95 % interval of it within this process, which says nothing of the next (store.within_process); none of less than 8 calls that count.
+    # 95 % interval of it within this process, see store.within_process; none of less than 8 calls that count.
     images_per_second_low: float | None
     images_per_second_high: float | None
     median_step_s: float

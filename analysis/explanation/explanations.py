@@ -55,12 +55,13 @@ def _explained(target: Result, ladder: Ladder, observe: Callable[[Result], Obser
     fall = waterfall(ladder.around(target))
     of_rungs = {rung: observe(result) for rung, result in fall.rungs.found.items()}
     seen = observe(target)
-    diagnosis = diagnose(fall, seen, of_rungs)
+    check = quick_check(target, seen.num_parameters, bandwidth)
+    diagnosis = diagnose(fall, seen, of_rungs, None if check is None else check.seconds)
     return Explanation(
         fall=fall,
         seen=seen,
         diagnosis=diagnosis,
-        quick_check=quick_check(target, seen.num_parameters, bandwidth),
+        quick_check=check,
         host_links=host_links(fall, seen, of_rungs.get(Rung.FAST_LINKS, NOTHING)),
         remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))),
         notes=tuple(_notes(fall)),

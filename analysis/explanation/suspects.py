@@ -40,6 +40,26 @@ THROTTLED_FROM = 0.10  # of the clock
 POWER_SHARED_FROM = 0.05  # of the clock, that a GPU among others lost and one alone did not
 
 
+LINKS_EXPLAIN = 20.0
+"""Times the quick check: more than that the links do not explain, however badly they are used. A parameter server of 8 GPUs
+sends 16 times the parameters over one link, and VGG16 on a DGX-1 lost 12 times the check in 2017."""
+HOST_LINKS_EXPLAIN = 4.0  # times what the bytes of its own way of training take at the measured rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Links:
+    """What the links would take of a step by their rate."""
+
+    seconds: float
+    at_most_s: float  # however badly they are used
+
+    def contradict(self, lost_s: float) -> str:
+        """Why communication cannot be all that was lost, as a sentence's part; empty where it can."""
+        if lost_s <= self.at_most_s:
+            return ""
+        return f"the links would take {_ms(self.seconds)} of these {_ms(lost_s)}, and do not explain the rest"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
     """One cause with its seconds per step."""
@@ -48,12 +68,18 @@ class Suspect:
     seconds: Seconds
     is_direct: bool  # measured for itself; else inferred from what is not
     because: str  # a part of a sentence
+    contradicted: str = ""  # by what the links would take, as a sentence's part; empty where they may explain it
 
 
-def suspects(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed]) -> list[Suspect]:
-    """Largest first. `seen` of the target, `of_rungs` of all that were found."""
+def suspects(
+    fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], reduction_s: float | None = None
+) -> list[Suspect]:
+    """Largest first. `seen` of the target, `of_rungs` of all that were found.
+
+    `reduction_s`: what the links within one host would take, by the quick check; None where nobody knows.
+    """
     found = [
-        *_of_parts(fall, seen),
+        *_of_parts(fall, seen, _expected(fall, seen, reduction_s)),
         *_links(fall, seen),
         *_waiting(fall, seen),
         *_launching(fall, seen, of_rungs),
@@ -85,26 +111,34 @@ def _kernels_s(axes: Mapping[str, Any]) -> float | None:
         return None
 
 
-def _of_parts(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
+def _expected(fall: Waterfall, seen: Observed, reduction_s: float | None) -> _Links | None:
+    """None where nobody knows."""
+    if links := host_links(fall, seen):
+        return _Links(seconds=links.seconds, at_most_s=HOST_LINKS_EXPLAIN * links.seconds)
+    return None if reduction_s is None else _Links(seconds=reduction_s, at_most_s=LINKS_EXPLAIN * reduction_s)
+
+
+def _of_parts(fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator[Suspect]:
     single: dict[Bound, list[Part]] = {}
     for part in fall.parts:
         bounds = {_BOUND.get(cause) for cause in part.causes}
         if len(bounds) == 1 and (bound := bounds.pop()):
             single.setdefault(bound, []).append(part)
         elif bounds - {None} and part.seconds.value > 0:
-            yield from _lump(part, fall, seen)
+            yield from _lump(part, fall, seen, links)
     for bound, parts in single.items():  # neighbors on the ladder: reading and distorting are both input
         seconds = difference(parts[-1].after, parts[0].before)
         if seconds.value > 0:
             causes = " and ".join(cause for part in parts for cause in part.causes)
-            yield Suspect(bound=bound, seconds=seconds, is_direct=True, because=_told(causes, seconds))
+            contradicted = links.contradict(seconds.value) if links and bound is Bound.COMMUNICATION else ""
+            yield Suspect(bound=bound, seconds=seconds, is_direct=True, because=_told(causes, seconds), contradicted=contradicted)
 
 
-def _lump(part: Part, fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
+def _lump(part: Part, fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator[Suspect]:
     """Several causes in one difference: split as far as something else tells of them."""
     left, causes = part.seconds.value, part.causes
-    if Cause.NETWORK in causes and (links := host_links(fall, seen)):
-        on_links = _of_links(links, at_most_s=left)
+    if Cause.NETWORK in causes and (between := host_links(fall, seen)):
+        on_links = _of_links(between, at_most_s=left)
         yield on_links
         left, causes = left - on_links.seconds.value, _but_for(causes, Cause.NETWORK)
     if Cause.INPUT in causes:
@@ -123,7 +157,11 @@ def _lump(part: Part, fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
     if left > 0:
         seconds = part.seconds if left == part.seconds.value else _about(left)
         because = _told(_either(causes) if causes else "what nothing tells of", seconds)
-        yield Suspect(bound=_likeliest(causes), seconds=seconds, is_direct=False, because=because)
+        bound = _likeliest(causes)
+        contradicted = links.contradict(left) if links and bound is Bound.COMMUNICATION else ""
+        if contradicted:
+            bound = None
+        yield Suspect(bound=bound, seconds=seconds, is_direct=False, because=because, contradicted=contradicted)
 
 
 def _but_for(causes: Sequence[Cause], *others: Cause) -> tuple[Cause, ...]:

@@ -51,9 +51,9 @@ class Diagnosis:
     suspects: tuple[Suspect, ...]  # largest first
 
 
-def diagnose(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed]) -> Diagnosis:
-    """`seen` of the target, `of_rungs` of all that were found."""
-    found = suspects(fall, seen, of_rungs)
+def diagnose(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], reduction_s: float | None = None) -> Diagnosis:
+    """`seen` of the target, `of_rungs` of all that were found; `reduction_s` as `suspects` has it."""
+    found = suspects(fall, seen, of_rungs, reduction_s)
     case = _Case(fall=fall, seen=seen, of_rungs=of_rungs, found=found)
     bound, why = case.verdict()
     doubts = case.doubts(bound)
@@ -111,7 +111,8 @@ class _Case:
         return Bound.COMPUTE, ["nothing but the model itself takes 10% of the step"]
 
     def _with_share(self, suspect: Suspect) -> str:
-        return f"{suspect.because} ({self.fall.share(suspect.seconds.value):.0%} of the step)"
+        told = f"{suspect.because} ({self.fall.share(suspect.seconds.value):.0%} of the step)"
+        return f"{told}; {suspect.contradicted}" if suspect.contradicted and suspect.bound is None else told
 
     def doubts(self, bound: Bound | None) -> list[str]:
         """Each reason why the verdict is not sure, as a sentence's part."""
@@ -127,6 +128,8 @@ class _Case:
             return [*told, "no cause alone takes 10% of the step"]
         if not top.is_direct:
             told.append(self._indirect())
+        if top.contradicted:
+            told.append(top.contradicted)
         if top.seconds.told and self.fall.share(top.seconds.low or 0.0) < MATTERS:
             told.append("its interval reaches below 10% of the step")
         told += [f"{one.bound or 'what nothing tells apart'} may be as large" for one in self._rivals(top)]

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 
 from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
+from analysis.explanation.quick_check import Bandwidth
 from analysis.explanation.rungs import Ladder
 from analysis.results import Origin, Place, Result
 from store import welch
@@ -56,9 +57,13 @@ def result(milliseconds: float, place: Place = GPUS, factors: tuple[float, ...] 
     )
 
 
-def explained(target: Result, *others: Result, seen: dict[str, Observed] | None = None) -> Explanation:
+def explained(
+    target: Result, *others: Result, seen: dict[str, Observed] | None = None, gb_per_s: float | None = None
+) -> Explanation:
     """`seen`: by trial id what was observed, of all others nothing."""
-    (one,) = explain_all([target], Ladder([target, *others]), lambda result: (seen or {}).get(result.trial_id, NOTHING))
+    bandwidth = None if gb_per_s is None else Bandwidth(gb_per_s=gb_per_s, told_by="--gb-per-s")
+    ladder = Ladder([target, *others])
+    (one,) = explain_all([target], ladder, lambda result: (seen or {}).get(result.trial_id, NOTHING), lambda _: bandwidth)
     return one
 
 

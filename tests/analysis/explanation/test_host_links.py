@@ -38,6 +38,17 @@ def test_a_trial_on_a_slow_link_is_communication_bound():
     assert "communication and network between hosts: 210 ms more per step (68% of the step)" in text.verdict(found)
 
 
+def test_where_links_between_hosts_take_little_the_rest_is_not_laid_on_them():
+    """Without the rungs that would tell."""
+    fast = Observed(num_parameters=1_000_000, link_bytes_per_s=4e9)
+    wide = {"num_gpus": 4, **DISTRIBUTED, "hosts": 2}
+    target = result(456, **wide)
+    found = explained(target, result(100, **MODEL, **INDEPENDENT), seen={target.trial_id: fast})
+    assert found.diagnosis.bound is None
+    assert "the links would take 1 ms of these 355 ms, and do not explain the rest" in text.verdict(found)
+    assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
+
+
 def test_bytes_over_the_rate_and_the_step_without_slow_links_make_the_expected_step():
     links = explained(*LADDER, seen={SLOW.trial_id: SEEN}).host_links
     assert links

@@ -148,6 +148,38 @@ def test_without_independent_replicas_communication_is_likely_and_the_missing_tr
     assert found.measure_all.startswith("python sweep.py experiment=explain model=resnet50 num_gpus=8 strategy=replicated_none ")
 
 
+def test_what_links_do_not_explain_is_not_laid_on_communication_and_the_trial_that_would_tell_is_named():
+    """1 ms expected and 356 ms lost was `communication-bound (likely)`, from an efficiency below 0.90 alone."""
+    target, alone, _, many, _ = ladder(100, 101, 456)
+    found = explained(target, alone, many, gb_per_s=102.0)
+    assert (found.diagnosis.bound, found.remedies) == (None, ())
+    assert text.verdict(found) == (
+        "Cannot tell: contention or communication: 356 ms more per step (78% of the step); "
+        "the links would take 1 ms of these 356 ms, and do not explain the rest."
+    )
+    assert any(
+        line.endswith("a reduction of 1.00 ms (--gb-per-s); 356 ms were lost, which the links do not explain.")
+        for line in text.sentences(found)
+    )
+    assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
+    assert explained(target, alone, many, gb_per_s=2.0).diagnosis.bound is Bound.COMMUNICATION
+
+
+def test_small_losses_that_links_do_not_explain_are_not_laid_on_communication_either():
+    target, alone, _, many, _ = ladder(100, 101, 110)
+    found = explained(target, alone, many, gb_per_s=102.0 * 4)
+    assert found.diagnosis.bound is not Bound.COMMUNICATION
+    assert "which the links do not explain" in " ".join(text.sentences(found))
+
+
+def test_a_reduction_that_was_measured_for_itself_and_no_link_explains_is_not_sure():
+    rungs = (*ladder(100, 101, 456), TWICE_THE_BATCH)
+    assert verdict(*rungs) == (Bound.COMMUNICATION, Confidence.SURE)
+    found = explained(*rungs, gb_per_s=102.0).diagnosis
+    assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert "the links would take 1 ms of these 355 ms, and do not explain the rest" in found.doubts
+
+
 def test_one_trial_only_is_no_ground_for_a_verdict():
     found = explained(result(100, num_gpus=8))
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (None, Confidence.CANNOT_TELL)
