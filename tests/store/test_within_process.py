@@ -16,7 +16,7 @@ def test_equal_steps_have_an_interval_of_no_width():
     assert interval_within(100.0, [0.5] * 8) == (100.0, 100.0)
 
 
-def test_the_interval_is_around_the_speed_and_wider_where_neighbors_are_alike():
+def test_the_interval_is_wider_where_neighbors_are_alike():
     random = np.random.default_rng(2)
     alike = np.repeat(random.lognormal(0, 0.05, 40), 4)
     low, high = interval_within(100.0, alike)

@@ -38,7 +38,7 @@ def test_a_trial_on_a_slow_link_is_communication_bound():
     assert "communication and network between hosts: 210 ms more per step (68% of the step)" in text.verdict(found)
 
 
-def test_where_links_between_hosts_take_little_the_rest_is_not_laid_on_them():
+def test_what_links_between_hosts_do_not_explain_is_not_laid_on_them():
     """Without the rungs that would tell."""
     fast = Observed(num_parameters=1_000_000, link_bytes_per_s=4e9)
     wide = {"num_gpus": 4, **DISTRIBUTED, "hosts": 2}
