@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from store import software
-from store.records import Outcome, Result, RunFolder, TrialSpec
+from store.records import Measurement, Outcome, Phase, Result, RunFolder, StepSample, TrialSpec
 
 EXIT_CODE = 0  # of a completed attempt, see store.records.TRAINER_EXIT_CODES
+STEP = StepSample(step=0, phase=Phase.MEASURE, start_s=0.0, duration_s=1.0, data_wait_s=0.0, loss=None)
+MEASUREMENT = Measurement(
+    images_per_second=1.0,
+    images_per_second_low=1.0,
+    images_per_second_high=1.0,
+    median_step_s=1.0,
+    jitter_s=0.0,
+    p90_step_s=1.0,
+    num_steps=1,
+    window_s=1.0,
+    num_warm_up_steps=0,
+    steady=True,
+    time_to_first_step_s=0.0,
+    trace_s=0.0,
+    first_step_s=0.0,
+    data_wait_share=0.0,
+    cpu_s=0.0,
+    cores_taken_by_others=None,
+    peak_host_memory_bytes=0,
+    peak_device_memory_bytes=None,
+    first_loss=None,
+    last_loss=None,
+    num_skipped_steps=0,
+    last_loss_scale=None,
+    num_parameters=0,
+)
 
 
 def preload() -> None:
@@ -20,10 +47,12 @@ def preload() -> None:
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
-    """Leaves what every trainer leaves, but for steps and a measurement."""
+    """Leaves what every trainer leaves, as of one step."""
     environment = software.describe() | {"commit": "", "set_by_trial": {}}
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
-    result = Result(outcome=Outcome.COMPLETED, message=f"nothing of {spec.model} trained", measurement=None, op_placement={})
+    folder.steps.write_text(f"{json.dumps(asdict(STEP))}\n")
+    message = f"nothing of {spec.model} trained"
+    result = Result(outcome=Outcome.COMPLETED, message=message, measurement=MEASUREMENT, op_placement={})
     folder.write(folder.result, result.to_json())
     return EXIT_CODE
 

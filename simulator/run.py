@@ -25,7 +25,6 @@ from store.records import (
     Machine,
     Measurement,
     Outcome,
-    Placement,
     Result,
     RunFolder,
     StepSample,
@@ -170,9 +169,8 @@ def _telemetry(
 
 def _devices(spec: TrialSpec, folder: RunFolder) -> Sequence[int]:
     """The first ones, where a folder was made by hand."""
-    if not folder.placement.exists():
-        return range(spec.num_gpus)
-    return Placement.from_json(folder.placement.read_text()).devices
+    placement = folder.read_placement()
+    return placement.devices if placement else range(spec.num_gpus)
 
 
 def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from store import schema
 from store.database import reading, writing
+from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt, add_attempt
 from store.records import IN_FLIGHT, Outcome, Placement, ProcessIdentity, State
 from store.repeat_states import change, change_all
@@ -321,6 +322,15 @@ def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAtte
             change(connection, as_found, State.PENDING, at, KILLED, **opened)
         add_attempt(connection, repeat.sweep_id, repeat.machine_id, finished)
         return True
+
+
+def refuses_a_row(error: Exception) -> bool:
+    """Whether it is about values that were to be stored; else it is about the database itself."""
+    found = error.__cause__ if isinstance(error, StoreError) else error
+    return isinstance(found, (ValueError, TypeError, OverflowError, *_REFUSALS)) or type(found) is sa.exc.StatementError
+
+
+_REFUSALS = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.InterfaceError, sa.exc.ProgrammingError)
 
 
 def end_abandoned(engine: sa.Engine, orchestrator_ids: Iterable[int], at: datetime) -> None:

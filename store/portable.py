@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from store import schema, step_arrays
@@ -24,11 +23,16 @@ from store.records import (
     StepSample,
     TrialSpec,
     Verdict,
+    check_duration,
+    check_environment,
     check_kind_of_machine,
+    check_measurement,
+    check_year,
+    spec_of,
 )
 from store.references import Reference
 from store.rows import digest
-from store.strict import build, canonical, check_json, checked, parsed
+from store.strict import build, canonical, check_least, check_one_of, checked, parsed
 
 VERSION = 1
 """Of the JSON: a record says `"scalemark": 1`."""
@@ -66,8 +70,8 @@ class Change:
     detail: str
 
     def __post_init__(self) -> None:
-        _check_one_of("state", self.state, State)
-        _check_least("attempt", self.attempt, 0)
+        check_one_of("state", self.state, State)
+        check_least("attempt", self.attempt, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +85,9 @@ class PortableRepeat:
     changes: tuple[Change, ...] = ()  # in their order; none where they are not known
 
     def __post_init__(self) -> None:
-        _check_least("repeat.number", self.number, 1)
-        _check_least("repeat.num_attempts", self.num_attempts, 0)
-        _check_one_of("repeat.state", self.state, State)
+        check_least("repeat.number", self.number, 1)
+        check_least("repeat.num_attempts", self.num_attempts, 0)
+        check_one_of("repeat.state", self.state, State)
         if self.state in (State.CLAIMED, State.RUNNING):
             raise ValueError(f"repeat.state={self.state}: whoever runs it runs it elsewhere; wanted pending")
 
@@ -110,23 +114,12 @@ class Measured:
 
     def __post_init__(self) -> None:
         if self.verdict is not None:
-            _check_one_of("verdict", self.verdict, Verdict)
-        told = self.measurement
-        low, high = told["images_per_second_low"], told["images_per_second_high"]
-        if not 0 <= told["images_per_second"] < 1e300:
-            raise ValueError(f"images_per_second={told['images_per_second']}: wanted 0 or more, and less than 1e300")
-        if low is not None and high is not None and low > high:
-            raise ValueError(f"images_per_second_low={low} is more than images_per_second_high={high}")
-        for name in _NEVER_NEGATIVE:
-            if told[name] is not None:
-                _check_least(name, told[name], 0)
+            check_one_of("verdict", self.verdict, Verdict)
+        check_measurement(self.measurement)
 
 
 _LATER: dict[str, Any] = {"link_bytes_per_s": None}
 """Of a measurement: what earlier versions did not tell, as they would have."""
-
-_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady"}
-_NEVER_NEGATIVE = [field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +144,7 @@ class PackedSteps:
         if len(lengths) != 1 or not num_calls:
             raise ValueError(f"steps: lists of {sorted(lengths)} calls; wanted all of one length, 1 or more")
         for name, least in (("first_step", 0), ("num_steps", 1), ("num_warm_up", 0), ("time_unit_us", 1), ("least_duration", 0)):
-            _check_least(f"steps.{name}", getattr(self, name), least)
+            check_least(f"steps.{name}", getattr(self, name), least)
         if self.num_warm_up > num_calls:
             raise ValueError(f"steps.num_warm_up={self.num_warm_up}: wanted no more than the {num_calls} calls there are")
         if min(self.duration_over_least) != 0:
@@ -199,17 +192,14 @@ class PortableAttempt:
 
     def __post_init__(self) -> None:
         _check_spec(self.trial_id, self.spec)
-        _check_one_of("outcome", self.outcome, Outcome)
-        _check_least("attempt", self.attempt, 1)
-        _check_least("position", self.position, 0)
+        check_one_of("outcome", self.outcome, Outcome)
+        check_least("attempt", self.attempt, 1)
+        check_least("position", self.position, 0)
         if self.attempt > self.repeat.num_attempts:
             raise ValueError(f"attempt={self.attempt}: its repeat.num_attempts is {self.repeat.num_attempts}; wanted no more")
         if self.duration_s is not None:
-            _check_least("duration_s", self.duration_s, 0)
-            if self.duration_s > _LONGEST_S:
-                raise ValueError(f"duration_s={self.duration_s}: wanted {_LONGEST_S} (ten years) or less")
-        if self.started_at.year > _LAST_YEAR:
-            raise ValueError(f"started_at={self.started_at.isoformat()}: wanted a year up to {_LAST_YEAR}")
+            check_duration("duration_s", self.duration_s)
+        check_year("started_at", self.started_at)
         if self.outcome == Outcome.COMPLETED and self.measured is None:
             raise ValueError("outcome=completed, and nothing is measured; wanted a measurement, or another outcome")
         check_kind_of_machine(self.spec.device_kind, self.machine)
@@ -235,9 +225,6 @@ class PortableAttempt:
         return digest(json.loads(canonical(told | {"machine": self.machine.key})))
 
 
-_LONGEST_S, _LAST_YEAR = 315_576_000, 9900
-"""What nobody measures, and beyond which times cannot be reckoned with."""
-
 CONTENT = ("environment", "placement", "outcome", "message", "exit_code", "started_at", "duration_s", "measured")
 """Of an attempt, beside its machine's key and its steps: what never changes."""
 
@@ -256,7 +243,7 @@ class PortableTrial:
 
     def __post_init__(self) -> None:
         _check_spec(self.trial_id, self.spec)
-        _check_least("position", self.position, 0)
+        check_least("position", self.position, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,27 +303,6 @@ def pack(steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_
     return build(PackedSteps, step_arrays.pack(steps, loss_unit, time_unit_us), "steps") if steps else None
 
 
-def spec_of(told: object) -> TrialSpec:
-    """Kept as it was told, whole numbers in place of floats, too: its digest is the trial's identity. Raises ValueError."""
-    checked(TrialSpec, told, "spec")
-    assert isinstance(told, dict)
-    return TrialSpec(**told)
-
-
-def check_environment(told: Mapping[str, Any]) -> None:
-    """Raises ValueError when it is none that a trainer wrote."""
-    check_json(told, "environment")
-    for name, kind in (("python", str), ("kernel", str), ("commit", str), ("packages", dict), ("variables", dict)):
-        if not isinstance(told.get(name), kind):
-            raise ValueError(f"environment.{name}: wanted {'text' if kind is str else 'an object'}")
-    for name in ("diff", "cuda", "cudnn"):
-        if not isinstance(told.get(name, ""), str):
-            raise ValueError(f"environment.{name}: wanted text")
-    for name, version in told["packages"].items():
-        if not isinstance(version, str):
-            raise ValueError(f"environment.packages.{name}: wanted text")
-
-
 def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:
     """What is not read by its type alone."""
     found: dict[str, Any] = {}
@@ -350,19 +316,9 @@ def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_spec(trial_id: str, spec: TrialSpec) -> None:
-    _check_one_of("spec.device_kind", spec.device_kind, DeviceKind)
+    check_one_of("spec.device_kind", spec.device_kind, DeviceKind)
     if trial_id != spec.trial_id:
         raise ValueError(f"trial_id={trial_id[:40]}: the digest of its spec is {spec.trial_id}")
-
-
-def _check_one_of(name: str, value: str, choices: type[StrEnum]) -> None:
-    if value not in tuple(choices):
-        raise ValueError(f"{name}={value}: wanted one of {', '.join(choices)}")
-
-
-def _check_least(name: str, value: float, least: int) -> None:
-    if not value >= least:
-        raise ValueError(f"{name}={value}: wanted {least} or more")
 
 
 def _check_digest(name: str, value: str) -> None:

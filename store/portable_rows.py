@@ -20,9 +20,19 @@ from store.portable import (
     PortableSweep,
     PortableTrial,
     SweepHead,
+)
+from store.records import (
+    BESIDE_A_MEASUREMENT,
+    IN_FLIGHT,
+    Gpu,
+    GpuLink,
+    Machine,
+    Measurement,
+    Placement,
+    State,
+    TrialSpec,
     spec_of,
 )
-from store.records import BESIDE_A_MEASUREMENT, IN_FLIGHT, Gpu, GpuLink, Machine, Measurement, Placement, State, TrialSpec
 from store.references import Reference, Rejected
 from store.repeat_states import in_chunks
 from store.strict import build, checked, parsed

@@ -6,13 +6,30 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from store.regular_file import MOST_BYTES, open_regular, read_regular
+from store.strict import (
+    LARGEST_INTEGER,
+    build,
+    build_all,
+    check_json,
+    check_least,
+    check_one_of,
+    checked,
+    parsed,
+    storable,
+    utc_text,
+)
+
+_Made = TypeVar("_Made")
+MOST_STEPS_BYTES = 2**28  # of steps.jsonl: some 1.5 million calls
 
 
 class Outcome(StrEnum):
@@ -131,7 +148,6 @@ RANK_SOCKET_VARIABLE = "SCALEMARK_RANK_SOCKET"
 """Environment variable with the path of the socket where `rank_start=ray` asks for ranks on the hosts of its agent."""
 
 LARGEST_FLOAT32 = 3.4e38
-LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
 
 STAND_INS_NOTE = "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks of GPUs"
@@ -458,6 +474,22 @@ class Measurement:
     link_bytes_per_s: float | None = None  # slowest rate seen between two of its hosts before training; none on one host
 
 
+def check_measurement(told: Mapping[str, Any]) -> None:
+    """Of the fields of a Measurement. Raises ValueError for numbers that none can have, or no database takes."""
+    low, high = told["images_per_second_low"], told["images_per_second_high"]
+    if not 0 <= told["images_per_second"] < 1e300:
+        raise ValueError(f"images_per_second={told['images_per_second']}: wanted 0 or more, and less than 1e300")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"images_per_second_low={low} is more than images_per_second_high={high}")
+    for name in _NEVER_NEGATIVE:
+        if told[name] is not None:
+            check_least(name, told[name], 0)
+
+
+_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady"}
+_NEVER_NEGATIVE = [field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuTelemetry:
     """What NVML saw of one GPU during the measured window. None where the GPU does not tell."""
@@ -513,21 +545,21 @@ class Result:
     profile: Profile | None = None
     truth: dict[str, float] | None = None  # of a simulated attempt: what the cost model made it from, seconds per step by part
 
+    def __post_init__(self) -> None:
+        check_one_of("outcome", self.outcome, Outcome)
+        if self.verdict is not None:
+            check_one_of("verdict", self.verdict, Verdict)
+        if self.measurement:
+            check_measurement(asdict(self.measurement))
+
     def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True, indent=1)
+        """A message may be of anything that went wrong: what no database takes in it is replaced."""
+        return json.dumps(asdict(self) | {"message": storable(self.message)}, sort_keys=True, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
-        values: dict[str, Any] = json.loads(text)
-        if values["measurement"] is not None:
-            values["measurement"] = Measurement(**values["measurement"])
-        if values.get("profile") is not None:
-            values["profile"] = Profile(**values["profile"])
-        values["verdict_reasons"] = tuple(values.get("verdict_reasons", ()))
-        values["gpu_telemetry"] = tuple(
-            GpuTelemetry(**gpu | {"throttle_reasons": tuple(gpu["throttle_reasons"])}) for gpu in values.get("gpu_telemetry", ())
-        )
-        return cls(**values)
+        """Raises ValueError."""
+        return build(cls, parsed(text))
 
 
 BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth")
@@ -621,11 +653,8 @@ class Machine:
 
     @classmethod
     def from_json(cls, text: str) -> Machine:
-        values: dict[str, Any] = json.loads(text)
-        values["gpus"] = tuple(_gpu(gpu) for gpu in values["gpus"])
-        links = values.get("links", ())  # run folders of earlier versions have none
-        values["links"] = tuple(GpuLink(**link | {"between": tuple(link["between"])}) for link in links)
-        return cls(**values)
+        """Raises ValueError."""
+        return build(cls, parsed(text))
 
 
 def _digest(told: Mapping[str, object]) -> str:
@@ -639,11 +668,6 @@ def check_kind_of_machine(device_kind: str, machine: Machine) -> None:
         raise ValueError(
             f"device_kind={device_kind} on {what}: simulated numbers are kept apart from measurements; wanted both or none"
         )
-
-
-def _gpu(values: dict[str, Any]) -> Gpu:
-    cut = tuple(_gpu(device) for device in values.get("mig_devices", ()))
-    return Gpu(**values | {"cores": tuple(values.get("cores", ())), "mig_devices": cut})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -676,9 +700,8 @@ class Placement:
 
     @classmethod
     def from_json(cls, text: str) -> Placement:
-        values = json.loads(text)
-        lists = {name: tuple(values[name]) for name in ("devices", "cores", "hosts") if name in values}
-        return cls(**values | lists)
+        """Raises ValueError."""
+        return build(cls, parsed(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -710,7 +733,8 @@ class RankLimits:
 
     @classmethod
     def from_json(cls, text: str) -> RankLimits:
-        return cls(**json.loads(text))
+        """Raises ValueError."""
+        return build(cls, parsed(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -739,7 +763,7 @@ class Cluster:
 
 def sweep_uid(name: str, started_at: datetime, command: str) -> str:
     """What tells a sweep from those of the same name in other databases: 16 hex digits of a digest of how it first began."""
-    digest = hashlib.sha256(json.dumps([name, _utc_text(started_at), command]).encode())
+    digest = hashlib.sha256(json.dumps([name, utc_text(started_at), command]).encode())
     return digest.hexdigest()[:16]
 
 
@@ -769,27 +793,40 @@ class SweepRecord:
     def to_json(self) -> str:
         """A line per trial: their specs are JSON already."""
         head = {name: getattr(self, name) for name in ("uid", "name", "reason", "command")}
-        head |= {"started_at": _utc_text(self.started_at), "left_out": self.left_out}
+        head |= {"started_at": utc_text(self.started_at), "left_out": self.left_out}
         trials = ",\n".join(f'{{"position": {trial.position}, "spec": {trial.spec}}}' for trial in self.trials)
         return f'{json.dumps(head, indent=1)[:-2]},\n "trials": [\n{trials}\n ]\n}}\n'
 
     @classmethod
     def from_json(cls, text: str) -> SweepRecord:
-        """Inverse of `to_json`. Raises ValueError, TypeError or KeyError when it is none; earlier versions told no trials."""
-        values = json.loads(text)
-        found = cls(
-            **{name: str(values[name]) for name in ("name", "reason", "command")},
-            started_at=_utc(values["started_at"]),
-            trials=tuple(_asked_for(trial) for trial in values["trials"]),
-            left_out=tuple((str(overrides), str(reason)) for overrides, reason in values["left_out"]),
-        )
-        if found.uid != values["uid"]:
-            raise ValueError(f"uid {values['uid']}, and what it tells of has {found.uid}")
+        """Inverse of `to_json`. Raises ValueError when it is none; earlier versions told no trials."""
+        told = checked(_ToldSweep, parsed(text))
+        uid, trials = told.pop("uid"), told.pop("trials")
+        found = cls(**told, trials=tuple(AskedFor(position=one.position, spec=spec_of(one.spec).to_json()) for one in trials))
+        if found.uid != uid:
+            raise ValueError(f"uid {uid}, and what it tells of has {found.uid}")
         return found
 
 
-def _asked_for(trial: dict[str, Any]) -> AskedFor:
-    return AskedFor(position=int(trial["position"]), spec=TrialSpec.from_json(json.dumps(trial["spec"])).to_json())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ToldTrial:
+    """One of `trials` in `sweep.json`."""
+
+    position: int
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ToldSweep:
+    """The values of `sweep.json`."""
+
+    uid: str
+    name: str
+    reason: str
+    command: str
+    started_at: datetime
+    trials: tuple[_ToldTrial, ...]
+    left_out: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -804,13 +841,18 @@ class AttemptBegin:
     started_at: datetime
     software_key: str  # of what its orchestrator wanted to run it with
 
+    def __post_init__(self) -> None:
+        check_least("repeat", self.repeat, 1)
+        check_least("attempt", self.attempt, 1)
+        check_year("started_at", self.started_at)
+
     def to_json(self) -> str:
-        return json.dumps(asdict(self) | {"started_at": _utc_text(self.started_at)}, sort_keys=True)
+        return json.dumps(asdict(self) | {"started_at": utc_text(self.started_at)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> AttemptBegin:
-        values = json.loads(text)
-        return cls(**values | {"started_at": _utc(values["started_at"])})
+        """Raises ValueError."""
+        return build(cls, parsed(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -826,40 +868,60 @@ class AttemptEnd:
     result: Result | None  # what counts instead of result.json; none where that counts as it is
 
     def __post_init__(self) -> None:
-        if self.outcome not in tuple(Outcome):
-            raise ValueError(f"outcome={self.outcome}: wanted one of {', '.join(Outcome)}")
+        check_one_of("outcome", self.outcome, Outcome)
+        check_year("ended_at", self.ended_at)
+        if self.duration_s is not None:
+            check_duration("duration_s", self.duration_s)
         if self.result and (self.result.outcome, self.result.message) != (self.outcome, self.message):
             raise ValueError(f"outcome={self.outcome}, and its result says {self.result.outcome}: {self.result.message}")
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self) | {"ended_at": _utc_text(self.ended_at)}, sort_keys=True)
+        return json.dumps(asdict(self) | {"ended_at": utc_text(self.ended_at)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> AttemptEnd:
-        values = json.loads(text)
-        result = values["result"]
-        return cls(
-            **values
-            | {
-                "ended_at": _utc(values["ended_at"]),
-                "placement": Placement.from_json(json.dumps(values["placement"])),
-                "result": None if result is None else Result.from_json(json.dumps(result)),
-            }
-        )
+        """Raises ValueError."""
+        return build(cls, parsed(text))
 
 
-def _utc_text(at: datetime) -> str:
-    """Always with microseconds: equal times give equal text."""
-    if at.utcoffset() is None:
-        raise ValueError(f"{at}: a time without zone")
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
+LONGEST_S, FIRST_YEAR, LAST_YEAR = 315_576_000, 1900, 9900
+"""What nobody measures, and beyond which times cannot be reckoned with."""
 
 
-def _utc(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    if at.utcoffset() is None:
-        raise ValueError(f"{text}: a time without zone")
-    return at.astimezone(UTC)
+def check_duration(name: str, duration_s: float) -> None:
+    """Raises ValueError."""
+    check_least(name, duration_s, 0)
+    if duration_s > LONGEST_S:
+        raise ValueError(f"{name}={duration_s}: wanted {LONGEST_S} (ten years) or less")
+
+
+def check_year(name: str, at: datetime) -> None:
+    """Raises ValueError."""
+    if not FIRST_YEAR <= at.year <= LAST_YEAR:
+        raise ValueError(f"{name}={at.isoformat()}: wanted a year from {FIRST_YEAR} to {LAST_YEAR}")
+
+
+def check_environment(told: object) -> None:
+    """Raises ValueError when it is none that a trainer wrote."""
+    check_json(told, "environment")
+    if not isinstance(told, Mapping):
+        raise ValueError(f"environment: found {type(told).__name__}, wanted an object")
+    for name, kind in (("python", str), ("kernel", str), ("commit", str), ("packages", dict), ("variables", dict)):
+        if not isinstance(told.get(name), kind):
+            raise ValueError(f"environment.{name}: wanted {'text' if kind is str else 'an object'}")
+    for name in ("diff", "cuda", "cudnn"):
+        if not isinstance(told.get(name, ""), str):
+            raise ValueError(f"environment.{name}: wanted text")
+    for name, version in told["packages"].items():
+        if not isinstance(version, str):
+            raise ValueError(f"environment.packages.{name}: wanted text")
+
+
+def spec_of(told: object) -> TrialSpec:
+    """Kept as it was told, whole numbers in place of floats, too: its digest is the trial's identity. Raises ValueError."""
+    checked(TrialSpec, told, "spec")
+    assert isinstance(told, dict)
+    return TrialSpec(**told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -938,9 +1000,12 @@ class RunFolder:
     def write(self, path: Path, text: str) -> None:
         """At once and whole: who ends in the middle leaves no half a file.
 
-        Of what was measured not even a power loss does. What is written beside the steps never waits for a disk, and neither does
-        how the attempt ended: the database, which is told next, is as likely to lose it.
+        Of what was measured not even a power loss does: the steps are on the disk before the result that rests on them. What is
+        written beside the steps never waits for a disk, and neither does how the attempt ended: the database, which is told next,
+        is as likely to lose it.
         """
+        if path == self.result:
+            self._sync_steps()
         draft = path.with_suffix(".draft")
         with draft.open("w") as file:
             file.write(text)
@@ -949,87 +1014,112 @@ class RunFolder:
                 os.fsync(file.fileno())
         draft.replace(path)
 
+    def _sync_steps(self) -> None:
+        """The file, and its name in the folder."""
+        for path in (self.steps, self.path):
+            with suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def read_trial(self) -> TrialSpec:
+        with _making_sense_of(self.trial):
+            return spec_of(parsed(read_regular(self.trial)))
+
     def read_attempt(self) -> AttemptBegin | None:
         """None in a folder that an earlier version made, or a trainer by hand."""
-        if not self.attempt.exists():
-            return None
-        with _making_sense_of(self.attempt):
-            return AttemptBegin.from_json(self.attempt.read_text())
+        return self._read(self.attempt, AttemptBegin.from_json)
 
     def read_ended(self) -> AttemptEnd | None:
         """None while it runs, and when its orchestrator was killed before it could tell."""
-        if not self.ended.exists():
-            return None
-        with _making_sense_of(self.ended):
-            return AttemptEnd.from_json(self.ended.read_text())
+        return self._read(self.ended, AttemptEnd.from_json)
 
     def read_rank_limits(self) -> RankLimits:
         """The defaults in a folder that a trainer was given by hand."""
-        if not self.rank_limits.exists():
-            return RankLimits()
-        with _making_sense_of(self.rank_limits):
-            return RankLimits.from_json(self.rank_limits.read_text())
+        return self._read(self.rank_limits, RankLimits.from_json) or RankLimits()
 
     def read_machine(self) -> Machine | None:
         """None in a folder that a trainer was given by hand."""
-        if not self.machine.exists():
-            return None
-        with _making_sense_of(self.machine):
-            return Machine.from_json(self.machine.read_text())
+        return self._read(self.machine, Machine.from_json)
+
+    def read_placement(self) -> Placement | None:
+        """None in a folder that a trainer was given by hand."""
+        return self._read(self.placement, Placement.from_json)
 
     def read_steps(self) -> list[StepSample]:
         """All complete lines; a last line cut off by a crash is left out."""
-        if not self.steps.exists():
-            return []
-        with _making_sense_of(self.steps):
-            lines = self.steps.read_text().splitlines(keepends=True)
-            return [StepSample(**json.loads(line)) for line in lines if line.endswith("\n")]
+        return self._read(self.steps, _steps_in, MOST_STEPS_BYTES) or []
 
     def read_doing(self) -> Doing:
         """What the trainer is at; a process that has not told yet is building."""
-        try:
-            with _making_sense_of(self.doing):
-                return Doing(self.doing.read_text())
-        except FileNotFoundError:
-            return Doing.BUILDING
+        return self._read(self.doing, Doing) or Doing.BUILDING
 
     def last_step(self) -> int | None:
         """Number of the last complete line, from the end of the file alone: cheap enough to ask beside a measurement."""
         try:
-            with self.steps.open("rb") as file:
+            with open_regular(self.steps) as file:
                 file.seek(max(0, file.seek(0, 2) - 1024))
-                lines = file.read().split(b"\n")[:-1]
+                lines = file.read(1024).split(b"\n")[:-1]
         except FileNotFoundError:
             return None
         with _making_sense_of(self.steps):
-            return int(json.loads(lines[-1])["step"]) if lines else None
+            return build(_ToldStep, {"step": parsed(lines[-1].decode())["step"]}).step if lines else None
 
     def read_environment(self) -> dict[str, Any] | None:
         """None when the attempt ended before it was known."""
-        if not self.environment.exists():
-            return None
-        with _making_sense_of(self.environment):
-            found: dict[str, Any] = json.loads(self.environment.read_text())
-            if missing := _TOLD_OF_AN_ENVIRONMENT - set(found):
-                raise ValueError(f"{', '.join(sorted(missing))} missing")
-            return found
+        return self._read(self.environment, _environment_in)
 
     def read_result(self) -> Result | None:
         """None when the attempt ended without one."""
-        if not self.result.exists():
+        return self._read(self.result, Result.from_json)
+
+    def _read(self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES) -> _Made | None:
+        """None when there is no such file."""
+        try:
+            with _making_sense_of(path):
+                return make(read_regular(path, most_bytes))
+        except FileNotFoundError:
             return None
-        with _making_sense_of(self.result):
-            found = Result.from_json(self.result.read_text())
-            Outcome(found.outcome)
-            return found
 
 
-_TOLD_OF_AN_ENVIRONMENT = {"python", "kernel", "packages", "variables", "commit"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ToldStep:
+    """What is asked of a step while it runs."""
+
+    step: int
+
+
+def _steps_in(text: str) -> list[StepSample]:
+    """Of lines that a crash did not cut off."""
+    lines = text.split("\n")[:-1]
+    try:
+        told = parsed(f"[{','.join(lines)}]")
+    except ValueError:
+        told = []
+    if len(told) != len(lines):  # one by one it is found which
+        told = [_line(number, line) for number, line in enumerate(lines, 1)]
+    return build_all(StepSample, told, "line")
+
+
+def _line(number: int, text: str) -> Any:
+    try:
+        return parsed(text)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from error
+
+
+def _environment_in(text: str) -> dict[str, Any]:
+    found = parsed(text)
+    check_environment(found)
+    return dict(found)
 
 
 @contextmanager
 def _making_sense_of(path: Path) -> Iterator[None]:
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        told = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged: {told}") from error

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from importlib.resources import files
 
-from store.records import LARGEST_INTEGER
+from store.strict import LARGEST_INTEGER
 
 
 class Origin(StrEnum):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from store.redact import without_secrets
-from store.well_formed import well_formed
+from store.strict import storable
 
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
 VARIABLES = ("TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "OMP_", "GOMP_", "MKL_", "KMP_", "LD_PRELOAD")
@@ -67,7 +67,7 @@ def key(software: Mapping[str, Any]) -> str:
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that may be a secret."""
     return {
-        well_formed(name): without_secrets(well_formed(value))
+        storable(name): without_secrets(storable(value))
         for name, value in sorted(variables.items())
         if name.startswith(VARIABLES)
         and not name.startswith(TERRAFORM)

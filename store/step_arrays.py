@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from store.records import Phase, StepSample
+from store.records import LARGEST_FLOAT32, LONGEST_S, Phase, StepSample
+from store.strict import LARGEST_INTEGER
 
 _DIGITS = 5
 
@@ -27,12 +28,12 @@ def pack(steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_
             raise ValueError(f"step {step.step}: wanted step {first + index * num_steps}, in calls of {num_steps} steps")
         if step.phase != (Phase.WARM_UP if index < num_warm_up else Phase.MEASURE):
             raise ValueError(f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure")
-        if not all(map(math.isfinite, (step.start_s, step.duration_s, step.data_wait_s))) or step.duration_s < 0:
-            raise ValueError(f"step {step.step}: wanted finite times, and a duration of 0 or more")
+    _check_within(steps)
     time_unit_us = time_unit_us or _time_unit_us(min(step.duration_s for step in steps))
     seconds = time_unit_us / 1e6
     starts = [round(step.start_s / seconds) for step in steps]
     durations = [round(step.duration_s / seconds) for step in steps]
+    shortest = min(durations)
     ends = [0, *(start + duration for start, duration in zip(starts, durations, strict=True))]
     waits = [round(step.data_wait_s / seconds) for step in steps]
     losses = [step.loss for step in steps if step.loss is not None]
@@ -42,14 +43,37 @@ def pack(steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_
         "num_steps": num_steps,
         "num_warm_up": num_warm_up,
         "time_unit_us": time_unit_us,
-        "least_duration": min(durations),
+        "least_duration": shortest,
         "least_loss": least,
         "loss_unit": unit,
-        "duration_over_least": [duration - min(durations) for duration in durations],
+        "duration_over_least": [duration - shortest for duration in durations],
         "data_wait": waits if any(waits) else [],
         "gap_before": [start - end for start, end in zip(starts, ends, strict=False)],
         "loss_over_least": [None if step.loss is None or least is None else round((step.loss - least) / unit) for step in steps],
     }
+
+
+def _check_within(steps: Sequence[StepSample]) -> None:
+    """All at once. Raises ValueError, which names the first that is beyond what can be packed."""
+    for name, (least, most) in _WITHIN.items():
+        told = [value for step in steps if (value := getattr(step, name)) is not None]
+        if all(map(math.isfinite, told)) and least <= min(told, default=least) and max(told, default=least) <= most:
+            continue
+        for step in steps:
+            value = getattr(step, name)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"step {step.step}: {name}={value}: wanted {least:g} to {most:g}")
+
+
+_WITHIN = {
+    "step": (0, LARGEST_INTEGER),
+    "num_steps": (1, LARGEST_INTEGER),
+    "start_s": (-LONGEST_S, LONGEST_S),
+    "duration_s": (0, LONGEST_S),
+    "data_wait_s": (0, LONGEST_S),
+    "loss": (-LARGEST_FLOAT32, LARGEST_FLOAT32),
+}
+"""What the columns hold, and sums of them in SQL."""
 
 
 def unpack(row: Mapping[str, Any]) -> list[StepSample]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import lru_cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from store.records import LARGEST_INTEGER
+LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
 _Check = Callable[[object, str], Any]
 _Record = TypeVar("_Record")
 _LARGEST_64_BIT = 2**63 - 1
 _MOST_SHOWN = 60  # characters of a value in a message
+_MOST_NESTED = 64  # levels of JSON that is kept as it is: what walks through it later has a limit, too
 _BIG = (
     "_bytes",
     "_us",
@@ -57,6 +59,34 @@ def build(record: type[_Record], told: object, where: str = "") -> _Record:
         raise ValueError(f"{where or 'it'}: nested too deeply") from error
 
 
+def build_all(record: type[_Record], told: Sequence[object], where: str) -> list[_Record]:
+    """As `build`, of many of one kind: fields of whole numbers, numbers and text are looked at all at once."""
+    try:
+        made = [record(**one) for one in told]  # type: ignore[arg-type]  # what is no object is named below
+        if all(_all_fit(hint, [getattr(one, name) for one in made]) for name, hint in get_type_hints(record).items()):
+            return made
+    except (TypeError, ValueError):
+        pass  # one by one it is found which, and what is wrong with it
+    return [build(record, one, f"{where} {number}") for number, one in enumerate(told, 1)]
+
+
+def check_one_of(name: str, value: str, choices: type[StrEnum]) -> None:
+    """Raises ValueError."""
+    if value not in tuple(choices):
+        raise ValueError(f"{name}={_shown(value)}: wanted one of {', '.join(choices)}")
+
+
+def check_least(name: str, value: float, least: int) -> None:
+    """Raises ValueError."""
+    if not value >= least:
+        raise ValueError(f"{name}={value}: wanted {least} or more")
+
+
+def storable(text: str) -> str:
+    """The same text; what no database takes in it is told by other characters."""
+    return text.replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
+
+
 def checked(record: type[Any], told: object, where: str = "", nullable: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The values of a dataclass's fields; those that are `nullable` may be null, whatever the dataclass says."""
     values = _object(told, where)
@@ -74,19 +104,23 @@ def checked(record: type[Any], told: object, where: str = "", nullable: frozense
     return found
 
 
-def check_json(value: object, where: str) -> None:
+def check_json(value: object, where: str, depth: int = 0) -> None:
     """Any JSON: its texts can be stored, and its numbers are finite."""
+    if depth > _MOST_NESTED:
+        raise ValueError(f"{where[:_MOST_SHOWN]}...: nested too deeply; wanted {_MOST_NESTED} levels or fewer")
     if isinstance(value, str):
         _text(value, where)
     elif isinstance(value, Mapping):
         for name, item in value.items():
             _text(name, where)
-            check_json(item, f"{where}.{_shown(name)}")
+            check_json(item, f"{where}.{_shown(name)}", depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            check_json(item, f"{where}[{index}]")
+            check_json(item, f"{where}[{index}]", depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where}={value}: wanted a finite number")
+    elif isinstance(value, int) and abs(value) > _LARGEST_64_BIT:
+        raise ValueError(f"{where}={_shown(value)}: wanted no more than {_LARGEST_64_BIT}")
 
 
 @lru_cache(maxsize=64)
@@ -119,6 +153,21 @@ def _check_of(wanted: Any) -> _Check:
 
 
 _ALL_WHOLE: dict[Any, set[type]] = {int: {int}, int | None: {int, types.NoneType}}
+
+
+def _all_fit(wanted: Any, values: Sequence[Any]) -> bool:
+    """Whether they are of this type, and such as any database takes; False also where only one by one tells."""
+    told = [value for value in values if value is not None] if wanted == float | None else values
+    found = set(map(type, told))
+    if wanted is int and found <= {int}:
+        return not told or (min(told) >= -LARGEST_INTEGER and max(told) <= LARGEST_INTEGER)
+    if wanted in (float, float | None) and found <= {float}:
+        return all(map(math.isfinite, told))
+    if wanted is str and found <= {str}:
+        for text in set(told):
+            _text(text, "")
+        return True
+    return False
 
 
 def _optional(check: _Check, value: object, where: str) -> Any:

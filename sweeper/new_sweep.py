@@ -9,7 +9,7 @@ from conf.schema import Config
 from store.process_identity import this_process
 from store.records import Machine
 from store.redact import command_line, without_secrets
-from store.well_formed import well_formed
+from store.strict import storable
 from store.writer import NewSweep
 from sweeper.plan import Plan
 
@@ -19,7 +19,7 @@ def new_sweep(config: Config, name: str, plan: Plan, machine: Machine, software_
     return NewSweep(
         name=name,
         reason=without_secrets(config.sweep.reason),
-        command=well_formed(command_line(sys.argv)),
+        command=storable(command_line(sys.argv)),
         started_at=datetime.now(UTC),
         trials=[trial.spec for trial in plan.trials],
         num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},

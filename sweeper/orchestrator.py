@@ -44,7 +44,7 @@ from sweeper.progress import Listener, Started
 from sweeper.race.steward import End, Steward
 from sweeper.race.tally import Saved, Tally
 from sweeper.recover import recover
-from sweeper.run_folders import RunFolders, read_end, read_left, write_end
+from sweeper.run_folders import RunFolders, read_end, recorded_left, write_end
 from sweeper.schedule import Queue, Running, Task
 from sweeper.simulate import remaining_s
 from sweeper.slots import Grant, Slots
@@ -653,7 +653,7 @@ class Orchestrator:
         self._record(given, result, None, 0.0, crashed=outcome is Outcome.FAILED)
 
     def _record(self, given: _Given, result: Result, exit_code: int | None, duration_s: float, *, crashed: bool) -> None:
-        left = read_left(given.started.folder, result)
+        left = recorded_left(given.started.folder, result)
         result = replace(left.result, message=without_secrets(left.result.message))
         repeat, outcome = given.repeat, Outcome(result.outcome)
         again = self._why_again(repeat, outcome, crashed=crashed)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from store import step_arrays
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
-from store.ledger import KILLED, Abandoned, abandoned, close_abandoned, end_abandoned, unended
+from store.ledger import KILLED, Abandoned, abandoned, close_abandoned, end_abandoned, refuses_a_row, unended
+from store.left import Left, left_of_failed, read_left
 from store.process_identity import is_alive, is_visible, this_process
-from store.records import ORCHESTRATOR_VARIABLE, AttemptEnd, Outcome, Placement, Result, RunFolder
+from store.records import ORCHESTRATOR_VARIABLE, AttemptEnd, Outcome, Placement, RunFolder
 from store.redact import without_secrets
 from store.shared import end_dead, ended_with_something_in_flight, num_killed, processes, unsettled_sweeps
 from sweeper.errors import SweepRefusedError
 from sweeper.orphans import kill
-from sweeper.run_folders import Left, read_end, readable_environment, write_end
+from sweeper.run_folders import read_end, write_end
 
 MOST_LOST = 5  # agents that one repeat of a shared sweep may cost, before it has failed
 
@@ -34,6 +34,7 @@ class Recovered:
     num_completed: int  # attempts that had ended, and only were not recorded
     num_interrupted: int  # attempts that had not: their repeats are pending again
     is_shared: bool  # they were agents, or controllers, of sweeps that others go on with
+    problems: tuple[str, ...] = ()  # of single repeats; the others are closed all the same
 
     def __str__(self) -> str:
         parts = [f"{self.num_completed} had ended and is recorded from the run folders"] if self.num_completed else []
@@ -42,7 +43,15 @@ class Recovered:
             parts.append(f"{self.num_interrupted} had not ended and {run_by}")
         who = "agents that were lost" if self.is_shared else "earlier sweeps that were killed"
         found = f"of what they ran, {', '.join(parts)}" if parts else "nothing of them was running"
-        return f"{who}: {self.num_orchestrators}; {found}"
+        return "; ".join([f"{who}: {self.num_orchestrators}; {found}", *self.problems])
+
+
+@dataclass(slots=True)
+class _Closed:
+    """What became of what dead orchestrators were running."""
+
+    outcomes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def recover(engine: sa.Engine) -> Recovered | None:
@@ -72,15 +81,38 @@ def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
     return _recovered(len(lost), ended, is_shared=True) if lost else None  # who had nothing is missed by nobody
 
 
-def _close(engine: sa.Engine, dead: Sequence[int]) -> list[str]:
-    """Outcomes of what these orchestrators were running."""
-    outcomes = []
+def _close(engine: sa.Engine, dead: Sequence[int]) -> _Closed:
+    """What is wrong with one repeat is told, and the others are closed. Raises StoreError for what is wrong with the database."""
+    closed = _Closed()
     for repeat in abandoned(engine, dead) if dead else ():
-        _end_leftovers(repeat)
-        finished = _finished(repeat, _why_no_more(engine, repeat)) if repeat.run_dir else None
-        if close_abandoned(engine, repeat, finished, datetime.now(UTC)) and finished:
-            outcomes.append(finished.result.outcome)
-    return outcomes
+        try:
+            _close_one(engine, repeat, closed)
+        except (OSError, SweepRefusedError) as error:
+            closed.problems.append(f"{_named(repeat)}: {error}; it is left for the next command")
+    return closed
+
+
+def _close_one(engine: sa.Engine, repeat: Abandoned, closed: _Closed) -> None:
+    """What the database refuses has failed. Raises OSError, or SweepRefusedError when its folder has no room."""
+    _end_leftovers(repeat)
+    finished = _finished(repeat, _why_no_more(engine, repeat)) if repeat.run_dir else None
+    try:
+        is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
+    except (StoreError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError) as error:
+        if finished is None or not refuses_a_row(error):
+            raise
+        message = f"the database refuses what its run folder holds: {type(error).__name__}: {error}"
+        failed = left_of_failed(RunFolder(Path(finished.run_dir)), Outcome.FAILED, without_secrets(message))
+        finished = replace(finished, result=failed.result, steps=[], environment=None)
+        _write_end(RunFolder(Path(finished.run_dir)), finished)
+        is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
+        closed.problems.append(f"{_named(repeat)} failed: {message}")
+    if is_ours and finished:
+        closed.outcomes.append(finished.result.outcome)
+
+
+def _named(repeat: Abandoned) -> str:
+    return f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]} ({repeat.run_dir})"
 
 
 def _why_no_more(engine: sa.Engine, repeat: Abandoned) -> str | None:
@@ -89,16 +121,17 @@ def _why_no_more(engine: sa.Engine, repeat: Abandoned) -> str | None:
     return f"{num} agents were lost while they ran it: it may be what killed them" if num >= MOST_LOST else None
 
 
-def _recovered(num_orchestrators: int, outcomes: Sequence[str], *, is_shared: bool) -> Recovered | None:
-    if not num_orchestrators and not outcomes:
+def _recovered(num_orchestrators: int, closed: _Closed, *, is_shared: bool) -> Recovered | None:
+    if not num_orchestrators and not closed.outcomes:
         return None
-    num_interrupted = outcomes.count(Outcome.INTERRUPTED)
-    num_completed = len(outcomes) - num_interrupted
+    num_interrupted = closed.outcomes.count(Outcome.INTERRUPTED)
+    num_completed = len(closed.outcomes) - num_interrupted
     return Recovered(
         num_orchestrators=num_orchestrators,
         num_completed=num_completed,
         num_interrupted=num_interrupted,
         is_shared=is_shared,
+        problems=tuple(closed.problems),
     )
 
 
@@ -110,6 +143,7 @@ def _sum(found: Sequence[Recovered]) -> Recovered | None:
         num_completed=sum(one.num_completed for one in found),
         num_interrupted=sum(one.num_interrupted for one in found),
         is_shared=all(one.is_shared for one in found),
+        problems=tuple(problem for one in found for problem in one.problems),
     )
 
 
@@ -160,12 +194,9 @@ def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:
 
 
 def _write_end(folder: RunFolder, finished: FinishedAttempt) -> None:
-    """Another user's folder is left as it is: the database is what counts. Raises StoreError."""
+    """Another user's folder is left as it is: the database is what counts. Raises SweepRefusedError."""
     if os.access(folder.path, os.W_OK):
-        try:
-            write_end(folder, finished, datetime.now(UTC))
-        except SweepRefusedError as error:
-            raise StoreError(str(error)) from error
+        write_end(folder, finished, datetime.now(UTC))
 
 
 def _read(folder: RunFolder, why: str, why_no_more: str | None) -> tuple[AttemptEnd | None, Left]:
@@ -173,22 +204,16 @@ def _read(folder: RunFolder, why: str, why_no_more: str | None) -> tuple[Attempt
     end = read_end(folder)
     try:
         if result := (end and end.result) or folder.read_result():
-            result = replace(result, message=without_secrets(result.message))
-            steps = folder.read_steps() if result.measurement else []
-            if steps:
-                step_arrays.pack(steps)  # as the database will: what it refuses is no result
-            environment = readable_environment(folder) if end and end.result else folder.read_environment()
-            return end, Left(result=result, steps=steps, environment=environment)
+            return end, read_left(folder, replace(result, message=without_secrets(result.message)))
     except (ValueError, OSError) as error:
         why += f", and what it left cannot be read: {error}"
     outcome, message = (Outcome.FAILED, f"{why_no_more}; {why}") if why_no_more else (Outcome.INTERRUPTED, why)
-    without_one = Result(outcome=outcome, message=without_secrets(message), measurement=None, op_placement={})
-    return None, Left(result=without_one, steps=[], environment=readable_environment(folder))
+    return None, left_of_failed(folder, outcome, without_secrets(message))
 
 
 def _placement(folder: RunFolder, planned: Placement) -> Placement:
     """As it came to be: forking may not have been possible."""
     try:
-        return Placement.from_json(folder.placement.read_text())
+        return folder.read_placement() or planned
     except (ValueError, OSError):
         return planned

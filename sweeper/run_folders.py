@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import platform
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from store import step_arrays
 from store.finished_attempt import FinishedAttempt
+from store.left import Left, left_of_failed, read_left
 from store.records import (
     AttemptBegin,
     AttemptEnd,
@@ -25,41 +22,20 @@ from store.records import (
     RankLimits,
     Result,
     RunFolder,
-    StepSample,
     SweepRecord,
 )
+from store.regular_file import read_regular
+from store.strict import parsed
 from sweeper.errors import SweepRefusedError
 from sweeper.plan import PlannedTrial
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """What an attempt left in its folder, for the database."""
-
-    result: Result
-    steps: Sequence[StepSample]
-    environment: dict[str, Any] | None
-
-
-def read_left(folder: RunFolder, result: Result) -> Left:
-    """Beside the result. An attempt whose files cannot be read has failed: its result rests on them."""
+def recorded_left(folder: RunFolder, result: Result) -> Left:
+    """For the database, of an attempt that has ended: one whose files are refused has failed, for its result rests on them."""
     try:
-        steps = folder.read_steps() if result.measurement else []
-        if steps:
-            step_arrays.pack(steps)  # as the database will: what it refuses is no result
-        return Left(result=result, steps=steps, environment=folder.read_environment())
+        return read_left(folder, result)
     except (ValueError, OSError) as error:
-        message = f"{folder.path}: what the trainer left cannot be read: {error}"
-        failed = Result(outcome=Outcome.FAILED, message=message, measurement=None, op_placement={})
-        return Left(result=failed, steps=[], environment=readable_environment(folder))
-
-
-def readable_environment(folder: RunFolder) -> dict[str, Any] | None:
-    """Of an attempt that ended badly: there may be none, or half of one."""
-    try:
-        return folder.read_environment()
-    except (ValueError, OSError):
-        return None
+        return left_of_failed(folder, Outcome.FAILED, f"what the trainer left is refused: {error}")
 
 
 def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) -> None:
@@ -205,7 +181,7 @@ def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
 def _uid_in(path: Path) -> str | None:
     """Of the sweep whose folder it is; None where that cannot be told. Earlier versions told none."""
     try:
-        told = json.loads(path.read_text())
+        told = parsed(read_regular(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return told.get("uid") if isinstance(told, dict) else None

@@ -10,6 +10,7 @@
 | 905 | completes after a second |
 | 906 | completes with 9,000 images/s once, and says that it failed in later repeats |
 | 907 | completes once there is a file `go` beside the folder of all runs |
+| 908 | completes, and copies what the folder `poison` beside the folder of all runs holds over what it left |
 | 1000 and more | completes with as many images/s, but for 1 % by which repeats differ |
 | else | completes with 100 images/s per GPU, and two steps |
 """
@@ -17,6 +18,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 import time
@@ -38,6 +40,8 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     measured = measurement(_images_per_second(spec, folder)) if outcome is Outcome.COMPLETED else None
     folder.steps.write_text("".join(f"{json.dumps(_step(number))}\n" for number in range(3)) if measured else "")
     folder.write(folder.result, Result(outcome=outcome, message=message, measurement=measured, op_placement={}).to_json())
+    if spec.seed == 908:
+        shutil.copytree(folder.path.parents[2] / "poison", folder.path, dirs_exist_ok=True)
     return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
 
 

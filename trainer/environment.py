@@ -10,12 +10,12 @@ from typing import Any
 from store import software, switches
 from store.records import RunFolder, TrialSpec
 from store.redact import without_secrets
-from store.well_formed import well_formed
+from store.strict import storable
 
 
 def write(spec: TrialSpec, folder: RunFolder) -> None:
     """What is known before TensorFlow is imported: also a trial that cannot import it tells."""
-    set_by_trial = {name: without_secrets(well_formed(value)) for name, value in switches.variables(spec, os.environ).items()}
+    set_by_trial = {name: without_secrets(storable(value)) for name, value in switches.variables(spec, os.environ).items()}
     of_checkout = {"commit": software.commit(), "diff": software.diff()}
     _write(folder, software.describe() | of_checkout | {"set_by_trial": set_by_trial, "cuda_build": "", "cudnn_build": ""})
 

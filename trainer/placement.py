@@ -11,7 +11,7 @@ from trainer.errors import UnsupportedTrialError
 
 
 def read(folder: RunFolder) -> Placement | None:
-    return Placement.from_json(folder.placement.read_text()) if folder.placement.exists() else None
+    return folder.read_placement()
 
 
 def take(placement: Placement) -> None:

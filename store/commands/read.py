@@ -20,8 +20,8 @@ from store.database import locate, open_for_reading
 from store.filter_values import ID_BEGINNING
 from store.formats import tabular
 from store.formats.tabular import Format
-from store.records import LARGEST_INTEGER
 from store.show import show as shown
+from store.strict import LARGEST_INTEGER
 from store.terminal import is_narrow, make_console, print_json, tell_left_out
 
 app = make_app("Read the results database.")

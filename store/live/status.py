@@ -10,7 +10,7 @@ from statistics import fmean
 from store.live.doing import doing_text
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 from store.process_identity import is_alive
-from store.records import DeviceKind, RunFolder, TrialSpec, width_name
+from store.records import DeviceKind, RunFolder, width_name
 from store.shared import SharedStatus
 from store.sweep_status import FinishedRepeat, Pace, RunningRepeat, SweepStatus
 
@@ -101,8 +101,8 @@ def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:
 def _doing(folder: RunFolder) -> str:
     """Of another machine's attempts the folder may be out of reach."""
     try:
-        spec = TrialSpec.from_json(folder.trial.read_text())
-    except (OSError, ValueError, TypeError):
+        spec = folder.read_trial()
+    except (OSError, ValueError):
         return "unknown"
     return doing_text(folder, spec)
 

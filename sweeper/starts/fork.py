@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from store import switches
-from store.records import ORCHESTRATOR_VARIABLE, Placement, RunFolder, TrialSpec
+from store.records import ORCHESTRATOR_VARIABLE, RunFolder
 from store.software import PLACEMENT
 from sweeper.readable import is_readable
 from sweeper.starts.keeper import Keeper
@@ -124,8 +124,7 @@ class Fork:
             self._servers.pop(key).close()
 
     def _start_by_spawn(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
-        if folder.placement.exists():
-            given = Placement.from_json(folder.placement.read_text())
+        if given := folder.read_placement():
             folder.write(folder.placement, replace(given, start=Spawn.name).to_json())
         return self._spawn.start(folder, environment)
 
@@ -276,8 +275,8 @@ class Forked:
 def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, str]:
     """The environment that TensorFlow is to be imported in. Raises OSError."""
     try:
-        spec = TrialSpec.from_json(folder.trial.read_text())
-    except (ValueError, TypeError) as error:
+        spec = folder.read_trial()
+    except ValueError as error:
         raise OSError(errno.EINVAL, f"no trial: {error}", str(folder.trial)) from error
     return {**environment, **switches.variables(spec, environment)}
 

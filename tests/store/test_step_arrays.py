@@ -73,9 +73,14 @@ def test_what_was_packed_once_is_packed_again_the_same(steps):
         ([STEPS[0], STEPS[2]], "step 2: wanted step 1, in calls of 1 steps"),
         ([STEPS[1], replace(STEPS[2], num_steps=2)], "step 2: wanted step 2, in calls of 1 steps"),
         ([STEPS[1], replace(STEPS[2], phase=Phase.WARM_UP)], "warm_up before measure"),
-        ([replace(STEPS[0], duration_s=math.nan)], "finite times"),
-        ([replace(STEPS[0], start_s=math.inf)], "finite times"),
-        ([replace(STEPS[0], duration_s=-1.0)], "duration of 0 or more"),
+        ([replace(STEPS[0], duration_s=math.nan)], r"step 0: duration_s=nan: wanted 0 to "),
+        ([replace(STEPS[0], start_s=math.inf)], r"step 0: start_s=inf: wanted -"),
+        ([replace(STEPS[0], duration_s=-1.0)], r"step 0: duration_s=-1\.0: wanted 0 to "),
+        ([replace(STEPS[0], start_s=1e300)], "step 0: start_s=1e\\+300: wanted "),
+        ([replace(STEPS[0], data_wait_s=-0.1)], "data_wait_s=-0.1: wanted 0 to "),
+        ([STEPS[0], replace(STEPS[1], loss=-1e308)], "step 1: loss=-1e\\+308: wanted "),
+        ([replace(STEPS[0], step=-1)], "step -1: step=-1: wanted 0 to "),
+        ([replace(STEPS[0], num_steps=0)], "num_steps=0: wanted 1 to "),
     ],
 )
 def test_what_no_attempt_can_leave_is_refused(steps, message):

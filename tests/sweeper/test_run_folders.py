@@ -13,7 +13,7 @@ from store.sweep_record import read_sweep
 from store.writer import Writer
 from sweeper.errors import SweepRefusedError
 from sweeper.plan import PlannedTrial
-from sweeper.run_folders import RunFolders, read_left, write_end
+from sweeper.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin
 from tests.specs import small
 
@@ -119,6 +119,6 @@ def test_an_end_that_cannot_be_written_is_refused(folder):
 def test_the_environment_is_kept_of_an_attempt_whose_steps_cannot_be_read(folder):
     folder.environment.write_text(json.dumps(ENVIRONMENT))
     folder.steps.write_text("damaged\n")
-    left = read_left(folder, attempt(small(seed=1), 100.0).result)
+    left = recorded_left(folder, attempt(small(seed=1), 100.0).result)
     assert (left.result.outcome, left.steps, left.environment) == (Outcome.FAILED, [], ENVIRONMENT)
     assert STEPS[0].phase == Phase.WARM_UP

@@ -1,0 +1,69 @@
+"""A trainer leaves what no database takes: its attempt has failed, and neither this sweep, nor the next, nor an agent ends over it."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from store.records import State
+from tests.conftest import PROJECT
+from tests.filled import measurement
+from tests.specs import small
+from tests.sweeper.sharing import agent, begin, rows, states, told
+
+POISON = {
+    "result.json": json.dumps({"outcome": "completed", "message": {}, "measurement": None, "op_placement": {}}),
+    "steps.jsonl": '{"step": 1e999}\n',
+    "environment.json": '{"python": "\\ud800"}',
+}
+
+
+def poison(name: str) -> None:
+    Path("poison").mkdir()
+    (Path("poison") / name).write_text(POISON[name])
+
+
+def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "model=trivial", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", POISON)
+def test_a_poisoned_attempt_fails_and_the_next_sweep_works(name):
+    poison(name)
+    ended = sweep("seed=908,1", "retry.crashed=0")
+    assert ended.returncode == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    with closing(sqlite3.connect("results.db")) as connection:
+        found = connection.execute("SELECT outcome, message FROM attempts ORDER BY outcome").fetchall()
+    assert [outcome for outcome, _ in found] == ["completed", "failed"]
+    assert f"{name} is damaged: " in found[1][1]
+    again = sweep("seed=2")
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_poisoned_attempt_ends_neither_agent_nor_controller(postgresql_url):
+    poison("result.json")
+    begin(postgresql_url, [small(seed=908), small(seed=1), small(seed=2)], repeats=2)
+    one = agent(postgresql_url)
+    said = told(one)
+    assert one.wait() == 0, said
+    assert "Traceback" not in said
+    assert states(postgresql_url) == {State.COMPLETED: 4, State.FAILED: 2}
+    ((message,),) = rows(postgresql_url, "SELECT DISTINCT message FROM attempts WHERE outcome = 'failed'")[:1]
+    assert "result.json is damaged: message={}: wanted text" in message
+
+
+def test_steps_lost_after_a_power_cut_are_no_result():
+    Path("poison").mkdir()
+    (Path("poison") / "steps.jsonl").write_text("")
+    ended = sweep("seed=908", "retry.crashed=0")
+    assert ended.returncode == 1
+    assert (
+        f"steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of {measurement(1.0).num_steps}"
+        in ended.stderr
+    )
