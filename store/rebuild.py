@@ -7,7 +7,6 @@ continued, and when it was finished (told here: the end of its last attempt); ta
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 from store.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Located
 from store.database import open_for_writing, writing
 from store.errors import StoreError
+from store.left import check_measured, readable_environment, steps_of
 from store.portable import (
     NULLABLE,
     Change,
@@ -29,7 +29,6 @@ from store.portable import (
     PortableTrial,
     SweepHead,
     pack,
-    spec_of,
 )
 from store.progress import Progress, silent
 from store.records import (
@@ -38,7 +37,6 @@ from store.records import (
     Machine,
     Measurement,
     Outcome,
-    Phase,
     Placement,
     Result,
     RunFolder,
@@ -46,9 +44,11 @@ from store.records import (
     StepSample,
     SweepRecord,
     TrialSpec,
+    spec_of,
     sweep_uid,
 )
 from store.references import Rejected
+from store.regular_file import read_regular
 from store.strict import build, canonical, checked, parsed
 
 SWEEP_FILE = "sweep.json"
@@ -105,10 +105,14 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
         for folder in folders:
             records = _records(folder, rebuilt, progress)
             bulk = Bulk(added=rebuilt.added)
-            while batch := list(itertools.islice(records, ROWS_PER_TRANSACTION)):
-                with writing(engine) as connection:
-                    bulk.add(connection, batch)
-            rebuilt.num_sweeps += 1
+            try:
+                while batch := list(itertools.islice(records, ROWS_PER_TRANSACTION)):
+                    with writing(engine) as connection:
+                        bulk.add(connection, batch)
+            except (ValueError, OSError) as error:
+                rebuilt.added.rejected.append(Rejected(where=str(folder), reason=_reason(error, folder)))
+            else:
+                rebuilt.num_sweeps += 1
     finally:
         engine.dispose()
     return rebuilt
@@ -137,8 +141,11 @@ def _records(folder: Path, rebuilt: Rebuilt, progress: Progress) -> Iterator[Loc
     for number, path in enumerate(paths, 1):
         progress(folder.name, number, len(paths))
         try:
-            found.append(_attempt_in(RunFolder(path)))
-        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+            if _never_began(path):
+                rebuilt.warnings.append(f"{path}: never began: whoever made the folder was killed while doing so")
+            else:
+                found.append(_attempt_in(RunFolder(path)))
+        except (ValueError, OSError) as error:
             rebuilt.added.rejected.append(Rejected(where=str(path), reason=_reason(error, path)))
     if old := sum(one.sweep is None for one in found):
         from_what = "their repeat and attempt are from the folders' names, their times from the times of files"
@@ -155,30 +162,37 @@ def _records(folder: Path, rebuilt: Rebuilt, progress: Progress) -> Iterator[Loc
             steps = _steps_of(one)
             told = _told(one, head, repeats[one.repeat_key], positions[one.spec.trial_id])
             yield str(one.folder), build(PortableAttempt, told | {"steps": pack(steps)})
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, OSError) as error:
             rebuilt.added.rejected.append(Rejected(where=str(one.folder), reason=_reason(error, one.folder)))
 
 
+def _never_began(folder: Path) -> bool:
+    """Nothing is started before all files are in it that are made with it; the last of them are not in every one."""
+    sizes = {path.name: path.lstat().st_size for path in folder.iterdir()}
+    if not sizes.keys() <= {*_FIRST_FILES, "attempt.json", "rank_limits.json"}:
+        return False
+    return not all(sizes.get(name) for name in _FIRST_FILES) or 0 in sizes.values()
+
+
+_FIRST_FILES = ("trial.json", "machine.json", "placement.json")
+
+
 def _steps_of(one: _Found) -> list[StepSample]:
-    """Raises ValueError when there are fewer than the measurement was made of."""
-    if one.result.measurement is None:
-        return []
-    steps = RunFolder(one.folder).read_steps()
-    num_measured = sum(step.num_steps for step in steps if step.phase == Phase.MEASURE)
-    if num_measured < one.result.measurement.num_steps:
-        wanted = one.result.measurement.num_steps
-        raise ValueError(f"steps.jsonl is cut off: it holds {num_measured} measured steps, the measurement was made of {wanted}")
-    return steps
+    return steps_of(RunFolder(one.folder), one.result.measurement) if one.result.measurement else []
 
 
 def _attempt_in(folder: RunFolder) -> _Found:
-    """Raises ValueError, TypeError, KeyError, AttributeError or OSError for a damaged one."""
-    spec = spec_of(parsed(folder.trial.read_text()))
+    """Raises ValueError or OSError for a damaged one."""
+    spec = folder.read_trial()
     begin, end = folder.read_attempt(), folder.read_ended()
     result = _result(folder, end)
     machine = folder.read_machine()
     if machine is None:
         raise ValueError("machine.json is missing: it was made by hand, or is damaged")
+    placement = end.placement if end else folder.read_placement()
+    if placement is None:
+        raise ValueError("placement.json is missing: it was made by hand, or is damaged")
+    check_measured(folder, result)
     modified_at = _modified_at(folder.result if folder.result.exists() else folder.trial)
     started_at = begin.started_at if begin else _modified_at(folder.trial)
     name = _NAME.search(folder.path.name)
@@ -201,9 +215,9 @@ def _attempt_in(folder: RunFolder) -> _Found:
         is_ended=end is not None or begin is None,
         crashed=result.outcome == (Outcome.FAILED if replaced else Outcome.INTERRUPTED),
         machine=machine,
-        placement=end.placement if end else Placement.from_json(folder.placement.read_text()),
+        placement=placement,
         result=result,
-        environment=_readable_environment(folder) if replaced else folder.read_environment(),
+        environment=readable_environment(folder) if replaced else folder.read_environment(),
     )
 
 
@@ -219,16 +233,8 @@ def _result(folder: RunFolder, end: AttemptEnd | None) -> Result:
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
-def _readable_environment(folder: RunFolder) -> dict[str, Any] | None:
-    """Of an attempt that ended badly: there may be none, or half of one."""
-    try:
-        return folder.read_environment()
-    except (ValueError, OSError):
-        return None
-
-
 def _modified_at(path: Path) -> datetime:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
 
 
 def _recorded(found: Sequence[_Found], rebuilt: Rebuilt) -> list[_Found]:
@@ -247,18 +253,18 @@ def _recorded(found: Sequence[_Found], rebuilt: Rebuilt) -> list[_Found]:
 
 
 def _sweep_of(folder: Path, found: Sequence[_Found], rebuilt: Rebuilt) -> tuple[SweepHead, SweepRecord | None]:
-    """As sweep.json tells it; where that is lost, as much as the attempts tell."""
+    """As sweep.json tells it; where that is lost, as much as the attempts tell. Raises ValueError for a name none can have."""
     path = folder / SWEEP_FILE
     told: dict[str, Any] = {"name": folder.name, "reason": "", "command": ""}
     started_at = min((one.started_at for one in found), default=_modified_at(folder))
     record: SweepRecord | None = None
     try:
-        text = path.read_text()
+        text = read_regular(path)
         if "uid" in (read := parsed(text)):
             record = SweepRecord.from_json(text)
-        told = {name: str(read[name]) for name in told}
-        started_at = record.started_at if record else datetime.fromisoformat(read["started_at"]).astimezone(UTC)
-    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        told = checked(_EarlierSweep, {name: read[name] for name in (*told, "started_at")})
+        started_at = told.pop("started_at")
+    except (ValueError, TypeError, KeyError, OSError) as error:
         rebuilt.warnings.append(f"{path}: {_reason(error, folder)}; the sweep is told as far as its attempts tell it")
         told["name"] = next((one.sweep[1] for one in found if one.sweep), folder.name)
     uid = (
@@ -268,6 +274,16 @@ def _sweep_of(folder: Path, found: Sequence[_Found], rebuilt: Rebuilt) -> tuple[
     )
     told |= {"uid": uid, "started_at": started_at, "finished_at": _finished_at(found), "run_dir": str(folder) if found else None}
     return build(SweepHead, told | {"origin": ""}), record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EarlierSweep:
+    """What `sweep.json` of every version tells."""
+
+    name: str
+    reason: str
+    command: str
+    started_at: datetime
 
 
 def _named(told: Mapping[str, str]) -> dict[str, str]:
@@ -286,7 +302,7 @@ def _finished_at(found: Sequence[_Found]) -> datetime | None:
 
 def _asked_for(record: SweepRecord | None, found: Sequence[_Found]) -> list[tuple[int, TrialSpec]]:
     """Positions and trials; where they are not told, in the order in which they were begun."""
-    told = [(trial.position, spec_of(json.loads(trial.spec))) for trial in record.trials] if record else []
+    told = [(trial.position, spec_of(parsed(trial.spec))) for trial in record.trials] if record else []
     known = {spec.trial_id for _, spec in told}
     begun = {one.spec.trial_id: one.spec for one in sorted(found, key=lambda one: one.started_at)}
     more = [spec for trial_id, spec in begun.items() if trial_id not in known]
@@ -332,9 +348,9 @@ def _told(one: _Found, head: SweepHead, repeat: PortableRepeat, position: int) -
         "position": position,
         "trial_id": one.spec.trial_id,
         "spec": one.spec,
-        "machine": build(Machine, parsed(canonical(one.machine)), "machine"),
+        "machine": one.machine,
         "environment": one.environment,
-        "placement": build(Placement, parsed(canonical(one.placement)), "placement"),
+        "placement": one.placement,
         "repeat": repeat,
         "attempt": one.attempt,
         "outcome": one.result.outcome,

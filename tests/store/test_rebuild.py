@@ -185,8 +185,8 @@ def damage(name: str, text: str | None) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (damage("trial.json", "{"), "Expecting property name"),
-        (damage("trial.json", "{}"), "spec: all_reduce, batch_size, "),
+        (damage("trial.json", "{"), "trial.json is damaged: JSONDecodeError: Expecting property name"),
+        (damage("trial.json", "{}"), "trial.json is damaged: spec: all_reduce, batch_size, "),
         (damage("trial.json", small(seed=77).to_json()), "attempt.json tells of trial "),
         (damage("machine.json", None), "machine.json is missing: it was made by hand, or is damaged"),
         (damage("machine.json", "[]"), "machine.json is damaged: "),
@@ -196,7 +196,8 @@ def damage(name: str, text: str | None) -> Callable[[], None]:
         (damage("attempt.json", "[]"), "attempt.json is damaged: "),
         (damage("ended.json", "nonsense"), "ended.json is damaged: "),
         (damage("steps.jsonl", "{}\n"), "steps.jsonl is damaged: "),
-        (damage("steps.jsonl", '{"step": 5, "phase": "measure", "start_s": 0, "duration_s": -1, "data_wait_s": 0, "loss": 1, "num_steps": 99}\n'), "step 5: wanted finite times"),
+        (damage("steps.jsonl", '{"step": 5, "phase": "measure", "start_s": 0, "duration_s": -1, "data_wait_s": 0, "loss": 1, "num_steps": 99}\n'), "steps.jsonl is damaged: step 5: duration_s=-1.0: wanted 0 to "),
+        (damage("trial.json", "[" * 100_000), "trial.json is damaged: nested too deeply"),
         (damage("steps.jsonl", None), "steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of 2"),
         (damage("trial.json", None), "trial.json: No such file or directory"),
     ],
@@ -209,6 +210,72 @@ def test_a_damaged_folder_is_rejected_and_the_rest_goes_on(db, lost, change, rea
     assert rejected.where == str(folder)
     assert rejected.reason.startswith(reason)
     assert rebuilt.added.num_new == 11
+
+
+def hostile(change: Callable[[Path], object]) -> Path:
+    folder = a_completed_one().resolve()
+    change(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda folder: change_json(folder / "attempt.json", attempt=None), "attempt.json is damaged: attempt=None: wanted a "),
+        (lambda folder: change_json(folder / "attempt.json", repeat=-1), "attempt.json is damaged: repeat=-1: wanted 1 or more"),
+        (lambda folder: change_json(folder / "attempt.json", started_at="0001-01-01T00:00:00+00:00"), "attempt.json is damaged: started_at=0001-"),
+        (lambda folder: change_json(folder / "ended.json", duration_s=[]), "ended.json is damaged: duration_s=[]: wanted a number"),
+        (lambda folder: change_json(folder / "placement.json", cores=3) or (folder / "ended.json").unlink(), "placement.json is damaged: cores=3"),
+        (lambda folder: change_json(folder / "machine.json", num_cores="many"), "machine.json is damaged: num_cores=many: wanted a whole"),
+        (lambda folder: change_json(folder / "result.json", measurement=None), "result.json: outcome=completed, measurement=null: "),
+        (lambda folder: instead(folder / "steps.jsonl", os.mkfifo), "steps.jsonl: found a FIFO, wanted a regular file"),
+        (lambda folder: instead(folder / "trial.json", os.mkfifo), "trial.json: found a FIFO, wanted a regular file"),
+        (lambda folder: instead(folder / "steps.jsonl", lambda path: path.symlink_to("/dev/zero")), "steps.jsonl: found a link, wanted a regular file"),
+        (lambda folder: instead(folder / "environment.json", lambda path: path.symlink_to(folder / "log.txt")), "environment.json: found a link, wanted"),
+        (lambda folder: os.truncate(folder / "result.json", 2**26 + 1), "result.json: found more than 67108864 bytes, wanted no more"),
+        (lambda folder: (folder / "machine.json").write_text('{"a":' * 100_000), "machine.json is damaged: nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_hostile_folder_is_rejected_and_the_rest_goes_on(lost, change, reason):
+    folder = hostile(change)
+    rebuilt = rebuild("new.db", ["runs"])
+    (rejected,) = rebuilt.added.rejected
+    assert rejected.where == str(folder)
+    assert rejected.reason.startswith(reason)
+    assert rebuilt.added.num_new == 11
+
+
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def instead(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+@pytest.mark.parametrize("files", [{}, {"trial.json": ""}, {"trial.json": "{}", "machine.json": "{}"}, {"trial.json": "{}", "machine.json": "{}", "placement.json": "{}", "attempt.json": ""}])  # fmt: skip
+def test_an_attempt_that_never_began_is_named_and_is_none(lost, files):
+    folder = a_completed_one().resolve()
+    begun = folder.with_name(f"{folder.name}-2")
+    begun.mkdir()
+    for name, text in files.items():
+        (begun / name).write_text(text)
+    rebuilt = rebuild("new.db", ["runs"])
+    assert rebuilt.warnings == [f"{begun}: never began: whoever made the folder was killed while doing so"]
+    assert (rebuilt.added.num_new, rebuilt.added.rejected) == (12, [])
+
+
+def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
+    shutil.copytree("runs/s", "runs/t")
+    change_json(Path("runs/s/sweep.json"), reason="\ud800", trials=[{"position": "first", "spec": []}])
+    rebuilt = rebuild("new.db", ["runs"])
+    (warning,) = rebuilt.warnings
+    assert "runs/s/sweep.json: " in warning
+    Path("runs/s").rename(os.fsdecode(b"runs/\xff"))
+    rebuilt = rebuild("other.db", ["runs"])
+    assert (rebuilt.num_sweeps, rebuilt.added.num_new) == (1, 12)
+    assert "half of a surrogate pair" in rebuilt.added.rejected[0].reason
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"name": 1}', "[]"])
