@@ -12,9 +12,10 @@ from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import as_text, streamed
 from store.progress import Progress
 from store.records import GpuTelemetry, Outcome, Phase, Profile
-from store.schema import AttemptRow, MeasurementRow, StepArraysRow
+from store.schema import AttemptRow, MeasurementRow, StepArraysRow, SweepRow
 from store.step_arrays import unpack
 
+_IN_ITS_FOLDER = "its run folder may still have them: `python -m store rebuild` reads it; else run the trial again"
 _ARRAYS = ("duration_over_least", "data_wait", "gap_before", "loss_over_least")
 _NUMBERS = ("first_step", "num_steps", "num_warm_up", "time_unit_us", "least_duration", "least_loss", "loss_unit")
 
@@ -45,7 +46,17 @@ def descriptions(connection: sa.Connection, progress: Progress) -> Iterator[Find
 
 
 def steps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Packed steps that cannot be unpacked, or are fewer than were measured."""
+    """Packed steps that cannot be unpacked, or are fewer than were measured; what was imported may have come without."""
+    missing = (
+        sa.select(MeasurementRow.attempt_id, MeasurementRow.num_steps)
+        .join(AttemptRow, AttemptRow.id == MeasurementRow.attempt_id)
+        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+        .outerjoin(StepArraysRow, StepArraysRow.attempt_id == MeasurementRow.attempt_id)
+        .where(StepArraysRow.attempt_id.is_(None), SweepRow.origin == "")
+    )
+    for row in streamed(connection, missing, "measurements", progress):
+        what = f"it has no steps; its measurement was made of {row['num_steps']}"
+        yield Finding(table="measurements", row=str(row["attempt_id"]), what=what, remedy=_IN_ITS_FOLDER)
     statement = sa.select(
         StepArraysRow.attempt_id,
         *(getattr(StepArraysRow, name) for name in _NUMBERS),

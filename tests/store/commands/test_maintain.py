@@ -393,6 +393,7 @@ WRONG = {
         "step_arrays",
         "it has 2 measured steps; its measurement was made of 3",
     ),
+    "DELETE FROM step_arrays WHERE attempt_id = 1": ("measurements", "it has no steps; its measurement was made of 2"),
     "UPDATE step_arrays SET data_wait = '[1]' WHERE attempt_id = 1": ("step_arrays", "its steps cannot be unpacked: zip()"),
     "UPDATE step_arrays SET gap_before = '[0, 0, 0.5]' WHERE attempt_id = 1": (
         "step_arrays",
