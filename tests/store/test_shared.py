@@ -1,9 +1,10 @@
 """Agents on many hosts share a sweep: each repeat is somebody's or nobody's, and who is dead by the database's clock has nothing."""
 
+import json
 import re
 import traceback
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from store.shared import (
 from store.sweep_status import sweep_status
 from store.writer import Writer
 from sweeper.recover import MOST_LOST, expire, recover
-from tests.filled import MACHINE, NOON, PLACEMENT, PROCESS, SOFTWARE_KEY, attempt, begin, fill, measurement
+from tests.filled import MACHINE, NOON, PLACEMENT, PROCESS, SOFTWARE_KEY, STEPS, attempt, begin, fill, measurement
 from tests.specs import small
 from tests.store.agents import SETTINGS, join, now, share
 
@@ -353,6 +354,7 @@ def test_a_result_that_a_lost_agent_had_is_kept(writer, tmp_path):
     folder.path.mkdir()
     take_and_run(agent, str(folder.path))
     result = Result(outcome=Outcome.COMPLETED, message="", measurement=measurement(50.0), op_placement={})
+    folder.steps.write_text("".join(json.dumps(asdict(step)) + "\n" for step in STEPS))
     folder.write(folder.result, result.to_json())
     be_silent(writer, agent)
     found = expire(writer.engine, agent.sweep_id)
