@@ -1,8 +1,9 @@
 """A shared sweep of trials that complete by leaving a file, and processes that run it as agents do."""
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from store.records import Machine, RunFolder, TrialSpec
 from store.shared import SharedLedger, shared_status
 from store.writer import NewSweep, Writer
 from sweeper.recover import expire
-from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, PROCESS, SOFTWARE_KEY, attempt
+from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, PROCESS, SOFTWARE_KEY, STEPS, attempt
 from tests.specs import small
 
 ONE = small()
@@ -96,6 +97,7 @@ def _work_as(agent: SharedLedger, step: Callable[[], None]) -> bool:
         step()
         agent.started(repeat.repeat_id, 2**22 + 1, 1)  # no process has this number
         result = attempt(ONE, 1.0).result
+        folder.steps.write_text("".join(json.dumps(asdict(step)) + "\n" for step in STEPS))
         folder.write(folder.result, result.to_json())
         step()
         finished = replace(attempt(ONE, 1.0, repeat=repeat.repeat, number=number, steps=[]), trial_id=repeat.trial_id)
