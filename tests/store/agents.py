@@ -100,7 +100,7 @@ def _work_as(agent: SharedLedger, step: Callable[[], None]) -> bool:
         folder.steps.write_text("".join(json.dumps(asdict(step)) + "\n" for step in STEPS))
         folder.write(folder.result, result.to_json())
         step()
-        finished = replace(attempt(ONE, 1.0, repeat=repeat.repeat, number=number, steps=[]), trial_id=repeat.trial_id)
+        finished = replace(attempt(ONE, 1.0, repeat=repeat.repeat, number=number), trial_id=repeat.trial_id)
         agent.finish(repeat.repeat_id, replace(finished, run_dir=str(folder.path.resolve())), now())
         step()
     agent.end(now(), finished=True)
