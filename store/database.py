@@ -85,7 +85,11 @@ def path_of(url: str) -> Path:
     if _MISTYPED.match(url):
         raise StoreError("neither a file nor a URL; wanted a file, sqlite:///FILE or postgresql://USER@HOST/NAME")
     path = Path(url.removeprefix(prefix)).expanduser()
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; choose another file with store.url=FILE or --db FILE") from error
+    if is_folder:
         raise StoreError(f"{path}: a folder; a database is a file")
     return path
 

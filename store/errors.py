@@ -17,5 +17,9 @@ class LostDatabaseError(StoreError):
     """The database was removed, replaced or damaged while it was used: nothing is gained by waiting."""
 
 
+class DamagedError(LostDatabaseError):
+    """The database is one of ours, and what stands in it is not what any version wrote."""
+
+
 class LockedError(StoreError):
     """Another program keeps the database locked: it may be free later."""

@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_BESIDE_OTHERS, SCALEMARK_ONLY_READS
 from store.errors import AwayError, LockedError, StoreError
-from store.upgrade import Upgraded, head_revision, run_migrations
+from store.upgrade import Upgraded, check_is_ours, head_revision, one_revision, run_migrations
 
 _WRITERS, _UPGRADERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
 _CONNECT_TIMEOUT_S = 10
@@ -55,9 +55,8 @@ class PostgresDatabase:
             tables = list(connection.scalars(sa.text(own)))
             if not tables:
                 return None
-            if "alembic_version" not in tables or "attempts" not in tables:
-                raise StoreError(f"{self.name}: a database of another program (it has {', '.join(tables[:3])}); name another")
-            return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
+            check_is_ours(self.name, set(tables))
+            return one_revision(self.name, list(connection.scalars(sa.text("SELECT version_num FROM alembic_version LIMIT 2"))))
 
     def check_writable(self) -> None:
         """Only the server can tell, once something is written."""

@@ -110,7 +110,7 @@ def _revision(work: Path, path: Path) -> str:
     with closing(opened(work)) as source:
         with suppress(sqlite3.DatabaseError):  # then by its tables
             (found,) = source.execute("SELECT version_num FROM alembic_version").fetchone() or (b"",)
-            told = found.decode(errors="replace")
+            told = found.decode(errors="replace") if isinstance(found, bytes) else ""
         if told.isdecimal() and len(told) == 4:
             if told > head_revision():
                 raise StoreError(f"{path}: written by a newer scalemark (schema {told}); upgrade scalemark")

@@ -20,7 +20,7 @@ from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
 from store.progress import Progress
-from store.upgrade import Upgraded, head_revision, run_migrations
+from store.upgrade import IF_DAMAGED, Upgraded, check_is_ours, head_revision, one_revision, run_migrations
 
 _PAGES_AT_ONCE = 5000
 _STEPS_BETWEEN_SIGNALS = 1_000_000  # of SQLite's virtual machine: some hundredths of a second
@@ -43,11 +43,9 @@ class SqliteFile:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not tables:
                 return None
-            if "alembic_version" not in tables or "attempts" not in tables:
-                first = ", ".join(sorted(tables)[:3])
-                raise StoreError(f"{self.path}: a database of another program (it has {first}); name another file")
-            (found,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return str(found)
+            check_is_ours(self.name, tables)
+            found = [told for (told,) in connection.execute("SELECT version_num FROM alembic_version LIMIT 2")]
+        return one_revision(self.name, found)
 
     def check_writable(self) -> None:
         path = self.path
@@ -236,16 +234,23 @@ def sqlite_explained(path: Path) -> Iterator[None]:
         yield
     except (IntegrityError, sqlite3.IntegrityError):
         raise  # our own mistake: nothing a user could mend
-    except (DatabaseError, sqlite3.DatabaseError) as error:
-        cause = error.orig if isinstance(error, DatabaseError) else error
+    except (DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the last: SQLite quotes a damaged schema
+        cause = cause_of(error)
         end_if_interrupted(cause)
         raise _kind(cause)(f"{path}: {cause}; {_remedy(str(cause))}") from error
 
 
-def _kind(cause: BaseException | None) -> type[StoreError]:
+def _kind(cause: BaseException | str | None) -> type[StoreError]:
     if getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return LostDatabaseError
     return LockedError if "locked" in str(cause) else StoreError
+
+
+def cause_of(error: DatabaseError | sqlite3.DatabaseError | UnicodeDecodeError) -> BaseException | str | None:
+    """What the driver says; also where it could not even say it."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.object.decode(errors="backslashreplace")
+    return error.orig if isinstance(error, DatabaseError) else error
 
 
 def _remedy(cause: str) -> str:
@@ -258,8 +263,11 @@ def _remedy(cause: str) -> str:
 _PRIMARY = 0xFF  # of an extended error code
 _REBUILD = "`python -m store rebuild RUNS_FOLDER` makes it anew from the run folders"
 _REMEDIES = {
-    "not a database": "another file, or a damaged one: choose another with store.url=FILE or --db FILE",
-    "malformed": f"it is damaged: `python -m store check` tells what is, and saves what can be read; {_REBUILD}",
+    "not a database": f"choose another with store.url=FILE or --db FILE, or, if it was one, {IF_DAMAGED}",
+    "malformed": IF_DAMAGED,
+    "Could not decode": IF_DAMAGED,
+    "no such table": IF_DAMAGED,
+    "no such column": IF_DAMAGED,
     "full": "free some space and repeat the command; finished trials are kept",
     "readonly": "make it writable, or choose another file with store.url=FILE or --db FILE",
     "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; finished trials are kept",

@@ -15,10 +15,10 @@ from store.checks.finding import SALVAGE, Finding, first_of
 from store.checks.tables import tables
 from store.database import Database
 from store.engine import ONLY_READS
-from store.errors import LockedError, StoreError
+from store.errors import DamagedError, LockedError, StoreError
 from store.progress import Progress, silent
 from store.sqlite import SqliteFile, connect_read_only, end_if_interrupted
-from store.upgrade import head_revision
+from store.upgrade import IF_DAMAGED, head_revision
 
 _Check = Callable[[sa.Connection, Progress], Iterator[Finding]]
 
@@ -47,8 +47,8 @@ def check(url: str, progress: Progress = silent) -> Iterator[Finding]:
     database = databases.locate(url)
     revision = _revision(database)
     if isinstance(revision, Finding):
-        assert isinstance(database, SqliteFile)
-        return iter([revision, *_of_file(database.path, progress)])
+        of_file = _of_file(database.path, progress) if isinstance(database, SqliteFile) else ()
+        return iter([revision, *of_file])
     return _findings(database, revision, progress)
 
 
@@ -64,12 +64,23 @@ def _revision(database: Database) -> str | Finding:
             found = databases.known_revision(database)
     except StoreError as error:
         cause = error.__cause__
-        if isinstance(cause, sqlite3.DatabaseError) and "not a database" not in str(cause) and not isinstance(error, LockedError):
+        if isinstance(error, DamagedError):
+            return Finding(table="(file)", row="", what=_found_in(error, database), remedy=SALVAGE)
+        is_refused = isinstance(error, LockedError) or any(sign in str(cause) for sign in _NOT_TO_BE_CHECKED)
+        if isinstance(cause, sqlite3.DatabaseError | UnicodeDecodeError) and not is_refused:
             return file.unreadable(cause, "(file)")
         raise
     if found is None:
         raise StoreError(f"{database.name}: no such database, or an empty one; there is nothing to check")
     return found
+
+
+_NOT_TO_BE_CHECKED = ("not a database", "unable to open")
+
+
+def _found_in(error: StoreError, database: Database) -> str:
+    """What is wrong, without the name before it and the remedy after it."""
+    return str(error).removeprefix(f"{database.name}: ").removesuffix(f"; {IF_DAMAGED}")
 
 
 def _findings(database: Database, revision: str, progress: Progress) -> Iterator[Finding]:
@@ -98,7 +109,7 @@ def _of_file(path: Path, progress: Progress) -> Iterator[Finding]:
     for made in (file.unlike_its_digest, file.write_ahead_log, file.pages, file.foreign_keys):
         try:
             yield from first_of(made(path, progress))
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             yield file.unreadable(error, "(file)")
 
 

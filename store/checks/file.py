@@ -11,7 +11,7 @@ from store.backup import digest_path_of, sha256_of
 from store.checks.finding import MADE_BY_HAND, MOST_OF_ONE_CHECK, SALVAGE, Finding
 from store.checks.wal import wal_problem
 from store.progress import Progress
-from store.sqlite import connect_read_only, end_if_interrupted, wal_of
+from store.sqlite import cause_of, connect_read_only, end_if_interrupted, wal_of
 
 _FILE = "(file)"
 
@@ -50,6 +50,7 @@ def foreign_keys(path: Path, progress: Progress) -> Iterator[Finding]:
             yield Finding(table=table, row=row, what=f"the row of {parent} that it names is not there", remedy=MADE_BY_HAND)
 
 
-def unreadable(error: sqlite3.DatabaseError, table: str, row: str = "") -> Finding:
+def unreadable(error: sqlite3.DatabaseError | UnicodeDecodeError, table: str, row: str = "") -> Finding:
+    """The second kind where SQLite quotes a damaged schema."""
     end_if_interrupted(error)
-    return Finding(table=table, row=row, what=f"cannot be read: {error}", remedy=SALVAGE)
+    return Finding(table=table, row=row, what=f"cannot be read: {cause_of(error)}", remedy=SALVAGE)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 MOST_OF_ONE_CHECK = 50
-SALVAGE = "a backup from before, or `python -m store check --salvage OUT`, which saves what can be read"
+SALVAGE = (
+    "restore a backup, `python -m store rebuild RUNS`, or `python -m store check --salvage OUT`, which saves what can be read"
+)
 MADE_BY_HAND = "no scalemark writes this: a damaged disk or another program did; take the row from a backup, or delete it"
 
 

@@ -88,7 +88,9 @@ def check(
         for finding in findings:
             where = " ".join(filter(None, (finding.table, finding.row)))
             print(f"{where}: {finding.what}; {finding.remedy}")
-        if not findings:
+        if findings:
+            print(f"{locate(db).name}: damaged, {len(findings)} findings")
+        else:
             of_rows = "" if complete else "; rows are checked once it is upgraded"
             print(f"{locate(db).name}: nothing is wrong{of_rows}")
     if salvage is not None:

@@ -262,7 +262,9 @@ def test_what_cannot_be_a_database_of_ours_is_refused_with_a_word(monkeypatch, c
     for name, message in (
         (
             "text.db",
-            "text.db: file is not a database; another file, or a damaged one: choose another with store.url=FILE or --db FILE",
+            "text.db: file is not a database; choose another with store.url=FILE or --db FILE, or, if it was one, "
+            "it is damaged: restore a backup, make it anew with `python -m store rebuild RUNS`, "
+            "or save what can be read with `python -m store check --salvage OUT`",
         ),
         ("other.db", "other.db: a database of another program (it has cats); name another file"),
         ("none.db", "none.db: no such database, or an empty one; there is nothing to check"),

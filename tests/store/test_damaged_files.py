@@ -1,0 +1,224 @@
+"""Every command that opens a damaged database says in one message which file, what was found and what to do."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+import typer
+
+from analysis.__main__ import app as analysis
+from plots.__main__ import app as plots
+from store.__main__ import app as store
+from store.errors import StoreError
+from store.writer import Writer
+from tests.app import Ended, run_app
+from tests.filled import fill
+from tests.specs import small
+
+PAGE_BYTES = 4096
+
+COMMANDS: dict[str, tuple[typer.Typer, tuple[str, ...]]] = {
+    "store list": (store, ("list",)),
+    "store show 1": (store, ("show", "1")),
+    "store query": (store, ("query", "SELECT * FROM attempts")),
+    "store diff": (store, ("diff", "1", "2")),
+    "store compare": (store, ("compare", "1", "2")),
+    "store tag": (store, ("tag", "1", "good")),
+    "store note": (store, ("note", "1", "good")),
+    "store delete": (store, ("delete", "first", "--yes")),
+    "store restore": (store, ("restore", "first")),
+    "store reference": (store, ("reference", "list")),
+    "store export": (store, ("export", "--out", "out.jsonl", "--format", "jsonl")),
+    "store import": (store, ("import", "in.jsonl")),
+    "store current": (store, ("current",)),
+    "store upgrade": (store, ("upgrade",)),
+    "store backup": (store, ("backup", "copy.db")),
+    "store check": (store, ("check",)),
+    "store vacuum": (store, ("vacuum",)),
+    "analysis advise": (analysis, ("advise",)),
+    "analysis compare": (analysis, ("compare", "strategy=ps_cpu", "strategy=replicated_nccl")),
+    "analysis conclusions": (analysis, ("conclusions",)),
+    "analysis explain": (analysis, ("explain",)),
+    "analysis predict": (analysis, ("predict", "--to", "num_gpus=4")),
+    "analysis scaling": (analysis, ("scaling",)),
+    "plots tables": (plots, ("tables",)),
+    "plots charts": (plots, ("charts",)),
+    "plots report": (plots, ("report",)),
+    "plots watch": (plots, ("watch", "--once")),
+}
+
+
+def first_page(change: Callable[[bytearray], object]) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        change(content)
+        path.write_bytes(content)
+
+    return damage
+
+
+def noise(begin: int, end: int | None = None, seed: int = 7) -> Callable[[Path], None]:
+    def change(content: bytearray) -> None:
+        last = len(content) if end is None else end
+        content[begin:last] = random.Random(seed).randbytes(last - begin)
+
+    return first_page(change)
+
+
+def cut(num_bytes: int) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(path.read_bytes()[:num_bytes])
+
+
+def run_sql(*statements: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            for statement in statements:
+                connection.execute(statement)
+
+    return damage
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "no page of a tree": first_page(lambda content: content.__setitem__(slice(100, 108), b"\x00" * 8)),
+    "the schema is noise": noise(100, PAGE_BYTES),
+    "the schema is other noise": noise(108, PAGE_BYTES, seed=8),
+    "the header alone is whole": noise(100),
+    "the header is noise": noise(16, 100),
+    "all but the first page is noise": noise(PAGE_BYTES),
+    "all is noise": noise(0),
+    "cut to 50 bytes": cut(50),
+    "cut to 100 bytes": cut(100),
+    "cut to a page": cut(PAGE_BYTES),
+    "cut in the middle": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "zeros": first_page(lambda content: content.__setitem__(slice(0, None), bytes(len(content)))),
+    "names of tables are no text": run_sql("UPDATE sqlite_master SET name = CAST(x'ff80' AS TEXT) WHERE name = 'notes'"),
+    "names of tables are null": run_sql("UPDATE sqlite_master SET name = NULL WHERE name = 'notes'"),
+    "names of tables are numbers": run_sql("UPDATE sqlite_master SET name = 5, tbl_name = 5 WHERE name = 'notes'"),
+    "definitions are no SQL": run_sql("UPDATE sqlite_master SET sql = 'nonsense' WHERE name = 'attempts'"),
+    "no version": run_sql("DELETE FROM alembic_version"),
+    "the version is a blob": run_sql("UPDATE alembic_version SET version_num = x'ff00'"),
+    "the version is no text": run_sql("UPDATE alembic_version SET version_num = CAST(x'ff80' AS TEXT)"),
+    "the version is unknown": run_sql("UPDATE alembic_version SET version_num = '0000'"),
+    "two versions": run_sql("INSERT INTO alembic_version VALUES ('0001')"),
+    "no column of versions": run_sql("ALTER TABLE alembic_version RENAME COLUMN version_num TO other"),
+    "no table of versions": run_sql("DROP TABLE alembic_version"),
+    "no attempts": run_sql("DELETE FROM sqlite_master WHERE name = 'attempts'"),
+    "no sweeps": run_sql("DELETE FROM sqlite_master WHERE name = 'sweeps'"),
+    "the table of attempts was dropped": run_sql("DROP TABLE attempts"),
+    "the table of sweeps was dropped": run_sql("DROP TABLE sweeps"),
+    "the table of measurements was dropped": run_sql("DROP TABLE measurements"),
+    "text": lambda path: path.write_text("a letter to somebody, which is no database\n" * 200),
+    "a folder": a_folder,
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("whole") / "r.db"
+    fill(str(path), [(small(), 10.0), (small(num_gpus=2), 18.0)])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # all is in the one file
+    return path.read_bytes()
+
+
+@pytest.fixture
+def damaged(request: pytest.FixtureRequest, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "r.db"
+    path.write_bytes(whole)
+    DAMAGES[request.param](path)
+    Path("in.jsonl").write_text("\n")
+    return path
+
+
+class Run(Protocol):
+    def __call__(self, name: str, db: str = "r.db") -> Ended: ...
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def of(name: str, db: str = "r.db") -> Ended:
+        app, arguments = COMMANDS[name]
+        return run_app(app, name.split(" ")[0], capsys, monkeypatch, *arguments, "--db", db)
+
+    return of
+
+
+REMEDY = re.compile(r"restore a backup|store rebuild|a database is a file")
+ONLY_SEEN_BY_SOME = {
+    "all but the first page is noise",
+    "the table of sweeps was dropped",
+    "the table of measurements was dropped",
+}
+"""Damages of what not every command reads."""
+
+
+@pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
+def test_a_damaged_file_is_named_with_what_to_do(damaged: Path, run: Run, request: pytest.FixtureRequest) -> None:
+    is_seen_by_all = request.node.callspec.params["damaged"] not in ONLY_SEEN_BY_SOME
+    for name in COMMANDS:
+        ended = run(name)
+        told = ended.stdout + ended.stderr
+        if ended.exit_code == 0:
+            assert not is_seen_by_all, (name, told)
+            assert name != "store check", told
+            continue
+        if name == "analysis predict" and not is_seen_by_all:
+            continue  # it refuses CPU stand-ins first
+        assert "r.db: " in told, (name, told)
+        assert REMEDY.search(told), (name, told)
+
+
+@pytest.mark.parametrize("damaged", [name for name in DAMAGES if name not in ONLY_SEEN_BY_SOME], indirect=True)
+def test_a_sweep_on_a_damaged_file_is_refused(damaged: Path) -> None:
+    with pytest.raises(StoreError, match=r"r\.db: ") as refused:
+        Writer("r.db").close()
+    assert REMEDY.search(str(refused.value))
+
+
+@pytest.fixture
+def nobody(whole: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a database, as somebody without rights sees them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        monkeypatch.chdir(folder)
+        Path("in.jsonl").write_text("\n")
+        Path("r.db").write_bytes(whole)
+        Path("closed").mkdir()
+        Path("closed/r.db").write_bytes(whole)
+        Path("r.db").chmod(0o000)
+        Path("closed").chmod(0o000)
+        before = os.geteuid()
+        os.seteuid(65534 if before == 0 else before)
+        try:
+            yield folder
+        finally:
+            os.seteuid(before)
+            Path("closed").chmod(0o700)
+
+
+@pytest.mark.parametrize("db", ["r.db", "closed/r.db"])
+def test_a_file_without_permission_is_named(nobody: Path, run: Run, db: str) -> None:
+    for name in COMMANDS:
+        ended = run(name, db)
+        assert ended.exit_code == 2, (name, ended)
+        assert f"{db}: " in ended.stderr, (name, ended.stderr)
+        assert "choose another" in ended.stderr, (name, ended.stderr)
+    with pytest.raises(StoreError, match=f"{db}: .*choose another"):
+        Writer(db).close()
