@@ -20,8 +20,9 @@ from conf.schema import register
 from costs.profiles import profiles
 from plots import again
 from store.errors import StoreError
+from store.outside import quoted, quoted_lines
 from store.records import State
-from store.redact import masked, without_secrets
+from store.redact import masked
 from store.terminal import silence, tolerate
 from sweeper.errors import SweepRefusedError
 from sweeper.explain import explain, is_of_null
@@ -29,6 +30,7 @@ from sweeper.notify import notify
 from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
+LONGEST_LINE = 5000  # characters of one message
 MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
 _reports: list[Report | None] = []  # Hydra drops what its function returns
 
@@ -97,7 +99,7 @@ def _conclude(report: Report) -> int:
     """Tables on stdout, charts and a report in the figures folder, what happened on stderr."""
     _tell(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
     for line in report.failures[:MOST_SHOWN]:
-        _tell(f"  {line}")
+        _tell(f"  {quoted(line, LONGEST_LINE)}")
     num_completed = report.states[State.COMPLETED]
     shows = num_completed + report.num_finished_earlier and not report.interrupted and not report.failure
     is_drawn = _draw(report) if shows else True
@@ -129,9 +131,9 @@ def _draw(report: Report) -> bool | None:
 
 
 def _tell(text: str) -> None:
-    """On stderr, if anybody still reads it: what it is about, a command or an error, may have a password in it."""
+    """On stderr, if anybody still reads it: it may quote a trainer, a command or the database."""
     try:
-        print(without_secrets(text), file=sys.stderr, flush=True)
+        print(quoted_lines(text, LONGEST_LINE), file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
 

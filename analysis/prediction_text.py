@@ -12,6 +12,7 @@ from rich.text import Text
 
 from analysis.predictions import Prediction
 from costs.step import Costs
+from store.outside import visible
 
 _MOST_NAMED = 6  # refused cells of one cause that are named
 
@@ -25,12 +26,12 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
     """`found`: in order."""
     for place in dict.fromkeys(one.place.key for one in found):
         of_place = [one for one in found if one.place.key == place]
-        console.print(_heading(of_place), markup=False, soft_wrap=True)
+        console.print(visible(_heading(of_place)), markup=False, soft_wrap=True)
         _print_table(console, of_place)
         for line in (*(line for one in of_place for line in _said(one)), *_refused(of_place)):
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(visible(line), markup=False, soft_wrap=True)
     for note in notes:
-        console.print(note, markup=False, soft_wrap=True)
+        console.print(visible(note), markup=False, soft_wrap=True)
 
 
 def _heading(found: Sequence[Prediction]) -> str:
@@ -59,7 +60,7 @@ def _print_table(console: Console, found: Sequence[Prediction]) -> None:
     for name in names:
         table.add_column(Text(_header(name, origin)), justify="left" if name in _LEFT else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(row[name]) for name in names))
+        table.add_row(*(Text(visible(row[name])) for name in names))
     there = console.width
     console.width = max(there, _width(names, rows, origin))
     console.print(table, soft_wrap=True)

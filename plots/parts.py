@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from store.errors import StoreError
-from store.redact import without_secrets
+from store.outside import quoted
 
 T = TypeVar("T")
 
@@ -29,5 +29,5 @@ def attempted(name: str, make: Callable[[], T], failed: Failed) -> T | None:
 
 
 def in_words(error: Exception) -> str:
-    """As a message names it, without secrets; an error that no message was written for comes with its type."""
-    return without_secrets(str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}")
+    """As a message names it; an error that no message was written for comes with its type."""
+    return quoted(str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}")

@@ -9,10 +9,11 @@ import typer
 
 from store.database import default_url
 from store.errors import StoreError
-from store.redact import without_secrets
+from store.outside import quoted_lines
 from store.terminal import silence, tolerate
 
 OK, USAGE, INTERRUPTED = 0, 2, 130
+_LONGEST_ERROR = 20_000  # characters: some list all choices
 
 Db = Annotated[
     str,
@@ -52,7 +53,7 @@ def run(app: typer.Typer, name: str) -> int:
         finally:
             sys.stdout.flush()
     except StoreError as error:
-        print(f"{name}: {without_secrets(str(error))}", file=sys.stderr)  # whatever it quotes
+        print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)  # whatever it quotes
         return USAGE
     except BrokenPipeError:  # who read it has read enough
         silence(sys.stdout)

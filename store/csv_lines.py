@@ -6,8 +6,14 @@ import csv
 from collections.abc import Iterable
 from typing import TextIO
 
+_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTED = "\r\n"
 """The standard library quotes what holds a character of the line end it was told, and no other line end."""
+
+
+def guarded(text: str) -> str:
+    """With an apostrophe before what a spreadsheet would take for a formula."""
+    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
 
 
 class CsvLines:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from store.outside import quoted
 from store.regular_file import open_regular
 from store.telling_line import GRAPH_ERROR, telling_line
 
@@ -23,7 +24,7 @@ def last_error(log: Path) -> str:
         lines = [line.strip() for line in file.read(_TAIL_BYTES).decode(errors="replace").splitlines()]
     is_error = (number for number in reversed(range(len(lines))) if _is_error(lines[number]))
     number = next(is_error, None)
-    return "" if number is None else _whole(lines[number:])[:_MOST_CHARACTERS]
+    return "" if number is None else quoted(_whole(lines[number:]), _MOST_CHARACTERS)
 
 
 def _is_error(line: str) -> bool:

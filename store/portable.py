@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from store import schema, step_arrays
+from store.outside import quoted_lines
 from store.records import (
     DeviceKind,
     Machine,
@@ -191,6 +192,7 @@ class PortableAttempt:
     notes: tuple[Annotation, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "message", quoted_lines(self.message))
         _check_spec(self.trial_id, self.spec)
         check_one_of("outcome", self.outcome, Outcome)
         check_least("attempt", self.attempt, 1)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from store.outside import quoted_lines
 from store.regular_file import MOST_BYTES, open_regular, read_regular
 from store.strict import (
     LARGEST_INTEGER,
@@ -24,7 +25,6 @@ from store.strict import (
     check_one_of,
     checked,
     parsed,
-    storable,
     utc_text,
 )
 
@@ -551,10 +551,10 @@ class Result:
             check_one_of("verdict", self.verdict, Verdict)
         if self.measurement:
             check_measurement(asdict(self.measurement))
+        object.__setattr__(self, "message", quoted_lines(self.message))
 
     def to_json(self) -> str:
-        """A message may be of anything that went wrong: what no database takes in it is replaced."""
-        return json.dumps(asdict(self) | {"message": storable(self.message)}, sort_keys=True, indent=1)
+        return json.dumps(asdict(self), sort_keys=True, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
@@ -872,6 +872,7 @@ class AttemptEnd:
         check_year("ended_at", self.ended_at)
         if self.duration_s is not None:
             check_duration("duration_s", self.duration_s)
+        object.__setattr__(self, "message", quoted_lines(self.message))
         if self.result and (self.result.outcome, self.result.message) != (self.outcome, self.message):
             raise ValueError(f"outcome={self.outcome}, and its result says {self.result.outcome}: {self.result.message}")
 

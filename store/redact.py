@@ -10,8 +10,13 @@ from functools import lru_cache
 MASK = "***"
 
 _PASS = r"""(?<=[_-])pass(?![\w-])|\bpass(?=["']?=|["']\s*:)"""  # tells of a password only as a name: tests pass, too
+_NAME = (  # as parts of names: in prose, "key:" and "private:" mean nothing
+    r"(?<!software_)(?<=[_-])key(?![\w-])|(?<!gpu_)(?<=[_-])private(?![\w-])|(?<=[?&_-])sig(?:nature)?(?![\w-])"
+    r"|(?<=[?&])(?:key|private)(?==)|(?-i:\b(?:KEY|PRIVATE|SIG)(?==))|cookies?(?=[\"']?=)"
+)
 _SECRET_WORD = (
-    rf"(?:{_PASS}|passwords?|passwd|passphrase|pwd|secrets?|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key)"
+    rf"(?:{_PASS}|{_NAME}|passwords?|passwd|passphrase|pwd|secrets?|token|credentials?"
+    r"|api[_-]?key|access[_-]?key|private[_-]?key)"
 )
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*"""
 _SHAPES = (
@@ -34,6 +39,7 @@ _RULES = (
         rf"\1{MASK}",
     ),
     (re.compile(rf"(?i)\b(bearer)\s+{_VALUE}"), rf"\1 {MASK}"),
+    (re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),  # one after another, to the end of the line
     (re.compile(rf"(?i)((?:{_SECRET_WORD}(?:[_-]\w+)?|\bauth)[\"']?[ \t]*[=:][ \t]*){_VALUE}"), rf"\1{MASK}"),
     (re.compile(rf"(?i)(?<!\S)(--?[\w-]{{0,40}}?{_SECRET_WORD}(?:[_-]\w+)?[ \t]+){_VALUE}"), rf"\1{MASK}"),
     (re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
@@ -45,6 +51,25 @@ _RULES_OF_ARGUMENTS = (
     (re.compile(rf"(?i)((?:{_SECRET_WORD}(?:[_-]\w+)?|\bauth)=).*", re.DOTALL), rf"\1{MASK}"),
 )
 _FLAG = re.compile(rf"(?i)--?[\w-]*{_SECRET_WORD}(?:[_-]\w+)?")
+
+
+_OF_SECRETS = (
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "PWD",
+    "CREDENTIAL",
+    "KEY",
+    "AUTH",
+    "PRIVATE",
+    "COOKIE",
+    "SIG",
+)
+
+
+def names_a_secret(variable: str) -> bool:
+    """Whether the name of a variable that is not known tells of a secret."""
+    return any(word in variable.upper() for word in _OF_SECRETS)
 
 
 def without_secrets(text: str) -> str:

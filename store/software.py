@@ -13,14 +13,14 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from store.redact import without_secrets
+from store.recorded_variables import RECORDED
+from store.redact import MASK, names_a_secret, without_secrets
 from store.strict import storable
 
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
 VARIABLES = ("TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "OMP_", "GOMP_", "MKL_", "KMP_", "LD_PRELOAD")
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")  # a matter of the attempt, not of the software
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
-SECRET = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "AUTH")  # in the name of a variable
 SOURCES = (
     "analysis",
     "conf",
@@ -65,14 +65,15 @@ def key(software: Mapping[str, Any]) -> str:
 
 
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that may be a secret."""
+    """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that may be a secret.
+
+    Of a variable that is not known only the name is told: that it is set may matter, and its value may be anything.
+    """
     return {
-        storable(name): without_secrets(storable(value))
+        storable(name): without_secrets(storable(value)) if name in RECORDED else MASK
         for name, value in sorted(variables.items())
-        if name.startswith(VARIABLES)
-        and not name.startswith(TERRAFORM)
-        and name not in PLACEMENT
-        and not any(word in name.upper() for word in SECRET)
+        if name in RECORDED
+        or (name.startswith(VARIABLES) and not name.startswith(TERRAFORM) and name not in PLACEMENT and not names_a_secret(name))
     }
 
 

@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from store.outside import visible
+
 PIPE_WIDTH = 100_000  # characters; a pipe has no width
 _WIDE = 120  # characters that a table of attempts takes
 
@@ -55,11 +57,6 @@ def finite(value: Any) -> Any:
     return bytes(value).hex() if isinstance(value, bytes | memoryview) else str(value)
 
 
-def visible(text: str) -> str:
-    """Without anything that a terminal would obey: escapes, newlines and other controls are shown as Python writes them."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
-
-
 def for_people(cell: object) -> str:
     """As a cell of a table for people: four digits of a fraction, and nothing that a terminal would obey."""
     if isinstance(cell, float):
@@ -72,10 +69,6 @@ def as_text(cell: object) -> str:
     if isinstance(cell, dict | list | tuple):
         return json.dumps(finite(cell))
     return bytes(cell).hex() if isinstance(cell, bytes | memoryview) else str(cell)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 class _Console(Console):

@@ -19,9 +19,9 @@ from store import software
 from store.agents import settings_of
 from store.database import file_of, open_for_reading
 from store.errors import NoSweepError, StoreError
+from store.outside import quoted
 from store.process_identity import this_process
 from store.records import DeviceKind, Machine
-from store.redact import without_secrets
 from store.shared import SharedLedger, clock_difference_s
 from store.sweep_record import read_sweep
 from store.writer import Writer
@@ -86,7 +86,7 @@ def run(asked: Joining) -> int:
                 raise problem
             orchestrator, stop = _orchestrator(asked, settings, ledger, machine, ranks, stack)
         except SweepRefusedError as error:
-            ledger.tell(f"{REFUSED}{without_secrets(str(error))}")
+            ledger.tell(f"{REFUSED}{quoted(str(error))}")
             ledger.end(datetime.now(UTC), finished=False)
             raise
         orchestrator.run()
@@ -103,7 +103,7 @@ def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
             if time.monotonic() >= gives_up_s:
                 raise
             if not is_told:
-                why = without_secrets(str(error))
+                why = quoted(str(error))
                 print(f"agent: {why}; waiting {asked.wait_s:g} s for its command (--wait)", file=sys.stderr, flush=True)
                 is_told = True
         time.sleep(LOOK_FOR_SWEEP_EVERY_S)
@@ -245,6 +245,6 @@ def _conclude(orchestrator: Orchestrator, stop: Stop, ledger: SharedLedger) -> i
 def _tell(ledger: SharedLedger, note: str) -> None:
     """As far as the database can be reached: it may be what is wrong."""
     try:
-        ledger.tell(without_secrets(note))
+        ledger.tell(quoted(note))
     except StoreError as error:
-        print(f"agent: {without_secrets(str(error))}", file=sys.stderr, flush=True)
+        print(f"agent: {quoted(str(error))}", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from store.live.snapshot import EndedAttempt
 from store.live.view import ended_line
+from store.outside import quoted
 from store.records import Result, State
 from store.terminal import make_console, silence
 from sweeper.plan import PlannedTrial
@@ -25,7 +26,7 @@ class AgentProgress:
         self._console = make_console(stderr=True)
 
     def note(self, text: str) -> None:
-        self._print(Text(f"agent {self._host}: {text}"))
+        self._print(Text(f"agent {self._host}: {quoted(text)}"))
 
     def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
         """Nothing is drawn."""

@@ -25,6 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from store.outside import quoted
+from store.redact import command_line
 from sweeper.errors import SweepRefusedError
 from sweeper.orphans import end_orphans
 
@@ -280,7 +282,7 @@ def _signer(descriptor: int) -> str:
     if pid is None:
         return "another process"
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
+        arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").strip("\0").split("\0")
     except OSError:
         return "another process"  # it has ended, and left no trace of who came after it
-    return f"process {pid} ({command[:100]})"
+    return f"process {pid} ({quoted(command_line(arguments), 100)})"

@@ -15,6 +15,7 @@ from rich.text import Text
 from store.live.doing import doing_text
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 from store.live.view import LABEL_WIDTH, plain_line, render
+from store.outside import quoted
 from store.records import DeviceKind, Result, RunFolder, State
 from store.terminal import make_console, silence
 from sweeper.machine import Inventory
@@ -94,7 +95,7 @@ class Progress:
         return self._live is not None
 
     def note(self, text: str) -> None:
-        self._print(Text(f"sweep: {text}"))
+        self._print(Text(f"sweep: {quoted(text)}"))
 
     def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
         self.draw(tuple(self._view(started, now_s) for started in running) if self._live else (), eta_s, note)

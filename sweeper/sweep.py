@@ -15,6 +15,7 @@ from store import queries, software
 from store.database import check_writable, file_of, open_existing
 from store.filesystem import without_reliable_locks
 from store.ledger import Ledger
+from store.outside import quoted
 from store.process_identity import is_alive
 from store.records import DeviceKind, Machine, TrialSpec
 from store.sweep_record import read_sweep
@@ -144,7 +145,7 @@ def _open(url: str) -> Writer:
         )
     writer = Writer(url)
     if recovered := recover(writer.engine):
-        print(f"sweep: {recovered}", file=sys.stderr)
+        print(f"sweep: {quoted(str(recovered))}", file=sys.stderr)
     return writer
 
 

@@ -14,6 +14,7 @@ from conf.schema import Config, HardwareConfig
 from store import software
 from store.agents import num_completed_shared
 from store.database import check_writable, open_existing
+from store.outside import quoted
 from store.records import DeviceKind, Machine, TrialSpec
 from store.sweep_record import read_sweep
 from store.terminal import make_console, silence
@@ -62,7 +63,7 @@ def run(cells: Sequence[Cell], composer: Composer, name: str) -> Report | None:
         writer = Writer(config.store.url)
         stack.callback(writer.close)
         if recovered := recover(writer.engine):
-            print(f"sweep: {recovered}", file=sys.stderr)
+            print(f"sweep: {quoted(str(recovered))}", file=sys.stderr)
         plan = _plan(config, name, specs, left_out, writer.engine, software_key)
         try:
             print_plan(make_console(stderr=True), plan, machine, inventory, _estimate(config, name, writer.engine))

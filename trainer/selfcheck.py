@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 
 import pynvml
 
+from store.outside import quoted
 from store.records import ORCHESTRATOR_VARIABLE, STAND_INS_NOTE, DeviceKind, strategy_name
 from trainer import registry
 
@@ -257,7 +258,7 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
         if exit_code != 0:
             how = f"hung for {MODE_TIMEOUT_S:.0f} s" if exit_code is None else f"its process ended with {exit_code}"
             last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1]
-            checks.append(Check(mode=mode.name, options="-", outcome="failed", problem=f"{how}: {last[:300]}"))
+            checks.append(Check(mode=mode.name, options="-", outcome="failed", problem=f"{how}: {quoted(last, 300)}"))
         return checks
 
 

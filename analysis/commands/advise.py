@@ -21,7 +21,8 @@ from analysis.results import Origin
 from analysis.source import Source
 from analysis.titles import alone_notes, place_notes
 from store.command_line import Db, Json
-from store.terminal import make_console, print_columns, print_json, visible
+from store.outside import visible
+from store.terminal import make_console, print_columns, print_json
 
 _MOST_ROWS = 12
 
@@ -76,7 +77,8 @@ def _print(console: Console, one: Answer) -> None:
         for note in alone_notes(candidate.result for candidate in one.ranking.judged):
             _say(console, note, style="dim")
     if one.next_trials:
-        _say(console, "\nNext, cheapest first:")
+        console.print()
+        _say(console, "Next, cheapest first:")
         for todo in one.next_trials:
             _say(console, f"- {todo.why} ({_cost(one, todo)})")
             for command in todo.commands:
@@ -85,7 +87,7 @@ def _print(console: Console, one: Answer) -> None:
 
 
 def _say(console: Console, text: str, style: str | None = None) -> None:
-    console.print(visible(text) if "\n" not in text else text, style=style, markup=False, soft_wrap=True)
+    console.print(visible(text), style=style, markup=False, soft_wrap=True)
 
 
 def _headers(one: Answer) -> tuple[str, ...]:

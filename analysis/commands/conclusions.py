@@ -22,8 +22,9 @@ from analysis.results import BaselineRule, Origin, Result
 from analysis.source import Source
 from analysis.titles import host_notes, place_notes
 from store.command_line import Db, Json
+from store.outside import visible
 from store.records import SIMULATED_NOTE, DeviceKind
-from store.terminal import make_console, print_json, visible
+from store.terminal import make_console, print_json
 
 _MOST_ROWS = 8
 _MOST_CASES = 3

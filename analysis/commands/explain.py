@@ -24,8 +24,9 @@ from store import provenance
 from store.command_line import Db, Json
 from store.errors import StoreError
 from store.filter_values import ID_BEGINNING, begins_id
+from store.outside import visible
 from store.records import DeviceKind
-from store.terminal import make_console, print_columns, print_json, visible
+from store.terminal import make_console, print_columns, print_json
 
 Trial = Annotated[str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")]
 GbPerS = Annotated[

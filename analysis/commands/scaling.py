@@ -15,7 +15,8 @@ from analysis.scaling_text import sentences
 from analysis.source import Source
 from analysis.titles import alone_notes, table_notes, title
 from store.command_line import Db, Json
-from store.terminal import make_console, print_columns, print_json, visible
+from store.outside import visible
+from store.terminal import make_console, print_columns, print_json
 
 
 def scaling(

@@ -19,6 +19,7 @@ from plots.pictures.choices import PictureFormat, Theme
 from plots.source import Source
 from store.command_line import Db, Json
 from store.errors import StoreError
+from store.outside import quoted
 from store.terminal import print_json
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def charts(
             print(path, flush=True)
     if chart or not paths:
         for reason in reasons:
-            print(f"plots: {reason}", file=sys.stderr)
+            print(f"plots: {quoted(reason)}", file=sys.stderr)
     for name, error in failures.items():
         print(f"plots: {name}: not drawn: {in_words(error)}", file=sys.stderr)
     if not paths and not failures:

@@ -17,7 +17,7 @@ from plots.watch.sight import Sight, Watcher
 from plots.watch.view import View
 from store.command_line import INTERRUPTED, Db
 from store.errors import StoreError
-from store.redact import without_secrets
+from store.outside import quoted
 from store.selection import attempt_ids
 from store.terminal import make_console
 
@@ -55,7 +55,7 @@ def _watch(console: Console, watcher: Watcher, every_s: float) -> None:
                 sight = watcher.look()
                 live.update(View(sight), refresh=True)
             except StoreError as error:  # it may come back
-                problem = f"{without_secrets(str(error))}; waiting for it"
+                problem = f"{quoted(str(error))}; waiting for it"
                 live.update(View(replace(sight, problem=problem)), refresh=True)
             if not sight.has_ended:
                 time.sleep(every_s)

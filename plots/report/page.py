@@ -24,7 +24,8 @@ from plots.report import ideal, interactive, libraries
 from plots.report.content import Page, PlaceSection, Section, Trial, compose
 from plots.source import Source
 from plots.tables.layout import SYMBOLS, Shown
-from store.terminal import finite, visible
+from store.outside import visible
+from store.terminal import finite
 
 _FOLDER = Path(__file__).parent
 _PARTS = ("heading", "answers", "summary", "results", "failures", "verdicts", "left_out", "provenance")

@@ -20,7 +20,7 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.live.snapshot import Snapshot
 from store.live.status import snapshot_of
-from store.redact import without_secrets
+from store.outside import quoted
 from store.sweep_status import sweep_status
 from store.terminal import finite
 
@@ -114,9 +114,9 @@ class Current:
         try:
             return self._newest(changes, wanted)
         except StoreError as error:
-            problem = without_secrets(str(error))
+            problem = quoted(str(error))
         except Exception as error:  # said on the page; the next results may do better
-            problem = f"the report cannot be made: {type(error).__name__}: {without_secrets(str(error))}"
+            problem = f"the report cannot be made: {type(error).__name__}: {quoted(str(error))}"
             if problem != self._now.problem:
                 traceback.print_exc(file=sys.stderr)
         return Now(problem=problem)

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from store.errors import StoreError
-from store.terminal import visible
+from store.outside import visible
 
 REQUEST_S, ANSWER_S = 10.0, 60.0
 """How long a connection may take to ask, and to take its answer."""

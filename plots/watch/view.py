@@ -15,7 +15,8 @@ from plots.tables.layout import Layout, Shown
 from plots.watch.sight import Sight
 from plots.watch.sparkline import legend, scale, sparkline
 from store.live.view import fitted, render
-from store.terminal import for_people, visible
+from store.outside import visible
+from store.terminal import for_people
 
 LEAST_OF_SWEEP = 8  # lines, where tables want the rest
 

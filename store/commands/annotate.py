@@ -12,6 +12,7 @@ from store import marking, targets
 from store.command_line import Db, ask, make_app
 from store.database import check_writable, open_for_reading, open_for_writing
 from store.filter_values import ID_BEGINNING
+from store.outside import visible
 
 app = make_app("Annotate results.")
 
@@ -30,9 +31,9 @@ def tag(
     engine = _writable(db)
     found = targets.find(engine, target)
     if remove:
-        print(f"{found.name}: {marking.remove_tags(engine, found, words)} of {len(words)} tags taken away")
+        print(f"{visible(found.name)}: {marking.remove_tags(engine, found, words)} of {len(words)} tags taken away")
     else:
-        print(f"{found.name}: {marking.add_tags(engine, found, words, _now())} of {len(words)} tags added")
+        print(f"{visible(found.name)}: {marking.add_tags(engine, found, words, _now())} of {len(words)} tags added")
 
 
 @app.command()
@@ -41,7 +42,7 @@ def note(target: Target, text: Annotated[str, typer.Argument(help="What there is
     engine = _writable(db)
     found = targets.find(engine, target)
     marking.add_note(engine, found, text, _now())
-    print(f"{found.name}: note added")
+    print(f"{visible(found.name)}: note added")
 
 
 @app.command()

@@ -13,10 +13,10 @@ from store.bulk import Added
 from store.command_line import USAGE, Db, Json
 from store.exports import ExportFormat, export
 from store.imports import ImportFormat, LogSource, import_files
+from store.outside import visible
 from store.progress import shown
 from store.references import Rejected
 from store.selection import attempt_ids
-from store.terminal import visible
 
 SOME_REJECTED = 1
 MOST_SHOWN = 20

@@ -12,6 +12,7 @@ import typer
 from store.command_line import USAGE, Db, Json, ask
 from store.database import check_writable, known_revision, locate
 from store.errors import StoreError
+from store.outside import visible
 from store.progress import shown
 from store.upgrade import head_revision
 
@@ -27,12 +28,12 @@ def current(db: Db, as_json: Json = False) -> None:
         print(json.dumps(asdict(found) | {"what_to_do": found.what_to_do}, indent=1))
     else:
         print(f"{found.name}: schema {found.revision}, this version's is {found.known_revision}; {found.what_to_do}")
-        print(f"id       {found.id or 'none before schema 0004'}")
+        print(f"id       {visible(found.id or 'none before schema 0004')}")
         print(f"engine   {found.engine}")
         wal = f", of it {found.wal_bytes:,} in the write-ahead log" if found.wal_bytes else ""
         print(f"size     {found.size_bytes:,} bytes{wal}")
         for table, num in found.num_rows.items():
-            print(f"{num:>12,}  {table}")
+            print(f"{num:>12,}  {visible(table)}")
     if found.is_newer:
         raise typer.Exit(USAGE)
 
@@ -87,7 +88,7 @@ def check(
     elif findings is not None:
         for finding in findings:
             where = " ".join(filter(None, (finding.table, finding.row)))
-            print(f"{where}: {finding.what}; {finding.remedy}")
+            print(f"{visible(where)}: {visible(finding.what)}; {finding.remedy}")
         if findings:
             print(f"{locate(db).name}: damaged, {len(findings)} findings")
         else:
@@ -122,4 +123,4 @@ def _salvage(db: str, out: str) -> None:
     with shown() as progress:
         saved = salvage(db, out, progress)
     for line in saved.told():
-        print(line)
+        print(visible(line))

@@ -12,8 +12,8 @@ import typer
 from store import rebuild as rebuilding
 from store.command_line import Db, Json
 from store.commands.exchange import SOME_REJECTED, tell_added
+from store.outside import visible
 from store.progress import shown
-from store.terminal import visible
 
 
 def rebuild(

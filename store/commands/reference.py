@@ -12,10 +12,11 @@ import typer
 from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
+from store.outside import visible
 from store.queries import Row, known_references
 from store.reference_rows import add_references
 from store.references import Origin, Reference, ReferenceFilter
-from store.terminal import make_console, print_columns, visible
+from store.terminal import make_console, print_columns
 
 app = make_app("Figures that others measured, with their sources.")
 
@@ -44,7 +45,9 @@ def list_(
         return
     if not found:
         models = sorted({str(row["model"]) for row in everything})
-        print(f"no reference is like that; there are {len(everything)}, of the models {', '.join(models)}", file=sys.stderr)
+        print(
+            f"no reference is like that; there are {len(everything)}, of the models {visible(', '.join(models))}", file=sys.stderr
+        )
         return
     _print(found)
 

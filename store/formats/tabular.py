@@ -14,9 +14,10 @@ from typing import IO, Any, BinaryIO, TextIO
 
 from rich.cells import cell_len
 
-from store.csv_lines import CsvLines
+from store.csv_lines import CsvLines, guarded
 from store.errors import StoreError
-from store.terminal import as_text, finite, for_people, make_console, print_columns, visible
+from store.outside import visible
+from store.terminal import as_text, finite, for_people, make_console, print_columns
 
 Columns = Sequence[str]
 Rows = Iterable[Sequence[Any]]
@@ -45,6 +46,8 @@ def write(form: Format, columns: Columns, rows: Rows, out: Path | None) -> None:
         return _print_table(columns, rows)
     if out is None:
         _never_fail_for_a_character(sys.stdout)
+        if form is Format.CSV and sys.stdout.isatty():
+            rows = ([visible(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
         return _TEXT_WRITERS[form](columns, rows, sys.stdout)
     with _whole(out) as draft:
         if form is Format.PARQUET:
@@ -127,11 +130,7 @@ def _csv_cell(cell: object) -> object:
         return cell
     if isinstance(cell, bool):
         return str(cell).lower()
-    text = as_text(cell)
-    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
-
-
-_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+    return guarded(as_text(cell))
 
 
 def _write_json(columns: Columns, rows: Rows, out: TextIO) -> None:

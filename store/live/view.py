@@ -18,6 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
+from store.outside import quoted
 from store.records import DeviceKind, Outcome, Verdict
 
 WIDE = 100  # columns; with fewer an attempt takes two lines
@@ -240,8 +241,8 @@ def _doubt(ended: EndedAttempt) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Without line ends and other characters that would move the cursor."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    """Without line ends and other characters that would move the cursor, and without secrets."""
+    return quoted(" ".join(text.split()))
 
 
 def _cut_middle(text: str, width: int) -> str:

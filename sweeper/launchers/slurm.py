@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conf.schema import Config
+from store.outside import quoted
 from store.records import DeviceKind
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE, AgentCommand, AgentJob, JobState
@@ -175,7 +176,7 @@ class Launcher:
         )
         array = told.strip().split(";")[0]
         if not array.isdigit():
-            raise SlurmError(f"sbatch tells no number of a job, but {told.strip()[:200]!r}")
+            raise SlurmError(f"sbatch tells no number of a job, but {quoted(told.strip(), 200)!r}")
         return array
 
     def _arrived(self, unsent: _Unsent) -> str | None:

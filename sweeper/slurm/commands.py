@@ -6,6 +6,8 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from store.outside import quoted
+
 TIMEOUT_S = 60.0  # they give up themselves after 10 s where nobody answers
 _SILENCE = (
     "Unable to contact slurm controller",
@@ -54,7 +56,7 @@ def ask(*command: str, script: str | None = None, variables: Mapping[str, str] |
     if ended.returncode == 0:
         return ended.stdout
     lines = _lines(ended.stderr)
-    told = "; ".join(lines)[:500] or f"{command[0]} ended with exit code {ended.returncode}"
+    told = quoted("; ".join(lines), 500) or f"{command[0]} ended with exit code {ended.returncode}"
     raise _kind(lines)(told)
 
 

@@ -39,6 +39,20 @@ IN_TEXT = [
     "--db-pass SECRET",
     "post to https://hooks.slack.com/services/SECRET",
     "https://discord.com/api/webhooks/SECRET",
+    "NCCL_SIGNING_KEY=SECRET",
+    "TF_KEY=SECRET",
+    "TF_MY_PASS=SECRET",
+    "TF_PRIVATE=SECRET",
+    "TF_MY_PWD=SECRET",
+    "KEY=SECRET",
+    "session_cookie=SECRET",
+    "Cookie: id=SECRET; other=SECRET",
+    "--signing-key SECRET",
+    "https://bucket.example.org/data?sv=1&sig=SECRET",
+    "https://bucket.example.org/data?sig=SECRET&se=2026",
+    "https://bucket.example.org/data?X-Amz-Signature=SECRET",
+    "https://example.org/data?key=SECRET",
+    "https://example.org/data?private=SECRET",
 ]
 
 
@@ -121,6 +135,7 @@ def test_what_is_masked_already_stays_as_it_is(text):
         "sweep.py experiment=cloud_article sweep.dry_run=true sweep.plan_format=json",
         "sweep.py store.url=/data/a@b:c/results.db store.runs_dir=runs data.dir=/mnt/secrets/set",
         "sweep.py store.url=sqlite:////data/results.db",
+        "python -m store list software_key=0123456789abcdef gpu_thread_mode=gpu_private",
         "sweep.py store.url=postgresql://me@host:5432/db 'sweep.reason=disk-usage of the author'",
         "sweep.py store.url=postgresql://postgres@/results?host=/run/postgresql num_passes=2 two_pass_fit=true",
         "git clone ssh://git@github.com/x && curl https://host:8080/path?to=3",
@@ -140,6 +155,8 @@ def test_ordinary_commands_are_stored_as_they_are(command):
         "see https://example.org/user?mail=me@host and https://slack.com/help/articles",
         "out of memory; try a smaller batch_size (OOM when allocating tensor with shape[1,2] and type float)",
         "InvalidArgumentError: ordering tokens are 3, wanted 4 [Op:CollectiveReduceV2]",
+        "KeyError: no such key: 'x'; signal: 9; private: 3; design=2; gpu_thread_mode=gpu_private: wanted global",
+        "attempts: its software_key=0123456789abcdef is not the digest of its environment",
         "ended with exit code 3 and left no result: see log.txt in its run folder",
     ],
 )

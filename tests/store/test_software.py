@@ -40,6 +40,13 @@ def test_tensorflow_is_among_the_packages():
         "TF_API_KEY",
         "TF_ACCESS_KEY_ID",
         "OMP_AUTH",
+        "NCCL_SIGNING_KEY",
+        "TF_KEY",
+        "TF_MY_PASS",
+        "TF_PRIVATE",
+        "CUDA_COOKIE",
+        "XLA_PWD",
+        "NCCL_SIG",
     ],
 )
 def test_a_variable_whose_name_tells_of_a_secret_is_left_out(name):
@@ -48,6 +55,15 @@ def test_a_variable_whose_name_tells_of_a_secret_is_left_out(name):
 
 def test_a_password_in_the_address_that_a_variable_holds_is_masked():
     assert software.result_changing({"TF_GRPC_PROXY": "http://me:hidden@proxy:80"}) == {"TF_GRPC_PROXY": "http://***@proxy:80"}
+
+
+def test_of_a_variable_that_is_not_known_only_the_name_is_told():
+    assert software.result_changing({"TF_MY_URL": "hidden", "NCCL_NEW": "1"}) == {"NCCL_NEW": "***", "TF_MY_URL": "***"}
+
+
+def test_a_signature_in_an_address_that_a_variable_holds_is_masked():
+    inherited = {"CUDA_CACHE_PATH": "https://x.example.org/cache?sv=1&sig=hidden"}
+    assert software.result_changing(inherited) == {"CUDA_CACHE_PATH": "https://x.example.org/cache?sv=1&sig=***"}
 
 
 def test_what_is_told_for_people_makes_no_other_software():

@@ -34,14 +34,18 @@ def lock(folder):
 class Other:
     """Another orchestrator: a real process that holds what it is told to, until it is ended."""
 
-    def __init__(self, folder, *uuids, shares_host: bool) -> None:
+    def __init__(self, folder, *uuids, shares_host: bool, named: str = sys.executable) -> None:
         script = (
             "import sys; from sweeper.host_lock import HostLock; "
             f"held = HostLock().try_hold({uuids!r}, shares_host={shares_host}); print(held is not None, flush=True); sys.stdin.read()"
         )
         environment = os.environ | {VARIABLE: str(folder), "PYTHONPATH": str(PROJECT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            [named, "-c", script],
+            executable=sys.executable,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
         )
         self.holds = self.process.stdout.readline() == b"True\n"
 
@@ -57,8 +61,8 @@ class Other:
 def other(folder):
     started = []
 
-    def start(*uuids, shares_host):
-        started.append(Other(folder, *uuids, shares_host=shares_host))
+    def start(*uuids, shares_host, named=sys.executable):
+        started.append(Other(folder, *uuids, shares_host=shares_host, named=named))
         return started[-1]
 
     yield start
@@ -83,6 +87,22 @@ def test_sharing_attempts_share_no_gpu(lock, other):
     assert f"process {first.process.pid} (" in lock.held_by
     assert lock.held_by.endswith("holds " + str(lock.folder / "GPU-b.lock"))
     assert other("GPU-c", shares_host=True).holds  # what was taken before the refusal was given back
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("\x1b]0;title\x07train\x9b31m", r"\x1b]0;title\x07train\x9b31m"),
+        ("train --password hunter2", "train --password ***"),
+        (f"{'x' * 70} postgresql://me:{'hunter2' * 9}@host/db", f"{'x' * 70} postgresql://me:***@ho"),  # of 100 characters
+    ],
+)
+def test_who_holds_it_is_told_without_secrets_and_controls(lock, other, named, told):
+    assert other(shares_host=False, named=named).holds
+    assert lock.try_hold(shares_host=False) is None
+    assert told in lock.held_by
+    assert "hunter" not in lock.held_by
+    assert lock.held_by.isprintable()
 
 
 def test_which_gpu_was_in_the_way_is_told_and_none_when_it_was_the_host(lock, other):

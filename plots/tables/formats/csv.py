@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from plots.tables.document import Document
 from plots.tables.records import names, records
-from store.csv_lines import CsvLines
+from store.csv_lines import CsvLines, guarded
+from store.outside import visible
 
 
 def write(documents: Sequence[Document], out: TextIO) -> None:
     columns = names(documents)
     lines = CsvLines(out)
     lines.write_rows([columns])
-    lines.write_rows([_cell(record[column]) for column in columns] for record in records(documents))
+    shown = visible if out.isatty() else str  # a file keeps text as it is
+    lines.write_rows([_cell(record[column], shown) for column in columns] for record in records(documents))
 
 
-def _cell(value: object) -> object:
-    """Lists with spaces."""
+def _cell(value: object, shown: Callable[[str], str]) -> object:
+    """Lists with spaces; text of which no spreadsheet makes a formula."""
     if isinstance(value, list):
-        return " ".join(map(str, value))
-    return value
+        value = " ".join(map(str, value))
+    return guarded(shown(value)) if isinstance(value, str) else value

@@ -234,6 +234,13 @@ def test_wide_characters_keep_columns_aligned(plots, hostile):
     assert len(wide) == len(plain) - 2
 
 
+def test_no_cell_of_csv_is_taken_for_a_formula(plots):
+    names = ["=HYPERLINK(1)", "+1", "-1", "@a", "\ta", "\ra"]
+    fill("results.db", [(small(model=name), 1.0) for name in names])
+    rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout, newline="")))
+    assert {row["model"] for row in rows} == {f"'{name}" for name in names}
+
+
 def test_csv_quotes_and_keeps_hostile_names(plots, hostile):
     rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
     assert HOSTILE in {row["model"] for row in rows}

@@ -14,9 +14,10 @@ from typer.testing import CliRunner, Result
 from store.commands import reference as command
 from store.database import open_for_reading
 from store.errors import StoreError
+from store.outside import visible
 from store.queries import list_references
 from store.references import published
-from store.terminal import print_columns, visible
+from store.terminal import print_columns
 from store.writer import Writer
 from tests.store.test_references import HOSTILE
 
