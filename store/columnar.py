@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from store.delimited import wrong_header
-from store.flat import Cell, Kind, Row
+from store.flat import Kind, Row
 from store.references import Rejected
 
 _ROWS_AT_ONCE = 10_000
+_MOST_ROWS = 20_000_000
+_MOST_BYTES_OF_A_GROUP = 2**30  # uncompressed
+_MOST_BYTES_OF_A_ROW = 2**20  # of text; those of an attempt take some tens of thousands
+_MOST_BYTES_AT_ONCE = 2**26
 
 
 def write(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> None:
@@ -41,21 +45,89 @@ def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> I
     number = 0
     try:
         with pq.ParquetFile(path) as file:
-            if why := wrong_header(file.schema_arrow.names, columns, required):
+            schema = file.schema_arrow
+            why = _too_large(file.metadata) or wrong_header(schema.names, columns, required) or _wrong_type(schema, columns)
+            if why:
                 yield Rejected(where=str(path), reason=why)
                 return
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:  # equal texts are held once
             for piece in file.iter_batches(_ROWS_AT_ONCE):
-                rows: list[dict[str, Any]] = piece.to_pylist()
-                for row in rows:
+                for row in _rows(piece):
                     number += 1
-                    yield _row(f"{path} row {number}", row, columns)
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        first = str(error).splitlines()[0]
+                    where = f"{path} row {number}"
+                    yield (where, row) if isinstance(row, dict) else Rejected(where=where, reason=row)
+    except (pa.ArrowException, ValueError, OverflowError, OSError) as error:
+        first = next(iter(str(error).splitlines()), type(error).__name__)
         yield Rejected(where=f"{path} row {number + 1}", reason=f"cannot be read as Parquet: {first}; what follows is not read")
 
 
-def _row(where: str, row: dict[str, Cell], columns: Mapping[str, Kind]) -> tuple[str, Row] | Rejected:
-    for name, value in row.items():
-        if columns[name] is Kind.JSON and value is not None and not isinstance(value, str):
-            return Rejected(where=where, reason=f"{name}={value}: wanted JSON as text")
-    return where, row
+def _too_large(metadata: Any) -> str:
+    """Empty when it is not, as far as the file tells before it is read: some kilobytes may hold gigabytes."""
+    if metadata.num_rows > _MOST_ROWS:
+        return f"{metadata.num_rows:,} rows; wanted no more than {_MOST_ROWS:,}; split it into several files"
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        num_bytes = max(group.total_byte_size, sum(group.column(at).total_uncompressed_size for at in range(group.num_columns)))
+        if num_bytes > _MOST_BYTES_OF_A_GROUP:
+            wanted = f"wanted no more than {_MOST_BYTES_OF_A_GROUP:,}"
+            return f"its row group {index + 1} has {num_bytes:,} bytes; {wanted}; export it anew, or as jsonl"
+    return ""
+
+
+def _wrong_type(schema: Any, columns: Mapping[str, Kind]) -> str:
+    """Empty when each column can hold what is wanted of it; one of another kind of numbers is looked at row by row."""
+    import pyarrow as pa
+
+    is_plain = (
+        pa.types.is_null,
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_timestamp,
+    )
+    for field in schema:
+        found = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if not any(is_of(found) for is_of in is_plain):
+            return f"column {field.name} is of type {found}; wanted {columns[field.name].name.lower()}"
+    return ""
+
+
+def _rows(piece: Any) -> Iterator[Row | str]:
+    """Each row, or why it is none. So few are made at once that their texts, which were held once, fit into memory."""
+    sizes = _bytes_of_rows(piece)
+    first = 0
+    while first < len(sizes):
+        if sizes[first] > _MOST_BYTES_OF_A_ROW:
+            yield f"{sizes[first]:,} bytes; wanted no more than {_MOST_BYTES_OF_A_ROW:,} in a row"
+            first += 1
+            continue
+        num_rows = num_bytes = 0
+        while first + num_rows < len(sizes):
+            size = sizes[first + num_rows]
+            num_bytes += size
+            if size > _MOST_BYTES_OF_A_ROW or num_bytes > _MOST_BYTES_AT_ONCE:
+                break
+            num_rows += 1
+        yield from piece.slice(first, num_rows).to_pylist()
+        first += num_rows
+
+
+def _bytes_of_rows(piece: Any) -> list[int]:
+    """Of the texts of each row."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sizes = np.zeros(piece.num_rows, dtype=np.int64)
+    for column in piece.columns:
+        if pa.types.is_dictionary(column.type):
+            lengths = pc.binary_length(column.dictionary).take(column.indices)
+        elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            lengths = pc.binary_length(column)
+        else:
+            continue
+        sizes += pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return [int(size) for size in sizes]

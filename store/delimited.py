@@ -15,7 +15,7 @@ from store.strict import utc_text
 
 _LOOKS_LIKE_A_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _ESCAPED = re.compile(r"'+[=+\-@\t\r]")
-_LONGEST_CELL = 2**31 - 1  # the standard library takes no more than 131,072 characters unless it is told
+_LONGEST_CELL = 2**24  # the standard library takes no more than 131,072 characters unless it is told
 _TRUTHS = {"true": True, "false": False}
 _MAY_BE_NULL = ("verdict", "sweep_run_dir", "python", "tensorflow", "keras", "scalemark", "revision", "software_key")
 _WHOLE = re.compile(r"-?\d{1,40}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from enum import Enum, auto
+from itertools import islice
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -115,6 +116,8 @@ STEP_COLUMNS: dict[str, Kind] = {
     "time_unit_us": Kind.WHOLE,  # and times
 }
 
+_MOST_CALLS = 1_000_000  # of one attempt: a few kilobytes of Parquet may tell of many more
+
 _Number = TypeVar("_Number", int, float)
 Identity = tuple[str, str, int, int]
 
@@ -139,7 +142,7 @@ def attempt_of(row: Mapping[str, Cell], steps: PackedSteps | None) -> PortableAt
     """Inverse of `row_of`. Raises ValueError, with the reason, for whatever no attempt can be."""
     told: dict[str, Any] = {name: row[name] for name in _TOLD if name in _OWN}
     for name in (*_NESTED, *_NESTED_MEASURED):
-        told[name] = None if row.get(name) in (None, "") else parsed(str(row[name]))
+        told[name] = _parsed(name, row.get(name))
     sweep = {name: row[f"sweep_{name}"] for name in _OF_SWEEP} | {"name": row["sweep"]}
     repeat = {name: row[f"repeat_{name}"] for name in ("state", "reason", "num_attempts")}
     repeat |= {"number": row["repeat"], "changes": told.pop("changes")}
@@ -158,6 +161,14 @@ def attempt_of(row: Mapping[str, Cell], steps: PackedSteps | None) -> PortableAt
                 f"{name}={row[name]}: the other cells tell of {following[name]}; change both, or leave the column out"
             )
     return found
+
+
+def _parsed(name: str, cell: Cell) -> Any:
+    if cell is None or cell == "":
+        return None
+    if not isinstance(cell, str):
+        raise ValueError(f"{name}={str(cell)[:60]}: wanted JSON as text")
+    return parsed(cell)
 
 
 _OWN = frozenset(field.name for field in fields(PortableAttempt)) - {"sweep", "repeat"}
@@ -179,7 +190,9 @@ def step_rows(attempt: PortableAttempt) -> Iterator[Row]:
 
 def packed_steps(rows: Iterable[Row]) -> PackedSteps | None:
     """Of the rows of one attempt. Raises ValueError for what no attempt's steps can be."""
-    told = list(rows)
+    told = list(islice(rows, _MOST_CALLS + 1))
+    if len(told) > _MOST_CALLS:
+        raise ValueError(f"more than {_MOST_CALLS:,} calls; wanted no more")
     steps = [_sample({name: row[name] for name in _OF_A_STEP}) for row in told]
     return pack(steps, _unit(told, "loss_unit", float), _unit(told, "time_unit_us", int))
 

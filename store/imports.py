@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -247,10 +248,19 @@ def _read(path: str, kind: ImportFormat, log: LogSource | None, folder: Path) ->
         yield Rejected(where=where, reason=without_secrets(str(error)).removeprefix(f"{where}: "))
 
 
+_LONGEST_LINE = 2**28  # bytes: with a million steps an attempt takes some 2**25
+_TOO_LONG = f"wanted a line of less than {_LONGEST_LINE:,} bytes; what follows is not read"
+
+
 def _of_lines(path: Path) -> Iterator[Found]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), 1):
             where = f"{path} line {number}"
+            if len(line) == _LONGEST_LINE:
+                yield Rejected(
+                    where=where, reason=f"wanted a line of less than {_LONGEST_LINE:,} bytes; what follows is not read"
+                )
+                return
             if not line.strip():
                 continue
             try:

@@ -287,11 +287,11 @@ def from_told(told: object) -> Portable:
     if not isinstance(told, dict) or "scalemark" not in told:
         raise ValueError('no record of scalemark: wanted an object with "scalemark": 1')
     if told["scalemark"] != VERSION:
-        raise ValueError(f'"scalemark": {told["scalemark"]!r}: this version reads {VERSION}; upgrade scalemark')
+        raise ValueError(f'"scalemark": {str(told["scalemark"])[:60]}: this version reads {VERSION}; upgrade scalemark')
     values = {name: value for name, value in told.items() if name not in ("scalemark", "kind")}
     kind = told.get("kind")
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r}: wanted one of {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"kind={str(kind)[:60]!r}: wanted one of {', '.join(KINDS)}")
     if kind in ("attempt", "trial"):
         values["spec"] = spec_of(values.get("spec"))
     if kind == "attempt":

@@ -39,6 +39,10 @@ from store.strict import build, checked, parsed
 
 Selection = sa.Select[int]
 
+_Annotations = dict[Any, tuple[Annotation, ...]]
+_Around = tuple[_Annotations, _Annotations, dict[tuple[int, str], list[PortableRepeat]]]
+"""Tags and notes by trial, and the repeats without attempts by sweep and trial."""
+
 _GPU = [one.name for one in fields(Gpu) if one.name not in ("cores", "mig_devices")]
 _MACHINE = ("host", "cpu", "num_cores", "memory_bytes", "driver", "hardware_profile", "pool")
 _OF_AN_ATTEMPT = ("attempt", "outcome", "message", "exit_code", "run_dir", "started_at", "duration_s", "deleted_at")
@@ -79,7 +83,7 @@ class PortableRows:
         """As many as one statement takes."""
         try:
             return self._read(ids)
-        except ValueError as error:  # one of them holds what is no JSON, or no time
+        except (ValueError, TypeError) as error:  # one of them holds what is no JSON, or no time
             if len(ids) == 1:
                 return [Rejected(where=f"{self.name} attempt {ids[0]}", reason=str(error))]
             return [found for one in ids for found in self.numbered([one])]
@@ -92,11 +96,14 @@ class PortableRows:
             selected = sa.select(attempts.sweep_id, attempts.trial_id).where(attempts.id.in_(ids))
             statement = statement.where(sa.tuple_(table.sweep_id, table.trial_id).in_(selected))
         for rows in in_chunks(self.connection.execute(statement).mappings().all()):
-            tags, notes = self._annotations("trial_id", [row["trial_id"] for row in rows])
-            idle = self._idle(rows) if ids is None else {}
+            try:
+                around = self._around(rows, with_idle=ids is None)
+            except (ValueError, TypeError):  # of one of them: each is read alone
+                around = None
             for row in rows:
                 trial_id, at = row["trial_id"], row["position"]
                 try:
+                    tags, notes, idle = around or self._around([row], with_idle=ids is None)
                     yield PortableTrial(
                         sweep=self._sweep(row["sweep_id"]),
                         position=at,
@@ -117,8 +124,8 @@ class PortableRows:
             statement = statement.where(table.id.in_(sa.select(attempts.sweep_id).where(attempts.id.in_(ids))))
         for sweep_id in self.connection.scalars(statement).all():
             left_out = sa.select(cells.overrides, cells.reason).where(cells.sweep_id == sweep_id).order_by(cells.overrides)
-            tags, notes = self._annotations("sweep_id", [sweep_id])
             try:
+                tags, notes = self._annotations("sweep_id", [sweep_id])
                 yield PortableSweep(
                     sweep=self._sweep(sweep_id),
                     left_out=tuple((overrides, reason) for overrides, reason in self.connection.execute(left_out)),
@@ -261,6 +268,11 @@ class PortableRows:
         for subject, told, at in self.connection.execute(statement.order_by(table.added_at, table.id)):
             found[subject] = (*found.get(subject, ()), Annotation(text=told, added_at=at))
         return found
+
+    def _around(self, rows: Sequence[Mapping[str, Any]], *, with_idle: bool) -> _Around:
+        """What is told of these trials beside what was asked for."""
+        tags, notes = self._annotations("trial_id", [row["trial_id"] for row in rows])
+        return tags, notes, self._idle(rows) if with_idle else {}
 
     def _idle(self, rows: Sequence[Mapping[Any, Any]]) -> dict[tuple[int, str], list[PortableRepeat]]:
         """Of each sweep's trials, the repeats that have no attempt."""
