@@ -269,7 +269,7 @@ class PortableRows:
             found[subject] = (*found.get(subject, ()), Annotation(text=told, added_at=at))
         return found
 
-    def _around(self, rows: Sequence[Mapping[str, Any]], *, with_idle: bool) -> _Around:
+    def _around(self, rows: Sequence[Mapping[Any, Any]], *, with_idle: bool) -> _Around:
         """What is told of these trials beside what was asked for."""
         tags, notes = self._annotations("trial_id", [row["trial_id"] for row in rows])
         return tags, notes, self._idle(rows) if with_idle else {}

