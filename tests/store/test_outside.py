@@ -68,10 +68,9 @@ QUICK = [name for name in COMMANDS if not name.startswith("plots") or name == "p
 
 
 def test_no_command_shows_what_a_database_holds_as_it_is(capsys, monkeypatch):
-    details = [{"message": f"it said {HOSTILE}"}, {}]
     machine = replace(MACHINE, host=f"a{HOSTILE}", cpu=f"b{HOSTILE}")
     specs = [(small(model=f"c{HOSTILE}"), 10.0), (small(model=f"c{HOSTILE}", num_gpus=2), None)]
-    fill("r.db", specs, name=f"d{HOSTILE}", machine=machine, details=details)
+    fill("r.db", specs, name=f"d{HOSTILE}", machine=machine)
     for name in QUICK:
         app, arguments = COMMANDS[name]
         ended = run_app(app, name.split(" ")[0], capsys, monkeypatch, *arguments, "--db", "r.db")
