@@ -27,6 +27,7 @@ from zlib import crc32
 
 from store import software
 from store.records import TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
+from tests import overlap
 from tests.filled import STEPS, measurement
 
 
@@ -35,6 +36,7 @@ def preload() -> None:
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
+    overlap.hold(folder)
     folder.write(folder.environment, json.dumps(software.describe() | {"commit": "", "set_by_trial": {}}))
     outcome, message = _do(spec, folder)
     measured = measurement(_images_per_second(spec, folder)) if outcome is Outcome.COMPLETED else None
