@@ -24,10 +24,18 @@ from pathlib import Path
 
 import psutil
 
+from tests import agreement, overlap
+from tests.phases import Watched
+from tests.strikes import POISONS, STRIKES
+
 PROJECT = Path(__file__).resolve().parent.parent
 MARK = "SCALEMARK_CAMPAIGN"  # environment variable by which all processes of a campaign are found
-MOST_ROUNDS = 30
+MOST_ROUNDS = 30  # and as many as there are faults
 WITHIN_S = 300.0  # of a sweep that nothing disturbs any more; and of whatever else is waited for
+
+
+class BrokenError(Exception):
+    """A command that was to survive a fault did not. Says which fault of which seed, and what the command said."""
 
 
 @dataclass(slots=True)
@@ -37,7 +45,7 @@ class Campaign:
     folder: Path
     overrides: list[str]
     num_trials: int
-    repeats: int
+    repeats: int  # more are asked for when all are completed and faults are left
     seed: int
     num_faults: int
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -45,27 +53,70 @@ class Campaign:
     exit_codes: list[list[int]] = field(default_factory=list)  # of each round
     num_rivals: int = 1  # sweeps that run at once, with the same command
     faults: Sequence[str] = ()  # only these; none: all that can be
+    script: str = "sweep.py"  # of the project
+    poisoned: list[Path] = field(default_factory=list)  # run folders that were made worthless on purpose
+    history: list[str] = field(default_factory=list)  # faults, in their order
 
     @property
     def database(self) -> Path:
         return self.folder / "results.db"
 
     def run(self) -> None:
-        """Until all commands of a round end with 0 and no faults are left. Raises TimeoutError when that never comes."""
+        """Until all commands of a round end with 0 and no faults are left. Raises BrokenError when that never comes; nothing lives on."""
+        try:
+            self._run()
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            raise BrokenError(f"{error}; {self._told(self.num_rivals)}") from error
+        finally:
+            if len(self.exit_codes) == 0 or any(self.exit_codes[-1]):
+                for process in self.processes():
+                    process.kill()
+
+    def _run(self) -> None:
         chance = random.Random(self.seed)
         names = _in_turns(self.faults or self.possible_faults(), chance)
         name = next(names)
-        for _ in range(MOST_ROUNDS):
-            processes = [self._start(number) for number in range(self.num_rivals)]
-            while self.num_faults > self.injected.total() and (victim := self._wait_for_work(processes, chance)):
-                if FAULTS[name](self, victim):
+        for _ in range(MOST_ROUNDS + 2 * self.num_faults):
+            sweeps = [Watched(self._start(number), self.database) for number in range(self.num_rivals)]
+            while self.num_faults > self.injected.total():
+                done = self._inject(name, sweeps, chance)
+                if done is None:
+                    break
+                if done:
                     self.injected[name] += 1
+                    self.history.append(name)
                     name = next(names)
-            exit_codes = [process.wait(WITHIN_S) for process in processes]
+            exit_codes = [sweep.process.wait(WITHIN_S) for sweep in sweeps]
             self.exit_codes.append(exit_codes)
+            self.poisoned += [run_dir for sweep in sweeps for run_dir in sweep.poisoned]
+            self._check_said()
             if not any(exit_codes):
-                return
-        raise TimeoutError(f"not through after {MOST_ROUNDS} commands: {self.exit_codes}; see {self.folder / 'sweep0.log'}")
+                if self.injected.total() == self.num_faults:
+                    return
+                self.repeats += 1
+        raise TimeoutError(f"not through after {len(self.exit_codes)} commands")
+
+    def _inject(self, name: str, sweeps: list[Watched], chance: random.Random) -> bool | None:
+        """None when all sweeps have ended."""
+        if strike := STRIKES.get(name) or POISONS.get(name):
+            return strike(sweeps, chance)
+        victim = self._wait_for_work([sweep.process for sweep in sweeps], chance)
+        return victim and FAULTS[name](self, victim)
+
+    def _check_said(self) -> None:
+        """Whatever happens, nobody sees a traceback. Raises BrokenError."""
+        for number in range(self.num_rivals):
+            if "Traceback (most recent call last)" in self._log(number).read_text(errors="replace"):
+                raise BrokenError(f"a traceback; {self._told(number + 1)}")
+
+    def _told(self, num_logs: int) -> str:
+        said = "".join(f"\n--- {self._log(n).name}\n{self._log(n).read_text(errors='replace')[-4000:]}" for n in range(num_logs))
+        return (
+            f"seed {self.seed}, {self.script}, faults {self.history}, exit codes {self.exit_codes}; at the end of the logs:{said}"
+        )
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"sweep{number}.log"
 
     def possible_faults(self) -> set[str]:
         """All, but only a small disk of the campaign's own is filled, and where attempts are spawned there is no fork server."""
@@ -84,20 +135,17 @@ class Campaign:
             (check,) = connection.execute("PRAGMA integrity_check").fetchone()
             if check != "ok":
                 found.append(f"the database is damaged: {check}")
-            samples = dict(connection.execute("SELECT attempt_id, count(*) FROM step_samples GROUP BY attempt_id"))
-            of_completed = "SELECT attempt_id, run_dir FROM latest_attempts WHERE outcome = 'completed'"
-            for attempt_id, run_dir in connection.execute(of_completed):
-                lines = len((Path(run_dir) / "steps.jsonl").read_text().splitlines())
-                if samples.get(attempt_id, 0) != lines:
-                    found.append(f"attempt {attempt_id}: {samples.get(attempt_id, 0)} samples of {lines}")
             in_flight = connection.execute("SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')").fetchone()
             if in_flight != (0,):
                 found.append(f"{in_flight[0]} repeats are still claimed or running")
-        results = [json.loads(path.read_text())["outcome"] for path in self.folder.glob("runs/*/*/result.json")]
-        if results.count("completed") != sum(completed.values()):
-            found.append(f"{results.count('completed')} run folders are completed, {sum(completed.values())} attempts")
+        results = [path for path in self.folder.glob("runs/*/*/result.json") if path.parent not in self.poisoned]
+        num_results = [json.loads(path.read_text())["outcome"] for path in results].count("completed")
+        if num_results != sum(completed.values()):
+            found.append(f"{num_results} run folders are completed, {sum(completed.values())} attempts")
+        found.extend(agreement.problems(self.database, self.folder / "runs", set(map(str, self.poisoned))))
+        found.extend(f"two attempts at once: {line}" for line in overlap.found(self.folder / "overlap"))
         found.extend(f"left running: {process}" for process in self.processes())
-        return found
+        return [f"{problem}; seed {self.seed}, faults {self.history}" for problem in found]
 
     def processes(self) -> list[psutil.Process]:
         """All of this campaign that live."""
@@ -117,9 +165,11 @@ class Campaign:
         return [process for process in _children(orchestrator) if _runs(process, "trainer.fork_server")]
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(PROJECT / "sweep.py"), "-m", *self.overrides, f"sweep.repeats={self.repeats}"]
-        environment = {**os.environ, MARK: self.mark, "SCALEMARK_LOCK_DIR": str(self.folder / "locks")}
-        with (self.folder / f"sweep{number}.log").open("ab") as log:
+        command = [sys.executable, str(PROJECT / self.script), "-m", *self.overrides, f"sweep.repeats={self.repeats}"]
+        (self.folder / "overlap").mkdir(exist_ok=True)
+        own = {MARK: self.mark, "SCALEMARK_LOCK_DIR": str(self.folder / "locks"), overlap.VARIABLE: str(self.folder / "overlap")}
+        environment = {**os.environ, **own}
+        with self._log(number).open("ab") as log:
             return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
 
     def _wait_for_work(self, processes: list[subprocess.Popen[bytes]], chance: random.Random) -> subprocess.Popen[bytes] | None:
@@ -220,6 +270,42 @@ FAULTS: dict[str, Callable[[Campaign, subprocess.Popen[bytes]], bool]] = {
 """Each returns False when it could not be done just then."""
 
 
+def struck_campaign(
+    folder: Path,
+    *,
+    num_faults: int,
+    seed: int,
+    faults: Sequence[str] = (),
+    num_rivals: int = 1,
+    is_simulated: bool = False,
+    overrides: Iterable[str] = (),
+) -> Campaign:
+    """Of trials that need no TensorFlow: simulated ones, whose charts are drawn, or those of tests.tiny_trainer."""
+    tiny = ["hardware=cpu", "model=trivial", "seed=905,1", "launcher.grace_s=0.5"]
+    simulated = ["engine=simulated", "hardware=dgx1_p100", "model=resnet50", "num_gpus=1,8", "num_steps=3000"]
+    return Campaign(
+        folder=folder,
+        overrides=[*(simulated if is_simulated else tiny), *overrides],
+        num_trials=2,
+        repeats=1,
+        num_faults=num_faults,
+        seed=seed,
+        num_rivals=num_rivals,
+        faults=faults or possible_strikes(is_simulated=is_simulated),
+        script="sweep.py" if is_simulated else "tests/tiny_sweep.py",
+    )
+
+
+def possible_strikes(*, is_simulated: bool) -> list[str]:
+    """Simulated trials end at once, and wait for no host; the others are begun by a script of the tests, and nothing is drawn."""
+    if is_simulated:
+        return [name for name in STRIKES if name.endswith(("imports", "planning", "starting", "ending", "drawing"))]
+    return [name for name in STRIKES if not name.endswith(("imports", "drawing"))]
+
+
+TRAINERS = ("tensorflow", "tiny", "simulated")
+
+
 def small_disk(folder: Path, megabytes: int) -> bool:
     """Mount one there, if this container may."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
@@ -252,32 +338,55 @@ def tiny_campaign(
     )
 
 
+def campaign_of(trainer: str, folder: Path, asked: argparse.Namespace) -> Campaign:
+    """The longest one of these trials."""
+    if trainer == "tensorflow":
+        return tiny_campaign(
+            folder,
+            num_trials=asked.trials,
+            repeats=asked.repeats,
+            num_faults=asked.faults,
+            seed=asked.seed,
+            overrides=asked.overrides,
+            num_rivals=asked.rivals,
+        )
+    is_simulated = trainer == "simulated"
+    return struck_campaign(
+        folder,
+        num_faults=asked.faults,
+        seed=asked.seed,
+        faults=[*possible_strikes(is_simulated=is_simulated), *([] if is_simulated else POISONS)],
+        num_rivals=asked.rivals,
+        is_simulated=is_simulated,
+        overrides=asked.overrides,
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=40)
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--trials", type=int, default=20, help="of TensorFlow's")
+    parser.add_argument("--repeats", type=int, default=2, help="of TensorFlow's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rivals", type=int, default=2, help="sweeps at once")
+    parser.add_argument("--trainer", choices=TRAINERS, help="what is swept; all, one after another, unless it is told")
     parser.add_argument("overrides", nargs="*", help="for sweep.py")
     asked = parser.parse_args()
+    return max(_run(trainer, asked) for trainer in ([asked.trainer] if asked.trainer else TRAINERS))
+
+
+def _run(trainer: str, asked: argparse.Namespace) -> int:
+    """Exit code: 1 when something was lost, done twice, left or not as it was measured."""
     with tempfile.TemporaryDirectory() as folder:
         mounted = small_disk(Path(folder), 300)
         try:
-            campaign = tiny_campaign(
-                Path(folder),
-                num_trials=asked.trials,
-                repeats=asked.repeats,
-                num_faults=asked.faults,
-                seed=asked.seed,
-                overrides=asked.overrides,
-                num_rivals=asked.rivals,
-            )
-            start = time.monotonic()
+            campaign, start = campaign_of(trainer, Path(folder), asked), time.monotonic()
             campaign.run()
-            told = {"injected": dict(campaign.injected), "exit_codes": campaign.exit_codes, "problems": campaign.problems()}
-            print(json.dumps(told | {"wall_s": round(time.monotonic() - start, 1)}, indent=1))
-            return 1 if told["problems"] else 0
+            problems = campaign.problems()
+            told = {"trainer": trainer, "injected": dict(campaign.injected), "exit_codes": campaign.exit_codes}
+            told |= {"problems": problems, "wall_s": round(time.monotonic() - start, 1)}
+            print(json.dumps(told, indent=1), flush=True)
+            return 1 if problems else 0
         finally:
             if mounted:
                 subprocess.run(["umount", "--lazy", folder], check=True)

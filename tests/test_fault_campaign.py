@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault_campaign import FAULTS, Campaign, small_disk, tiny_campaign
+from tests.fault_campaign import FAULTS, Campaign, possible_strikes, small_disk, struck_campaign, tiny_campaign
+from tests.strikes import POISONS
 
 KILL, SIDE_BY_SIDE = "kill -9 orchestrator", "launcher.share_host=true"
 LONG = {
@@ -51,6 +52,56 @@ def test_every_repeat_is_completed_once_whatever_breaks(tmp_path, way):
         )
         _survives(campaign)
         assert campaign.injected.total() >= 2
+
+
+def test_every_repeat_is_completed_once_in_whatever_phase_it_is_struck(tmp_path):
+    campaign = struck_campaign(tmp_path, num_faults=5, seed=2)
+    _survives(campaign)
+    assert campaign.injected.total() == 5
+
+
+def test_every_repeat_is_completed_once_when_two_sweeps_are_struck(tmp_path):
+    campaign = struck_campaign(tmp_path, num_faults=3, seed=4, num_rivals=2)
+    _survives(campaign)
+    assert campaign.injected.total() == 3
+
+
+def test_a_sweep_struck_while_it_loads_and_draws_is_whole_in_the_end(tmp_path):
+    faults = ["SIGINT sweep, imports", "SIGHUP sweep, drawing"]
+    campaign = struck_campaign(tmp_path, num_faults=2, seed=1, faults=faults, is_simulated=True)
+    _survives(campaign)
+    assert set(campaign.injected) == set(faults)
+    assert list(tmp_path.glob("figures/*.png"))
+
+
+def test_an_odd_result_fails_its_attempt_and_stops_no_sweep(tmp_path):
+    campaign = struck_campaign(tmp_path, num_faults=4, seed=1, faults=list(POISONS))
+    _survives(campaign)
+    assert len(campaign.poisoned) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_rivals", [1, 2])
+def test_every_repeat_is_completed_once_after_all_strikes(tmp_path, num_rivals):
+    strikes = possible_strikes(is_simulated=False)
+    campaign = struck_campaign(tmp_path, num_faults=len(strikes), seed=5, faults=strikes, num_rivals=num_rivals)
+    _survives(campaign)
+    assert set(campaign.injected) == set(strikes)
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_struck_in_whatever_phase_draws_in_the_end(tmp_path):
+    strikes = possible_strikes(is_simulated=True)
+    campaign = struck_campaign(tmp_path, num_faults=len(strikes), seed=5, faults=strikes, is_simulated=True)
+    _survives(campaign)
+    assert set(campaign.injected) == set(strikes)
+
+
+@pytest.mark.slow
+def test_no_odd_result_stops_a_sweep(tmp_path):
+    campaign = struck_campaign(tmp_path, num_faults=len(POISONS), seed=5, faults=list(POISONS))
+    _survives(campaign)
+    assert set(campaign.injected) == set(POISONS)
 
 
 def _survives(campaign: Campaign) -> None:
