@@ -1,0 +1,136 @@
+"""Whatever value stands in a run folder or an export: it is taken or refused, and nothing else is lost for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from store.checks.every import check
+from store.writer import Writer
+from sweeper.recover import recover
+from tests.agreement import rows
+from tests.conftest import PROJECT
+from tests.mutations import as_json, sampled
+from tests.phases import Phase, Watched, state_of
+from tests.store.command import store
+
+SWEEP = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "hardware=cpu", "model=trivial"]
+FILES = (
+    "trial.json",
+    "attempt.json",
+    "machine.json",
+    "placement.json",
+    "environment.json",
+    "result.json",
+    "ended.json",
+    "steps.jsonl",
+)
+READ_BY_RECOVERY = ("environment.json", "result.json", "steps.jsonl", "placement.json")
+SHORT_AND_LONG = pytest.mark.parametrize(("num_mutations", "seed"), [(2, 1), pytest.param(60, 2, marks=pytest.mark.slow)])
+
+
+@SHORT_AND_LONG
+def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, num_mutations, seed):
+    subprocess.run([*SWEEP, "seed=1,2"], check=True, capture_output=True)
+    (swept,) = tmp_path.glob("runs/*")
+    what, untouched = {}, set()
+    for name in FILES:
+        original = sorted(swept.glob("trivial-*"))[0] / name
+        for text, told in _mutated(original, num_mutations, seed):
+            uid = f"{len(what):016x}"
+            victim, other = _copied(swept, tmp_path / "mutated" / uid, uid)
+            (victim / name).write_text(text)
+            what[victim] = f"{name}: {told}"
+            untouched.add(str(other))
+    rebuilt = store("rebuild", "mutated", "--db", "rebuilt.db", "--json")
+    assert "Traceback" not in rebuilt.stderr, f"seed {seed}: {rebuilt.stderr}"
+    assert rebuilt.returncode in (0, 1), f"seed {seed}: {rebuilt.stderr}"
+    run_dirs = "SELECT run_dir FROM latest_attempts WHERE outcome = 'completed'"
+    lost = untouched - {run_dir for (run_dir,) in rows(Path("rebuilt.db"), run_dirs)}
+    assert not lost, f"seed {seed}: {[what[victim] for victim in what if victim.parent in {Path(path).parent for path in lost}]}"
+    rejected = json.loads(rebuilt.stdout)["added"]["rejected"]
+    assert {Path(one["where"]) for one in rejected} <= what.keys()
+    assert list(check("rebuilt.db")) == []
+
+
+@SHORT_AND_LONG
+def test_a_mutated_run_folder_stops_no_recovery(num_mutations, seed):
+    run_dir = _left_unrecorded()
+    with closing(sqlite3.connect("results.db")) as killed, closing(sqlite3.connect("left.db")) as left:
+        killed.backup(left)  # with what is in its write-ahead log
+    for name in READ_BY_RECOVERY:
+        right = (run_dir / name).read_text()
+        for text, told in _mutated(run_dir / name, num_mutations, seed):
+            told = f"{name}: {told}, seed {seed}"
+            shutil.copyfile("left.db", "again.db")
+            (run_dir / name).write_text(text)
+            writer = Writer("again.db")
+            try:
+                recovered = recover(writer.engine)
+            except Exception as error:
+                raise AssertionError(told) from error
+            finally:
+                writer.close()
+                (run_dir / "ended.json").unlink(missing_ok=True)  # of the recovery
+                (run_dir / name).write_text(right)
+            assert recovered is not None, told
+            assert rows(Path("again.db"), "SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')") == [(0,)], told
+            assert list(check("again.db")) == [], told
+
+
+@SHORT_AND_LONG
+def test_a_mutated_export_is_taken_or_refused(num_mutations, seed):
+    subprocess.run([*SWEEP, "seed=1"], check=True, capture_output=True)
+    assert store("export", "--out", "all.jsonl", "--format", "jsonl").returncode == 0
+    of_kinds = {json.loads(line)["kind"]: line for line in Path("all.jsonl").read_text().splitlines()}
+    assert {"sweep", "trial", "attempt", "reference"} <= of_kinds.keys()
+    for kind, line in of_kinds.items():
+        mutated = [as_json(mutation.value) for mutation in sampled(json.loads(line), num_mutations, seed)]
+        others = [other for other_kind, other in of_kinds.items() if other_kind != kind]
+        Path(f"{kind}.jsonl").write_text("\n".join([*mutated, *others, ""]))
+        imported = store("import", f"{kind}.jsonl", "--db", f"{kind}.db")
+        assert "Traceback" not in imported.stderr, f"{kind}, seed {seed}: {imported.stderr}"
+        assert imported.returncode in (0, 1), f"{kind}, seed {seed}: {imported.stderr}"
+        assert list(check(f"{kind}.db")) == [], f"{kind}, seed {seed}"
+
+
+def _mutated(path: Path, num: int, seed: int) -> list[tuple[str, str]]:
+    """Texts of the file, and what is wrong with each; of lines the last one."""
+    *before, last = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    found = sampled(json.loads(last), num, seed)
+    return [("".join(f"{line}\n" for line in [*before, as_json(mutation.value)]), str(mutation)) for mutation in found]
+
+
+def _copied(swept: Path, path: Path, uid: str) -> list[Path]:
+    """Another sweep of the same attempts: their folders."""
+    shutil.copytree(swept, path)
+    own = json.loads((swept / "sweep.json").read_text())["uid"]
+    for file in path.rglob("*.json"):
+        file.write_text(file.read_text().replace(own, uid))
+    return sorted(path.glob("trivial-*"))
+
+
+def _left_unrecorded() -> Path:
+    """The run folder of an attempt that completed after its sweep was killed."""
+    with Path("sweep.log").open("wb") as log, subprocess.Popen([*SWEEP, "seed=905"], stdout=log, stderr=log) as process:
+        sweep = Watched(process, Path("results.db").resolve())
+        while sweep.phase() is not Phase.RUNNING:
+            assert sweep.is_alive, Path("sweep.log").read_text()
+            time.sleep(0.01)
+        sweep.freeze()
+        found = sweep.trainer()
+        assert found, Path("sweep.log").read_text()
+        pid, run_dir = found
+        while state_of(pid) not in ("Z", ""):
+            time.sleep(0.01)
+        process.kill()
+    assert (run_dir / "result.json").exists()
+    return run_dir
