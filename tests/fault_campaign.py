@@ -62,15 +62,15 @@ class Campaign:
         return self.folder / "results.db"
 
     def run(self) -> None:
-        """Until all commands of a round end with 0 and no faults are left. Raises BrokenError when that never comes; nothing lives on."""
+        """Until all commands of a round end with 0 and no faults are left. Raises BrokenError when that never comes."""
         try:
             self._run()
-        except (TimeoutError, subprocess.TimeoutExpired) as error:
-            raise BrokenError(f"{error}; {self._told(self.num_rivals)}") from error
-        finally:
-            if len(self.exit_codes) == 0 or any(self.exit_codes[-1]):
-                for process in self.processes():
-                    process.kill()
+        except BaseException as error:
+            for process in self.processes():
+                process.kill()
+            if isinstance(error, TimeoutError | subprocess.TimeoutExpired):
+                raise BrokenError(f"{error}; {self._told(self.num_rivals)}") from error
+            raise
 
     def _run(self) -> None:
         chance = random.Random(self.seed)
