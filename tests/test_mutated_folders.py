@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from store.checks.every import check
+from store.records import sweep_uid
 from store.writer import Writer
 from sweeper.recover import recover
 from tests.agreement import rows
@@ -45,8 +47,7 @@ def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, nu
     for name in FILES:
         original = sorted(swept.glob("trivial-*"))[0] / name
         for text, told in _mutated(original, num_mutations, seed):
-            uid = f"{len(what):016x}"
-            victim, other = _copied(swept, tmp_path / "mutated" / uid, uid)
+            victim, other = _copied(swept, tmp_path / "mutated" / f"mutated{len(what)}")
             (victim / name).write_text(text)
             what[victim] = f"{name}: {told}"
             untouched.add(str(other))
@@ -109,12 +110,13 @@ def _mutated(path: Path, num: int, seed: int) -> list[tuple[str, str]]:
     return [("".join(f"{line}\n" for line in [*before, as_json(mutation.value)]), str(mutation)) for mutation in found]
 
 
-def _copied(swept: Path, path: Path, uid: str) -> list[Path]:
-    """Another sweep of the same attempts: their folders."""
+def _copied(swept: Path, path: Path) -> list[Path]:
+    """Another sweep of the same attempts, with the folder's name: their folders."""
     shutil.copytree(swept, path)
-    own = json.loads((swept / "sweep.json").read_text())["uid"]
-    for file in path.rglob("*.json"):
-        file.write_text(file.read_text().replace(own, uid))
+    told = json.loads((swept / "sweep.json").read_text())
+    uid = sweep_uid(path.name, datetime.fromisoformat(told["started_at"]), told["command"])
+    for file in [path / "sweep.json", *path.glob("*/attempt.json")]:
+        file.write_text(file.read_text().replace(told["uid"], uid).replace(json.dumps(told["name"]), json.dumps(path.name)))
     return sorted(path.glob("trivial-*"))
 
 
