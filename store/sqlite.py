@@ -205,7 +205,7 @@ def _allow_no_other_file(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
-def end_if_interrupted(error: BaseException | None) -> None:
+def end_if_interrupted(error: object) -> None:
     """Raises KeyboardInterrupt where that is what ended a statement: SQLite tells it as an error of its own."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         raise KeyboardInterrupt from None
@@ -240,13 +240,13 @@ def sqlite_explained(path: Path) -> Iterator[None]:
         raise _kind(cause)(f"{path}: {cause}; {_remedy(str(cause))}") from error
 
 
-def _kind(cause: BaseException | str | None) -> type[StoreError]:
+def _kind(cause: object) -> type[StoreError]:
     if getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return LostDatabaseError
     return LockedError if "locked" in str(cause) else StoreError
 
 
-def cause_of(error: DatabaseError | sqlite3.DatabaseError | UnicodeDecodeError) -> BaseException | str | None:
+def cause_of(error: DatabaseError | sqlite3.DatabaseError | UnicodeDecodeError) -> object:
     """What the driver says; also where it could not even say it."""
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(errors="backslashreplace")
