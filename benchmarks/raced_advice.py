@@ -7,6 +7,7 @@ strategies that are not quite equal, one is called worse in vain if it is in tru
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
 import random
@@ -141,4 +142,6 @@ def _results(speeds: Sequence[Sequence[float]], ruling: Ruling) -> list[Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else NUM_GRIDS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("number", nargs="?", type=int, default=NUM_GRIDS, help="how many are drawn (default: %(default)s)")
+    main(parser.parse_args().number)

@@ -54,6 +54,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
 
 def _print_tables(selection: Selection, tell: Tell) -> bool:
     failures: dict[str, Exception] = {}
+    see = _command("tables", selection)
     try:
         source = _source(selection, "tables")
         found = pivot(source.results, lines(source.results))
@@ -62,16 +63,17 @@ def _print_tables(selection: Selection, tell: Tell) -> bool:
     except OSError as error:
         silence(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            tell(f"sweep: the tables cannot be written: {error.strerror}; see {_command('tables', selection)}")
+            tell(f"sweep: the tables cannot be written: {error.strerror}; see {see}")
             return False
     except Exception as error:  # whatever it is, the report and the charts are worth trying
         tell(f"sweep: no tables: {in_words(error)}")
         return False
-    for name, reason in failures.items():
-        tell(f"sweep: no {name}: {in_words(reason)}; the results are stored, see {_command('tables', selection)}")
+    finally:
+        for name, reason in failures.items():
+            tell(f"sweep: no {name}: {in_words(reason)}; the results are stored, see {see}")
     if len(found) > MOST_TABLES:
         num = len(found) - MOST_TABLES
-        tell(f"{num} more table{'' if num == 1 else 's'}: {_command('tables', selection)}")
+        tell(f"{num} more table{'' if num == 1 else 's'}: {see}")
     return not failures
 
 

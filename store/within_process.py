@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from store.student import log_quantile
 
 FEWEST_STEPS = 8
+LARGEST_REACH = 1.0  # of the logarithm of the speed: an interval from a third to three times the speed says nothing
 MOST_ALIKE = 0.95  # correlation of neighbors: with more, so few steps tell next to nothing
 
 
@@ -24,11 +25,15 @@ class Spread:
 
 
 def interval_within(images_per_second: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the speed of a process whose steps took so long; None of less than 8 steps."""
+    """Return the 95 % interval of the speed of a process whose steps took so long; None where they tell next to
+    nothing: fewer than 8, or too few for how much they vary.
+    """
     spread = spread_within(durations_s)
     if spread is None:
         return None
     reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
+    if reach > LARGEST_REACH:
+        return None
     return images_per_second * math.exp(-reach), images_per_second * math.exp(reach)
 
 
@@ -37,8 +42,9 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
 
     What neighbors have in common (an autoregression without a trend, corrected for its bias as Kendall 1954) is taken out, blocks
     of n^(1/3) of the rest are drawn, and their spread is blown up again (Andrews & Monahan 1992). The variance of all such draws
-    is known, so none is made. Percentiles of plain blocks hold the truth in 58 to 93 % of cases of 30 to 200 steps whose
-    neighbors correlate by 0.8 to 0; this in 93 to 97 % (`benchmarks/coverage.py`).
+    is known, so none is made. The ratio of two processes of 30 to 200 steps whose neighbors correlate by 0 to 0.8 is
+    inside in 93 to 97 % of cases, the speed of one process of 30 steps in 82 % (0.9) to 92 % (0.6); percentiles of plain blocks
+    hold 58 to 93 % and 41 to 75 % (`benchmarks/coverage.py`, docs/compare.md).
     """
     n = len(durations_s)
     if n < FEWEST_STEPS:

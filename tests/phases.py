@@ -109,7 +109,7 @@ def num_dead(database: Path) -> int:
 
 
 def rows(database: Path, query: str, values: tuple[object, ...] = ()) -> list[tuple]:
-    """None while the database is being made."""
+    """Empty while the database is being made."""
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
             return connection.execute(query, values).fetchall()

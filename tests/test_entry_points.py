@@ -162,9 +162,14 @@ def asked(url: str, is_busy: Callable[[int], bool]) -> tuple[int, str]:
 def test_an_endless_query_of_a_file_ends_at_the_first_ctrl_c():
     open_for_writing("results.db").dispose()
 
+    opened_at: list[float] = []  # CPU seconds
+
     def is_busy(pid: int) -> bool:
-        """With something that takes longer than loading the command does."""
-        return psutil.Process(pid).cpu_times().user > 4
+        """For two CPU seconds since it has opened the database."""
+        process = psutil.Process(pid)
+        if not opened_at and any(Path(file.path).name == "results.db" for file in process.open_files()):
+            opened_at.append(process.cpu_times().user)
+        return bool(opened_at) and process.cpu_times().user > opened_at[0] + 2
 
     assert asked("results.db", is_busy) == (130, "")
 

@@ -122,7 +122,7 @@ def _copied(swept: Path, path: Path) -> list[Path]:
 
 def _left_unrecorded() -> Path:
     """The run folder of an attempt that completed after its sweep was killed."""
-    with Path("sweep.log").open("wb") as log, subprocess.Popen([*SWEEP, "seed=905"], stdout=log, stderr=log) as process:
+    with Path("sweep.log").open("wb") as log, subprocess.Popen([*SWEEP, "seed=907"], stdout=log, stderr=log) as process:
         sweep = Watched(process, Path("results.db").resolve())
         while sweep.phase() is not Phase.RUNNING:
             assert sweep.is_alive, Path("sweep.log").read_text()
@@ -131,6 +131,7 @@ def _left_unrecorded() -> Path:
         found = sweep.trainer()
         assert found, Path("sweep.log").read_text()
         pid, run_dir = found
+        Path("go").touch()
         while state_of(pid) not in ("Z", ""):
             time.sleep(0.01)
         process.kill()

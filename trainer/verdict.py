@@ -55,9 +55,12 @@ def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[f
         became = f"steps became {abs(drift):.0%} {'slower' if drift > 0 else 'faster'}"
         yield f"{became} within the window; look for heat or neighbors"
     low, high = measurement.images_per_second_low, measurement.images_per_second_high
-    width = 0.0 if low is None or high is None else (high - low) / 2 / measurement.images_per_second
-    if width > MAX_INTERVAL:
-        yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
+    if low is not None and high is not None:
+        width = (high - low) / 2 / measurement.images_per_second
+        if width > MAX_INTERVAL:
+            yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
+    elif len(durations_s) >= MIN_CALLS:
+        yield f"step times vary too much to know an interval; raise num_steps={spec.num_steps}"
     if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (measurement.num_steps + measurement.num_warm_up_steps):
         yield f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale"
 

@@ -1,4 +1,5 @@
 // What the page does beyond being read: lists trials, sorts, filters, draws, and takes newer data in place of what it shows.
+const BAR_ROOM = 1.25; // the axis makes room for bars that reach so many times the value, as in pictures
 const root = document.documentElement;
 const find = (selector, within = document) => within.querySelector(selector);
 const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -300,7 +301,8 @@ const lineSpec = (chart) => {
   spec.encoding.x.axis.values = counts;
   spec.encoding.x.scale.domain = [0, Math.max(...counts) * 1.04];
   if (!chart.ideal.length) spec.layer.shift(); // Vega complains of a line without points
-  const drawnOf = (trial) => [quantityOf(trial, chart.kind), ...(chart.kind === "scaling" ? [trial.high] : [])];
+  const barTop = (trial) => Math.min(trial.high ?? 0, BAR_ROOM * trial.images_per_second);
+  const drawnOf = (trial) => [quantityOf(trial, chart.kind), ...(chart.kind === "scaling" ? [barTop(trial)] : [])];
   const tops = chart.trials.flatMap((index) => drawnOf(data.trials[index]));
   const top = 1.05 * Math.max(...tops, ...chart.ideal.map((point) => point.ideal));
   for (const layer of spec.layer) {

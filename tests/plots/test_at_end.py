@@ -107,6 +107,15 @@ def test_a_table_and_a_part_of_the_report_that_fail_are_named_and_the_rest_is_sh
     assert "vgg16" in Path("figures/report.html").read_text()
 
 
+def test_why_the_only_table_failed_is_told(results, told, monkeypatch):
+    def broken(table: Table) -> list[str]:
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr(layout, "table_notes", broken)
+    assert not show(told)
+    assert any(" table trivial" in line and "ZeroDivisionError: a mistake of ours" in line for line in told.after("sweep: no"))
+
+
 def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, told):
     Path("figures/scaling-trivial.png").mkdir(parents=True)
     Path("figures/report.html").mkdir()

@@ -44,6 +44,10 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
         ({"steady": False}, "step times had not settled in 1 warm-up steps; raise min_warm_up_steps=2"),
         ({"durations_s": [0.1] * 10 + [0.2] * 10}, "steps became 100% slower within the window; look for heat or neighbors"),
         ({"images_per_second_low": 70.0, "images_per_second_high": 130.0}, "the interval is +/- 30%; raise num_steps=4"),
+        (
+            {"images_per_second_low": None, "images_per_second_high": None},
+            "step times vary too much to know an interval; raise num_steps=4",
+        ),
         ({"durations_s": [0.1] * 7}, "7 calls of 1 steps are too few to know their spread; raise num_steps=4"),
         (
             {"spec": small(device_kind=DeviceKind.GPU, num_gpus=2), "gpus": (COOL,), "num_gpus_here": 2},
