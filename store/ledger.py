@@ -327,6 +327,8 @@ def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAtte
 def refuses_a_row(error: Exception) -> bool:
     """Whether it is about values that were to be stored; else it is about the database itself."""
     found = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(found, sa.exc.ProgrammingError) and getattr(found.orig, "sqlstate", None):
+        return False  # the server says so: a right or a table is missing
     return isinstance(found, (ValueError, TypeError, OverflowError, *_REFUSALS)) or type(found) is sa.exc.StatementError
 
 

@@ -241,9 +241,13 @@ def sqlite_explained(path: Path) -> Iterator[None]:
 
 
 def _kind(cause: object) -> type[StoreError]:
-    if getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if _is_damage(cause):
         return LostDatabaseError
     return LockedError if "locked" in str(cause) else StoreError
+
+
+def _is_damage(cause: object) -> bool:
+    return getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def cause_of(error: DatabaseError | sqlite3.DatabaseError | UnicodeDecodeError) -> object:
@@ -319,6 +323,8 @@ class _StillThere:
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
                 (what,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise  # it is locked, or cannot be read just now
             what = str(error)
         if what != "ok":
             raise self._lost(f"cut off or overwritten ({' '.join(what.split())})")

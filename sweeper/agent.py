@@ -185,7 +185,7 @@ def _orchestrator(
         idle_timeout_s=asked.idle_timeout_s,
         ranks=ranks,
     )
-    supply = SharedSupply(ledger, asked.hosts)
+    supply = SharedSupply(ledger, asked.hosts, progress.note)
     return Orchestrator(tools, policy, inventory, (), lambda _: None, supply=supply), tools.stop
 
 

@@ -47,7 +47,7 @@ from sweeper.fleet import Fleet, Seen
 from sweeper.lease import Lease
 from sweeper.plan import PlannedTrial
 from sweeper.progress import Progress
-from sweeper.recover import expire
+from sweeper.recover import Expiry
 from sweeper.shared_settings import REFUSED
 from sweeper.stop import Stop
 from sweeper.supply import Wish
@@ -96,6 +96,7 @@ class Controller:
         self._wish = Wish.GO_ON  # that the database and the fleet know of
         self._num_told = 0  # signals
         self._is_finishing = False
+        self._expiry = Expiry(engine, sweep_id, tools.progress.note)
         self._next_expire_s = self._heard_s = clock()
         self._ever_busy: set[int] = set()  # agents that ran something
         self._num_interrupted: Counter[int] = Counter()  # by repeat, of those that are not settled
@@ -255,8 +256,7 @@ class Controller:
         self._obey()
         if self._clock() >= self._next_expire_s:
             self._next_expire_s = self._clock() + ledger.lease_s / 6
-            if recovered := expire(engine, ledger.sweep_id):
-                self._tools.progress.note(str(recovered))
+            self._expiry.look()
         self._tell_agents(status)
         self._tell_ended(ended_since(engine, ledger.sweep_id, self._last_attempt))
         self._give_up_what_never_ends()

@@ -126,8 +126,10 @@ class HostLock:
                     self._note_failure(name)
                     return None
                 taken.append(descriptor)
-            if _signed_by(taken[0]) != os.getpid():
-                self.num_orphans += end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
+            if any(_signed_by(one) != os.getpid() for one in taken) and (left := self._end_orphans()):
+                held.close()
+                self.held_by = f"process {left}, which a killed sweep left running and SIGKILL does not end"
+                return None
             for descriptor in taken:
                 _sign(descriptor)
         except OSError as error:
@@ -135,6 +137,12 @@ class HostLock:
             raise self._refusal(error) from error
         self._note_success(held)
         return held
+
+    def _end_orphans(self) -> int | None:
+        """Return the number of one that could not be ended."""
+        ended, left = end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
+        self.num_orphans += ended
+        return left[0] if left else None
 
     def _gives_way(self) -> bool:
         """When our turn is over and somebody waits: until all of ours has ended, and then once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -42,8 +42,9 @@ class Recovered:
             run_by = "is left to other agents" if self.is_shared else "is run by the next command that asks for it"
             parts.append(f"{self.num_interrupted} had not ended and {run_by}")
         who = "agents that were lost" if self.is_shared else "earlier sweeps that were killed"
-        found = f"of what they ran, {', '.join(parts)}" if parts else "nothing of them was running"
-        return "; ".join([f"{who}: {self.num_orchestrators}; {found}", *self.problems])
+        nothing = [] if self.problems else ["nothing of them was running"]
+        found = [f"of what they ran, {', '.join(parts)}"] if parts else nothing
+        return "; ".join([f"{who}: {self.num_orchestrators}", *found, *self.problems])
 
 
 @dataclass(slots=True)
@@ -81,6 +82,20 @@ def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
     return _recovered(len(lost), ended, is_shared=True) if lost else None  # who had nothing is missed by nobody
 
 
+class Expiry:
+    """Does `expire` again and again, and tells what it finds; a problem that stays is told once."""
+
+    def __init__(self, engine: sa.Engine, sweep_id: int, tell: Callable[[str], object]) -> None:
+        self._engine, self._sweep_id, self._tell = engine, sweep_id, tell
+        self._told = ""
+
+    def look(self) -> None:
+        found = expire(self._engine, self._sweep_id)
+        if found and not (found.problems and str(found) == self._told):
+            self._told = str(found)
+            self._tell(self._told)
+
+
 def _close(engine: sa.Engine, dead: Sequence[int]) -> _Closed:
     """What is wrong with one repeat is told, and the others are closed. Raises StoreError for what is wrong with the database."""
     closed = _Closed()
@@ -104,8 +119,8 @@ def _close_one(engine: sa.Engine, repeat: Abandoned, closed: _Closed) -> None:
         message = f"the database refuses what its run folder holds: {type(error).__name__}: {error}"
         failed = left_of_failed(RunFolder(Path(finished.run_dir)), Outcome.FAILED, without_secrets(message))
         finished = replace(finished, result=failed.result, steps=[], environment=None)
-        _write_end(RunFolder(Path(finished.run_dir)), finished)
         is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
+        _write_end(RunFolder(Path(finished.run_dir)), finished)  # not before: the database may have refused it for another reason
         closed.problems.append(f"{_named(repeat)} failed: {message}")
     if is_ours and finished:
         closed.outcomes.append(finished.result.outcome)

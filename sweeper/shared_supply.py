@@ -8,15 +8,18 @@ from collections.abc import Callable
 from store.agents import num_open, wish_of
 from store.shared import SharedLedger
 from sweeper.plan import PlannedTrial
-from sweeper.recover import expire
+from sweeper.recover import Expiry
 from sweeper.supply import Supplied, Wish
 
 
 class SharedSupply:
     """See `sweeper.supply.Supply`. For an agent over `hosts` hosts: trials of as many."""
 
-    def __init__(self, ledger: SharedLedger, hosts: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, ledger: SharedLedger, hosts: int, tell: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._ledger, self._hosts, self._clock = ledger, hosts, clock
+        self._expiry = Expiry(ledger.engine, ledger.sweep_id, tell)
         self._next_close_s = clock()
 
     def take(self, most_gpus: int) -> Supplied | None:
@@ -39,5 +42,5 @@ class SharedSupply:
         """And what need not be run any more. Now and then: there may be no controller that does."""
         if self._clock() >= self._next_close_s:
             self._ledger.skip_enough()
-            expire(self._ledger.engine, self._ledger.sweep_id)
+            self._expiry.look()
             self._next_close_s = self._clock() + self._ledger.lease_s / 6

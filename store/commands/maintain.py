@@ -90,7 +90,7 @@ def check(
             where = " ".join(filter(None, (finding.table, finding.row)))
             print(f"{visible(where)}: {visible(finding.what)}; {finding.remedy}")
         if findings:
-            print(f"{locate(db).name}: damaged, {len(findings)} findings")
+            print(f"{locate(db).name}: damaged or incomplete, {len(findings)} findings")
         else:
             of_rows = "" if complete else "; rows are checked once it is upgraded"
             print(f"{locate(db).name}: nothing is wrong{of_rows}")

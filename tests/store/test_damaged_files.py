@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import sqlalchemy as sa
 import typer
 
 from analysis.__main__ import app as analysis
 from plots.__main__ import app as plots
 from store.__main__ import app as store
-from store.errors import StoreError
+from store.database import open_for_writing, writing
+from store.errors import LostDatabaseError, StoreError
 from store.writer import Writer
 from tests.app import Ended, run_app
 from tests.conftest import PROJECT
@@ -225,3 +227,21 @@ def test_a_file_without_permission_is_named(nobody: Path, run: Run, db: str) -> 
         assert "choose another" in ended.stderr, (name, ended.stderr)
     with pytest.raises(StoreError, match=f"{db}: .*choose another"):
         Writer(db).close()
+
+
+def test_a_file_that_cannot_be_looked_at_just_now_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no file descriptor is left: a sweep waits for better, and gives up only for damage."""
+    engine = open_for_writing("r.db")
+    with writing(engine) as connection:
+        connection.execute(sa.text("UPDATE sweeps SET reason = ''"))
+    os.utime("r.db", ns=(0, 0))  # written by somebody else
+
+    def fail(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("store.sqlite.sqlite3.connect", fail)
+        with pytest.raises(StoreError, match="unable to open database file") as raised, writing(engine):
+            pass
+    assert not isinstance(raised.value, LostDatabaseError)
+    engine.dispose()

@@ -20,7 +20,7 @@ from store.process_identity import this_process
 from store.records import AttemptEnd, Outcome, RunFolder
 from store.writer import Writer
 from sweeper.attempt import Ended, Limits, judge
-from sweeper.recover import recover
+from sweeper.recover import Expiry, Recovered, recover
 from sweeper.run_folders import read_end, recorded_left
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
@@ -241,6 +241,47 @@ def test_a_repeat_that_the_database_refuses_all_the_same_has_failed(db, monkeypa
         assert "the database refuses what its run folder holds" in str(recovered)
         assert recover(writer.engine) is None
     assert [row["outcome"] for row in contents(db)["attempts"]] == ["failed", "completed"]
+
+
+class MissingRightError(Exception):
+    """As psycopg tells it."""
+
+    sqlstate = "42501"
+
+
+def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
+    """A role without the right to insert: what the trainer left stays as it is, for a later command."""
+    with closing(Writer("results.db")) as writer:
+        ledger = begin(writer, {small(seed=1): 1}, process=DEAD)
+        (repeat,) = ledger.open_repeats()
+        ledger.claim(repeat, NOON)
+        folder = fill(Path("runs").resolve() / "1")
+        ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+
+        def refused(*_: object) -> bool:
+            raise sa.exc.ProgrammingError("INSERT INTO attempts", {}, MissingRightError("permission denied"))
+
+        with monkeypatch.context() as broken:
+            broken.setattr("sweeper.recover.close_abandoned", refused)
+            with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
+                recover(writer.engine)
+        recovered = recover(writer.engine)
+        assert recovered is not None
+        assert (recovered.num_completed, recovered.problems) == (1, ())
+
+
+def test_a_problem_that_stays_is_told_once(monkeypatch):
+    def found(num: int, *problems: str) -> Recovered:
+        return Recovered(num_orchestrators=num, num_completed=0, num_interrupted=0, is_shared=True, problems=problems)
+
+    looks = iter([found(1, "repeat 1: no answer"), found(1, "repeat 1: no answer"), None, found(1), found(1)])
+    monkeypatch.setattr("sweeper.recover.expire", lambda *_: next(looks))
+    told: list[str] = []
+    expiry = Expiry(sa.create_engine("sqlite://"), 1, told.append)
+    for _ in range(5):
+        expiry.look()
+    lost = "agents that were lost: 1"
+    assert told == [f"{lost}; repeat 1: no answer", *2 * [f"{lost}; nothing of them was running"]]
 
 
 VALUES = st.sampled_from(

@@ -477,3 +477,49 @@ def test_who_takes_the_host_over_ends_what_a_killed_holder_left(lock, other, fol
             assert orphan.wait(PATIENCE_S) == -signal.SIGKILL
             assert [process.poll() for process in others] == [None, None]
         assert lock.num_orphans == 1
+
+
+def orphan_of(holder, folder):
+    """A process that an orchestrator started, and that outlives it."""
+    marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(holder.process.pid), VARIABLE: str(folder)}
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=marked)
+
+
+def test_who_takes_a_gpu_over_ends_what_its_killed_holder_left(lock, other, folder):
+    """Another sweep had signed the lock of the host since."""
+    holder = other("GPU-a", shares_host=True)
+    with orphan_of(holder, folder) as orphan:
+        until(lambda: has_begun(orphan.pid))
+        lock.try_hold(["GPU-b"], shares_host=True).close()
+        assert lock.num_orphans == 0
+        holder.kill()
+        with lock.try_hold(["GPU-a"], shares_host=True):
+            assert orphan.wait(PATIENCE_S) == -signal.SIGKILL
+        assert lock.num_orphans == 1
+
+
+def test_nothing_is_measured_beside_an_orphan_that_does_not_end(lock, other, folder, monkeypatch):
+    """As one whose device hangs."""
+    monkeypatch.setattr("sweeper.orphans._ALL_END_WITHIN_S", 0.0)
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: None)
+    holder = other(shares_host=False)
+    with orphan_of(holder, folder) as orphan:
+        until(lambda: has_begun(orphan.pid))
+        holder.kill()
+        assert lock.try_hold(shares_host=False) is None
+        assert lock.held_by == f"process {orphan.pid}, which a killed sweep left running and SIGKILL does not end"
+        orphan.kill()
+        orphan.wait()
+        lock.try_hold(shares_host=False).close()
+
+
+def test_a_process_is_no_orphan_of_itself(lock, other, folder):
+    """Whoever starts a sweep from what a dead one left running."""
+    holder = other(shares_host=False)
+    holder.kill()
+    script = (
+        "from sweeper.host_lock import HostLock; lock = HostLock(); lock.try_hold(shares_host=False); print(lock.num_orphans)"
+    )
+    marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(holder.process.pid), VARIABLE: str(folder), "PYTHONPATH": str(PROJECT)}
+    ended = subprocess.run([sys.executable, "-c", script], env=marked, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "0\n")
