@@ -64,6 +64,8 @@ def main() -> int:
         return _refuse(f"hardware.profile: this hardware is no profile; choose hardware={', '.join(profiles())}")
     except KeyboardInterrupt:
         return _interrupted()
+    except MemoryError:
+        return _refuse("no memory is left for this command (see ulimit -v); the same command goes on where it ended")
     except BrokenPipeError:  # who read the plan or the help has read enough
         silence(sys.stdout, sys.stderr)
         return OK

@@ -17,6 +17,7 @@ from plots.source import Source
 from plots.tables import formats
 from plots.tables.document import document
 from plots.tables.layout import laid_out
+from store.errors import LostDatabaseError
 from store.redact import masked
 from store.terminal import silence
 
@@ -38,6 +39,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
         is_well = _print_tables(selection, tell)
         doing = "report"
         is_well &= _write_report(selection, folder, tell)
+        doing = "charts"
         from plots.pictures import drawing  # here, because matplotlib is slow to import
 
         source = _source(selection, "charts")
@@ -45,6 +47,9 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
             is_well &= _draw(source, folder, doing, tell)
         secret = " (with the password for ***)" if masked(url) != url else ""
         tell(f"ask what it means: {_command('advise', selection, 'analysis')}{secret}")
+    except LostDatabaseError as error:
+        tell(f"sweep: nothing more is drawn: {in_words(error)}")
+        return False
     except KeyboardInterrupt:
         again = f"{_command('report', selection)} and {_command('charts', selection)} draw them"
         tell(f"sweep: drawing was interrupted at {doing}; the results are stored, {again}")
@@ -65,6 +70,8 @@ def _print_tables(selection: Selection, tell: Tell) -> bool:
         if not isinstance(error, BrokenPipeError):
             tell(f"sweep: the tables cannot be written: {error.strerror}; see {see}")
             return False
+    except LostDatabaseError:
+        raise
     except Exception as error:  # whatever it is, the report and the charts are worth trying
         tell(f"sweep: no tables: {in_words(error)}")
         return False
@@ -89,6 +96,8 @@ def _write_report(selection: Selection, folder: Path, tell: Tell) -> bool:
     except OSError as error:
         tell(f"sweep: no report: {folder}: {error.strerror}; the results are stored, write it with {command} --out FILE")
         return False
+    except LostDatabaseError:
+        raise
     except Exception as error:  # whatever it is, charts are worth trying
         tell(f"sweep: no report: {in_words(error)}; the results are stored, write it with {command} --out FILE")
         return False
@@ -106,6 +115,8 @@ def _draw(source: Source, folder: Path, chart: str, tell: Tell) -> bool:
     try:
         for path in drawing.draw(source, folder, [chart], most=MOST_PICTURES, cut_short=further.append):
             tell(f"chart: {path}")
+    except LostDatabaseError:
+        raise
     except Exception as error:  # whatever it is, the other charts are worth trying
         tell(f"sweep: no chart {chart}: {in_words(error)}; the results are stored, draw it with {command} --out FOLDER")
         return False

@@ -98,7 +98,7 @@ def boolean(one: _Told, value: str) -> bool:
     return found
 
 
-ID_BEGINNING = "beginning of a trial's id (4 characters or more)"
+ID_BEGINNING = "beginning of a trial's id (4 hexadecimal digits or more)"
 """What may name a trial on command lines: fewer characters than that name one by chance."""
 
 

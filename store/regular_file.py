@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 MOST_BYTES = 2**26
 
+_BLOCK_BYTES = 2**20  # read at once: so much memory is taken before anything is read
+
 
 def open_regular(path: Path) -> BinaryIO:
     """The file, which is no link: nothing waits for another program, and nothing outside the folder is read. Raises OSError."""
@@ -30,8 +32,10 @@ def open_regular(path: Path) -> BinaryIO:
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """Its text. Raises OSError, also for a file of more bytes than that, and ValueError for what is no text."""
+    content = bytearray()
     with open_regular(path) as file:
-        content = file.read(most_bytes + 1)  # it may grow meanwhile
+        while len(content) <= most_bytes and (block := file.read(_BLOCK_BYTES)):
+            content += block
     if len(content) > most_bytes:
         told = f"found more than {most_bytes} bytes, wanted no more"
         raise OSError(errno.EFBIG, told, str(path))

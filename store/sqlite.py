@@ -37,6 +37,8 @@ class SqliteFile:
         return str(self.path)
 
     def revision(self) -> str | None:
+        if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+            raise StoreError(f"{self.path}: a FIFO or a device, wanted a file; {_remedy('')}")
         if not self.path.exists() or self.path.stat().st_size == 0:
             return None
         with closing(connect_read_only(self.path)) as connection:
@@ -275,7 +277,8 @@ _REMEDIES = {
     "full": "free some space and repeat the command; finished trials are kept",
     "readonly": "make it writable, or choose another file with store.url=FILE or --db FILE",
     "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; finished trials are kept",
-    "disk I/O error": "a bad disk, or a file system without locks: choose a local file with store.url=FILE or --db FILE",
+    "disk I/O error": "a bad disk, a file system without locks, or a file that was cut off: choose a local file with "
+    f"store.url=FILE or --db FILE; {_REBUILD}",
     "locking protocol": "its file system has no locks: choose a local file with store.url=FILE or --db FILE",
 }
 
@@ -296,6 +299,8 @@ class _StillThere:
         before: tuple[int, _Written] | None = connection.info.get(_SEEN)
         if before is None or before[1] == _written(found):
             return
+        if found.st_size < _HEADER_BYTES <= before[1][0]:
+            raise self._lost("cut off")  # its pages may all be in the log, which does not tell
         (version,) = connection.exec_driver_sql("PRAGMA data_version").one()
         if before[0] == version:
             self._check_pages()
@@ -336,6 +341,7 @@ class _StillThere:
 
 
 _SEEN = "scalemark_seen"
+_HEADER_BYTES = 100
 _Written = tuple[int, int]
 
 

@@ -51,7 +51,11 @@ def find(engine: sa.Engine, which: str) -> Target:
             names = ", ".join(map(shortened, newest)) or "none"
     if not found:
         hint = f"see `python -m store list`; nor a sweep: the newest are {names}"
-        short = "; wanted the number of an attempt, or 4 characters or more of a trial's id" if _IS_SHORT.fullmatch(name) else ""
+        short = (
+            "; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id"
+            if _IS_SHORT.fullmatch(name)
+            else ""
+        )
         raise StoreError(f"{shortened(which)}: no attempt or trial{short}; {hint}")
     if sweeps:
         kinds = " or ".join(dict.fromkeys(f"{target.column.removesuffix('_id')}={shortened(name)}" for target in found))

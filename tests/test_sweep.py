@@ -301,7 +301,11 @@ def _copy_another_over(path: Path) -> None:
     path.write_bytes(other.read_bytes())
 
 
-@pytest.mark.parametrize("strike", [_cut_off, _overwrite, _overwrite_the_middle, _copy_another_over])
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("strike", [_cut_off, _empty, _overwrite, _overwrite_the_middle, _copy_another_over])
 def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(strike):
     fill("results.db", [(small(seed=seed), 100.0) for seed in range(1000, 1100)])  # most of it is not in the write-ahead log
     command = [*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"]
@@ -315,7 +319,7 @@ def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(
     assert process.wait() == 2, rest
     assert "Traceback" not in rest
     last = rest.splitlines()[-1]
-    assert last.startswith("sweep: results.db: cut off or overwritten (")
+    assert last.startswith(("sweep: results.db: cut off while ", "sweep: results.db: cut off or overwritten ("))
     assert last.endswith("; move it away, and `python -m store rebuild RUNS_FOLDER` makes it anew from the run folders")
     Path("results.db").rename("damaged.db")
     for end in ("-wal", "-shm"):

@@ -54,7 +54,8 @@ def advise(
     console = make_console()
     places = {one.question.place.key for one in found}
     if len(places) > 1:
-        _say(console, f"{len(places)} places (machine and software): an answer for each, and none across them.\n")
+        _say(console, f"{len(places)} places (machine and software): an answer for each, and none across them.")
+        console.print()
     for one in found:
         _print(console, one)
     for note in chosen.notes:

@@ -26,7 +26,8 @@ def sweeps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     for row in streamed(connection, sa.select(*columns), "sweeps", progress):
         name = RENAMED.sub("", row["name"]) if row["origin"] else row["name"]
         wanted = {sweep_uid(one, row["started_at"], row["command"]) for one in (name, row["name"])}
-        if row["uid"] not in wanted:
+        is_known = row["command"] != ""  # not of a sweep that was rebuilt without its sweep.json
+        if is_known and row["uid"] not in wanted:
             yield from _unlike(row, "sweeps", "uid", min(wanted))
 
 

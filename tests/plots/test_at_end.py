@@ -155,3 +155,13 @@ def test_a_password_is_in_no_command(told, postgresql_url):
     show(told, url=url)
     assert "s3same" not in "".join(told)
     assert "s3same" not in Path("figures/report.html").read_text()
+
+
+def test_a_database_that_is_damaged_is_told_once_and_nothing_is_drawn(results, told):
+    path = Path("results.db")
+    path.write_bytes(path.read_bytes()[:4096] + b"x" * 40960)
+    assert not show(told)
+    (said,) = told.after("sweep: ")
+    assert said.startswith("nothing more is drawn: results.db: ")
+    assert "python -m store rebuild" in said
+    assert told.after("chart: ") == []

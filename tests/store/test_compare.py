@@ -259,8 +259,12 @@ def test_compare_answers_in_json(db):
         ("1", "3", r"^attempt 3: deleted; `python -m store restore` brings it back$"),
         ("1", "4", r"^attempt 4: 0 images/s have no ratio$"),
         ("1", "first", r"^sweep first: wanted an attempt or a trial$"),
-        ("1", "77", r"^77: no attempt or trial; wanted the number of an attempt, or 4 characters or more of a trial's id; see"),
-        ("1", TWO.trial_id[:3], r"^\w{3}: no attempt or trial; wanted the number of an attempt, or 4 characters or more"),
+        (
+            "1",
+            "77",
+            r"^77: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see",
+        ),
+        ("1", TWO.trial_id[:3], r"^\w{3}: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more"),
         ("1", f"trial={TWO.trial_id[:1]}", r"^trial=\w: no attempt or trial; wanted the number of an attempt, or 4 characters"),
     ],
 )

@@ -245,3 +245,13 @@ def test_a_file_that_cannot_be_looked_at_just_now_is_not_lost(monkeypatch: pytes
             pass
     assert not isinstance(raised.value, LostDatabaseError)
     engine.dispose()
+
+
+@pytest.mark.parametrize("name", ["store list", "store check", "plots tables", "analysis advise"])
+def test_a_fifo_or_a_device_is_no_database(run: Run, name: str) -> None:
+    os.mkfifo("fifo.db")
+    for db in ("fifo.db", "/dev/null"):
+        ended = run(name, db)
+        assert ended.exit_code == 2
+        assert f"{db}: a FIFO or a device, wanted a file; choose another file with" in ended.stderr
+    assert not Path("fifo.db.lock").exists()

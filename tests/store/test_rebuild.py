@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from conf.schema import SweepConfig
+from store.checks.every import check
 from store.errors import StoreError
 from store.imports import import_files
 from store.rebuild import rebuild
@@ -290,6 +291,7 @@ def test_a_sweep_whose_own_file_is_damaged_is_told_by_its_attempts(db, lost, tex
     (warning,) = rebuilt.warnings
     assert warning.endswith("; the sweep is told as far as its attempts tell it")
     assert [(row["uid"], row["name"]) for row in contents(db)["sweeps"]] == [(lost["sweeps"][0]["uid"], "s")]
+    assert [finding for finding in check(db) if finding.table == "sweeps"] == []
 
 
 def test_a_folder_that_was_begun_and_never_recorded_is_no_attempt(db, lost):

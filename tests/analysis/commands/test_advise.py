@@ -467,7 +467,7 @@ def test_two_machines_get_an_answer_each(analysis):
     fill_gpus(around(on_gpus(4), 300.0))
     fill("results.db", [(on_gpus(4), 500.0)], name="second", machine=replace(GPU_BOX, host="otherbox"))
     ended = analysis("advise", "--no-predict")
-    assert ended.stdout.startswith("2 places (machine and software): an answer for each, and none across them.")
+    assert ended.stdout.startswith("2 places (machine and software): an answer for each, and none across them.\n")
     assert ended.stdout.count("Only one way was tried") == 2
 
 

@@ -151,7 +151,7 @@ def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", LADDER)
     ended = analysis("explain", "--trial", trial)
     assert ended.exit_code == 2
-    wanted = "wanted the beginning of a trial's id (4 characters or more); python -m store list names them"
+    wanted = "wanted the beginning of a trial's id (4 hexadecimal digits or more); python -m store list names them"
     assert f"--trial {trial}: {wanted}" in ended.stderr
 
 
