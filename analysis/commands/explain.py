@@ -149,6 +149,7 @@ def _record(one: Explanation) -> dict[str, Any]:
             if found is not None
         },
         "quick_check": one.quick_check and asdict(one.quick_check) | {"seconds": one.quick_check.seconds},
+        "inner_links": one.inner_links and asdict(one.inner_links) | {"at_most_s": one.inner_links.at_most_s},
         "host_links": _of_links(one),
         "observed": asdict(one.seen),
         "verdict": diagnosis.bound and str(diagnosis.bound),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.explanation.host_links import HostLinks, host_links
+from analysis.explanation.inner_links import InnerLinks, inner_links
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth, QuickCheck, quick_check
 from analysis.explanation.remedies import Remedy, remedies
@@ -30,6 +31,7 @@ class Explanation:
     seen: Observed
     diagnosis: Diagnosis
     quick_check: QuickCheck | None
+    inner_links: InnerLinks | None
     host_links: HostLinks | None
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]  # what must be known beside it, as sentences
@@ -56,12 +58,14 @@ def _explained(target: Result, ladder: Ladder, observe: Callable[[Result], Obser
     of_rungs = {rung: observe(result) for rung, result in fall.rungs.found.items()}
     seen = observe(target)
     check = quick_check(target, seen.num_parameters, bandwidth)
-    diagnosis = diagnose(fall, seen, of_rungs, None if check is None else check.seconds)
+    inner = inner_links(target, check)
+    diagnosis = diagnose(fall, seen, of_rungs, inner)
     return Explanation(
         fall=fall,
         seen=seen,
         diagnosis=diagnosis,
         quick_check=check,
+        inner_links=inner,
         host_links=host_links(fall, seen, of_rungs.get(Rung.FAST_LINKS, NOTHING)),
         remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))),
         notes=tuple(_notes(fall)),

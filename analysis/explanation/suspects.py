@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from analysis.explanation.host_links import HostLinks, host_links
+from analysis.explanation.inner_links import InnerLinks
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.rungs import FLOOR, Rung, reads
 from analysis.explanation.step_times import Seconds, difference, step_s
@@ -38,17 +39,12 @@ LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 
 NEIGHBORS_FROM = 0.10  # of the cores, that others take
 THROTTLED_FROM = 0.10  # of the clock
 POWER_SHARED_FROM = 0.05  # of the clock, that a GPU among others lost and one alone did not
-
-
-LINKS_EXPLAIN = 20.0
-"""Times the quick check: more than that the links do not explain, however badly they are used. A parameter server of 8 GPUs
-sends 16 times the parameters over one link, and VGG16 on a DGX-1 lost 12 times the check in 2017."""
 HOST_LINKS_EXPLAIN = 4.0  # times what the bytes of its own way of training take at the measured rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Links:
-    """What the links would take of a step by their rate."""
+    """What the links would take of a step."""
 
     seconds: float
     at_most_s: float  # however badly they are used
@@ -72,14 +68,14 @@ class Suspect:
 
 
 def suspects(
-    fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], reduction_s: float | None = None
+    fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], inner: InnerLinks | None = None
 ) -> list[Suspect]:
     """Largest first. `seen` of the target, `of_rungs` of all that were found.
 
-    `reduction_s`: what the links within one host would take, by the quick check; None where nobody knows.
+    `inner`: what the links within one host would take; None where nobody knows.
     """
     found = [
-        *_of_parts(fall, seen, _expected(fall, seen, reduction_s)),
+        *_of_parts(fall, seen, _expected(fall, seen, inner)),
         *_links(fall, seen),
         *_waiting(fall, seen),
         *_launching(fall, seen, of_rungs),
@@ -111,11 +107,11 @@ def _kernels_s(axes: Mapping[str, Any]) -> float | None:
         return None
 
 
-def _expected(fall: Waterfall, seen: Observed, reduction_s: float | None) -> _Links | None:
+def _expected(fall: Waterfall, seen: Observed, inner: InnerLinks | None) -> _Links | None:
     """None where nobody knows."""
     if links := host_links(fall, seen):
         return _Links(seconds=links.seconds, at_most_s=HOST_LINKS_EXPLAIN * links.seconds)
-    return None if reduction_s is None else _Links(seconds=reduction_s, at_most_s=LINKS_EXPLAIN * reduction_s)
+    return None if inner is None else _Links(seconds=inner.seconds, at_most_s=inner.at_most_s)
 
 
 def _of_parts(fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator[Suspect]:

@@ -8,7 +8,7 @@ from analysis.explanation.explanations import Explanation
 from analysis.explanation.host_links import PHASES, HostLinks
 from analysis.explanation.rungs import LADDER, Rung, is_on_one_host, reads
 from analysis.explanation.step_times import Seconds, global_images, step_s
-from analysis.explanation.suspects import LINKS_EXPLAIN, Bound
+from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
 from analysis.numbers import number, span
@@ -175,12 +175,14 @@ def _quick_check(explained: Explanation) -> Iterator[str]:
     if not lost:
         yield f"{told}."
         return
-    found = lost[0].seconds.value
+    found, inner = lost[0].seconds.value, explained.inner_links
+    if inner:
+        told = f"{told}, the cost model up to {number(1e3 * inner.seconds)} ms of communication"
     if found <= 0:
         yield f"{told}; nothing of it is left over beside the other work."
-    elif found > LINKS_EXPLAIN * check.seconds:
+    elif inner and found > inner.at_most_s:
         yield f"{told}; {number(1e3 * found)} ms were lost, which the links do not explain."
-    elif found > 2 * check.seconds:
+    elif found > 2 * (inner.seconds if inner else check.seconds):
         yield f"{told}; {number(1e3 * found)} ms were lost: the links are used badly, or it is not them alone."
     else:
         yield f"{told}; {number(1e3 * found)} ms of the step were lost, what is hidden left out."

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from analysis.explanation.inner_links import InnerLinks
 from analysis.explanation.observed import Observed
 from analysis.explanation.rungs import FLOOR, LADDER, Missing, Rung, reads
 from analysis.explanation.step_times import Seconds, difference
@@ -51,9 +52,9 @@ class Diagnosis:
     suspects: tuple[Suspect, ...]  # largest first
 
 
-def diagnose(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], reduction_s: float | None = None) -> Diagnosis:
-    """`seen` of the target, `of_rungs` of all that were found; `reduction_s` as `suspects` has it."""
-    found = suspects(fall, seen, of_rungs, reduction_s)
+def diagnose(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], inner: InnerLinks | None = None) -> Diagnosis:
+    """`seen` of the target, `of_rungs` of all that were found; `inner` as `suspects` has it."""
+    found = suspects(fall, seen, of_rungs, inner)
     case = _Case(fall=fall, seen=seen, of_rungs=of_rungs, found=found)
     bound, why = case.verdict()
     doubts = case.doubts(bound)

@@ -7,7 +7,7 @@ from analysis.explanation.explanations import Explanation, explain_all
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth
 from analysis.explanation.rungs import Ladder
-from analysis.results import Origin, Place, Result
+from analysis.results import Gpus, Origin, Place, Result
 from store import welch
 from store.records import DeviceKind, Outcome, TrialSpec, strategy_name
 from tests.specs import small
@@ -20,6 +20,7 @@ GPUS = Place(
     device_kind=DeviceKind.GPU,
     origin=Origin.MEASURED,
 )
+DGX_1 = replace(GPUS, gpus=Gpus(name="Tesla V100-SXM2-16GB", num=8, num_nvlink_pairs=16))
 STAND_INS = replace(GPUS, key="cpus", machine="box: 8 cores", device_kind=DeviceKind.CPU_STAND_IN)
 ELSEWHERE = replace(GPUS, key="else", host="otherbox")
 

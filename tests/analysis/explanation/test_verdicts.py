@@ -14,6 +14,7 @@ from analysis.results import Origin
 from analysis.selection import Selection, load
 from tests.analysis.explanation.explained import (
     BATCH,
+    DGX_1,
     DISTORTED,
     ELSEWHERE,
     INDEPENDENT,
@@ -150,34 +151,50 @@ def test_without_independent_replicas_communication_is_likely_and_the_missing_tr
 
 def test_what_links_do_not_explain_is_not_laid_on_communication():
     """1 ms expected and 356 ms lost was `communication-bound (likely)`, from an efficiency below 0.90 alone."""
-    target, alone, _, many, _ = ladder(100, 101, 456)
+    target, alone, _, many, _ = ladder(100, 101, 456, place=DGX_1)
     found = explained(target, alone, many, gb_per_s=102.0)
     assert (found.diagnosis.bound, found.remedies) == (None, ())
     assert text.verdict(found) == (
         "Cannot tell: contention or communication: 356 ms more per step (78% of the step); "
-        "the links would take 1 ms of these 356 ms, and do not explain the rest."
+        "the links would take 69.2 ms of these 356 ms, and do not explain the rest."
     )
     assert any(
-        line.endswith("a reduction of 1.00 ms (--gb-per-s); 356 ms were lost, which the links do not explain.")
+        line.endswith(
+            "a reduction of 1.00 ms (--gb-per-s), the cost model up to 69.2 ms of communication; "
+            "356 ms were lost, which the links do not explain."
+        )
         for line in text.sentences(found)
     )
     assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
     assert explained(target, alone, many, gb_per_s=2.0).diagnosis.bound is Bound.COMMUNICATION
 
 
+def test_fp16_on_eight_v100_that_lose_more_than_links_explain_are_not_communication_bound():
+    """1 ms expected and 356 ms lost, where VGG16 with five times the bytes scaled at 103 %."""
+    half = {"precision": "fp16", "place": DGX_1}
+    nccl = half | {"num_gpus": 8, "all_reduce": "nccl"}
+    small = explained(result(456, **nccl), result(100, **half, **INDEPENDENT), gb_per_s=102.0)
+    assert small.diagnosis.bound is None
+    large = explained(result(97, model="vgg16", **nccl), result(100, model="vgg16", **half, **INDEPENDENT), gb_per_s=102.0)
+    assert large.diagnosis.bound is Bound.HEALTHY
+
+
 def test_small_losses_too_are_laid_on_links_only_if_these_explain_them():
-    target, alone, _, many, _ = ladder(100, 101, 110)
-    found = explained(target, alone, many, gb_per_s=102.0 * 4)
-    assert found.diagnosis.bound is not Bound.COMMUNICATION
+    """161 messages take 10 ms by their number alone, 8 packs hardly any."""
+    alone, few = result(100, DGX_1, **INDEPENDENT), {"num_gpus": 8, "all_reduce": "nccl", "gradient_repacking": 8}
+    found = explained(result(130, DGX_1, **few), alone, gb_per_s=102.0 * 4)
+    assert found.diagnosis.bound is None
     assert "which the links do not explain" in " ".join(text.sentences(found))
+    many = explained(result(130, DGX_1, **few | {"gradient_repacking": 0}), alone, gb_per_s=102.0 * 4)
+    assert many.diagnosis.bound is Bound.COMMUNICATION
 
 
 def test_a_measured_reduction_that_no_link_explains_is_not_sure():
-    rungs = (*ladder(100, 101, 456), TWICE_THE_BATCH)
+    rungs = (*ladder(100, 101, 456, place=DGX_1), replace(TWICE_THE_BATCH, place=DGX_1))
     assert verdict(*rungs) == (Bound.COMMUNICATION, Confidence.SURE)
     found = explained(*rungs, gb_per_s=102.0).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    assert "the links would take 1 ms of these 355 ms, and do not explain the rest" in found.doubts
+    assert "the links would take 69.2 ms of these 355 ms, and do not explain the rest" in found.doubts
 
 
 def test_one_trial_only_is_no_ground_for_a_verdict():

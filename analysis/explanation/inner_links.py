@@ -1,0 +1,57 @@
+"""What the links within one host take of a step, worked out: the cost model's communication of its own way of training.
+
+The quick check is one ring over NVLink, without latencies. A parameter server sends 16 times as much over PCIe, and a small
+model's tensors take their time one by one, so that the check alone is no limit to what communication may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from analysis.calibration.places import guess_of
+from analysis.calibration.row import row
+from analysis.explanation.quick_check import QuickCheck
+from analysis.results import Result
+from costs.hardware import Hardware
+from costs.step import costs
+from store.records import STRATEGY_AXES, STRATEGY_COLUMNS
+
+WAY_EXPLAINS = 4.0  # times its own cost: published figures on synthetic data lost up to 3 times as much, of K80 boards 4
+CHECK_EXPLAINS = 20.0  # times the quick check, where that is more: VGG16 on a DGX-1 lost 12 times the check in 2017
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerLinks:
+    """Of one target."""
+
+    seconds: float  # of a step, as if nothing hid it; in the slowest of the boxes that it may be
+    check_s: float  # of the quick check
+
+    @property
+    def at_most_s(self) -> float:
+        """More than that the links do not explain, however badly they are used."""
+        return max(WAY_EXPLAINS * self.seconds, CHECK_EXPLAINS * self.check_s)
+
+
+def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
+    """None where there is no quick check, and where the cost model does not know the model, the way or a link that it takes."""
+    if check is None:
+        return None
+    guess = guess_of(target.place, target.num_gpus)
+    boxes = (guess.hardware, *(one.hardware for one in guess.others))
+    seconds = [known for box in boxes for known in _communication_s(target, box)]
+    return InnerLinks(seconds=max(seconds), check_s=check.seconds) if seconds else None
+
+
+def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
+    """Of the target's own way; of each that it may be, where nobody told."""
+    try:
+        own = row(target, box)
+        ways = [own.strategy] if own.is_told else list(STRATEGY_COLUMNS)
+        for way in ways:
+            # Gradients are fp32 whatever the precision, which a box need not have.
+            work = replace(own.work, precision="fp32", **dict(zip(STRATEGY_AXES, way, strict=True)))
+            yield costs(work, box).communication_s
+    except ValueError:
+        return

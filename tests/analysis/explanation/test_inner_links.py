@@ -1,0 +1,140 @@
+"""What communication takes by the cost model is never denied, whatever the way, the network and the box."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from analysis.explanation.explanations import Explanation
+from analysis.explanation.inner_links import inner_links
+from analysis.explanation.quick_check import QuickCheck, of_profile, quick_check
+from analysis.explanation.suspects import Bound
+from analysis.explanation.verdicts import Confidence
+from analysis.results import Origin, Result
+from costs.communication import UPDATES
+from costs.hardware import Hardware, MissingLinkError
+from costs.networks import known
+from costs.profiles import profile, sound
+from costs.registry import names
+from costs.step import costs
+from costs.work import Work
+from store.records import DeviceKind
+from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
+
+WAYS = [
+    ("parameter_server", "cpu", "none"),
+    ("parameter_server", "gpu", "none"),
+    ("replicated", "cpu", "none"),
+    *(("replicated", "gpu", reduction) for reduction in ("none", "pscpu", "psgpu", "hierarchical_copy", "nccl", "ring")),
+    ("mirrored", "gpu", "nccl"),
+    ("horovod", "gpu", "none"),
+    ("ddp", "gpu", "none"),
+]
+SOUND = {box.name: box for box in sound()}
+BOXES = sorted(SOUND)
+FEW = ("vgg16", "resnet110_cifar", "trivial")  # many bytes, many tensors, and few of both
+
+
+def place_of(box: Hardware):
+    simulated = {"origin": Origin.SIMULATED, "device_kind": DeviceKind.SIMULATED_GPU, "hardware_profile": box.to_json()}
+    return replace(GPUS, key=box.name, host=box.name, machine=box.name, **simulated)
+
+
+def lost_s(axes: Mapping[str, object], box: Hardware) -> float:
+    """Against as many replicas, each for itself; or all communication, if nothing of it were hidden."""
+    work = Work.of(axes)
+    found = costs(work, box)
+    alone = costs(replace(work, variable_update="independent", local_parameter_device="gpu", all_reduce="none"), box)
+    return max(found.step_s - alone.step_s, found.communication_s)
+
+
+def communicating(box: Hardware, models: Iterator[str] | tuple[str, ...]) -> Iterator[tuple[Result, float, QuickCheck]]:
+    """Results on this box, what each loses, and the quick check by its own links."""
+    target = result(100, place_of(box), num_gpus=2)
+    for model in models:
+        for num_gpus in (n for n in (2, 4, 8) if n <= box.num_gpus):
+            for update, device, all_reduce in WAYS:
+                way = {"variable_update": update, "local_parameter_device": device, "all_reduce": all_reduce}
+                axes = target.axes | way | {"model": model, "num_gpus": num_gpus, "image_px": None, "num_classes": None}
+                one = replace(target, axes=axes)
+                check = quick_check(one, None, of_profile(box.to_json()))
+                assert check
+                try:
+                    yield one, lost_s(axes, box), check
+                except MissingLinkError:  # nobody knows
+                    assert inner_links(one, check) is None
+
+
+def test_the_product_has_every_way_that_the_cost_model_knows():
+    assert {update for update, _, _ in WAYS} == {*UPDATES} - {"independent"}
+    assert {reduction for _, _, reduction in WAYS} >= {*names("all_reduces")}
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_no_communication_of_the_cost_model_is_denied_in_a_known_box(name):
+    found = [(one, lost, inner_links(one, check)) for one, lost, check in communicating(SOUND[name], tuple(known()))]
+    denied = [(one.axes, lost, links) for one, lost, links in found if links is None or lost > links.at_most_s]
+    assert found
+    assert denied == []
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_no_communication_of_the_cost_model_is_denied_in_a_box_of_which_nobody_knows(name):
+    for one, lost, check in communicating(SOUND[name], FEW):
+        unknown = replace(one, place=GPUS)
+        links = inner_links(unknown, check)
+        assert links
+        assert lost <= links.at_most_s, (one.axes, lost, links)
+
+
+def by_the_model(box: Hardware, *, with_independents: bool, **way: object) -> Explanation:
+    """The step of a way, one alone and as many independent ones take by the cost model."""
+    place = place_of(box)
+
+    def step_ms(**axes: object) -> Result:
+        blank = result(1, place, **axes)
+        return result(1e3 * costs(Work.of(blank.axes), box).step_s, place, **axes)
+
+    target, alone = step_ms(num_gpus=8, image_px=224, **way), step_ms(image_px=224, **INDEPENDENT)
+    beside = [step_ms(num_gpus=8, image_px=224, **INDEPENDENT)] if with_independents else []
+    beside += [step_ms(image_px=224, batch_size=64, **INDEPENDENT)] if with_independents else []
+    beside += [step_ms(num_gpus=8, image_px=224, steps_per_execution=10, **way)] if with_independents else []
+    return explained(target, alone, *beside, gb_per_s=of_profile(box.to_json()).gb_per_s)
+
+
+@pytest.mark.parametrize("name", ["dgx1_v100", "dgx1_p100", "dgx_a100", "h100_8"])
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_parameter_server_in_a_box_with_nvlink_is_communication_bound(name, device):
+    """A bug: its PCIe and its host were measured by one ring over NVLink, and 47 of 48 ms called unexplained."""
+    way = {"variable_update": "parameter_server", "local_parameter_device": device}
+    found = by_the_model(profile(name), with_independents=False, **way)
+    assert found.diagnosis.bound is Bound.COMMUNICATION
+    assert found.remedies
+    sure = by_the_model(profile(name), with_independents=True, **way).diagnosis
+    assert (sure.bound, sure.confidence) == (Bound.COMMUNICATION, Confidence.SURE)
+
+
+def test_a_way_that_nobody_told_may_be_a_parameter_server():
+    box = profile("dgx1_v100")
+    told = result(100, place_of(box), num_gpus=8, variable_update="parameter_server", local_parameter_device="gpu")
+    check = quick_check(told, None, of_profile(box.to_json()))
+    slowest, nccl = inner_links(told, check), inner_links(replace(told, axes=told.axes | {"variable_update": ""}), check)
+    assert slowest
+    assert nccl == slowest
+
+
+def test_of_words_that_the_cost_model_does_not_know_nothing_is_denied():
+    box = profile("dgx1_v100")
+    odd = result(100, place_of(box), num_gpus=8)
+    check = quick_check(odd, 1000, of_profile(box.to_json()))
+    assert inner_links(replace(odd, axes=odd.axes | {"variable_update": "gossip SGD"}), check) is None
+    assert inner_links(replace(odd, axes=odd.axes | {"model": "mymodel"}), check) is None
+    assert inner_links(odd, None) is None
+
+
+def test_stand_ins_whose_links_are_told_have_the_slowest_box_that_they_may_be():
+    odd = result(100, STAND_INS, num_gpus=2)
+    check = quick_check(odd, 1000, of_profile(profile("dgx1_v100").to_json()))
+    links = inner_links(odd, check)
+    assert links
+    assert links.at_most_s > links.seconds > 0
