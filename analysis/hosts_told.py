@@ -9,9 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice, pairwise
+
+from analysis.hardware_words import normalized
 
 MOST_IN_ONE_BOX = 16
 """GPUs that one host may have where its source does not say how many it has: DGX-2 and p2.16xlarge have so many."""
+MOST_WORDS = 200  # of a name that are read: a longer one is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ def read(hardware: str) -> Told:
     """The most certain words count: GPUs per node, hosts times GPUs, a kind of host, and last a number of GPUs alone."""
     words = list(_words(hardware))
     is_several = any(word.kind == "many" for word in words) or any(num > 1 for num in _counts(words, "host", "box", "group"))
+    is_several = is_several or any((one.kind, of.kind) == ("per", "host") for one, of in pairwise(words))
     if (each := _per_host(words)) is not None:
         return Told(gpus_per_host=each, is_several=True, is_exact=True)
     if (own := next((_capacity(word.text) for word in words if word.kind == "box"), None)) is not None:
@@ -80,11 +85,7 @@ class _Word:
 
 
 def _words(hardware: str) -> Iterator[_Word]:
-    """Apart from what they count: `8xK80` has the words 8, x, k80."""
-    text = hardware.casefold().replace("?", "").replace("\N{MULTIPLICATION SIGN}", "x")
-    text = re.sub(r"(?<![a-wyz\d.-])(\d+)x(?!large)", r" \1 x ", text)
-    text = re.sub(r"(?<=[a-z\d])x(?=\d+\b(?!\.))|\bx(?=\d)", " x ", text)
-    for found in _WORD.finditer(text):
+    for found in islice(_WORD.finditer(normalized(hardware)), MOST_WORDS):
         yield _Word(found.lastgroup or "", found[0])
 
 
@@ -192,7 +193,8 @@ _KINDS = {
     "per": r"/|\b(?:per|each|every)\b",
     "over": r"\b(?:on|over|across|in)\b",
     "with": r"\b(?:with|of|having)\b|@",
-    "number": rf"(?<![\w.])\d{{1,6}}(?![\w.])|\b(?:{'|'.join(_NUMBERS)})\b",
+    # A 0 counts nothing: what it should count is left open.
+    "number": rf"(?<![\w.])[1-9]\d{{0,5}}(?![\w.])|\b(?:{'|'.join(_NUMBERS)})\b",
     "times": r"\bx\b|\*",
     "sign": r"[,;:()+&]",
     "word": r"[^\W_]+",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from analysis.calibration.boxes import Possible, possible
+from analysis.hardware_words import normalized
 from analysis.hosts_told import read
 from analysis.results import Gpus, Place
 from costs.hardware import Hardware
@@ -56,7 +57,7 @@ def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
 
 def guessed(text: str, num_gpus: int) -> Guess:
     """Of the text by which a source names its hardware, and the most GPUs that its rows use."""
-    told = _words(text)
+    told = normalized(text)
     has_nvlink = re.search(r"\bnvlink\b", told) is not None
     name = next((name for pattern, name in _BOXES if re.search(pattern, told)), None)
     if name is None:
@@ -76,21 +77,13 @@ def unknown(text: str, num_gpus: int) -> Guess:
 
 
 def _by_name(text: str, num_gpus: int, *, has_nvlink: bool = False) -> Guess:
-    gpu = next((gpu for pattern, gpu in _GPUS.items() if re.search(pattern, _words(text))), None)
+    gpu = next((gpu for pattern, gpu in _GPUS.items() if re.search(pattern, normalized(text))), None)
     if gpu is None:
         return unknown(text, num_gpus)
     box = _generic(gpu, max(num_gpus, read(text).gpus_per_host or 0))
     others = possible(box, is_gpu_known=True, has_nvlink=has_nvlink)
     with_nvlink = ", some with NVLink" if has_nvlink else ""
     return Guess(hardware=box, reason=f"{text!r}: GPU {gpu.name}{with_nvlink}, links guessed", others=others)
-
-
-def _words(text: str) -> str:
-    """Lower case, counts apart from what they count: `8xk80` and `k80x8` have the word k80. Without NVLink there is PCIe."""
-    told = re.sub(r"\bnv[- ]?(?:link|switch)(?:s|es)?\b", "nvlink", text.casefold())
-    told = re.sub(r"(?:\bno|\bwithout|\bw/o|\bnon)[ -]nvlink\b", "pcie", told)
-    told = re.sub(r"(?<![a-wyz\d.-])(\d+)x(?=[a-z])(?!large)", r"\1 x ", told)
-    return re.sub(r"(?<=\d)x(\d+)\b", r" x \1", told)
 
 
 def _with_memory(box: Hardware, gpus: Gpus) -> Hardware:

@@ -1,7 +1,10 @@
 """The words by which sources name their hardware, and what they are taken for: so many GPUs on a host, one host or several."""
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from analysis.calibration.places import guessed
 from analysis.hosts_told import hosts_of, read, why_several
 from store.references import published
 
@@ -95,6 +98,13 @@ NAMES = [  # words, GPUs of each host (None: left open), whether they speak of s
     ("2 V100 GPUs", 2, False),
     ("DGX SuperPOD", None, True),
     ("3 boxes of 10 x GTX 1080 Ti", 10, True),
+    ("0 GPUs per node", None, True),
+    ("16 V100 on 0 nodes", None, True),
+    ("0xV100/node", None, True),
+    ("0 x V100", None, False),
+    ("DGX1", 8, False),
+    ("4 x GTX1080", 4, False),
+    ("8x V100 without NVLink", 8, False),
 ]
 
 
@@ -125,6 +135,60 @@ def test_words_tell_gpus_per_host_and_whether_there_are_several(hardware, gpus_p
 )
 def test_a_figure_is_of_as_many_hosts_as_its_gpus_need(hardware, num_gpus, hosts):
     assert hosts_of(hardware, num_gpus) == hosts
+
+
+_VOCABULARY = [
+    "x",
+    "*",
+    "/",
+    "per",
+    "each",
+    "node",
+    "nodes",
+    "server",
+    "on",
+    "in",
+    "of",
+    "with",
+    "GPUs",
+    "V100",
+    "8xV100",
+    "0xV100",
+    "xV100",
+]
+_VOCABULARY += [
+    "K80",
+    "k80x8",
+    "DGX-1",
+    "DGX1",
+    "p3.16xlarge",
+    "n1-standard-8",
+    "4-node",
+    "NVLink",
+    "Xeon",
+    "16GB",
+    "(",
+    ",",
+    "?",
+    "two",
+    "single",
+]
+_NUMBERS = st.integers(0, 20).map(str) | st.sampled_from(["00", "007", "999999", "9999999", "\N{ARABIC-INDIC DIGIT THREE}"])
+
+
+@given(words=st.lists(st.sampled_from(_VOCABULARY) | _NUMBERS, max_size=9), between=st.sampled_from([" ", "", "-"]))
+@example(words=["0", "GPUs", "per", "node"], between=" ")
+@example(words=["16", "V100", "on", "0", "nodes"], between=" ")
+@example(words=["1"] * 2000, between=" ")
+@settings(max_examples=500, deadline=None)
+def test_whatever_words_are_joined_are_read(words, between):
+    """A bug: a 0 ended `predict` with a ZeroDivisionError, and a thousand numbers with a RecursionError."""
+    hardware = between.join(words)
+    for num_gpus in (1, 4, 64):
+        hosts = hosts_of(hardware, num_gpus)
+        assert hosts is None or 1 <= hosts <= num_gpus
+        assert (why_several(hardware, num_gpus) == "") == (hosts == 1)
+    assert guessed(hardware, 4).hardware.num_gpus >= 4
 
 
 def test_what_is_left_open_is_said_with_what_is_missing():

@@ -148,3 +148,9 @@ def test_cards_without_nvlink_in_their_name_have_none(text: str) -> None:
 def test_nvlinks_that_a_driver_tells_are_heeded_whatever_the_card() -> None:
     found = of_gpus(Gpus(name="NVIDIA GeForce RTX 3090", num=4, num_nvlink_pairs=2), 4)
     assert any(one.hardware.nvlink_gb_per_s for one in found.others)
+
+
+@pytest.mark.parametrize("text", ["4xGTX1080", "4 x GTX 1080", "4\N{MULTIPLICATION SIGN}GTX 1080?", "GTX1080x4", "GTX 1080 x4"])
+def test_a_gpu_is_known_by_its_name_however_it_is_counted(text: str) -> None:
+    found = guessed(text, 2)
+    assert found.hardware.gpu == "GeForce GTX 1080"
