@@ -11,7 +11,7 @@ from analysis.numbers import number
 from analysis.paying import added
 from analysis.pivot import Table, by_hosts
 from analysis.results import Origin, Result
-from analysis.ties import tied_text
+from analysis.ties import tied_text, undecided
 from analysis.wording import counted, listed, shortened
 from store.records import DeviceKind, Outcome
 
@@ -121,9 +121,7 @@ def _leading(lead: Lead) -> str:
         return f"only {lead.strategy} {only} {quoted(best)}"
     if best.place.origin is Origin.PUBLISHED:
         return f"{lead.strategy} has the highest figure, {quoted(best)}"
-    open_ = [f"against {listed(lead.unknown)} a process alone cannot tell, sweep.repeats=3 would"] if lead.unknown else []
-    open_ += [f"against {listed(lead.out)}, put out of a race, few repeats cannot tell"] if lead.out else []
-    unknown = "; ".join(open_)
+    unknown = "; ".join(undecided(lead.unknown, lead.out))
     if lead.tied:
         of = {cell.result.strategy: cell.result for cell in lead.others}
         numbers = listed([quoted(one) for one in (best, *(of[name] for name in lead.tied))])

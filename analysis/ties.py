@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.results import Result
+from analysis.wording import listed
 from store.welch import known_ratio_interval
 
 CLOSE = 1.05  # times: less of a difference does not matter
@@ -22,3 +23,9 @@ def is_as_fast(best: Result, other: Result) -> bool:
     ratio = (best.images_per_second or 0.0) / (other.images_per_second or 1.0)
     low, high = known_ratio_interval(best.repeats, other.repeats)
     return min(ratio, low or ratio) >= 1 / CLOSE and max(ratio, high or ratio) <= CLOSE
+
+
+def undecided(unknown: Sequence[str], out: Sequence[str]) -> list[str]:
+    """What stays open against those with one process, and those that a race put out; parts of a sentence, joined by `; `."""
+    told = [f"against {listed(unknown)} a process alone cannot tell, sweep.repeats=3 would"] if unknown else []
+    return told + ([f"against {listed(out)}, put out of a race, few repeats cannot tell"] if out else [])

@@ -12,8 +12,7 @@ from analysis.crossovers import Lead, leads
 from analysis.numbers import number
 from analysis.pivot import pivot
 from analysis.results import Origin, Result
-from analysis.ties import tied_text
-from analysis.wording import listed
+from analysis.ties import tied_text, undecided
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
@@ -72,10 +71,9 @@ def _leading(lead: Lead, able: Sequence[Result]) -> str:
         numbers = ", ".join(number(_images_per_second(one)) for one in (best, *tied))
         return f"{tied_text(' and '.join(one.strategy for one in (best, *tied)), best, tied)} ({numbers} images/s)"
     ahead = _images_per_second(best) / _images_per_second(able[0]) - 1
-    doubt = ", of which a process alone cannot be sure, sweep.repeats=3 would" if lead.unknown and not _is_published(best) else ""
-    doubt += f", of which few repeats of {listed(lead.out)}, put out of a race, cannot be sure" if lead.out else ""
+    open_ = undecided(() if _is_published(best) else lead.unknown, lead.out)
     leading = f"{best.strategy} leads with {number(_images_per_second(best))} images/s"
-    return f"{leading}, {ahead:.0%} ahead of {able[0].strategy}{doubt}"
+    return "; ".join([f"{leading}, {ahead:.0%} ahead of {able[0].strategy}", *open_])
 
 
 def _is_tied(lead: Lead, other: Result) -> bool:

@@ -1,6 +1,7 @@
 """Sentences follow from rows, name them, and are as sure as these allow."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -71,13 +72,28 @@ def test_the_deep_resnet_has_few_parameters_for_its_work():
     [
         ([100.0, 130.0], [99.0, 131.0], "cannot be told apart"),
         ([100.0, 100.2], [100.1, 100.3], "are as fast as each other"),
-        ([100.0], [50.0], "of which a process alone cannot be sure, sweep.repeats=3 would"),
+        (
+            [100.0],
+            [50.0],
+            "100% ahead of replicated_none; against replicated_none a process alone cannot tell, sweep.repeats=3 would.",
+        ),
         (FAST, [], "only ps_cpu has a number (replicated_none out of memory)"),
     ],
 )
 def test_a_leader_is_as_sure_as_its_rows(of_ps, of_none, told):
     results = made(({"strategy": "ps_cpu", "num_gpus": 2}, of_ps), ({"num_gpus": 2}, of_none))
     assert told in sentences(results, "leading")[0]
+
+
+def test_both_doubts_of_a_leader_are_two_parts_of_a_sentence():
+    """A bug: `of which a process alone cannot be sure, sweep.repeats=3 would, of which few repeats of X ...`."""
+    trial = {"num_gpus": 2}
+    speeds = ({**trial, "strategy": "ps_cpu"}, FAST), (trial, [50.0]), ({**trial, "strategy": "ps_gpu"}, [180.0])
+    results = [replace(one, out_of_race="race: behind") if one.strategy == "ps_gpu" else one for one in made(*speeds)]
+    assert sentences(results, "leading")[0].endswith(
+        "ps_cpu leads with 202 images/s, 12% ahead of ps_gpu; against replicated_none a process alone cannot tell, "
+        "sweep.repeats=3 would; against ps_gpu, put out of a race, few repeats cannot tell."
+    )
 
 
 def test_nccl_is_compared_with_the_fastest_copies_on_each_number_of_gpus():
