@@ -41,7 +41,7 @@ class Prediction:
     rests_on: tuple[str, ...]  # trials, or keys of published figures
     measure_first: str = ""  # command that would supply what a refused one lacks; empty where no row would
     figure: float | None = None  # images/s of this cell, by its place's origin; no part of what the prediction rests on
-    is_told: bool = True  # its rows report how variables are shared; else its strategy is assumed
+    is_told: bool = True  # its rows report how variables are shared, or who asked named it; else its strategy is assumed
     is_batch_told: bool = True  # its batch is reported, or was asked for; else it is assumed
     apart: tuple[tuple[str, str], ...] = ()  # axes that the cost model does not look at, where rows of its place differ in them
     is_undivided: bool = False  # a batch in all that does not divide among its GPUs: `work` has not what was asked for
@@ -149,8 +149,17 @@ def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
         change = dict(zip(to, values, strict=True))
         for one in rows:
             cell = _changed(one, change)
-            found.setdefault(cell.cell, cell)
+            if not _is_told_by_others(one, cell, rows):
+                found.setdefault(cell.cell, cell)
     return list(found.values())
+
+
+def _is_told_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
+    """Whether a cell of more GPUs would only guess from a row on 1 GPU what rows on more GPUs report: what is reduced how."""
+    if cell.is_named or cell.is_told or not one.is_told:
+        return False
+    update, network = one.work.variable_update, one.work.network
+    return any(row.is_told_of_more and (row.work.variable_update, row.work.network) == (update, network) for row in rows)
 
 
 def _changed(one: Row, change: Mapping[str, str]) -> Row:
@@ -162,9 +171,10 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
         is_batch_told=one.is_batch_told or "batch_size" in change,
         apart=tuple((axis, value) for axis, value in one.apart if axis not in change),
     )
+    is_named = not _NAMING.isdisjoint(change) or (one.is_told and "all_reduce" in change)
     if one.is_strong and "batch_size" not in change:
-        return replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus)
-    return replace(one, work=work, images_per_second=None, spread=0.0)
+        return replace(replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus), is_named=is_named)
+    return one.asked(work, is_named=is_named)
 
 
 def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = None) -> list[Prediction]:
@@ -207,7 +217,7 @@ def _from(rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Har
             refusal=no,
             rests_on=tuple(row.name for row in rows),
             measure_first=measuring(no.missing.work, known.results) if no is not None and no.missing else "",
-            is_told=one.is_told,
+            is_told=one.is_told or one.is_named,
             is_batch_told=one.is_batch_told,
             apart=one.apart,
             is_undivided=bool(one.undivided),
@@ -268,6 +278,8 @@ def _replaced(work: Work, values: dict[str, Any]) -> Work:
     return replace(work, **values)
 
 
+_NAMING = {"strategy", "variable_update"}
+"""Axes of `--to` after which nothing is assumed of how variables are shared."""
 _SEEN = {*(field.name for field in fields(Work)), *STRATEGY_AXES, "model", "image_px", "data", "distortions", "precision"}
 _NOT_SEEN = ("model", "data", "precision", *(axis for axis in COMPARED if axis not in _SEEN))
 """Axes of which the cost model sees nothing, or not all: not which data set or pipeline, nor whose half precision."""

@@ -24,6 +24,8 @@ class Row:
     images_per_second: float | None  # None = asked for
     spread: float = 0.0  # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing known
     is_told: bool = True  # its source says how variables are shared, in words that the cost model knows
+    is_told_of_more: bool = True  # the same of more than one GPU: on one, where nothing is reduced, sources may leave that out
+    is_named: bool = False  # who asks for it names how variables are shared, whatever its rows report
     is_batch_told: bool = True  # else its batch is assumed
     assumed: tuple[str, ...] = ()  # what its source does not report, or not in our words, and what it is taken to be
     apart: tuple[tuple[str, str], ...] = ()  # axes that the cost model does not look at and in which rows of its place differ
@@ -31,10 +33,15 @@ class Row:
     is_strong: bool = False  # its batch in all is what stays when GPUs are added
     undivided: str = ""  # why no batch per GPU makes it; its work is then the nearest that there is
 
+    def asked(self, work: Work, *, is_named: bool = False) -> Row:
+        """Asked for, with other work."""
+        is_told = self.is_told and (work.num_gpus == 1 or self.is_told_of_more)
+        return replace(self, work=work, images_per_second=None, spread=0.0, is_told=is_told, is_named=is_named)
+
     def on(self, num_gpus: int) -> Row:
         """Asked for, on so many GPUs; under strong scaling with the same batch in all."""
         work = replace(self.work, num_gpus=num_gpus)
-        asked = replace(self, work=work, images_per_second=None, spread=0.0)
+        asked = self.asked(work)
         if not self.is_strong:
             return asked
         images = self.work.batch_size * self.work.num_gpus
@@ -48,7 +55,7 @@ class Row:
     @property
     def cell(self) -> tuple[object, ...]:
         """Equal for rows that are the same cell: others are never taken for it, though the cost model has one figure for both."""
-        return self.work, self.undivided, self.is_told, self.is_batch_told, self.apart
+        return self.work, self.undivided, self.is_told or self.is_named, self.is_batch_told, self.apart
 
     @property
     def step_s(self) -> float:
@@ -78,6 +85,7 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
         images_per_second=result.images_per_second,
         spread=error_of_log_mean(result.repeats) if len(result.repeats) > 1 else 0.0,
         is_told=is_told(result.axes),
+        is_told_of_more=is_told({**result.axes, "num_gpus": max(2, result.num_gpus)}),
         is_batch_told=result.axes["batch_size"] is not None,
         assumed=assumed,
         name=result.trial_id,
@@ -141,7 +149,9 @@ def is_told(axes: Mapping[str, Any]) -> bool:
 
 
 def _unreported(axes: Mapping[str, Any]) -> list[str]:
-    """Axes without which a variable update may be one of several strategies."""
+    """Axes without which a variable update may be one of several strategies; on one GPU nothing is reduced."""
+    if axes["num_gpus"] == 1 and _bare(axes["variable_update"]) == "replicated":
+        return []
     needed = _NEEDED.get(_bare(axes["variable_update"]), ())
     return [axis for axis in needed if _bare(axes[axis]) in ("", "n/a")]
 

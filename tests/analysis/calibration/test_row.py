@@ -59,6 +59,15 @@ def test_other_words_than_ours_are_remembered() -> None:
     assert not is_told({**AXES, "variable_update": "parameter_server", "local_parameter_device": ""})
 
 
+@pytest.mark.parametrize("all_reduce", ["n/a", "?", ""])
+def test_on_one_gpu_no_reduction_need_be_reported(all_reduce: str) -> None:
+    """A bug: it was called not reported, where nothing is reduced."""
+    (one,) = made(({"model": "resnet50"}, [100.0]))
+    (told,) = (row(replace(one, axes=one.axes | {"all_reduce": all_reduce}), BOX),)
+    assert (told.is_told, told.assumed, told.on(1).is_told, told.on(2).is_told) == (True, (), True, False)
+    assert not is_told({**AXES, "num_gpus": 1, "variable_update": "parameter_server", "local_parameter_device": ""})
+
+
 def test_a_strategy_that_is_none_of_those_known_becomes_no_other() -> None:
     """A bug: whatever a source named became replicated_nccl."""
     with pytest.raises(ValueError, match="'gossip SGD' is no strategy that the cost model knows: parameter_server, replicated"):

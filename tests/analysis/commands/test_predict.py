@@ -169,6 +169,36 @@ def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None
     assert "assumed of 3 of 3 rows (?): how variables are shared is reported as 'PS-based', ps_cpu is assumed" in told.stdout
 
 
+def test_a_strategy_that_is_asked_for_by_name_is_not_marked_as_assumed(analysis) -> None:
+    """A bug: from `PS-based` rows `--to strategy=replicated_nccl` was `replicated_nccl?`. The doubt stays."""
+    reported = {"variable_update": "PS-based", "all_reduce": "", "local_parameter_device": ""}
+    told = added(analysis, "--to", "strategy=replicated_nccl", **reported)
+    assert " replicated_nccl " in told.stdout
+    assert "replicated_nccl?" not in told.stdout
+    assert "uncertain: how variables are shared is not told, or in other words than ours" in told.stdout
+    [one] = json.loads(added(analysis, "--to", "strategy=replicated_nccl", "--json", **reported).stdout)["predictions"]
+    assert one["is_strategy_reported"]
+
+
+@pytest.mark.parametrize(("more", "strategies"), [((2, 4), ["replicated_nccl"]), ((), ["replicated_none?"])])
+def test_a_row_on_one_gpu_without_a_reduction_adds_no_other_strategy(analysis, more, strategies) -> None:
+    """A bug: its `n/a` was called not reported, and made a second line, of `replicated_none?`."""
+    writer = Writer("results.db")
+    figure = {
+        "origin": "added", "source": "lab", "citation": "lab", "hardware": "8xV100", "model": "resnet50", "batch_size": 32,
+        "variable_update": "replicated", "local_parameter_device": "gpu", "precision": "fp32", "data": "synthetic", "evidence": "e",
+    }  # fmt: skip
+    rows = [Reference(**figure, num_gpus=1, all_reduce="n/a", images_per_second=300)]
+    rows += [Reference(**figure, num_gpus=num, all_reduce="nccl", images_per_second=290 * num) for num in more]
+    with writer.engine.begin() as connection:
+        add_references(connection, rows)
+    writer.close()
+    told = analysis("predict", "--origin", "published", "--source", "lab", "--to", "num_gpus=8")
+    lines = [line.split() for line in told.stdout.splitlines() if line.startswith("resnet50 ")]
+    assert [line[3] for line in lines] == strategies
+    assert "not reported" not in told.stdout
+
+
 def test_strategies_that_are_not_known_are_left_out_by_name(analysis) -> None:
     told = added(analysis, variable_update="gossip SGD")
     assert told.exit_code == 2
