@@ -28,7 +28,7 @@ class Hardware:
     num_sockets: int = 2  # GPUs are spread evenly over them, lowest numbers first
     socket_gb_per_s: float | None = None  # between two CPU sockets; None = not known, an error where it is needed
     nvlink_gb_per_s: float | None = None  # bus bandwidth of a ring over all NVLinks of a GPU; None = no NVLink
-    nvlink_clique: int = 0  # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all
+    nvlink_clique: int = 0  # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all, 2 with bridges
     host_memory_gb_per_s: float  # of all sockets together, reads and writes
     host_sum_gb_per_s: float  # of gradients that the CPUs add up, bytes read
     num_cores: int
@@ -61,9 +61,14 @@ class Hardware:
         return -(-self.num_gpus // self.num_sockets)
 
     @property
+    def is_bridged(self) -> bool:
+        """Bridges join GPUs in pairs, and no NVLink leads from one pair to another."""
+        return self.nvlink_gb_per_s is not None and self.nvlink_clique == _PAIR < self.num_gpus
+
+    @property
     def is_mesh(self) -> bool:
-        """Each pair of GPUs has NVLinks of its own; else a switch gives all of a GPU's links to any pair."""
-        return self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
+        """Each pair of GPUs has NVLinks of its own; else a switch or a bridge gives all of a GPU's links to any."""
+        return self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus and not self.is_bridged
 
     @property
     def num_nvlink_pairs(self) -> int:
@@ -71,6 +76,8 @@ class Hardware:
         if self.nvlink_gb_per_s is None:
             return 0
         num_cliques = -(-self.num_gpus // self.nvlink_clique)
+        if self.is_bridged:
+            return self.num_gpus // _PAIR
         return num_cliques * math.comb(self.nvlink_clique, 2) + (num_cliques - 1) * self.nvlink_clique
 
     def to_json(self) -> str:
@@ -112,6 +119,8 @@ class Hardware:
     def from_json(cls, text: str) -> Hardware:
         return cls.from_values(json.loads(text))
 
+
+_PAIR = 2  # GPUs that a bridge joins
 
 MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""

@@ -57,13 +57,15 @@ class Traffic:
         """NCCL: every GPU sends so many bytes to its neighbor; the slowest hop sets the pace."""
         self.uses_nccl = True
         hardware = self.hardware
-        if hardware.nvlink_gb_per_s:
+        if hardware.nvlink_gb_per_s and not (hardware.is_bridged and num_gpus > hardware.nvlink_clique):
             self.crosses_cliques = num_gpus > hardware.nvlink_clique
             kind = BETWEEN_CLIQUES if self.crosses_cliques else "nvlink"
             self._load((kind, 0, "ring"), num_bytes, hardware.nvlink_gb_per_s * self._usable(num_gpus))
             return
         for gpu in range(num_gpus):
             other = (gpu + 1) % num_gpus
+            if self._nvlink(gpu, other, num_bytes):
+                continue
             if self._staged(gpu, other):
                 self._staged_copy(gpu, other, num_bytes)
             else:
@@ -113,7 +115,9 @@ class Traffic:
         if not hardware.nvlink_gb_per_s:
             return False
         clique = hardware.nvlink_clique
-        is_partner = source % clique == target % clique and abs(source // clique - target // clique) == 1
+        is_partner = (
+            not hardware.is_bridged and source % clique == target % clique and abs(source // clique - target // clique) == 1
+        )
         if source // clique != target // clique and not is_partner:
             return False
         if hardware.is_mesh:

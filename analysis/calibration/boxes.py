@@ -52,7 +52,7 @@ def possible(guess: Hardware, *, is_gpu_known: bool, has_nvlink: bool = False) -
                 nvlink_clique=clique,
                 hop_us=_NVLINK_HOP_US,
             )
-            for clique in (_CLIQUE, guess.num_gpus)
+            for clique in ((_BRIDGED, _CLIQUE, guess.num_gpus) if has_nvlink else (_CLIQUE, guess.num_gpus))
         ]
     return tuple(Possible(hardware=one, weight=1 / len(found)) for one in found)
 
@@ -64,4 +64,5 @@ def _at_least(least: int, counts: Sequence[int]) -> tuple[int, ...]:
 
 _NVLINK_GB_PER_S = 120.0  # NVLink 2 of V100; half or twice as much is within the prior of a guessed link
 _NVLINK_HOP_US = 3.4  # NCCL src/graph/tuning.cc at 5067397c
+_BRIDGED = 2  # bridges join the cards of a workstation in pairs
 _CLIQUE = 4  # of DGX-1 and its likes

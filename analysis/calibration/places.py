@@ -51,7 +51,11 @@ def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
     return Guess(
         hardware=box,
         reason=f"{text!r}, {links}: {wanted}, so links are guessed",
-        others=possible(box, is_gpu_known=there.nvlink_gb_per_s is None and not gpus.num_nvlink_pairs),
+        others=possible(
+            box,
+            is_gpu_known=there.nvlink_gb_per_s is None and not gpus.num_nvlink_pairs,
+            has_nvlink=there.nvlink_gb_per_s is None and gpus.num_nvlink_pairs > 0,
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from analysis.explanation.quick_check import QuickCheck
 from analysis.results import Result
 from costs.hardware import Hardware
 from costs.step import costs
-from store.records import STRATEGY_AXES, STRATEGY_COLUMNS
+from store.records import STRATEGY_COLUMNS
 
 WAY_EXPLAINS = 4.0  # times its own cost: published figures on synthetic data lost up to 3 times as much, of K80 boards 4
 CHECK_EXPLAINS = 20.0  # times the quick check, where that is more: VGG16 on a DGX-1 lost 12 times the check in 2017
@@ -49,9 +49,11 @@ def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
     try:
         own = row(target, box)
         ways = [own.strategy] if own.is_told else list(STRATEGY_COLUMNS)
-        for way in ways:
+        for update, device, all_reduce in ways:
             # Gradients are fp32 whatever the precision, which a box need not have.
-            work = replace(own.work, precision="fp32", **dict(zip(STRATEGY_AXES, way, strict=True)))
+            work = replace(
+                own.work, precision="fp32", variable_update=update, local_parameter_device=device, all_reduce=all_reduce
+            )
             yield costs(work, box).communication_s
     except ValueError:
         return

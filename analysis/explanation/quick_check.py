@@ -78,8 +78,10 @@ def _counted(target: Result) -> int | None:
 def of_profile(hardware_profile: str) -> Bandwidth:
     """Of simulated hardware, by its canonical JSON."""
     hardware = Hardware.from_json(hardware_profile)
-    nvlink = hardware.nvlink_gb_per_s and Bandwidth(gb_per_s=hardware.nvlink_gb_per_s, told_by=f"{hardware.name}: NVLink")
-    return _of_ring(nvlink or None, Bandwidth(gb_per_s=hardware.pcie_gb_per_s, told_by=f"{hardware.name}: PCIe"))
+    nvlink = None
+    if hardware.nvlink_gb_per_s and not hardware.is_bridged:
+        nvlink = Bandwidth(gb_per_s=hardware.nvlink_gb_per_s, told_by=f"{hardware.name}: NVLink")
+    return _of_ring(nvlink, Bandwidth(gb_per_s=hardware.pcie_gb_per_s, told_by=f"{hardware.name}: PCIe"))
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:

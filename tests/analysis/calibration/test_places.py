@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 
-from analysis.calibration.places import guess_of, guessed, of_gpus
+from analysis.calibration.places import Guess, guess_of, guessed, of_gpus
 from analysis.results import Gpus, Origin, Place
 from costs.profiles import profile, profiles
 from store.records import DeviceKind
@@ -154,3 +154,19 @@ def test_nvlinks_that_a_driver_tells_are_heeded_whatever_the_card() -> None:
 def test_a_gpu_is_known_by_its_name_however_it_is_counted(text: str) -> None:
     found = guessed(text, 2)
     assert found.hardware.gpu == "GeForce GTX 1080"
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        guessed("4x RTX 3090 NVLink", 4),
+        of_gpus(Gpus(name="NVIDIA GeForce RTX 3090", num=4, num_nvlink_pairs=2), 4),
+        of_gpus(Gpus(name="Tesla P100-PCIE-16GB", num=8, num_nvlink_pairs=4), 4),
+    ],
+)
+def test_cards_with_nvlink_may_be_joined_in_pairs_by_bridges(guess: Guess) -> None:
+    """A bug: they could be cliques of 4 and 8 alone, which no bridge of such cards makes."""
+    cliques = {one.hardware.nvlink_clique for one in guess.others if one.hardware.nvlink_gb_per_s}
+    assert cliques == {2, 4, 8}
+    (pairs,) = (one.hardware for one in guess.others if one.hardware.is_bridged)
+    assert pairs.num_nvlink_pairs == 4
