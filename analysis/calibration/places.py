@@ -10,7 +10,7 @@ from analysis.calibration.boxes import Possible, possible
 from analysis.hardware_words import normalized
 from analysis.hosts_told import read
 from analysis.results import Gpus, Place
-from costs.hardware import Hardware
+from costs.hardware import MOST_GPUS, Hardware
 from costs.profiles import profile
 
 
@@ -76,7 +76,7 @@ def guessed(text: str, num_gpus: int) -> Guess:
 
 def unknown(text: str, num_gpus: int) -> Guess:
     """Of a place whose words tell nothing."""
-    box = _generic(_UNKNOWN, max(num_gpus, read(text).gpus_per_host or 0))
+    box = _generic(_UNKNOWN, _most(text, num_gpus))
     return Guess(hardware=box, reason=f"{text!r}: no GPU that is known, links guessed", others=possible(box, is_gpu_known=False))
 
 
@@ -84,10 +84,16 @@ def _by_name(text: str, num_gpus: int, *, has_nvlink: bool = False) -> Guess:
     gpu = next((gpu for pattern, gpu in _GPUS.items() if re.search(pattern, normalized(text))), None)
     if gpu is None:
         return unknown(text, num_gpus)
-    box = _generic(gpu, max(num_gpus, read(text).gpus_per_host or 0))
+    box = _generic(gpu, _most(text, num_gpus))
     others = possible(box, is_gpu_known=True, has_nvlink=has_nvlink)
     with_nvlink = ", some with NVLink" if has_nvlink else ""
     return Guess(hardware=box, reason=f"{text!r}: GPU {gpu.name}{with_nvlink}, links guessed", others=others)
+
+
+def _most(text: str, num_gpus: int) -> int:
+    """GPUs of the box: those that its words tell, unless no box has so many."""
+    told = read(text).gpus_per_host or 0
+    return max(num_gpus, told if told <= MOST_GPUS else 0)
 
 
 def _with_memory(box: Hardware, gpus: Gpus) -> Hardware:

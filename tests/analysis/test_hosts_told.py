@@ -180,6 +180,7 @@ _NUMBERS = st.integers(0, 20).map(str) | st.sampled_from(["00", "007", "999999",
 @example(words=["0", "GPUs", "per", "node"], between=" ")
 @example(words=["16", "V100", "on", "0", "nodes"], between=" ")
 @example(words=["1"] * 2000, between=" ")
+@example(words=["999999", "GPUs"], between=" ")
 @settings(max_examples=500, deadline=None)
 def test_whatever_words_are_joined_are_read(words, between):
     """A bug: a 0 ended `predict` with a ZeroDivisionError, and a thousand numbers with a RecursionError."""
