@@ -67,14 +67,23 @@ def key(software: Mapping[str, Any]) -> str:
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that may be a secret.
 
-    Of a variable that is not known only the name is told: that it is set may matter, and its value may be anything.
+    Of a variable that is not known the value, which may be anything, is not told; a digest tells two values apart.
     """
     return {
-        storable(name): without_secrets(storable(value)) if name in RECORDED else MASK
+        storable(name): without_secrets(storable(value)) if name in RECORDED else _told_apart(name, value)
         for name, value in sorted(variables.items())
         if name in RECORDED
         or (name.startswith(VARIABLES) and not name.startswith(TERRAFORM) and name not in PLACEMENT and not names_a_secret(name))
     }
+
+
+def _told_apart(name: str, value: str) -> str:
+    """The mask and 32 bits of a digest: other values make other software, and none can be read.
+
+    A guess at a short value can be confirmed: so nothing comes here whose name tells of a secret, or that looks like one.
+    """
+    told = storable(f"{name}={without_secrets(value)}")
+    return f"{MASK} {hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 def commit(root: Path = _ROOT) -> str:

@@ -1,5 +1,6 @@
 """What numbers depend on is told apart; placement and secrets are not part of it."""
 
+import re
 import subprocess
 
 import pytest
@@ -57,8 +58,25 @@ def test_a_password_in_the_address_that_a_variable_holds_is_masked():
     assert software.result_changing({"TF_GRPC_PROXY": "http://me:hidden@proxy:80"}) == {"TF_GRPC_PROXY": "http://***@proxy:80"}
 
 
-def test_of_a_variable_that_is_not_known_only_the_name_is_told():
-    assert software.result_changing({"TF_MY_URL": "hidden", "NCCL_NEW": "1"}) == {"NCCL_NEW": "***", "TF_MY_URL": "***"}
+def test_the_value_of_a_variable_that_is_not_known_is_not_told():
+    told = software.result_changing({"TF_MY_URL": "hidden", "NCCL_NEW": "1"})
+    assert list(told) == ["NCCL_NEW", "TF_MY_URL"]
+    assert all(re.fullmatch(r"\*\*\* [0-9a-f]{8}", value) for value in told.values())
+
+
+def test_another_value_of_an_unknown_variable_makes_other_software():
+    keys = {software.key(software.describe({"NCCL_FASTRAK_NUM_FLOWS": value})) for value in ("1", "2", "2", "\udcff")}
+    assert len(keys) == 3
+
+
+def test_a_password_in_an_unknown_variable_does_not_go_into_its_digest():
+    one, other = (software.result_changing({"NCCL_NEW": f"http://me:{password}@proxy"}) for password in ("one", "two"))
+    assert one == other
+
+
+@pytest.mark.parametrize("name", ["NCCL_IB_PKEY", "NCCL_NVLS_NCHANNELS", "NCCL_WORK_FIFO_BYTES", "MKL_NUM_STRIPES", "KMP_TPAUSE"])
+def test_what_tunes_a_library_is_recorded_by_value(name):
+    assert software.result_changing({name: "1"}) == {name: "1"}
 
 
 def test_a_signature_in_an_address_that_a_variable_holds_is_masked():
