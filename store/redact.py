@@ -4,53 +4,73 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 MASK = "***"
 
-_PASS = r"""(?<=[_-])pass(?![\w-])|\bpass(?=["']?=|["']\s*:)"""  # tells of a password only as a name: tests pass, too
-_NAME = (  # as parts of names: in prose, "key:" and "private:" mean nothing
-    r"(?<!software_)(?<=[_-])key(?![\w-])|(?<!gpu_)(?<=[_-])private(?![\w-])|(?<=[?&_-])sig(?:nature)?(?![\w-])"
-    r"|(?<=[?&])(?:key|private)(?==)|(?-i:\b(?:KEY|PRIVATE|SIG)(?==))|cookies?(?=[\"']?=)"
+_NAMED = re.compile(r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+""")
+_VALUE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*""")
+_OF_A_SECRET = re.compile(  # wherever it is in a name
+    r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key|access[_-]?signature"
+    r"|token(?![_-](?:counts?|dim|ids|index|len|length|limit|size|type)(?:[_-]|\Z)))(?=[\d_-]|\Z)"
 )
-_SECRET_WORD = (
-    rf"(?:{_PASS}|{_NAME}|passwords?|passwd|passphrase|pwd|secrets?|token|credentials?"
-    r"|api[_-]?key|access[_-]?key|private[_-]?key)"
+_OF_NO_SECRET = frozenset(  # what stands before key, private, signature or pass
+    "backward batch by cache com first forward function gpu group hash input last output over second software sort up".split()
 )
-_VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*"""
+_WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
+_TEXT_OF_WORDS = ("pass", "pwd", "secret", "token", "credential", "key", "auth", "private", "cookie", "sig")  # _NAMED's
 _SHAPES = (
-    r"gh[a-z]_\w{16,}",  # GitHub
+    r"gh[oprsu]_\w{16,}",  # GitHub
     r"github_pat_\w{16,}",
     r"glpat-[\w-]{16,}",  # GitLab
     r"sk-[\w-]{16,}",  # OpenAI, Anthropic
+    r"[rs]k_(?:live|test)_\w{10,}",  # Stripe
     r"(?:AKIA|ASIA)[A-Z0-9]{16,}",  # AWS
     r"hf_\w{16,}",  # Hugging Face
     r"xox[a-z]-[\w-]{10,}",  # Slack
     r"AIza[\w-]{30,}",  # Google
-    r"eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
+    r"npm_[A-Za-z0-9]{30,}",
+    r"pypi-[\w-]{40,}",
+    r"do[opr]_v1_\w{16,}",  # DigitalOcean
+    r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
 )
-_RULES = (
-    (re.compile(r"(:/{1,2}[^\s/@:]*):\S*@"), rf"\1:{MASK}@"),  # of one slash, too: so paths show what was a URL
-    (re.compile(r"(?i)(\bhttps?:/{1,2})[^\s/@?#]+@"), rf"\1{MASK}@"),  # a token stands where others have a user
-    (re.compile(r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+"), rf"\1{MASK}"),
+_BEGINS = ("gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "sk-", "k_live_", "k_test_", "akia", "asia", "hf_")
+_BEGINS += ("xox", "aiza", "npm_", "pypi-", "_v1_", "eyj")
+
+
+def _until_last_at(found: re.Match[str]) -> str:
+    """The match takes what follows whether there is an @ or not, so that no text is looked at twice."""
+    _, at, host = found[2].rpartition("@")
+    return f"{found[1]}:{MASK}@{host}" if at else found[0]
+
+
+_Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
+_RULES: tuple[_Rule, ...] = (  # one of the texts is in what the pattern finds; each takes time linear in the text
+    (("@",), re.compile(r"(:/{1,2}[^\s/@:]*+):(\S*)"), _until_last_at),  # of one slash, too: so paths show what was a URL
+    (("@",), re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b)[^\s/@][^\r\n/@]{0,100}@"), rf"\1:{MASK}@"),  # with spaces
+    (("@",), re.compile(r"(?i)(\bhttps?:/{1,2})[^\s/@?#]+@"), rf"\1{MASK}@"),  # a token stands where others have a user
     (
-        re.compile(rf"(?i)(authorization[\"']?\s*[:=]\s*)(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?{_VALUE}"),
+        ("hooks.slack", "discord"),
+        re.compile(r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+"),
         rf"\1{MASK}",
     ),
-    (re.compile(rf"(?i)\b(bearer)\s+{_VALUE}"), rf"\1 {MASK}"),
-    (re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),  # one after another, to the end of the line
-    (re.compile(rf"(?i)((?:{_SECRET_WORD}(?:[_-]\w+)?|\bauth)[\"']?[ \t]*[=:][ \t]*){_VALUE}"), rf"\1{MASK}"),
-    (re.compile(rf"(?i)(?<!\S)(--?[\w-]{{0,40}}?{_SECRET_WORD}(?:[_-]\w+)?[ \t]+){_VALUE}"), rf"\1{MASK}"),
-    (re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), MASK),
+    (
+        ("authorization",),
+        re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*)(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _VALUE.pattern),
+        rf"\1{MASK}",
+    ),
+    (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_VALUE.pattern}"), rf"\1 {MASK}"),
+    (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),  # to the end of the line
+    (_BEGINS, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
+    (
+        ("private key",),
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+        MASK,
+    ),
 )
-_RULES_OF_ARGUMENTS = (
-    (re.compile(r"\A(\+{0,2}sweep\.notify=).*", re.DOTALL), rf"\1{MASK}"),
-    (re.compile(r"(:/{1,2}[^\s/@:]*):.*@", re.DOTALL), rf"\1:{MASK}@"),
-    (re.compile(rf"(?i)((?:{_SECRET_WORD}(?:[_-]\w+)?|\bauth)=).*", re.DOTALL), rf"\1{MASK}"),
-)
-_FLAG = re.compile(rf"(?i)--?[\w-]*{_SECRET_WORD}(?:[_-]\w+)?")
+_NOTIFY = re.compile(r"\A(\+{0,2}sweep\.notify=).*", re.DOTALL)
+_URL_ALONE = re.compile(r"(:/{1,2}[^\s/@:]*+):(.*)", re.DOTALL)
 
 
 _OF_SECRETS = (
@@ -78,9 +98,11 @@ def without_secrets(text: str) -> str:
     Known by what stands before it (`password=`, `token:`, `--api-key `, `Authorization:`, `://user:`), or by its own shape. In
     running text a secret ends with a space.
     """
-    for pattern, masked_as in _RULES:
-        text = pattern.sub(masked_as, text)
-    return text
+    lowered = text.lower()
+    for signs, pattern, masked_as in _RULES:
+        if any(sign in lowered for sign in signs):
+            text = pattern.sub(masked_as, text)
+    return _without_named(text) if any(word in lowered for word in _TEXT_OF_WORDS) else text
 
 
 def command_line(arguments: Sequence[str]) -> str:
@@ -89,7 +111,8 @@ def command_line(arguments: Sequence[str]) -> str:
     follows_flag = False
     for argument in arguments:
         told.append(MASK if follows_flag else masked(argument))
-        follows_flag = _FLAG.fullmatch(argument) is not None
+        flag = _NAMED.fullmatch(f"{argument} ")
+        follows_flag = flag is not None and _is_named_secret(flag)
     return shlex.join(told)
 
 
@@ -99,6 +122,45 @@ def masked(text: str) -> str:
 
     What `sweep.notify` runs is told to nobody.
     """
-    for pattern, masked_as in _RULES_OF_ARGUMENTS:
-        text = pattern.sub(masked_as, text)
+    text = _URL_ALONE.sub(_until_last_at, _NOTIFY.sub(rf"\1{MASK}", text))
+    for found in _NAMED.finditer(text):
+        if found["sign"] == "=" and _is_named_secret(found):
+            text = text[: found.end()] + MASK
+            break
     return without_secrets(text)
+
+
+def _without_named(text: str) -> str:
+    """With masks for the values of what has the name of a secret."""
+    told = []
+    told_until = position = 0
+    while found := _NAMED.search(text, position):
+        position = found.end()
+        if _is_named_secret(found) and (value := _VALUE.match(text, position)):
+            told += [text[told_until:position], MASK]
+            told_until = position = value.end()
+    return "".join(told) + text[told_until:]
+
+
+def _is_named_secret(found: re.Match[str]) -> bool:
+    """Whether a name or a flag tells of a secret: `db_pass` does, while `warm_up_pass`, `passes` and "2 tests pass: a" do not."""
+    name = found["name"] or found["flag"]
+    if name in _WORKING_FOLDERS and found.string.startswith("/", found.end()):
+        return False
+    lowered = name.lower().strip("_-")
+    if _OF_A_SECRET.search(lowered):
+        return True
+    *before, last = re.split("[_-]", lowered)
+    is_set = found["sign"] == "="
+    if last in ("auth", "pwd"):
+        return True
+    if last.endswith(("auth", "pwd", "cookie", "cookies")):
+        return is_set
+    if last not in ("key", "private", "sig", "signature", "pass"):
+        return is_set and last.endswith("pass") and last.removesuffix("pass") not in _OF_NO_SECRET
+    if before or found["flag"]:
+        return not before or before[-1] not in _OF_NO_SECRET
+    if last == "pass" and found["ends"]:
+        return True
+    in_query = found.string[max(0, found.start() - 1)] in "?&"
+    return is_set and (last in ("sig", "pass") or name.isupper() or in_query)

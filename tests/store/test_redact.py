@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.redact import command_line, masked, without_secrets
+from store.redact import _BEGINS, _RULES, _TEXT_OF_WORDS, _without_named, command_line, masked, without_secrets
 
 ANY_SECRET = st.text(min_size=4, max_size=40).map(lambda text: f"s3cr3t{text}")
 ONE_WORD = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=4, max_size=40).map(lambda text: f"s3cr3t{text}")
@@ -53,6 +53,17 @@ IN_TEXT = [
     "https://bucket.example.org/data?X-Amz-Signature=SECRET",
     "https://example.org/data?key=SECRET",
     "https://example.org/data?private=SECRET",
+    "NPM_AUTH=SECRET",
+    "MYAUTH=SECRET",
+    "_authToken=SECRET",
+    "DBPASS=SECRET",
+    "AccountKey=SECRET",
+    "SharedAccessKey=SECRET",
+    "SharedAccessSignature=SECRET",
+    "sig=SECRET",
+    "DB_PWD=/SECRET",
+    "PWD=SECRET",
+    "PGPASSWORD=SECRET",
 ]
 
 
@@ -112,6 +123,11 @@ def test_what_follows_a_password_flag_is_one(secret):
         "hf_" + "a1B2" * 8,
         "xoxb-1234567890-abcdef",
         "glpat-" + "a1B2" * 5,
+        "npm_" + "a1B2" * 9,
+        "pypi-AgEIcHlwaS5vcmc" + "a1-B2_" * 6,
+        "sk_live_" + "a1B2" * 6,
+        "rk_test_" + "a1B2" * 6,
+        "dop_v1_" + "a1b2" * 16,
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ],
@@ -158,10 +174,28 @@ def test_ordinary_commands_are_stored_as_they_are(command):
         "KeyError: no such key: 'x'; signal: 9; private: 3; design=2; gpu_thread_mode=gpu_private: wanted global",
         "attempts: its software_key=0123456789abcdef is not the digest of its environment",
         "ended with exit code 3 and left no result: see log.txt in its run folder",
+        "max_token_length=512, num_keys=2, passes: 3, bypass=1, compass=2, xla_dump_hlo_pass_re=.*",
+        "sort_key=lambda batch: 1; 'batch_key': 2, cache_key: 0x7f, group_key=1, software_key=0",
+        "warm_up_pass=3; forward_pass: 2; function_signature: (TensorSpec(shape=(None,)), input_signature=None",
+        "PWD=/home/x OLDPWD=/home/y",
+        "http://localhost:8080 is not reachable, mail me@host; see http://[::1]:80/ or me@host",
     ],
 )
 def test_ordinary_messages_are_left_as_they_are(message):
     assert without_secrets(message) == message
+
+
+def test_a_password_in_an_address_may_have_spaces():
+    assert without_secrets("cannot reach postgresql://u:p a@h:5432/db now") == "cannot reach postgresql://u:***@h:5432/db now"
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*IN_TEXT, "://", "@", *_BEGINS, *_TEXT_OF_WORDS, *" \n=:\"'A1-_"]), max_size=12).map("".join))
+def test_no_rule_is_left_out_that_would_find_something(text):
+    once = without_secrets(text)
+    for _, pattern, masked_as in _RULES:
+        once = pattern.sub(masked_as, once)
+    assert _without_named(once) == without_secrets(text)
 
 
 def test_the_address_of_a_database_is_shown_without_its_password():
