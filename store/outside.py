@@ -12,7 +12,7 @@ from store.redact import without_secrets
 MOST_CHARACTERS = 2000
 """Of one message, stored or shown: who wants more looks into the log."""
 
-_MOST_LOOKED_AT = 2**14  # characters; masking takes up to the square of it
+_MOST_SHOWN = 2**14  # characters of a cell: some are megabytes
 _SHORT = 200
 _CUT = "…"
 _LINES = "\n\t"
@@ -20,12 +20,12 @@ _LINES = "\n\t"
 
 def visible(text: str) -> str:
     """Secrets masked, then whatever a terminal would obey (escapes, newlines, other controls) shown as Python writes it."""
-    return _visible_cell(text) if len(text) <= _SHORT else _printable(without_secrets(text), "")
+    return _visible_cell(text) if len(text) <= _SHORT else quoted(text, _MOST_SHOWN)
 
 
 def quoted(text: str, most: int = MOST_CHARACTERS) -> str:
     """As `visible`, then cut to so many characters."""
-    return _cut(visible(_begin(text, most)), most)
+    return _cut(_shown(_begin(text, most), ""), most)
 
 
 def quoted_lines(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -33,18 +33,20 @@ def quoted_lines(text: str, most: int = MOST_CHARACTERS) -> str:
 
     What went through it once stays as it is.
     """
-    return _cut(_printable(without_secrets(_begin(text, most)), _LINES), most)
+    return _cut(_shown(_begin(text, most), _LINES), most)
 
 
 @lru_cache(maxsize=4096)  # the cells of a table say the same again and again
 def _visible_cell(text: str) -> str:
-    return _printable(without_secrets(text), "")
+    return _shown(text, "")
 
 
-def _printable(text: str, also: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in also else _escaped(one) for one in text)
+def _shown(text: str, also: str) -> str:
+    masked = without_secrets(text)
+    if masked.isprintable():
+        return masked
+    printable = "".join(one if one.isprintable() or one in also else _escaped(one) for one in masked)
+    return without_secrets(printable)  # an escape may have become a part of a name
 
 
 def _escaped(character: str) -> str:
@@ -53,13 +55,19 @@ def _escaped(character: str) -> str:
 
 def _begin(text: str, most: int) -> str:
     """What can matter of a text of megabytes; it ends with a whole word, so that no secret is cut in two before it is masked."""
-    looked_at = max(_MOST_LOOKED_AT, 2 * most)
+    looked_at = max(_MOST_SHOWN, 2 * most)
     if len(text) <= looked_at:
         return text
     begin = text[:looked_at]
-    *whole, _ = begin.rsplit(maxsplit=1)
-    return "".join(whole) or begin
+    whole = begin.rsplit(maxsplit=1)[:-1]  # empty where there is but one word, or none
+    return whole[0] if whole else begin
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
+    """Before a mask, not within it: half a mask would be masked again."""
+    if len(text) <= most:
+        return text
+    begin = text[: most - len(_CUT)]
+    while without_secrets(begin + _CUT) != begin + _CUT:
+        begin = begin[:-1].rstrip()
+    return begin + _CUT

@@ -61,6 +61,8 @@ def for_people(cell: object) -> str:
     """As a cell of a table for people: four digits of a fraction, and nothing that a terminal would obey."""
     if isinstance(cell, float):
         return f"{cell:.0f}" if 1e4 <= abs(cell) < 1e15 else f"{cell:.4g}"
+    if isinstance(cell, int | Decimal):
+        return str(cell)
     return "" if cell is None else visible(as_text(cell))
 
 

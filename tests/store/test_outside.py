@@ -46,6 +46,31 @@ def test_a_secret_split_by_megabytes_before_it_is_not_shown():
         assert "s3cr3t" not in quoted(f"password={'x' * num} token=s3cr3t {'y' * 5_000_000}")
 
 
+PIECES = ["--token ", "password=s3cr3t ", "Cookie: ", "KEY=", "\0", "\n", "\t", "\u202e", "://u:p@", *" =:'\"-_xT…*"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join), st.integers(1, 60))
+def test_what_is_stored_once_stays_as_it_is(text, most):
+    stored = quoted_lines(text, most)
+    assert quoted_lines(stored, most) == stored
+    assert len(stored) <= most
+
+
+def test_a_text_is_cut_before_a_mask_not_within_it():
+    assert quoted_lines(f"{'x' * 20} password=s3cr3t and more", 32) == f"{'x' * 20} password…"
+
+
+@pytest.mark.parametrize("length", [2**14 + 1, 2**20])
+def test_a_text_of_blanks_alone_is_cut_too(length):
+    assert quoted(" " * length) == " " * (MOST_CHARACTERS - 1) + "…"
+
+
+@pytest.mark.parametrize("piece", ["token_", "://", "@://u:", "eyJ-", "--token ", "pass=", "-----BEGIN ", "x", "x "])
+def test_of_a_cell_of_a_megabyte_16384_characters_are_shown(piece):
+    assert len(visible(piece * (2**20 // len(piece)))) <= 2**14
+
+
 @settings(deadline=None)
 @given(st.text(st.characters(), max_size=50), st.integers(1, 60))
 def test_what_is_shown_is_printable_short_and_stays_so(text, most):
