@@ -15,9 +15,10 @@ _OF_A_SECRET = re.compile(  # wherever it is in a name
     r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key|access[_-]?signature"
     r"|token(?![_-](?:counts?|dim|ids|index|len|length|limit|size|type)(?:[_-]|\Z)))(?=[\d_-]|\Z)"
 )
-_OF_NO_SECRET = frozenset(  # what stands before key, private, signature or pass
-    "backward batch by cache com first forward function gpu group hash input last output over second software sort up".split()
-)
+_OF_NO_SECRET = {  # what stands before key, private, signature or pass
+    *("backward", "batch", "by", "cache", "com", "first", "forward", "function", "gpu", "group"),
+    *("hash", "input", "last", "output", "over", "second", "software", "sort", "up"),
+}
 _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
 _TEXT_OF_WORDS = ("pass", "pwd", "secret", "token", "credential", "key", "auth", "private", "cookie", "sig")  # _NAMED's
 _SHAPES = (
