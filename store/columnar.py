@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from store.flat import Kind, Row
 from store.references import Rejected
 
 _ROWS_AT_ONCE = 10_000
-_MOST_ROWS = 20_000_000
-_MOST_BYTES_OF_A_GROUP = 2**30  # uncompressed
+_MOST_ROWS = 20_000_000  # or one per byte of the file: measured numbers take more, so ours may have any number of rows
+_MOST_BYTES_OF_A_GROUP = 2**30  # uncompressed; what is written has a fourth at most
 _MOST_BYTES_OF_A_ROW = 2**20  # of text; those of an attempt take some tens of thousands
 _MOST_BYTES_AT_ONCE = 2**26
 
@@ -31,9 +30,8 @@ def write(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> None:
         Kind.TIME: pa.timestamp("us", "UTC"),
     }
     schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
-    remaining = iter(rows)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while piece := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
+        for piece in _pieces(rows):
             writer.write_table(pa.Table.from_pylist(piece, schema=schema))
 
 
@@ -46,7 +44,11 @@ def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> I
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            why = _too_large(file.metadata) or wrong_header(schema.names, columns, required) or _wrong_type(schema, columns)
+            why = (
+                _too_large(file.metadata, path.stat().st_size)
+                or wrong_header(schema.names, columns, required)
+                or _wrong_type(schema, columns)
+            )
             if why:
                 yield Rejected(where=str(path), reason=why)
                 return
@@ -62,10 +64,25 @@ def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> I
         yield Rejected(where=f"{path} row {number + 1}", reason=f"cannot be read as Parquet: {first}; what follows is not read")
 
 
-def _too_large(metadata: Any) -> str:
+def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """As many rows as one row group takes, by their number and by their texts."""
+    piece: list[Row] = []
+    num_characters = 0  # each takes four bytes at most
+    for row in rows:
+        piece.append(row)
+        num_characters += sum(len(value) for value in row.values() if isinstance(value, str))
+        if len(piece) == _ROWS_AT_ONCE or num_characters >= _MOST_BYTES_OF_A_GROUP // 16:
+            yield piece
+            piece, num_characters = [], 0
+    if piece:
+        yield piece
+
+
+def _too_large(metadata: Any, file_bytes: int) -> str:
     """Empty when it is not, as far as the file tells before it is read: some kilobytes may hold gigabytes."""
-    if metadata.num_rows > _MOST_ROWS:
-        return f"{metadata.num_rows:,} rows; wanted no more than {_MOST_ROWS:,}; split it into several files"
+    if metadata.num_rows > max(_MOST_ROWS, file_bytes):
+        wanted = f"wanted no more than {_MOST_ROWS:,}, or one per byte"
+        return f"{metadata.num_rows:,} rows in {file_bytes:,} bytes; {wanted}; split it into several files"
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         num_bytes = max(group.total_byte_size, sum(group.column(at).total_uncompressed_size for at in range(group.num_columns)))

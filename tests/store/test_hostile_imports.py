@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import sqlite3
 import subprocess
 import sys
@@ -18,11 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
+from store import columnar
 from store.bulk import Bulk, add_all
 from store.database import open_for_writing
 from store.exports import ExportFormat, export
+from store.flat import Kind, Row
 from store.imports import import_files
 from store.portable import Portable, from_json, to_json
+from store.references import Rejected
 from tests.conftest import PROJECT
 from tests.empty import make_empty
 from tests.mutations import Mutation, as_json, every, sampled
@@ -156,7 +160,25 @@ def test_a_parquet_file_of_too_many_rows_is_rejected() -> None:
         for _ in range(21):
             writer.write_table(pa.table({"attempt": whole.cast(pa.int64())}))
     (rejected,) = import_files("r.db", ["in.parquet"]).rejected
-    assert rejected.reason.startswith("21,000,000 rows; wanted no more than 20,000,000")
+    assert rejected.reason.startswith("21,000,000 rows in ")
+    assert "wanted no more than 20,000,000, or one per byte" in rejected.reason
+
+
+def test_measured_rows_of_ours_are_read_however_many_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "_MOST_ROWS", 1000)
+    chance = random.Random(7)
+    measured: list[Row] = [{"loss": chance.uniform(0.1, 0.2)} for _ in range(5000)]
+    columnar.write(tmp_path / "t.parquet", {"loss": Kind.NUMBER}, measured)
+    found = columnar.read(tmp_path / "t.parquet", {"loss": Kind.NUMBER}, frozenset())
+    assert [one if isinstance(one, Rejected) else one[1] for one in found] == measured
+
+
+def test_long_texts_of_ours_are_read_for_a_row_group_has_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "_MOST_BYTES_OF_A_GROUP", 2**20)
+    told: list[Row] = [{"message": f"{number} {'你' * 2000}"} for number in range(500)]
+    columnar.write(tmp_path / "t.parquet", {"message": Kind.TEXT}, told)
+    found = columnar.read(tmp_path / "t.parquet", {"message": Kind.TEXT}, frozenset())
+    assert [one if isinstance(one, Rejected) else one[1] for one in found] == told
 
 
 @pytest.mark.parametrize("stem", ["in", "in-steps"])
