@@ -7,10 +7,17 @@ import re
 
 OUT_OF_HOST_MEMORY = "out of host memory; try a smaller batch_size or image_px, or a higher limit (ulimit -v, control group)"
 _SIGNS = re.compile(
-    r"std::bad_alloc|pthread_create\(\) failed|can't start new thread"  # a thread's stack counts as memory, too
-    r"|^MemoryError\b|Cannot allocate memory|Unable to allocate [\d.]+ \w+ for an array"
+    r"std::bad_alloc|^MemoryError\b|Cannot allocate memory|Unable to allocate [\d.]+ \w+ for an array"
     r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"  # unless its file system is noexec
 )
+_OTHER_LIMITS = {  # that are told with the same words, or mostly the cause of what is told
+    re.compile(r"pthread_create\(\) failed|can't start new thread"): (
+        "no thread could be started; raise the limit of processes (ulimit -u, pids.max of the control group), or that of memory"
+    ),
+    re.compile(r"(?i)(?:ibv_|memlock|mlock|regist(?:er|ration)).*Cannot allocate memory"): (
+        "memory could not be locked; raise the limit of locked memory (ulimit -l)"
+    ),
+}
 
 
 def is_lack_of_host_memory(error: BaseException) -> bool:
@@ -25,4 +32,9 @@ def is_lack_of_host_memory(error: BaseException) -> bool:
 
 def says_so(line: str) -> bool:
     """A line of a log, or the text of an error."""
-    return bool(_SIGNS.search(line))
+    return bool(_SIGNS.search(line)) and not other_limit(line)
+
+
+def other_limit(line: str) -> str:
+    """What to do about a limit that was met and is not one of memory; empty when the line tells of none."""
+    return next((remedy for sign, remedy in _OTHER_LIMITS.items() if sign.search(line)), "")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.host_memory import OUT_OF_HOST_MEMORY, says_so
+from store.host_memory import OUT_OF_HOST_MEMORY, other_limit, says_so
 from store.kernel_kills import num_kernel_kills
 from store.last_error import last_error
 from store.records import ORCHESTRATOR_VARIABLE, RANK_LOST, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
@@ -261,9 +261,11 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
         return _judge_kill(ended)
     if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
+    remedy = other_limit(ended.last_error)
+    why = f" ({remedy})" if remedy else ""
     if ended.exit_code < 0:
-        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}"
-    return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result"
+        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}{why}"
+    return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result{why}"
 
 
 def _missed(ended: Ended, limits: Limits) -> str:

@@ -23,7 +23,7 @@ from pkgutil import walk_packages
 
 import trainer
 from store import switches
-from store.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory
+from store.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory, other_limit
 from store.records import (
     ORCHESTRATOR_VARIABLE,
     RANK_JOBS,
@@ -172,7 +172,8 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
             return _ended(Outcome.OUT_OF_MEMORY, f"out of GPU memory: {_first_line(error)}")
         if is_lack_of_host_memory(error):
             return _ended(Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({_first_line(error)})")
-        return _ended(Outcome.FAILED, f"{type(error).__name__}: {_first_line(error)}")
+        why = f"{remedy}: " if (remedy := other_limit(str(error))) else ""
+        return _ended(Outcome.FAILED, f"{why}{type(error).__name__}: {_first_line(error)}")
 
 
 def _work(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None) -> Result:
