@@ -36,8 +36,10 @@ _SHAPES = (
     r"do[opr]_v1_\w{16,}",  # DigitalOcean
     r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
 )
-_BEGINS = ("gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "sk-", "k_live_", "k_test_", "akia", "asia", "hf_")
-_BEGINS += ("xox", "aiza", "npm_", "pypi-", "_v1_", "eyj")
+_BEGINS = (
+    *("gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "sk-", "k_live_", "k_test_", "akia", "asia", "hf_"),
+    *("xox", "aiza", "npm_", "pypi-", "_v1_", "eyj"),
+)
 
 
 def _until_last_at(found: re.Match[str]) -> str:
