@@ -18,7 +18,7 @@ def new_sweep(config: Config, name: str, plan: Plan, machine: Machine, software_
     """Begun now, by this process."""
     return NewSweep(
         name=name,
-        reason=without_secrets(config.sweep.reason),
+        reason=storable(without_secrets(config.sweep.reason)),
         command=storable(command_line(sys.argv)),
         started_at=datetime.now(UTC),
         trials=[trial.spec for trial in plan.trials],

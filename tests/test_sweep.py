@@ -209,7 +209,7 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
 
 
 def test_a_variable_that_is_no_utf_8_is_stored_and_rebuilt():
-    variables = {**os.environb, b"NCCL_NAME": b"caf\xe9"}
+    variables = {**os.environb, b"NCCL_TOPO_FILE": b"caf\xe9"}
     ended = subprocess.run([*SCRIPTED, "model=trivial"], env=variables, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     rebuild = [sys.executable, "-m", "store", "rebuild", "runs", "--db", "rebuilt.db"]
@@ -218,7 +218,19 @@ def test_a_variable_that_is_no_utf_8_is_stored_and_rebuilt():
     for database in ("results.db", "rebuilt.db"):
         with closing(sqlite3.connect(database)) as connection:
             ((description,),) = connection.execute("SELECT description FROM environments")
-        assert json.loads(description)["variables"]["NCCL_NAME"] == r"caf\udce9"
+        assert json.loads(description)["variables"]["NCCL_TOPO_FILE"] == r"caf\udce9"
+
+
+def test_a_reason_that_is_no_utf_8_is_stored_and_rebuilt():
+    command = [*map(os.fsencode, SCRIPTED), b"model=trivial", b"sweep.reason='the caf\xe9'"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    rebuild = [sys.executable, "-m", "store", "rebuild", "runs", "--db", "rebuilt.db"]
+    rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
+    assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
+    for database in ("results.db", "rebuilt.db"):
+        with closing(sqlite3.connect(database)) as connection:
+            assert connection.execute("SELECT reason FROM sweeps").fetchall() == [(r"the caf\udce9",)]
 
 
 def test_a_failed_trial_is_recorded_and_the_others_go_on():
