@@ -12,7 +12,7 @@ from store.errors import StoreError
 from store.outside import quoted_lines
 from store.terminal import silence, tolerate
 
-OK, USAGE, INTERRUPTED = 0, 2, 130
+OK, USAGE = 0, 2
 _LONGEST_ERROR = 20_000  # characters: some list all choices
 
 Db = Annotated[

@@ -48,7 +48,7 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
             "repeat": attempt.repeat,
             "attempt": attempt.attempt,
             "outcome": result.outcome,
-            "message": result.message.replace("\0", "\ufffd"),  # PostgreSQL takes none
+            "message": result.message,
             "exit_code": attempt.exit_code,
             "placement_id": placement_id_of(connection, placement),
             "shares_host": placement.shares_host,

@@ -257,9 +257,7 @@ def _of_lines(path: Path) -> Iterator[Found]:
         for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), 1):
             where = f"{path} line {number}"
             if len(line) == _LONGEST_LINE:
-                yield Rejected(
-                    where=where, reason=f"wanted a line of less than {_LONGEST_LINE:,} bytes; what follows is not read"
-                )
+                yield Rejected(where=where, reason=_TOO_LONG)
                 return
             if not line.strip():
                 continue

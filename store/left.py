@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from store import step_arrays
 from store.records import Measurement, Outcome, Phase, Result, RunFolder, StepSample
-from store.strict import storable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +22,6 @@ class Left:
 def read_left(folder: RunFolder, result: Result) -> Left:
     """Beside the result. Raises ValueError or OSError, naming the file, for what it cannot rest on."""
     check_measured(folder, result)
-    result = replace(result, message=storable(result.message))
     if result.measurement is None:
         return Left(result=result, steps=[], environment=readable_environment(folder))
     return Left(result=result, steps=steps_of(folder, result.measurement), environment=folder.read_environment())
@@ -31,7 +29,7 @@ def read_left(folder: RunFolder, result: Result) -> Left:
 
 def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
     """Of an attempt whose own result does not count."""
-    result = Result(outcome=outcome, message=storable(message), measurement=None, op_placement={})
+    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
     return Left(result=result, steps=[], environment=readable_environment(folder))
 
 

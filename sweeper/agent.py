@@ -18,6 +18,7 @@ from conf.schema import HardwareConfig
 from store import software
 from store.agents import settings_of
 from store.database import file_of, open_for_reading
+from store.entry_point import INTERRUPTED
 from store.errors import NoSweepError, StoreError
 from store.outside import quoted
 from store.process_identity import this_process
@@ -40,7 +41,7 @@ from sweeper.slots import Slots
 from sweeper.starts import START
 from sweeper.stop import Stop
 
-OK, USAGE, INTERRUPTED = 0, 2, 130
+OK, USAGE = 0, 2
 CLOCKS_DIFFER_S = 5.0
 LOOK_FOR_SWEEP_EVERY_S = 0.5
 LOOK_FOR_FOLDER_S = 5.0  # a folder that another host made just now may take a moment to be seen over a network

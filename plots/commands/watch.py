@@ -15,7 +15,8 @@ from analysis.options import BaselineOption, Filters, OriginOption, Sweep, own, 
 from analysis.results import BaselineRule, Origin
 from plots.watch.sight import Sight, Watcher
 from plots.watch.view import View
-from store.command_line import INTERRUPTED, Db
+from store.command_line import Db
+from store.entry_point import INTERRUPTED
 from store.errors import StoreError
 from store.outside import quoted
 from store.selection import attempt_ids
