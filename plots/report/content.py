@@ -28,7 +28,6 @@ from store.overrides import again
 from store.records import Outcome, Phase, StepSample, Verdict, unusual_axes
 
 MOST_STEPS = 60_000  # calls of training functions that one page holds
-LONGEST_MESSAGE = 2_000  # characters; the log has the rest
 
 Facts = Mapping[str, Any]
 LayOut = Callable[[Table], Layout]
@@ -452,7 +451,7 @@ def _failures(results: Sequence[Result], attempts: Mapping[int, Facts]) -> list[
             attempt=one,
             trial=number,
             outcome=attempts[one]["outcome"],
-            message=_shortened(attempts[one]["message"]),
+            message=attempts[one]["message"],
             log=str(PurePosixPath(attempts[one]["run_dir"] or "") / "log.txt"),
             sweep=attempts[one]["sweep"],
             is_made_up=_repeat(attempts[one]) in made,
@@ -467,11 +466,6 @@ def _failures(results: Sequence[Result], attempts: Mapping[int, Facts]) -> list[
 def _repeat(attempt: Facts) -> tuple[str, int]:
     """Tells it from the other repeats of its trial."""
     return attempt["sweep"], attempt["repeat"]
-
-
-def _shortened(message: str) -> str:
-    more = len(message) - LONGEST_MESSAGE
-    return message if more <= 0 else f"{message[:LONGEST_MESSAGE]} ... and {more} characters more, in the log"
 
 
 _OF_AN_ENVIRONMENT = ("tensorflow", "keras", "python", "scalemark", "revision", "cuda", "cudnn")

@@ -318,7 +318,7 @@ def test_the_first_twenty_rejected_rows_are_shown(db):
     ("told", "reason"),
     [
         ({"duration_s": 1e20}, "duration_s=1e+20: wanted 315576000 (ten years) or less"),
-        ({"started_at": "9999-12-31T23:59:59+00:00"}, "started_at=9999-12-31T23:59:59+00:00: wanted a year up to 9900"),
+        ({"started_at": "9999-12-31T23:59:59+00:00"}, "started_at=9999-12-31T23:59:59+00:00: wanted a year from 1900 to 9900"),
     ],
 )
 def test_an_attempt_beyond_all_time_is_rejected(db, told, reason):

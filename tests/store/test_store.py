@@ -266,7 +266,10 @@ def test_columns_are_whole_in_a_pipe():
     ("arguments", "message"),
     [
         (["list", "--db", "none.db"], "none.db: no such database; run a sweep first"),
-        (["show", "77"], "77: no attempt or trial; see `python -m store list`"),
+        (
+            ["show", "77"],
+            "77: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see",
+        ),
         (["list", "--sweep", "nope"], "nope: no such sweep; the newest are first"),
         (["query", "DELETE FROM trials"], "readonly"),
     ],

@@ -1,6 +1,7 @@
 """Every chart with little, nothing or odd things to show: it is drawn legibly, or says why not."""
 
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from datetime import timedelta
 
 import pytest
@@ -57,14 +58,11 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
         (resnet(batch_size=64), 1.0),
         (resnet(xla="on"), 0.0),
     ]
-    details = {
-        "window_s": float("nan"),
-        "duration_s": None,
-        "time_to_first_step_s": float("nan"),
-        "images_per_second_low": float("nan"),
-    }
+    details = {"duration_s": None, "images_per_second_low": None, "images_per_second_high": None}
     fill("results.db", shown, details=[details | {"started_at": NOON + timedelta(hours=index)} for index in range(len(shown))])
     fill("results.db", [(resnet(), None)], name="no time at all", details=[{"duration_s": 0.0}])
+    with closing(sqlite3.connect("results.db")) as connection, connection:
+        connection.execute("UPDATE measurements SET window_s = NULL, time_to_first_step_s = NULL")  # as another program may
     drawn(name)
 
 
