@@ -265,7 +265,11 @@ def test_compare_answers_in_json(db):
             r"^77: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see",
         ),
         ("1", TWO.trial_id[:3], r"^\w{3}: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more"),
-        ("1", f"trial={TWO.trial_id[:1]}", r"^trial=\w: no attempt or trial; wanted the number of an attempt, or 4 characters"),
+        (
+            "1",
+            f"trial={TWO.trial_id[:1]}",
+            r"^trial=\w: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits",
+        ),
     ],
 )
 def test_what_has_no_number_is_refused(db, a, b, message):

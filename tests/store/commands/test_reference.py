@@ -101,7 +101,7 @@ def test_hostile_text_is_shown_escaped_on_one_line(database, text):
     assert call(*ADD, "--source", text, "--citation", text, "--note", text).exception is None
     lines = call("list", "--db", database, "--origin", "added").stdout.splitlines()
     assert len(lines) == 4
-    assert lines[-1] == f"[1] {visible(text)}: {visible(text)}"
+    assert lines[-1] == f"[1] {visible(f'{text}: {text}')}"
     assert all(line.isprintable() for line in lines)
     assert list_references(open_for_reading(database))[-1]["note"] == text
 
