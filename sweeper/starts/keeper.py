@@ -41,6 +41,7 @@ class Keeper:
         if self._process:
             assert self._process.stdin
             self._process.stdin.close()
+            self._process.send_signal(signal.SIGCONT)  # if somebody stopped it, it would never end
             self._process.wait()
             self._process = None
 

@@ -53,6 +53,14 @@ def test_closing_kills_the_groups_that_are_listed(keeper, group):
     assert group.wait() == -9
 
 
+def test_a_keeper_that_was_stopped_holds_nobody_up(keeper, group):
+    keeper.add(group.pid)
+    (process,) = _keepers()
+    process.suspend()
+    keeper.close()
+    assert group.wait() == -9
+
+
 def test_a_removed_group_is_left_alone(keeper, group):
     keeper.add(group.pid)
     keeper.remove(group.pid)
