@@ -1,4 +1,6 @@
-"""`python sweep.py [-m] AXIS=VALUE,VALUE ...`: runs a grid of trials, stores the results, draws tables, charts and a report."""
+"""`python sweep.py [-m] AXIS=VALUE,VALUE ...`: runs a grid of trials, stores the results, draws
+tables, charts and a report.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,20 @@ _reports: list[Report | None] = []  # Hydra drops what its function returns
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def _keep(report: Report | DictConfig | None) -> None:
-    """What our Hydra sweeper (hydra_plugins/) calls with the report of the sweep it ran; Hydra itself calls with a config."""
+    """What our Hydra sweeper (hydra_plugins/) calls with the report of the sweep it ran; Hydra
+    itself calls with a config.
+    """
     if isinstance(report, DictConfig):
-        raise SweepRefusedError("hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out")
+        raise SweepRefusedError(
+            "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
+        )
     _reports.append(report)
 
 
 def main() -> int:
-    """Exit codes: 0 ok, 1 some trials failed or charts could not be drawn, 2 usage, 130 interrupted."""
+    """Exit codes: 0 ok, 1 some trials failed or charts could not be drawn, 2 usage, 130
+    interrupted.
+    """
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - closed: nobody wants the tables
     tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
@@ -59,13 +67,21 @@ def main() -> int:
     except (HydraException, OmegaConfBaseException) as error:
         return _refuse(explain(error))
     except AssertionError as error:
-        if not is_of_null(error) or not any(argument.startswith("hardware.profile.") for argument in sys.argv):
+        if not is_of_null(error) or not any(
+            argument.startswith("hardware.profile.") for argument in sys.argv
+        ):
             raise
-        return _refuse(f"hardware.profile: this hardware is no profile; choose hardware={', '.join(profiles())}")
+        return _refuse(
+            "hardware.profile: this hardware is no profile; choose "
+            f"hardware={', '.join(profiles())}"
+        )
     except KeyboardInterrupt:
         return _interrupted()
     except MemoryError:
-        return _refuse("no memory is left for this command (see ulimit -v); the same command goes on where it ended")
+        return _refuse(
+            "no memory is left for this command (see ulimit -v); the same command goes on "
+            "where it ended"
+        )
     except BrokenPipeError:  # who read the plan or the help has read enough
         silence(sys.stdout, sys.stderr)
         return OK
@@ -83,7 +99,8 @@ _OTHER_MODES = {"--run", "-r", "--help", "-h", "--hydra-help", "--version"}
 
 
 def _without_multirun(arguments: list[str]) -> list[str]:
-    """Every command is a multirun here, -m or not; Hydra takes -m neither between overrides nor with flags that show something.
+    """Every command is a multirun here, -m or not; Hydra takes -m neither between overrides nor
+    with flags that show something.
 
     Raises SweepRefusedError for flags that Hydra answers with a traceback.
     """
@@ -91,10 +108,14 @@ def _without_multirun(arguments: list[str]) -> list[str]:
     if "--resolve" in flags and not flags & {"--cfg", "-c", "--help", "-h"}:
         raise SweepRefusedError("--resolve: goes with --cfg job only")
     if "--experimental-rerun" in flags:
-        raise SweepRefusedError("--experimental-rerun: no run is kept that way; repeat the command, finished trials are kept")
+        raise SweepRefusedError(
+            "--experimental-rerun: no run is kept that way; repeat the command, finished "
+            "trials are kept"
+        )
     shows = bool(flags & set(_SHOWING))
     kept = [argument for argument in arguments if argument not in (_MODES if shows else _MULTIRUN)]
-    return kept if shows or flags & _OTHER_MODES else [*kept, "--multirun"]  # said, or a mistyped setting makes Hydra forget it
+    # said, or a mistyped setting makes Hydra forget it
+    return kept if shows or flags & _OTHER_MODES else [*kept, "--multirun"]
 
 
 def _conclude(report: Report) -> int:
@@ -103,7 +124,11 @@ def _conclude(report: Report) -> int:
     for line in report.failures[:MOST_SHOWN]:
         _tell(f"  {quoted(line, LONGEST_LINE)}")
     num_completed = report.states[State.COMPLETED]
-    shows = num_completed + report.num_finished_earlier and not report.interrupted and not report.failure
+    shows = (
+        num_completed + report.num_finished_earlier
+        and not report.interrupted
+        and not report.failure
+    )
     is_drawn = _draw(report) if shows else True
     exit_code = OK if is_drawn and report.all_completed else SOME_FAILED
     if report.interrupted or is_drawn is None:
@@ -114,7 +139,9 @@ def _conclude(report: Report) -> int:
         _tell(f"sweep: {problem}")
     if report.interrupted and not report.failure:
         if num_completed:
-            draws = again.command("charts", report.store_url, report.name, is_simulated=report.is_simulated)
+            draws = again.command(
+                "charts", report.store_url, report.name, is_simulated=report.is_simulated
+            )
             _tell(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code

@@ -1,1 +1,3 @@
-"""Pure functions of what the database holds: scaling now; statistics, explanation and prediction in later versions."""
+"""Pure functions of what the database holds: scaling now; statistics, explanation and prediction in
+later versions.
+"""

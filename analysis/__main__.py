@@ -1,4 +1,6 @@
-"""`python -m analysis`: answers from the results database. Each file of `analysis/commands/` brings a command."""
+"""`python -m analysis`: answers from the results database. Each file of `analysis/commands/` brings
+a command.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from pkgutil import iter_modules
 import analysis.commands
 from store.command_line import make_app, run
 
-app = make_app("Answers from the results database: what scales, what differs, what holds it back, and what to do.")
+app = make_app(
+    "Answers from the results database: what scales, what differs, what holds it back, and "
+    "what to do."
+)
 app.callback()(lambda: None)  # a command is named even where there is one alone
 for found in iter_modules(analysis.commands.__path__):
     app.command()(getattr(import_module(f"analysis.commands.{found.name}"), found.name))

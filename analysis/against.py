@@ -1,4 +1,6 @@
-"""Results beside those of another side: another machine, another time, or what others published. Whole trials only."""
+"""Results beside those of another side: another machine, another time, or what others published.
+Whole trials only.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _MOST_TRIED = 200  # of each side, to find the closest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opposed:
-    """Our results, each against the same trial in one place of the other side; None where it has none."""
+    """Our results, each against the same trial in one place of the other side; None where it has
+    none.
+    """
 
     other: Place
     results: tuple[Result, ...]
@@ -31,14 +35,20 @@ class Opposed:
 
 
 def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed]:
-    """One per place of the other side that has something in common with ours. Raises StoreError when none has."""
+    """One per place of the other side that has something in common with ours. Raises StoreError
+    when none has.
+    """
     by_place: dict[str, list[Result]] = defaultdict(list)
     for other in others:
         by_place[other.place.key].append(other)
-    found = [one for of_place in by_place.values() if (one := _opposed(results, of_place)) is not None]
+    found = [
+        one for of_place in by_place.values() if (one := _opposed(results, of_place)) is not None
+    ]
     if not found:
         sides = f"here {_described(results)}; there {_described(others)}"
-        raise StoreError(f"nothing in common with the other side; {sides}; {_closest(results, others)}")
+        raise StoreError(
+            f"nothing in common with the other side; {sides}; {_closest(results, others)}"
+        )
     return found
 
 
@@ -47,12 +57,18 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for other in others:
         if other.images_per_second:
-            by_key[_key_of_published(other) if place.origin is Origin.PUBLISHED else _key(other)].append(other)
+            by_key[
+                _key_of_published(other) if place.origin is Origin.PUBLISHED else _key(other)
+            ].append(other)
     matched, with_other, open_axes, num_ambiguous, other_sizes = [], [], set(), 0, set()
     for result in results:
-        candidates = by_key.get(_key_as_published(result) if place.origin is Origin.PUBLISHED else _key(result), [])
+        candidates = by_key.get(
+            _key_as_published(result) if place.origin is Origin.PUBLISHED else _key(result), []
+        )
         if place.origin is Origin.PUBLISHED:
-            candidates = sorted((one for one in candidates if _may_be(result, one)), key=lambda one: len(_open(one)))
+            candidates = sorted(
+                (one for one in candidates if _may_be(result, one)), key=lambda one: len(_open(one))
+            )
             if candidates and not _has_size_of(candidates[0], result):
                 other_sizes.add(_sizes(result, candidates[0]))
                 candidates = []
@@ -72,7 +88,9 @@ def _against(result: Result, other: Result) -> Against | None:
     if result.images_per_second is None or other.images_per_second is None:
         return None
     low, high = known_ratio_interval(result.repeats, other.repeats)
-    return Against(other=other, ratio=result.images_per_second / other.images_per_second, low=low, high=high)
+    return Against(
+        other=other, ratio=result.images_per_second / other.images_per_second, low=low, high=high
+    )
 
 
 def _key(result: Result) -> tuple[object, ...]:
@@ -93,12 +111,25 @@ def _key_of_published(result: Result) -> tuple[object, ...]:
 
 def _key_as_published(result: Result) -> tuple[object, ...]:
     axes = result.axes
-    return axes["model"], axes["batch_size"], result.num_gpus, result.hosts, precision_as_published(axes), _is_real(result)
+    return (
+        axes["model"],
+        axes["batch_size"],
+        result.num_gpus,
+        result.hosts,
+        precision_as_published(axes),
+        _is_real(result),
+    )
 
 
 def _hosts(result: Result) -> int | str:
-    """A source may leave open how many: what may be of several is not compared with what is of one."""
-    told = result.hosts if result.place.origin.is_ours else hosts_of(result.place.machine, result.num_gpus)
+    """A source may leave open how many: what may be of several is not compared with what is of
+    one.
+    """
+    told = (
+        result.hosts
+        if result.place.origin.is_ours
+        else hosts_of(result.place.machine, result.num_gpus)
+    )
     return "not told" if told is None else told
 
 
@@ -121,36 +152,57 @@ def _has_size_of(other: Result, result: Result) -> bool:
 def _sizes(result: Result, other: Result) -> str:
     model, image_px = result.axes["model"], result.axes["image_px"]
     usual = usual_image_px(str(other.axes["model"]))
-    return f"not compared: {model} of image_px {image_px} is other work than the source's, whose images had {usual}"
+    return (
+        f"not compared: {model} of image_px {image_px} is other work than the source's, whose "
+        f"images had {usual}"
+    )
 
 
 def _open(other: Result) -> set[str]:
     """Axes that the source does not tell, or leaves in doubt."""
     if other.place.origin is not Origin.PUBLISHED:
         return set()
-    return {axis for axis, value in other.axes.items() if axis != "strategy" and (value in _OPEN or str(value).endswith("?"))}
+    return {
+        axis
+        for axis, value in other.axes.items()
+        if axis != "strategy" and (value in _OPEN or str(value).endswith("?"))
+    }
 
 
 def _sure(value: Any) -> Any:
     return value.removesuffix("?") if isinstance(value, str) else value
 
 
-def _notes(results: Sequence[Result], place: Place, open_axes: set[str], num_ambiguous: int) -> Iterator[str]:
+def _notes(
+    results: Sequence[Result], place: Place, open_axes: set[str], num_ambiguous: int
+) -> Iterator[str]:
     kinds = {result.place.device_kind for result in results} | {place.device_kind}
     if DeviceKind.SIMULATED_GPU in kinds and len(kinds) > 1:
-        yield "SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes, and nothing of any hardware of ours"
+        yield (
+            "SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes, and "
+            "nothing of any hardware of ours"
+        )
     elif len(kinds) > 1:
-        yield "CPU STAND-INS AGAINST GPUs: these ratios set cores beside graphics processors, and say nothing of strategies"
+        yield (
+            "CPU STAND-INS AGAINST GPUs: these ratios set cores beside graphics processors, and "
+            "say nothing of strategies"
+        )
     if place.origin is not Origin.PUBLISHED:
         return
     if open_axes:
-        yield f"the source leaves open or in doubt: {', '.join(axis for axis in _ordered(results, open_axes))}"
+        yield (
+            "the source leaves open or in doubt: "
+            f"{', '.join(axis for axis in _ordered(results, open_axes))}"
+        )
     yield f"the source does not tell what is here {', '.join(_not_in_sources(results))}"
     datas = sorted({str(result.axes["data"]) for result in results} - {"synthetic"})
     if datas:
         yield f"real data: here {', '.join(datas)}, there as the source had it"
     if num_ambiguous:
-        yield f"of {num_ambiguous} trials the source has several figures; the one of which it tells most is taken"
+        yield (
+            f"of {num_ambiguous} trials the source has several figures; the one of which it "
+            "tells most is taken"
+        )
 
 
 def _ordered(results: Sequence[Result], axes: set[str]) -> list[str]:
@@ -168,14 +220,19 @@ def _not_in_sources(results: Sequence[Result]) -> list[str]:
 
 
 def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
-    """What keeps those apart that have the most in common, as `the closest differ in precision (here fp32, there fp16)`."""
+    """What keeps those apart that have the most in common, as `the closest differ in precision
+    (here fp32, there fp16)`.
+    """
     ours = _different([_compared(result, others[0].place.origin) for result in results])
     theirs = _different([_compared(other, others[0].place.origin) for other in others])
     pairs = [(one, other, _differing(one, other)) for one in ours for other in theirs]
     one, other, axes = min(pairs, key=lambda pair: ("model" in pair[2], len(pair[2])))
     if not axes:
         return "where they are the same, one of the two has no number"
-    return f"the closest differ in {', '.join(f'{axis} (here {one[axis]}, there {other[axis]})' for axis in axes)}"
+    return (
+        "the closest differ in "
+        f"{', '.join(f'{axis} (here {one[axis]}, there {other[axis]})' for axis in axes)}"
+    )
 
 
 def _different(told: Sequence[dict[str, object]]) -> list[dict[str, object]]:
@@ -183,7 +240,9 @@ def _different(told: Sequence[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    return [axis for axis, value in one.items() if other[axis] != value and other[axis] not in _OPEN]
+    return [
+        axis for axis, value in one.items() if other[axis] != value and other[axis] not in _OPEN
+    ]
 
 
 def _compared(result: Result, origin_of_others: Origin) -> dict[str, object]:
@@ -207,8 +266,17 @@ def _compared(result: Result, origin_of_others: Origin) -> dict[str, object]:
 def _described(results: Sequence[Result]) -> str:
     """The axes by which others look for the same."""
     told = []
-    for axis, name in (("model", ""), ("num_gpus", "num_gpus "), ("batch_size", "batch_size "), ("precision", ""), ("data", "")):
-        values = sorted({result.axes[axis] for result in results}, key=lambda value: (isinstance(value, str), value or 0))
+    for axis, name in (
+        ("model", ""),
+        ("num_gpus", "num_gpus "),
+        ("batch_size", "batch_size "),
+        ("precision", ""),
+        ("data", ""),
+    ):
+        values = sorted(
+            {result.axes[axis] for result in results},
+            key=lambda value: (isinstance(value, str), value or 0),
+        )
         more = ", ..." if len(values) > _MOST_LISTED else ""
         told.append(
             f"{name}{', '.join('not told' if value in (None, '') else str(value) for value in values[:_MOST_LISTED])}{more}"

@@ -1,4 +1,6 @@
-"""Results that belong to a sweep: of the trials it asked for, where it ran, or where it found them finished."""
+"""Results that belong to a sweep: of the trials it asked for, where it ran, or where it found them
+finished.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,19 @@ from analysis.results import Result
 from store.queries import AskedFor
 
 
-def belonging(results: Sequence[Result], attempts: Sequence[Mapping[str, Any]], asked: AskedFor) -> list[Result]:
+def belonging(
+    results: Sequence[Result], attempts: Sequence[Mapping[str, Any]], asked: AskedFor
+) -> list[Result]:
     """In the sweep's order; `attempts`: behind all results, in `store.queries.measured` form."""
     own = {attempt["attempt_id"] for attempt in attempts if _counted(attempt, asked)}
     places = {result.place.key for result in results if not own.isdisjoint(result.attempt_ids)}
     if not places and not asked.counted:  # imported without a word on where it ran
         places = {result.place.key for result in results}
-    found = [result for result in results if result.trial_id in asked.positions and result.place.key in places]
+    found = [
+        result
+        for result in results
+        if result.trial_id in asked.positions and result.place.key in places
+    ]
     return sorted(found, key=lambda result: asked.positions[result.trial_id])
 
 

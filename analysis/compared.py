@@ -41,16 +41,26 @@ class Compared:
 def compared(pairs: Sequence[Pair], a: Side, b: Side, *, trust_steps: bool) -> Iterator[Compared]:
     for start in range(0, len(pairs), _AT_A_TIME):
         some = pairs[start : start + _AT_A_TIME]
-        samples = zip(a.samples([pair.a for pair in some]), b.samples([pair.b for pair in some]), strict=True)
+        samples = zip(
+            a.samples([pair.a for pair in some]), b.samples([pair.b for pair in some]), strict=True
+        )
         for pair, (of_a, of_b) in zip(some, samples, strict=True):
             yield _compared(pair, (a, of_a), (b, of_b), trust_steps=trust_steps)
 
 
-def _compared(pair: Pair, one: tuple[Side, Sample | None], other: tuple[Side, Sample | None], *, trust_steps: bool) -> Compared:
+def _compared(
+    pair: Pair,
+    one: tuple[Side, Sample | None],
+    other: tuple[Side, Sample | None],
+    *,
+    trust_steps: bool,
+) -> Compared:
     (a, of_a), (b, of_b) = one, other
     name_a, name_b = _names(pair, a, b)
     judgement = judge(of_a, of_b, trust_steps=trust_steps) if of_a and of_b else None
-    is_open = judgement is not None and not (judgement.is_sure and judgement.answer is Answer.DIFFERENT)
+    is_open = judgement is not None and not (
+        judgement.is_sure and judgement.answer is Answer.DIFFERENT
+    )
     planned = plan(of_a, of_b) if of_a and of_b and is_open else None
     return Compared(
         pair=pair,
@@ -60,14 +70,20 @@ def _compared(pair: Pair, one: tuple[Side, Sample | None], other: tuple[Side, Sa
         sample_b=of_b,
         judgement=judgement,
         plan=planned,
-        words=_told(judgement, name_a, name_b) if judgement else _without_numbers(pair, name_a, name_b),
+        words=_told(judgement, name_a, name_b)
+        if judgement
+        else _without_numbers(pair, name_a, name_b),
         findings=tuple(_findings((("A", of_a), ("B", of_b)))),
         to_tell=tuple(_to_tell(pair, of_a, of_b, planned)),
     )
 
 
 def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
-    shown = [axis for axis in pair.compared if axis not in STRATEGY_AXES or "strategy" not in pair.compared]
+    shown = [
+        axis
+        for axis in pair.compared
+        if axis not in STRATEGY_AXES or "strategy" not in pair.compared
+    ]
     if not shown:
         return a.told, b.told
     return _name(pair.a, shown), _name(pair.b, shown)
@@ -75,19 +91,27 @@ def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
 
 def _name(result: Result, axes: Sequence[str]) -> str:
     values = ((axis, result.axes[axis]) for axis in axes)
-    return " ".join(str(value) if axis in _SPEAKING and value else f"{axis}={value}" for axis, value in values)
+    return " ".join(
+        str(value) if axis in _SPEAKING and value else f"{axis}={value}" for axis, value in values
+    )
 
 
 def _told(found: Judgement, a: str, b: str) -> str:
     ratio = found.ratio
     if found.answer is Answer.TIE:
-        told = f"{a} and {b} are as fast as each other, as far as {_basis(ratio)} tell: {_times(ratio)}"
+        told = (
+            f"{a} and {b} are as fast as each other, as far as {_basis(ratio)} tell: "
+            f"{_times(ratio)}"
+        )
         return told if found.is_sure else f"{told} ({found.why})"
     if found.answer is Answer.UNKNOWN:
         return f"whether {a} or {b} is faster nobody can tell: {_times(ratio)}; {found.why}"
     first, second, shown = (a, b, ratio) if ratio.ratio >= 1 else (b, a, _turned(ratio))
     told = f"{first} is {_times(shown)} as fast as {second}"
-    doubts = "".join(f"; the repeats of {label} contradict each other: {one.words}" for label, one in found.contradictions)
+    doubts = "".join(
+        f"; the repeats of {label} contradict each other: {one.words}"
+        for label, one in found.contradictions
+    )
     return f"{told}, over {_basis(ratio)}{doubts}" if found.is_sure else f"{told} ({found.why})"
 
 
@@ -104,7 +128,9 @@ def fold(value: float) -> str:
 
 def _turned(ratio: Ratio) -> Ratio:
     """B / A."""
-    low, high = (None, None) if ratio.low is None or ratio.high is None else (1 / ratio.high, 1 / ratio.low)
+    low, high = (
+        (None, None) if ratio.low is None or ratio.high is None else (1 / ratio.high, 1 / ratio.low)
+    )
     return Ratio(
         ratio=1 / ratio.ratio,
         low=low,
@@ -123,7 +149,11 @@ def _basis(ratio: Ratio) -> str:
 
 
 def _without_numbers(pair: Pair, a: str, b: str) -> str:
-    ended = [f"{name} {_ended(one)}" for name, one in ((a, pair.a), (b, pair.b)) if one.images_per_second is None]
+    ended = [
+        f"{name} {_ended(one)}"
+        for name, one in ((a, pair.a), (b, pair.b))
+        if one.images_per_second is None
+    ]
     return f"nothing to compare: {' and '.join(ended)}"
 
 
@@ -152,9 +182,14 @@ def _to_tell(pair: Pair, a: Sample | None, b: Sample | None, planned: Plan | Non
     if not more:
         return
     for result, side in ((pair.a, a), (pair.b, b)):
-        yield f"{command(result.spec, result.place.hardware)} sweep.repeats={side.num_processes + more}"
+        yield (
+            f"{command(result.spec, result.place.hardware)} "
+            f"sweep.repeats={side.num_processes + more}"
+        )
 
 
 def interval_told(ratio: Ratio) -> str:
     """As `0.971..1.043`; empty where there is none."""
-    return "" if ratio.low is None or ratio.high is None else f"{fold(ratio.low)}..{fold(ratio.high)}"
+    return (
+        "" if ratio.low is None or ratio.high is None else f"{fold(ratio.low)}..{fold(ratio.high)}"
+    )

@@ -18,7 +18,8 @@ class Lead:
 
     num_gpus: int
     best: Cell
-    tied: tuple[str, ...]  # that the repeats cannot tell from it, or that is no whole half percent behind it
+    # that the repeats cannot tell from it, or that is no whole half percent behind it
+    tied: tuple[str, ...]
     unknown: tuple[str, ...]  # slower, but a process alone cannot tell whether it would be again
     out: tuple[str, ...]  # put out of a race, which does not tell whether they are slower
     ahead: float | None  # times the next; None where it is the only one with a number
@@ -39,7 +40,8 @@ class Crossover:
     """Another strategy leads from here on."""
 
     num_gpus: int
-    until: int | None = None  # the most GPUs on which it does; None: no larger number that was tried takes the lead from it
+    # the most GPUs on which it does; None: no larger number that was tried takes the lead from it
+    until: int | None = None
     before: str  # empty where several led together
     after: str
     doubt: str = ""  # why nobody knows; empty where it is certain
@@ -52,18 +54,25 @@ class Crossover:
         """As `from 4 GPUs on`, or as `on 4 GPUs` where it soon leads no more."""
         if self.until is None:
             return f"from {counted(self.num_gpus)} on"
-        return f"on {counted(self.until)}" if self.until == self.num_gpus else f"from {self.num_gpus} to {counted(self.until)}"
+        return (
+            f"on {counted(self.until)}"
+            if self.until == self.num_gpus
+            else f"from {self.num_gpus} to {counted(self.until)}"
+        )
 
 
 def leads(table: Table) -> list[Lead]:
-    """By GPU count; of a table of strategies against `num_gpus`. Counts on which nothing completed are left out.
+    """By GPU count; of a table of strategies against `num_gpus`. Counts on which nothing completed
+    are left out.
 
     Replicas that train apart lead nobody, unless the table is of them alone.
     """
     found = []
     by_gpus: dict[int, list[Cell]] = defaultdict(list)
     together = [cell for cell in table.cells.values() if not cell.result.trains_apart]
-    for cell in sorted(together or table.cells.values(), key=lambda one: (one.result.num_gpus, one.result.strategy)):
+    for cell in sorted(
+        together or table.cells.values(), key=lambda one: (one.result.num_gpus, one.result.strategy)
+    ):
         by_gpus[cell.result.num_gpus].append(cell)
     for cells in by_gpus.values():
         able = sorted(filter(_is_able, cells), key=_order, reverse=True)
@@ -73,10 +82,18 @@ def leads(table: Table) -> list[Lead]:
                 Lead(
                     num_gpus=best.result.num_gpus,
                     best=best,
-                    tied=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.TIE or _is_level(best, cell)),
-                    unknown=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.UNKNOWN),
+                    tied=tuple(
+                        cell.result.strategy
+                        for cell in slower
+                        if cell.rank is Rank.TIE or _is_level(best, cell)
+                    ),
+                    unknown=tuple(
+                        cell.result.strategy for cell in slower if cell.rank is Rank.UNKNOWN
+                    ),
                     out=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.OUT),
-                    ahead=_images_per_second(best) / _images_per_second(slower[0]) if slower else None,
+                    ahead=_images_per_second(best) / _images_per_second(slower[0])
+                    if slower
+                    else None,
                     others=tuple(cell for cell in cells if cell is not best),
                 )
             )
@@ -84,7 +101,9 @@ def leads(table: Table) -> list[Lead]:
 
 
 def crossovers(found: Sequence[Lead]) -> list[Crossover]:
-    """Changes of the lead. Who is as fast as the newly fastest has not lost it yet, and who is tied has not got it yet."""
+    """Changes of the lead. Who is as fast as the newly fastest has not lost it yet, and who is tied
+    has not got it yet.
+    """
     changes: list[Crossover] = []
     leading: tuple[str, ...] = ()  # one that leads, or several that led together at the last
     for position, lead in enumerate(found):
@@ -106,7 +125,9 @@ def crossovers(found: Sequence[Lead]) -> list[Crossover]:
 
 
 def _until(found: Sequence[Lead]) -> int | None:
-    """The most GPUs on which the leader of the first leads without a break; None where it loses the lead on none."""
+    """The most GPUs on which the leader of the first leads without a break; None where it loses the
+    lead on none.
+    """
     last = first = found[0]
     for lead in found:
         if first.strategy not in lead.top:
@@ -125,7 +146,9 @@ _NO_LOSS = {
 
 def _doubt(lead: Lead, former: Iterable[str]) -> str:
     """Whether the former leaders have lost on this count."""
-    return next((doubt for name in former if name != lead.strategy and (doubt := _doubt_of(lead, name))), "")
+    return next(
+        (doubt for name in former if name != lead.strategy and (doubt := _doubt_of(lead, name))), ""
+    )
 
 
 def _doubt_of(lead: Lead, former: str) -> str:

@@ -1,6 +1,8 @@
-"""How many hosts a published figure is of, by the words in which its source names the hardware: rows have no axis for it.
+"""How many hosts a published figure is of, by the words in which its source names the hardware:
+rows have no axis for it.
 
-`4 nodes x 8xV100`, `1xK80/node`, `p3.16xlarge x2`, `DGX-1`. What such words leave open stays open: nothing is guessed.
+`4 nodes x 8xV100`, `1xK80/node`, `p3.16xlarge x2`, `DGX-1`. What such words leave open stays open:
+nothing is guessed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from itertools import islice, pairwise
 from analysis.hardware_words import normalized
 
 MOST_IN_ONE_BOX = 16
-"""GPUs that one host may have where its source does not say how many it has: DGX-2 and p2.16xlarge have so many."""
+"""GPUs that one host may have where its source does not say how many it has: DGX-2 and p2.16xlarge
+have so many.
+"""
 MOST_WORDS = 200  # of a name that are read: a longer one is none
 
 
@@ -25,7 +29,8 @@ class Told:
     gpus_per_host: int | None  # None: they leave it open
     is_several: bool  # they speak of several hosts
     is_exact: bool = False  # hosts of this kind have so many GPUs, whatever a row says
-    may_be_cards: bool = False  # the number may be of cards with two GPUs each: sources count K80 and M60 in both ways
+    # the number may be of cards with two GPUs each: sources count K80 and M60 in both ways
+    may_be_cards: bool = False
 
 
 def hosts_of(hardware: str, num_gpus: int) -> int | None:
@@ -58,18 +63,30 @@ def why_several(hardware: str, num_gpus: int) -> str:
 
 @cache
 def read(hardware: str) -> Told:
-    """The most certain words count: GPUs per node, hosts times GPUs, a kind of host, and last a number of GPUs alone."""
+    """The most certain words count: GPUs per node, hosts times GPUs, a kind of host, and last a
+    number of GPUs alone.
+    """
     words = list(_words(hardware))
-    is_several = any(word.kind == "many" for word in words) or any(num > 1 for num in _counts(words, "host", "box", "group"))
-    is_several = is_several or any((one.kind, of.kind) == ("per", "host") for one, of in pairwise(words))
+    is_several = any(word.kind == "many" for word in words) or any(
+        num > 1 for num in _counts(words, "host", "box", "group")
+    )
+    is_several = is_several or any(
+        (one.kind, of.kind) == ("per", "host") for one, of in pairwise(words)
+    )
     if (each := _per_host(words)) is not None:
         return Told(gpus_per_host=each, is_several=True, is_exact=True)
-    if (own := next((_capacity(word.text) for word in words if word.kind == "box"), None)) is not None:
+    if (
+        own := next((_capacity(word.text) for word in words if word.kind == "box"), None)
+    ) is not None:
         return Told(gpus_per_host=own, is_several=is_several, is_exact=True)
     if is_several:
         return Told(gpus_per_host=_joined(words), is_several=True)
     may_be_cards = any(word.text in ("k80", "m60") for word in words)
-    return Told(gpus_per_host=max(_counts(words, "gpu"), default=None), is_several=False, may_be_cards=may_be_cards)
+    return Told(
+        gpus_per_host=max(_counts(words, "gpu"), default=None),
+        is_several=False,
+        may_be_cards=may_be_cards,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +114,18 @@ def _counts(words: Sequence[_Word], *kinds: str) -> Iterator[int]:
 
 
 def _counted(words: Sequence[_Word], at: int) -> str:
-    """The kind of what the number at this place counts; a group is what has a number of its own, as the 2 of `2 x 8 V100`."""
+    """The kind of what the number at this place counts; a group is what has a number of its own, as
+    the 2 of `2 x 8 V100`.
+    """
     after = at + 1
     has_times = words[after : after + 1] != [] and words[after].kind == "times"
     rest = [word.kind for word in words[after + has_times :]]
     named = _skipped(rest)
-    if named[:1] == ["number"] and len(named) == len(rest) and _counted(words, after + has_times) in ("gpu", "box"):
+    if (
+        named[:1] == ["number"]
+        and len(named) == len(rest)
+        and _counted(words, after + has_times) in ("gpu", "box")
+    ):
         return "group"
     if named[:1] in (["gpu"], ["box"], ["host"], ["part"]):
         is_host = named[1:2] == ["many"] and not has_times and named[0] != "part"  # `4 P100 nodes`
@@ -128,7 +151,10 @@ def _per_host(words: Sequence[_Word]) -> int | None:
     for at, word in enumerate(words):
         if word.kind != "per":
             continue
-        if [one.kind for one in words[at + 1 : at + 3]] in (["number", "host"], ["number", "many"]) and word.text == "/":
+        if [one.kind for one in words[at + 1 : at + 3]] in (
+            ["number", "host"],
+            ["number", "many"],
+        ) and word.text == "/":
             return words[at + 1].number
         if word.text == "each" or [one.kind for one in words[at + 1 : at + 2]] == ["host"]:
             earlier = [place for place in range(at) if words[place].kind == "number"]
@@ -138,19 +164,32 @@ def _per_host(words: Sequence[_Word]) -> int | None:
 
 
 def _joined(words: Sequence[_Word]) -> int | None:
-    """GPUs of each of several hosts, as of `4 nodes x 8xV100`, `8xV100 x 4 nodes`, `2 x 8 V100`, and `16 V100 on 2 nodes`; None
-    where nothing joins the two numbers, as in `8 V100, 4 nodes`: they may be of each or of all.
+    """GPUs of each of several hosts, as of `4 nodes x 8xV100`, `8xV100 x 4 nodes`, `2 x 8 V100`,
+    and `16 V100 on 2 nodes`; None where nothing joins the two numbers, as in `8 V100, 4 nodes`:
+    they may be of each or of all.
     """
-    numbers = [at for at, word in enumerate(words) if word.kind == "number" and _counted(words, at) not in ("", "part")]
+    numbers = [
+        at
+        for at, word in enumerate(words)
+        if word.kind == "number" and _counted(words, at) not in ("", "part")
+    ]
     kinds = [_counted(words, at) for at in numbers]
     if kinds == ["gpu"]:  # `8xV100 servers`
         rest = [word for word in words[numbers[0] + 1 :] if word.kind != "word"]
-        is_of_each = [word.kind for word in rest[:3]] == ["times", "gpu", "many"] and rest[2].text != "cluster"
+        is_of_each = [word.kind for word in rest[:3]] == ["times", "gpu", "many"] and rest[
+            2
+        ].text != "cluster"
         return words[numbers[0]].number if is_of_each else None
     if len(numbers) != 2 or "gpu" not in kinds:
         return None
-    gpus, hosts = (words[numbers[place]].number for place in (kinds.index("gpu"), 1 - kinds.index("gpu")))
-    between = [word.text for word in words[numbers[0] + 1 : numbers[1]] if word.kind in ("times", "over", "sign", "with")]
+    gpus, hosts = (
+        words[numbers[place]].number for place in (kinds.index("gpu"), 1 - kinds.index("gpu"))
+    )
+    between = [
+        word.text
+        for word in words[numbers[0] + 1 : numbers[1]]
+        if word.kind in ("times", "over", "sign", "with")
+    ]
     if kinds[0] == "group" or between[-1:] in (["x"], ["*"], ["with"], ["of"], ["@"]):
         return gpus
     if between[-1:] and words[numbers[1] - 1].kind == "over":
@@ -176,7 +215,18 @@ _BOXES = {  # kinds of host -> GPUs that each has; None: it is had with several 
     r"a2-\w+-1g": 1,
     r"dgx|\w+\.(?:\d*x?large|metal)|[a-z]\d\w?-(?:standard|highmem|highcpu|custom)(?:-\d+)?": None,
 }
-_NUMBERS = {"single": 1, "one": 1, "two": 2, "dual": 2, "three": 3, "four": 4, "five": 5, "six": 6, "eight": 8, "sixteen": 16}
+_NUMBERS = {
+    "single": 1,
+    "one": 1,
+    "two": 2,
+    "dual": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "eight": 8,
+    "sixteen": 16,
+}
 _GPU = (
     r"(?:gpus?|cards?|accelerators?|titan(?: x| xp| v| rtx)?|[gr]tx ?\d{3,4}(?: ?ti)?|(?:10|20|30|40|50)[5-9]0(?: ?ti)?|"
     r"[kmp]\d{1,3}|v100s?|t4|a\d{1,4}g?|l40?s?|g?h[12]00|g?b[123]00|mi\d{2,3}x?)\b"

@@ -1,6 +1,8 @@
-"""Fits the Universal Scalability Law to a curve: least squares of log images/s, by Levenberg and Marquardt's steps within bounds.
+"""Fits the Universal Scalability Law to a curve: least squares of log images/s, by Levenberg and
+Marquardt's steps within bounds.
 
-As `scipy.optimize.curve_fit` does, and several times faster for so few parameters: a campaign has thousands of curves.
+As `scipy.optimize.curve_fit` does, and several times faster for so few parameters: a campaign has
+thousands of curves.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def log_images(num: Floats, law: Floats) -> Floats:
 
 
 def fit(num: Floats, logs: Floats) -> tuple[Floats, Floats]:
-    """A law, as `log_images` takes it, and the standard errors of its three parameters; wants four processes or more.
+    """A law, as `log_images` takes it, and the standard errors of its three parameters; wants four
+    processes or more.
 
     `num` (processes,) GPUs and `logs` (processes,) of their images/s.
     """

@@ -26,7 +26,9 @@ def relinked(box: Hardware, links: Sequence[str]) -> Hardware:
     for text in links:
         name, _, value = text.partition("=")
         if name not in _LINKS:
-            raise StoreError(f"--link {text}: wanted one of {', '.join(_LINKS)}, as pcie_gb_per_s=24")
+            raise StoreError(
+                f"--link {text}: wanted one of {', '.join(_LINKS)}, as pcie_gb_per_s=24"
+            )
         try:
             box = Hardware.from_values({**asdict(box), name: _figure(name, value)})
         except ValueError as error:

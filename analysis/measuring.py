@@ -1,4 +1,6 @@
-"""The command that measures a cell which rows do not tell: as the trials were run that it is like."""
+"""The command that measures a cell which rows do not tell: as the trials were run that it is
+like.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from store.records import STRATEGY_AXES, TrialSpec
 
 
 def measuring(work: Work, alike: Sequence[Result]) -> str:
-    """`alike`: results of the same place. Of published ones, which have not all axes, those of the work alone are said."""
+    """`alike`: results of the same place. Of published ones, which have not all axes, those of the
+    work alone are said.
+    """
     ours = [result for result in alike if result.place.origin.is_ours]
     if not ours:
         return overrides.sweep(overrides.of_axes(_axes(work)))
@@ -43,9 +47,20 @@ def _spec(work: Work, like: TrialSpec) -> TrialSpec:
 
 
 def _axes(work: Work) -> dict[str, object]:
-    told: dict[str, object] = {"model": work.network.name, "num_gpus": work.num_gpus, "batch_size": work.batch_size}
+    told: dict[str, object] = {
+        "model": work.network.name,
+        "num_gpus": work.num_gpus,
+        "batch_size": work.batch_size,
+    }
     told |= {axis: getattr(work, axis) for axis in ("precision", *STRATEGY_AXES)}
     told |= {"image_px": work.network.image_px, "xla": "on" if work.xla else "off"}
     told |= {"data": "imagenet" if work.real_data else "synthetic", "distortions": work.distortions}
-    unusual = {"gradient_repacking": 0, "compact_gradients": False, "staged_vars": False, "steps_per_execution": 1}
-    return told | {axis: value for axis, usual in unusual.items() if (value := getattr(work, axis)) != usual}
+    unusual = {
+        "gradient_repacking": 0,
+        "compact_gradients": False,
+        "staged_vars": False,
+        "steps_per_execution": 1,
+    }
+    return told | {
+        axis: value for axis, usual in unusual.items() if (value := getattr(work, axis)) != usual
+    }

@@ -8,12 +8,18 @@ from store.records import TrialSpec, planted_on_one_host
 
 
 def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:
-    """On so many, over as many hosts where these can share them, else on one, which has no links; under strong scaling with the
-    same batch in all.
+    """On so many, over as many hosts where these can share them, else on one, which has no links;
+    under strong scaling with the same batch in all.
     """
     hosts = spec.hosts if num_gpus % spec.hosts == 0 else 1
-    batch_size = max(1, spec.batch_size * spec.num_gpus // num_gpus) if spec.scaling == "strong" else spec.batch_size
-    return replace(spec, num_gpus=num_gpus, hosts=hosts, planted=_planted(spec, hosts), batch_size=batch_size)
+    batch_size = (
+        max(1, spec.batch_size * spec.num_gpus // num_gpus)
+        if spec.scaling == "strong"
+        else spec.batch_size
+    )
+    return replace(
+        spec, num_gpus=num_gpus, hosts=hosts, planted=_planted(spec, hosts), batch_size=batch_size
+    )
 
 
 def with_hosts(spec: TrialSpec, hosts: int) -> TrialSpec:
@@ -30,7 +36,9 @@ def with_batch(spec: TrialSpec, batch_size: int) -> TrialSpec:
     return replace(spec, batch_size=batch_size)
 
 
-def with_strategy(spec: TrialSpec, variable_update: str, local_parameter_device: str, all_reduce: str) -> TrialSpec:
+def with_strategy(
+    spec: TrialSpec, variable_update: str, local_parameter_device: str, all_reduce: str
+) -> TrialSpec:
     """What only a parameter server can do is left out elsewhere."""
     return replace(
         spec,

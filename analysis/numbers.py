@@ -1,4 +1,6 @@
-"""Numbers as people read them: never with an exponent, and with as many digits as the articles have."""
+"""Numbers as people read them: never with an exponent, and with as many digits as the articles
+have.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,15 @@ import math
 
 
 def number(value: float, *, exactly: bool = False) -> str:
-    """As 0.0123, 3.14, 91.8, 142, 10509; `exactly`: with more digits where these would be another number."""
+    """As 0.0123, 3.14, 91.8, 142, 10509; `exactly`: with more digits where these would be another
+    number.
+    """
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
     text = f"{value:.{_decimals(abs(value))}f}"
-    return f"{value:.10g}" if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10 else text
+    return (
+        f"{value:.10g}" if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10 else text
+    )
 
 
 def span(low: float, high: float, around: float) -> str:

@@ -1,4 +1,6 @@
-"""Whole trials of two sides that are equal but for what is compared: nothing is averaged over another axis."""
+"""Whole trials of two sides that are equal but for what is compared: nothing is averaged over
+another axis.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _FOLLOWERS = {
     "optimizer": ("learning_rate", "momentum"),
     "data": ("data_dir", "distortions", "cache"),
 }
-"""Axes that follow from another one, unless they are told: who compares that one means them, too, where none is equal in them."""
+"""Axes that follow from another one, unless they are told: who compares that one means them, too,
+where none is equal in them.
+"""
 
 _USUAL = ("model", "num_gpus")
 _MOST_TRIED = 200  # of each side, to find the closest
@@ -28,7 +32,8 @@ class Pair:
 
     a: Result
     b: Result
-    setting: Mapping[str, object]  # what both have alike: their model and GPU count, and what other pairs have not
+    # what both have alike: their model and GPU count, and what other pairs have not
+    setting: Mapping[str, object]
     compared: tuple[str, ...]  # axes in which they differ
     notes: tuple[str, ...]  # of machine and software, where they differ
 
@@ -43,18 +48,29 @@ class Paired:
 
 
 def paired(a: Side, b: Side) -> Paired:
-    """Of one machine and software, unless the sides name them; what has no partner that is equal in all that follows from what is
-    compared (`_FOLLOWERS`) gets one that is not. Raises StoreError when nothing is left, with the reason.
+    """Of one machine and software, unless the sides name them; what has no partner that is equal in
+    all that follows from what is compared (`_FOLLOWERS`) gets one that is not. Raises StoreError
+    when nothing is left, with the reason.
     """
     free = {*AXES} if a.is_by_name and b.is_by_name else a.axes | b.axes
     anywhere = a.names_a_place or b.names_a_place
     found, fixed, by_key = _found(a.results, b.results, free, anywhere=anywhere)
     if followers := {axis for name in free for axis in _FOLLOWERS.get(name, ())} - free:
-        without = (_without(a.results, [one for one, _ in found]), _without(b.results, [other for _, other in found]))
+        without = (
+            _without(a.results, [one for one, _ in found]),
+            _without(b.results, [other for _, other in found]),
+        )
         more, loosely_fixed, by_loose_key = _found(*without, free | followers, anywhere=anywhere)
         if more or not found:
-            found, fixed, by_key, free = [*found, *more], loosely_fixed, by_loose_key, free | followers
-    different = [(one, other) for one, other in found if set(one.attempt_ids).isdisjoint(other.attempt_ids)]
+            found, fixed, by_key, free = (
+                [*found, *more],
+                loosely_fixed,
+                by_loose_key,
+                free | followers,
+            )
+    different = [
+        (one, other) for one, other in found if set(one.attempt_ids).isdisjoint(other.attempt_ids)
+    ]
     if not different:
         raise StoreError(_why_none(a, b, found, fixed, by_key, free))
     return Paired(
@@ -65,21 +81,34 @@ def paired(a: Side, b: Side) -> Paired:
 
 
 def _found(
-    of_a: Sequence[Result], of_b: Sequence[Result], free: frozenset[str] | set[str], *, anywhere: bool
+    of_a: Sequence[Result],
+    of_b: Sequence[Result],
+    free: frozenset[str] | set[str],
+    *,
+    anywhere: bool,
 ) -> tuple[list[tuple[Result, Result]], list[str], dict[tuple[object, ...], list[Result]]]:
     """Pairs that differ in the free axes alone; the others, and those of B by them."""
     fixed = [axis for axis in AXES if axis not in free]
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in of_b:
         by_key[_key(result, fixed, free)].append(result)
-    pairs = [(one, other) for one in of_a for other in _partners(one, by_key[_key(one, fixed, free)], anywhere=anywhere)]
+    pairs = [
+        (one, other)
+        for one in of_a
+        for other in _partners(one, by_key[_key(one, fixed, free)], anywhere=anywhere)
+    ]
     return pairs, fixed, by_key
 
 
-def _key(result: Result, fixed: Sequence[str], free: frozenset[str] | set[str]) -> tuple[object, ...]:
+def _key(
+    result: Result, fixed: Sequence[str], free: frozenset[str] | set[str]
+) -> tuple[object, ...]:
     """Under strong scaling the batch of all GPUs is what trials of other counts share."""
     is_strong = result.axes["scaling"] == "strong" and "num_gpus" in free
-    return tuple(global_batch(result) if is_strong and axis == "batch_size" else result.axes[axis] for axis in fixed)
+    return tuple(
+        global_batch(result) if is_strong and axis == "batch_size" else result.axes[axis]
+        for axis in fixed
+    )
 
 
 def _partners(result: Result, others: Sequence[Result], *, anywhere: bool) -> list[Result]:
@@ -89,8 +118,14 @@ def _partners(result: Result, others: Sequence[Result], *, anywhere: bool) -> li
 
 
 def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
-    told = [axis for axis in fixed if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, found))]
-    for one, other in sorted(found, key=lambda pair: (str(pair[0].axes["model"]), pair[0].num_gpus)):
+    told = [
+        axis
+        for axis in fixed
+        if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, found))
+    ]
+    for one, other in sorted(
+        found, key=lambda pair: (str(pair[0].axes["model"]), pair[0].num_gpus)
+    ):
         yield Pair(
             a=one,
             b=other,
@@ -102,7 +137,9 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
 
 def _varies(axis: str, found: Sequence[tuple[Result, Result]]) -> bool:
     """Within a model: what each model has its own of is said by its name."""
-    return len({(one.axes["model"], one.axes[axis]) for one, _ in found}) > len({one.axes["model"] for one, _ in found})
+    return len({(one.axes["model"], one.axes[axis]) for one, _ in found}) > len(
+        {one.axes["model"] for one, _ in found}
+    )
 
 
 def _places(one: Result, other: Result) -> Iterator[str]:
@@ -133,9 +170,12 @@ def _why_none(
 ) -> str:
     if found:
         return (
-            f"{a.told} and {b.told}: the same attempts on both sides; name what differs, as strategy=ps_cpu and strategy=ps_gpu"
+            f"{a.told} and {b.told}: the same attempts on both sides; name what differs, as "
+            "strategy=ps_cpu and strategy=ps_gpu"
         )
-    elsewhere = [(one, other) for one in a.results for other in by_key.get(_key(one, fixed, free), ())]
+    elsewhere = [
+        (one, other) for one in a.results for other in by_key.get(_key(one, fixed, free), ())
+    ]
     if elsewhere:
         return _apart(a, b, *elsewhere[0])
     return _closest(a, b, fixed)
@@ -150,8 +190,19 @@ def _apart(a: Side, b: Side, one: Result, other: Result) -> str:
 
 def _closest(a: Side, b: Side, fixed: Sequence[str]) -> str:
     tried = [(one, other) for one in a.results[:_MOST_TRIED] for other in b.results[:_MOST_TRIED]]
-    differing = [[axis for axis in fixed if one.axes[axis] != other.axes[axis]] for one, other in tried]
+    differing = [
+        [axis for axis in fixed if one.axes[axis] != other.axes[axis]] for one, other in tried
+    ]
     (one, other), axes = min(zip(tried, differing, strict=True), key=lambda pair: len(pair[1]))
     told = ", ".join(f"{axis} (A {one.axes[axis]}, B {other.axes[axis]})" for axis in axes)
-    remedy = f"name it on both sides, as '{a.told} {axes[0]}={one.axes[axes[0]]}', or run what is missing" if axes else "run more"
-    return f"{a.told} and {b.told} have no setting in common; the closest differ in {told}: {remedy}"
+    remedy = (
+        (
+            f"name it on both sides, as '{a.told} {axes[0]}={one.axes[axes[0]]}', or run what is "
+            "missing"
+        )
+        if axes
+        else "run more"
+    )
+    return (
+        f"{a.told} and {b.told} have no setting in common; the closest differ in {told}: {remedy}"
+    )

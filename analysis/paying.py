@@ -1,4 +1,6 @@
-"""Whether GPUs that are added pay: what each of them brings, as a share of what each of the first did."""
+"""Whether GPUs that are added pay: what each of them brings, as a share of what each of the first
+did.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Added:
     before: Result
     after: Result
     gain: float  # images/s after, times those before
-    gain_low: float | None  # 95 % interval over processes; None where one of both is one process alone
+    # 95 % interval over processes; None where one of both is one process alone
+    gain_low: float | None
     gain_high: float | None
     share: float  # of what each GPU of the first result brings: what each that was added does
     low: float | None  # 95 % interval; None where one of the three is one process alone
@@ -35,7 +38,11 @@ class Added:
         """Whether `pays` is known; what others published counts as it stands."""
         if self.before.place.origin is Origin.PUBLISHED:
             return True
-        return self.low is not None and self.high is not None and (self.low >= PAYS_FROM) == (self.high >= PAYS_FROM)
+        return (
+            self.low is not None
+            and self.high is not None
+            and (self.low >= PAYS_FROM) == (self.high >= PAYS_FROM)
+        )
 
     @property
     def is_tie(self) -> bool:
@@ -83,24 +90,38 @@ def steps(curve: Sequence[Result]) -> list[Added]:
 
 
 def stop(curve: Sequence[Result]) -> Stop | None:
-    """The fewest GPUs beyond which no larger number that was tried pays. None: they pay up to the most, or only one was tried."""
+    """The fewest GPUs beyond which no larger number that was tried pays. None: they pay up to the
+    most, or only one was tried.
+    """
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
         if not any(one.pays for one in beyond):
-            return Stop(num_gpus=before.num_gpus, added=beyond[-1], is_sure=all(one.is_sure for one in beyond))
+            return Stop(
+                num_gpus=before.num_gpus,
+                added=beyond[-1],
+                is_sure=all(one.is_sure for one in beyond),
+            )
     return None
 
 
 def _reach(first: Result, before: Result, after: Result, per_added: float) -> float | None:
-    """Half the interval of a share, from the errors of the logarithms of the images/s that it is made of."""
+    """Half the interval of a share, from the errors of the logarithms of the images/s that it is
+    made of.
+    """
     if min(len(one.repeats) for one in (first, before, after)) < 2:
         return None
-    slopes = {first.num_gpus: 0.0, before.num_gpus: 0.0, after.num_gpus: 0.0}  # of the share against each logarithm
+    # of the share against each logarithm
+    slopes = {first.num_gpus: 0.0, before.num_gpus: 0.0, after.num_gpus: 0.0}
     slopes[after.num_gpus] += per_added * _images(after) / _images(first)
     slopes[before.num_gpus] -= per_added * _images(before) / _images(first)
     slopes[first.num_gpus] -= per_added * (_images(after) - _images(before)) / _images(first)
     of = {one.num_gpus: one.repeats for one in (first, before, after)}
-    return reach_of_sum([((slope * error_of_log_mean(of[num])) ** 2, len(of[num]) - 1) for num, slope in slopes.items()])
+    return reach_of_sum(
+        [
+            ((slope * error_of_log_mean(of[num])) ** 2, len(of[num]) - 1)
+            for num, slope in slopes.items()
+        ]
+    )
 
 
 def _images(result: Result) -> float:

@@ -1,4 +1,6 @@
-"""Tables of results: any axes down, any axes across, and a table of its own for whatever else differs."""
+"""Tables of results: any axes down, any axes across, and a table of its own for whatever else
+differs.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ from store.selection import nearest
 
 _ALWAYS_NAMED = ("model", "batch_size", "image_px", "precision", "data", "scaling")
 _SHARED = "shares_host"  # not an axis, but told in titles like one
-_SIZES = frozenset({"num_gpus", "model", "image_px", "num_classes"})  # other work, no better choice: never ranked along
+# other work, no better choice: never ranked along
+_SIZES = frozenset({"num_gpus", "model", "image_px", "num_classes"})
 
-_OF_OUR_MODEL = ("batch_size", "image_px", "num_classes", "learning_rate", "weight_decay")  # what each model has its own of
+# what each model has its own of
+_OF_OUR_MODEL = ("batch_size", "image_px", "num_classes", "learning_rate", "weight_decay")
 _OF_A_PUBLISHED_MODEL = ("batch_size", "strategy", *STRATEGY_AXES)
 
 Label = tuple[Any, ...]
@@ -27,13 +31,14 @@ Label = tuple[Any, ...]
 
 
 class Rank(StrEnum):
-    """Where a number stands among those it competes with: its column, or its row where the rows differ in model or GPUs; of
-    either those over as many hosts.
+    """Where a number stands among those it competes with: its column, or its row where the rows
+    differ in model or GPUs; of either those over as many hosts.
     """
 
     BEST = "best"
     TIE = "tie"  # the 95 % interval of the best one's ratio to it reaches 1
-    UNKNOWN = "unknown"  # one of the two is one process alone: nobody knows what another would bring
+    # one of the two is one process alone: nobody knows what another would bring
+    UNKNOWN = "unknown"
     OUT = "out"  # either of these, but a race has put it out, and its repeats are few for that
     SLOWER = "slower"
     ALONE = "alone"  # without competition
@@ -53,12 +58,14 @@ class Table:
 
     rows_by: tuple[str, ...]  # axes
     columns_by: tuple[str, ...]
-    setting: Mapping[str, object]  # the other axes worth naming: they tell this table from its neighbors
+    # the other axes worth naming: they tell this table from its neighbors
+    setting: Mapping[str, object]
     place: Place
     rows: tuple[Label, ...]
     columns: tuple[Label, ...]
     cells: Mapping[tuple[Label, Label], Cell]  # by row and column; what is missing was not run
-    of_models: Mapping[str, Mapping[str, object]]  # where models are down or across: the axes that vary with them, by model
+    # where models are down or across: the axes that vary with them, by model
+    of_models: Mapping[str, Mapping[str, object]]
 
     @property
     def results(self) -> list[Result]:
@@ -66,7 +73,9 @@ class Table:
 
     @property
     def hosts(self) -> int:
-        """Over how many all of its results are; 1 where they are over different numbers, each told in its label."""
+        """Over how many all of its results are; 1 where they are over different numbers, each told
+        in its label.
+        """
         found = {result.hosts for result in self.results}
         return found.pop() if len(found) == 1 else 1
 
@@ -76,9 +85,12 @@ class Table:
 
 
 def pivot(
-    results: Sequence[Result], rows_by: Sequence[str] = ("strategy",), columns_by: Sequence[str] = ("num_gpus",)
+    results: Sequence[Result],
+    rows_by: Sequence[str] = ("strategy",),
+    columns_by: Sequence[str] = ("num_gpus",),
 ) -> list[Table]:
-    """Tables in the order of their first results; of published figures, texts down and across in their order of appearance.
+    """Tables in the order of their first results; of published figures, texts down and across in
+    their order of appearance.
 
     Raises StoreError for axes that are none.
     """
@@ -92,23 +104,38 @@ def pivot(
     rest = [axis for axis in others if axis not in of_model]
     grouped: dict[Label, list[Result]] = defaultdict(list)
     cells = zip(
-        _values(results, (*rows_by, *columns_by)), _variants(results, rest, of_model), _values(results, rest), strict=True
+        _values(results, (*rows_by, *columns_by)),
+        _variants(results, rest, of_model),
+        _values(results, rest),
+        strict=True,
     )
     num_in: Counter[Label] = Counter()
     for result, (cell, variant, values) in zip(results, cells, strict=True):
         where = (result.place.key, variant, *values)
-        num_in[where, cell] += 1  # a source may tell of one thing twice: the second stands in a table of its own
+        # a source may tell of one thing twice: the second stands in a table of its own
+        num_in[where, cell] += 1
         grouped[num_in[where, cell], *where].append(result)
-    settings = {key: dict(zip(rest, key[3:], strict=True)) | {_SHARED: of[0].place.shares_host} for key, of in grouped.items()}
+    settings = {
+        key: dict(zip(rest, key[3:], strict=True)) | {_SHARED: of[0].place.shares_host}
+        for key, of in grouped.items()
+    }
     named = _named(settings)
     return [
-        table(of, rows_by, columns_by, {axis: settings[key][axis] for axis in named[settings[key].get("model")]}, of_model)
+        table(
+            of,
+            rows_by,
+            columns_by,
+            {axis: settings[key][axis] for axis in named[settings[key].get("model")]},
+            of_model,
+        )
         for key, of in grouped.items()
     ]
 
 
 def lines(results: Iterable[Result]) -> tuple[str, ...]:
-    """Axes whose values make a line of a chart and a row of a table: strategies, and where they differ, numbers of hosts."""
+    """Axes whose values make a line of a chart and a row of a table: strategies, and where they
+    differ, numbers of hosts.
+    """
     return ("strategy", "hosts") if len({result.hosts for result in results}) > 1 else ("strategy",)
 
 
@@ -120,14 +147,19 @@ def by_hosts(of: Table) -> list[Table]:
     for result in of.results:
         grouped[result.hosts].append(result)
     axes_of_models = tuple(next(iter(of.of_models.values()), {}))
-    rows_by, columns_by = (tuple(axis for axis in axes if axis != "hosts") for axes in (of.rows_by, of.columns_by))
+    rows_by, columns_by = (
+        tuple(axis for axis in axes if axis != "hosts") for axes in (of.rows_by, of.columns_by)
+    )
     return [
-        table(grouped[hosts], rows_by, columns_by, {**of.setting, "hosts": hosts}, axes_of_models) for hosts in sorted(grouped)
+        table(grouped[hosts], rows_by, columns_by, {**of.setting, "hosts": hosts}, axes_of_models)
+        for hosts in sorted(grouped)
     ]
 
 
 def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence[str]) -> list[int]:
-    """Which of its model's settings each result has: 0 with the largest batch, as in an article's first table, then others."""
+    """Which of its model's settings each result has: 0 with the largest batch, as in an article's
+    first table, then others.
+    """
     if not of_model:
         return [0] * len(results)
     of_rest = zip(results, _values(results, rest), strict=True)
@@ -147,7 +179,9 @@ def table(
     setting: Mapping[str, object],
     of_model: Sequence[str] = (),
 ) -> Table:
-    """Of results of one place, no two of which have the same row and column; `of_model`: axes that vary with the model."""
+    """Of results of one place, no two of which have the same row and column; `of_model`: axes that
+    vary with the model.
+    """
     rows, columns = _values(results, rows_by), _values(results, columns_by)
     placed = dict(zip(zip(rows, columns, strict=True), results, strict=True))
     along_row = bool(_SIZES.intersection(rows_by)) or tuple(rows_by) == ("hosts",)
@@ -164,7 +198,10 @@ def table(
         rows=_ordered(rows, results[0].place.origin),
         columns=_ordered(columns, results[0].place.origin),
         cells={
-            (row, column): Cell(result=result, rank=_rank(result, best.get((row if along_row else column, result.hosts))))
+            (row, column): Cell(
+                result=result,
+                rank=_rank(result, best.get((row if along_row else column, result.hosts))),
+            )
             for (row, column), result in placed.items()
         },
         of_models={
@@ -197,20 +234,28 @@ def _axes(results: Sequence[Result], pivoted: set[str]) -> list[str]:
 
 
 def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
-    """Of strong scaling the global batch stands for the batch, unless GPUs are told apart without it."""
+    """Of strong scaling the global batch stands for the batch, unless GPUs are told apart without
+    it.
+    """
     if not axes:
         return [()] * len(results)
     values = itemgetter(*axes) if len(axes) > 1 else lambda found: (found[axes[0]],)
     if "batch_size" not in axes or "num_gpus" in axes:
         return [values(result.axes) for result in results]
     return [
-        values({**result.axes, "batch_size": global_batch(result)} if result.axes.get("scaling") == "strong" else result.axes)
+        values(
+            {**result.axes, "batch_size": global_batch(result)}
+            if result.axes.get("scaling") == "strong"
+            else result.axes
+        )
         for result in results
     ]
 
 
 def _named(settings: Mapping[Label, Mapping[str, object]]) -> dict[object, list[str]]:
-    """By model the axes worth naming: the usual ones, what is unusual somewhere, and whatever differs between its tables."""
+    """By model the axes worth naming: the usual ones, what is unusual somewhere, and whatever
+    differs between its tables.
+    """
     by_model: dict[object, list[Mapping[str, object]]] = defaultdict(list)
     for setting in settings.values():
         by_model[setting.get("model")].append(setting)
@@ -221,12 +266,16 @@ def _named_of(settings: Sequence[Mapping[str, object]]) -> list[str]:
     named = {*_ALWAYS_NAMED}.union(*map(unusual_axes, settings))
     if any(setting[_SHARED] for setting in settings):
         named.add(_SHARED)
-    differing = {axis for axis in settings[0] if len({setting.get(axis) for setting in settings}) > 1}
+    differing = {
+        axis for axis in settings[0] if len({setting.get(axis) for setting in settings}) > 1
+    }
     return [axis for axis in settings[0] if axis in named | differing]
 
 
 def _best(results: Iterable[Result]) -> Result | None:
-    """The fastest, where there are two or more to choose from; of those that train one model, where there are such."""
+    """The fastest, where there are two or more to choose from; of those that train one model, where
+    there are such.
+    """
     able = [result for result in results if result.images_per_second is not None]
     able = [result for result in able if not result.trains_apart] or able
     return max(able, key=lambda result: result.images_per_second or 0.0) if len(able) > 1 else None
@@ -254,11 +303,22 @@ def _ordered(labels: Sequence[Label], origin: Origin) -> tuple[Label, ...]:
     found = dict.fromkeys(labels)
     if origin.is_ours:
         return tuple(sorted(found, key=_sortable))
-    appeared = {value: f"{number:09}" for number, value in enumerate(dict.fromkeys(value for label in found for value in label))}
-    told = {label: tuple(value if isinstance(value, int | float) else appeared[value] for value in label) for label in found}
+    appeared = {
+        value: f"{number:09}"
+        for number, value in enumerate(dict.fromkeys(value for label in found for value in label))
+    }
+    told = {
+        label: tuple(
+            value if isinstance(value, int | float) else appeared[value] for value in label
+        )
+        for label in found
+    }
     return tuple(sorted(found, key=lambda label: _sortable(told[label])))
 
 
 def _sortable(label: Label) -> list[tuple[int, float, str]]:
     """Numbers by size before texts by alphabet."""
-    return [(0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value)) for value in label]
+    return [
+        (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
+        for value in label
+    ]

@@ -1,4 +1,6 @@
-"""Predictions as people read them: a table of each place, what each step is made of, and each cause of a refusal once."""
+"""Predictions as people read them: a table of each place, what each step is made of, and each cause
+of a refusal once.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def show(console: Console, found: Sequence[Prediction], notes: Sequence[str]) ->
 def _heading(found: Sequence[Prediction]) -> str:
     nums = sorted({len(one.rests_on) for one in found}, reverse=True)
     beside = f", what is among them from the {nums[-1]} others" if len(nums) > 1 else ""
-    return f"Predicted, not measured: {found[0].place.machine}, from {nums[0]} row{'s' * (nums[0] != 1)}{beside}"
+    return (
+        f"Predicted, not measured: {found[0].place.machine}, from {nums[0]} "
+        f"row{'s' * (nums[0] != 1)}{beside}"
+    )
 
 
 def number(value: float | None) -> str:
@@ -45,11 +50,14 @@ def number(value: float | None) -> str:
 
 
 _LEFT = ("model", "strategy", "")
-_DROPPED = ("", "model", "batch")  # first to last, where a terminal is too narrow: the lines below tell them, too
+# first to last, where a terminal is too narrow: the lines below tell them, too
+_DROPPED = ("", "model", "batch")
 
 
 def _print_table(console: Console, found: Sequence[Prediction]) -> None:
-    """No name is cut: columns are left out, and if that does not do, the terminal breaks the lines."""
+    """No name is cut: columns are left out, and if that does not do, the terminal breaks the
+    lines.
+    """
     origin = str(found[0].place.origin)
     rows = [_cells(one) for one in found]
     names = [name for name in rows[0] if name != "figure" or any(one.figure for one in found)]
@@ -58,7 +66,9 @@ def _print_table(console: Console, found: Sequence[Prediction]) -> None:
             names.remove(dropped)
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for name in names:
-        table.add_column(Text(_header(name, origin)), justify="left" if name in _LEFT else "right", no_wrap=True)
+        table.add_column(
+            Text(_header(name, origin)), justify="left" if name in _LEFT else "right", no_wrap=True
+        )
     for row in rows:
         table.add_row(*(Text(visible(row[name])) for name in names))
     there = console.width
@@ -72,7 +82,10 @@ def _header(name: str, origin: str) -> str:
 
 
 def _width(names: Sequence[str], rows: Sequence[dict[str, str]], origin: str) -> int:
-    return sum(max(cell_len(_header(name, origin)), *(cell_len(row[name]) for row in rows)) + 1 for name in names)
+    return sum(
+        max(cell_len(_header(name, origin)), *(cell_len(row[name]) for row in rows)) + 1
+        for name in names
+    )
 
 
 def _cells(one: Prediction) -> dict[str, str]:
@@ -114,7 +127,10 @@ def _name(one: Prediction) -> str:
 def _said(one: Prediction) -> list[str]:
     if one.predictive is None:
         return []
-    return [f"{_name(one)}: {_parts(one.predictive.parts)}", *(f"  uncertain: {reason}" for reason in one.predictive.uncertain)]
+    return [
+        f"{_name(one)}: {_parts(one.predictive.parts)}",
+        *(f"  uncertain: {reason}" for reason in one.predictive.uncertain),
+    ]
 
 
 def _refused(found: Sequence[Prediction]) -> list[str]:
@@ -131,7 +147,11 @@ def _cause(reason: str, of: Sequence[Prediction]) -> list[str]:
     more = f" and {len(of) - _MOST_NAMED} more" if len(of) > _MOST_NAMED else ""
     measure = next((one.measure_first for one in of if one.measure_first), "")
     cells = f"{len(of)} cell{'s' * (len(of) != 1)}"
-    return [f"refused, {cells}: {reason}", f"  of {named}{more}", *([f"  first measure: {measure}"] if measure else [])]
+    return [
+        f"refused, {cells}: {reason}",
+        f"  of {named}{more}",
+        *([f"  first measure: {measure}"] if measure else []),
+    ]
 
 
 def _parts(parts: Costs) -> str:
@@ -139,11 +159,16 @@ def _parts(parts: Costs) -> str:
     told = {
         "compute": parts.compute_s,
         "launches": parts.launch_s,
-        f"communication that nothing hides (of {1e3 * parts.communication_s:.3g}, {parts.bottleneck})": parts.exposed_s,
+        (
+            f"communication that nothing hides (of {1e3 * parts.communication_s:.3g}, "
+            f"{parts.bottleneck})"
+        ): parts.exposed_s,
         "update": parts.update_s,
         "host": parts.host_s,
         "slowest replica": parts.sync_s,
     }
-    summed = ", ".join(f"{1e3 * seconds:.3g} {name}" for name, seconds in told.items() if seconds >= 1e-4)
+    summed = ", ".join(
+        f"{1e3 * seconds:.3g} {name}" for name, seconds in told.items() if seconds >= 1e-4
+    )
     made = f"; batches take {1e3 * parts.input_s:.3g} to make" if parts.input_s else ""
     return f"a step of {1e3 * parts.step_s:.4g} ms is {summed}{made}"

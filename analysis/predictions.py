@@ -1,4 +1,6 @@
-"""Predictions: cells that nobody tried, from the rows of the same place; see `analysis.calibration`."""
+"""Predictions: cells that nobody tried, from the rows of the same place; see
+`analysis.calibration`.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,17 @@ class Prediction:
     predictive: Predictive | None  # None where it is refused
     refusal: Refusal | None
     rests_on: tuple[str, ...]  # trials, or keys of published figures
-    measure_first: str = ""  # command that would supply what a refused one lacks; empty where no row would
-    figure: float | None = None  # images/s of this cell, by its place's origin; no part of what the prediction rests on
-    is_told: bool = True  # its rows report how variables are shared, or who asked named it; else its strategy is assumed
+    # command that would supply what a refused one lacks; empty where no row would
+    measure_first: str = ""
+    # images/s of this cell, by its place's origin; no part of what the prediction rests on
+    figure: float | None = None
+    # its rows report how variables are shared, or who asked named it; else its strategy is assumed
+    is_told: bool = True
     is_batch_told: bool = True  # its batch is reported, or was asked for; else it is assumed
-    apart: tuple[tuple[str, str], ...] = ()  # axes that the cost model does not look at, where rows of its place differ in them
-    is_undivided: bool = False  # a batch in all that does not divide among its GPUs: `work` has not what was asked for
+    # axes that the cost model does not look at, where rows of its place differ in them
+    apart: tuple[tuple[str, str], ...] = ()
+    # a batch in all that does not divide among its GPUs: `work` has not what was asked for
+    is_undivided: bool = False
 
     @property
     def error(self) -> float | None:
@@ -55,7 +62,9 @@ class Prediction:
 
     @property
     def strategy(self) -> str:
-        return strategy_name(self.work.variable_update, self.work.local_parameter_device, self.work.all_reduce)
+        return strategy_name(
+            self.work.variable_update, self.work.local_parameter_device, self.work.all_reduce
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,9 @@ class Learned:
     left_out: tuple[str, ...]  # why others are not among them
 
 
-def learned(results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None) -> Learned:
+def learned(
+    results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None
+) -> Learned:
     """Of one place. Raises NothingToLearnError when no row is left."""
     rows, left_out = [], []
     for result in results:
@@ -97,17 +108,23 @@ def learned(results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | 
 
 
 def _told_apart(rows: Sequence[tuple[Row, Result]]) -> Iterator[Row]:
-    """With the axes in which some rows of the place differ, though the cost model takes them for the same: another data set or
-    input pipeline, another optimizer.
+    """With the axes in which some rows of the place differ, though the cost model takes them for
+    the same: another data set or input pipeline, another optimizer.
     """
     told: dict[str, dict[object, set[str]]] = {axis: defaultdict(set) for axis in _NOT_SEEN}
     for one, result in rows:
         for axis in _NOT_SEEN:
             if axis in result.axes:
                 told[axis][_seen(axis, one.work)].add(_value(axis, result))
-    axes = [axis for axis, by_seen in told.items() if any(len(values) > 1 for values in by_seen.values())]
+    axes = [
+        axis
+        for axis, by_seen in told.items()
+        if any(len(values) > 1 for values in by_seen.values())
+    ]
     for one, result in rows:
-        yield replace(one, apart=tuple((axis, _value(axis, result)) for axis in axes if axis in result.axes))
+        yield replace(
+            one, apart=tuple((axis, _value(axis, result)) for axis in axes if axis in result.axes)
+        )
 
 
 def _value(axis: str, result: Result) -> str:
@@ -122,8 +139,14 @@ def _seen(axis: str, work: Work) -> object:
 
 
 def several_hosts(result: Result) -> str:
-    """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources tell hosts by words alone."""
-    update, hosts, place = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1)), result.place
+    """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources
+    tell hosts by words alone.
+    """
+    update, hosts, place = (
+        str(result.axes["variable_update"]),
+        int(result.axes.get("hosts", 1)),
+        result.place,
+    )
     found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
     if update in RANK_JOBS or update.startswith("distributed"):
         found = f"variable_update={update} is of several hosts"
@@ -132,7 +155,11 @@ def several_hosts(result: Result) -> str:
     elif place.origin is Origin.PUBLISHED:
         found = why_several(place.machine, result.num_gpus)
         rows_of_one = f"'num_gpus<={read(place.machine).gpus_per_host or 1}'"
-    return f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}" if found else ""
+    return (
+        f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}"
+        if found
+        else ""
+    )
 
 
 def most_gpus(results: Sequence[Result]) -> int:
@@ -141,8 +168,8 @@ def most_gpus(results: Sequence[Result]) -> int:
 
 
 def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
-    """All that differ from rows in these axes alone, each once; under strong scaling with the same batch in all, unless
-    a batch is told. Raises StoreError for axes or values that there are not.
+    """All that differ from rows in these axes alone, each once; under strong scaling with the same
+    batch in all, unless a batch is told. Raises StoreError for axes or values that there are not.
     """
     found: dict[object, Row] = {}
     for values in product(*to.values()):
@@ -155,11 +182,16 @@ def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
 
 
 def _is_told_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
-    """Whether a cell of more GPUs would only guess from a row on 1 GPU what rows on more GPUs report: what is reduced how."""
+    """Whether a cell of more GPUs would only guess from a row on 1 GPU what rows on more GPUs
+    report: what is reduced how.
+    """
     if cell.is_named or cell.is_told or not one.is_told:
         return False
     update, network = one.work.variable_update, one.work.network
-    return any(row.is_told_of_more and (row.work.variable_update, row.work.network) == (update, network) for row in rows)
+    return any(
+        row.is_told_of_more and (row.work.variable_update, row.work.network) == (update, network)
+        for row in rows
+    )
 
 
 def _changed(one: Row, change: Mapping[str, str]) -> Row:
@@ -173,12 +205,18 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
     )
     is_named = not _NAMING.isdisjoint(change) or (one.is_told and "all_reduce" in change)
     if one.is_strong and "batch_size" not in change:
-        return replace(replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus), is_named=is_named)
+        return replace(
+            replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus),
+            is_named=is_named,
+        )
     return one.asked(work, is_named=is_named)
 
 
-def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = None) -> list[Prediction]:
-    """In the order of what is asked for. What is among the rows is predicted from those that are not, all else from all of them.
+def predictions(
+    known: Learned, asked: Sequence[Row], target: Hardware | None = None
+) -> list[Prediction]:
+    """In the order of what is asked for. What is among the rows is predicted from those that are
+    not, all else from all of them.
 
     Raises NothingToLearnError when nothing is left to learn from.
     """
@@ -193,16 +231,26 @@ def predictions(known: Learned, asked: Sequence[Row], target: Hardware | None = 
         )
     is_beside = [one.cell in beside for one in asked]
     of_both = {
-        side: iter(_from(rows, [one for one, its in zip(asked, is_beside, strict=True) if its is side], known, target))
+        side: iter(
+            _from(
+                rows,
+                [one for one, its in zip(asked, is_beside, strict=True) if its is side],
+                known,
+                target,
+            )
+        )
         for side, rows in ((True, kept), (False, known.rows))
     }
     found = [next(of_both[side]) for side in is_beside]
     return [
-        replace(one, figure=figures[cell.cell]) if side else one for one, cell, side in zip(found, asked, is_beside, strict=True)
+        replace(one, figure=figures[cell.cell]) if side else one
+        for one, cell, side in zip(found, asked, is_beside, strict=True)
     ]
 
 
-def _from(rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Hardware | None) -> list[Prediction]:
+def _from(
+    rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Hardware | None
+) -> list[Prediction]:
     hardware = target or known.guess.hardware
     ran = known.rows if hardware.memory_gib >= known.guess.hardware.memory_gib else ()
     refused = [refusal(one, rows, hardware, ran) for one in asked]
@@ -216,7 +264,9 @@ def _from(rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Har
             predictive=next(told) if no is None else None,
             refusal=no,
             rests_on=tuple(row.name for row in rows),
-            measure_first=measuring(no.missing.work, known.results) if no is not None and no.missing else "",
+            measure_first=measuring(no.missing.work, known.results)
+            if no is not None and no.missing
+            else "",
             is_told=one.is_told or one.is_named,
             is_batch_told=one.is_batch_told,
             apart=one.apart,
@@ -262,7 +312,9 @@ def _word(axis: str) -> Callable[[Work, str], Work]:
 def _strategy(work: Work, value: str) -> Work:
     axes = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
     if value not in axes:
-        raise ValueError(f"wanted one of {', '.join(axes)}; others are told by {', '.join(STRATEGY_AXES)}")
+        raise ValueError(
+            f"wanted one of {', '.join(axes)}; others are told by {', '.join(STRATEGY_AXES)}"
+        )
     return _replaced(work, dict(zip(STRATEGY_AXES, axes[value], strict=True)))
 
 
@@ -280,9 +332,19 @@ def _replaced(work: Work, values: dict[str, Any]) -> Work:
 
 _NAMING = {"strategy", "variable_update"}
 """Axes of `--to` after which nothing is assumed of how variables are shared."""
-_SEEN = {*(field.name for field in fields(Work)), *STRATEGY_AXES, "model", "image_px", "data", "distortions", "precision"}
+_SEEN = {
+    *(field.name for field in fields(Work)),
+    *STRATEGY_AXES,
+    "model",
+    "image_px",
+    "data",
+    "distortions",
+    "precision",
+}
 _NOT_SEEN = ("model", "data", "precision", *(axis for axis in COMPARED if axis not in _SEEN))
-"""Axes of which the cost model sees nothing, or not all: not which data set or pipeline, nor whose half precision."""
+"""Axes of which the cost model sees nothing, or not all: not which data set or pipeline, nor whose
+half precision.
+"""
 
 _YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
 _CHANGES: dict[str, Callable[[Work, str], Work]] = {

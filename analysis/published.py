@@ -1,4 +1,6 @@
-"""Published figures as results, so that they can be tabled and drawn like our own, and compared with them."""
+"""Published figures as results, so that they can be tabled and drawn like our own, and compared
+with them.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,24 @@ from store.records import STRATEGY_AXES, DeviceKind, Outcome, strategy_name
 SHORT_NAMES = {"tf-benchmarks-2017": "TensorFlow benchmarks page (2017)"}
 """Of sources, for command lines."""
 
-_AXES = ("model", "batch_size", "data", "precision", "variable_update", "local_parameter_device", "all_reduce", "num_gpus")
+_AXES = (
+    "model",
+    "batch_size",
+    "data",
+    "precision",
+    "variable_update",
+    "local_parameter_device",
+    "all_reduce",
+    "num_gpus",
+)
 
 
-def published(references: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME) -> list[Result]:
-    """Of references in `store.queries.list_references` form. One figure is one result without an interval."""
+def published(
+    references: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
+) -> list[Result]:
+    """Of references in `store.queries.list_references` form. One figure is one result without an
+    interval.
+    """
     places: dict[tuple[str, str], Place] = {}
     found = []
     for reference in references:
@@ -38,17 +53,28 @@ def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def precision_as_published(axes: Mapping[str, Any]) -> str:
-    """Of a trial or of a published figure, as sources tell it: `fp16+XLA` wherever XLA compiled anything, and without doubts."""
+    """Of a trial or of a published figure, as sources tell it: `fp16+XLA` wherever XLA compiled
+    anything, and without doubts.
+    """
     compiled = "" if axes.get("xla", "off") == "off" else "+XLA"
     return f"{axes['precision']}".rstrip("?") + compiled
 
 
 def usual_image_px(model: str) -> int | None:
-    """Of a published figure's model: sources name no image size, and mean this one. None where it is not known."""
+    """Of a published figure's model: sources name no image size, and mean this one. None where it
+    is not known.
+    """
     return next((px for pattern, px in _USUAL_PX if fnmatchcase(model.rstrip("?"), pattern)), None)
 
 
-_USUAL_PX = (("*_cifar", 32), ("alexnet", 227), ("inception3", 299), ("resnet*", 224), ("trivial", 224), ("vgg*", 224))
+_USUAL_PX = (
+    ("*_cifar", 32),
+    ("alexnet", 227),
+    ("inception3", 299),
+    ("resnet*", 224),
+    ("trivial", 224),
+    ("vgg*", 224),
+)
 
 
 def key_of(reference: Mapping[str, Any]) -> str:
@@ -57,16 +83,24 @@ def key_of(reference: Mapping[str, Any]) -> str:
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:
-    """Those of the source of this short name, or whose source has `name` as a part; after a slash a part of the hardware, as in
-    `tf-benchmarks-2017/k80`. A source may have slashes of its own. Raises StoreError when there are none.
+    """Those of the source of this short name, or whose source has `name` as a part; after a slash a
+    part of the hardware, as in
+    `tf-benchmarks-2017/k80`. A source may have slashes of its own. Raises StoreError when there are
+    none.
     """
-    readings = [(name, ""), *((name[:at], name[at + 1 :]) for at in reversed(range(len(name))) if name[at] == "/")]
+    readings = [
+        (name, ""),
+        *((name[:at], name[at + 1 :]) for at in reversed(range(len(name))) if name[at] == "/"),
+    ]
     of_sources = [(_of(references, source), hardware.casefold()) for source, hardware in readings]
     for of, hardware in of_sources:
         if found := [reference for reference in of if hardware in reference["hardware"].casefold()]:
             return found
     known = next((of for of, _ in of_sources if of), [])
-    raise StoreError(f"{name[:100]}: no such source; there are {', '.join(_choices(references, known)) or 'none'}")
+    raise StoreError(
+        f"{name[:100]}: no such source; there are "
+        f"{', '.join(_choices(references, known)) or 'none'}"
+    )
 
 
 def _of(references: Sequence[Row], source: str) -> list[Row]:
@@ -77,12 +111,16 @@ def _of(references: Sequence[Row], source: str) -> list[Row]:
 def _choices(references: Sequence[Row], known: Sequence[Row]) -> list[str]:
     """Of the hardware where the source is known, else of sources."""
     hardware = [reference["hardware"] for reference in known]
-    return list(dict.fromkeys(hardware or [*SHORT_NAMES, *(reference["source"] for reference in references)]))
+    return list(
+        dict.fromkeys(
+            hardware or [*SHORT_NAMES, *(reference["source"] for reference in references)]
+        )
+    )
 
 
 def article_tables(results: Sequence[Result]) -> list[Table]:
-    """Published figures in the form of their articles: GPUs down and models across where a model ran one way at each batch size;
-    else a table per model, strategies down and GPUs across.
+    """Published figures in the form of their articles: GPUs down and models across where a model
+    ran one way at each batch size; else a table per model, strategies down and GPUs across.
     """
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
@@ -97,15 +135,21 @@ def article_tables(results: Sequence[Result]) -> list[Table]:
 
 
 def usual_tables(results: Sequence[Result]) -> list[Table]:
-    """Of results of one origin: of published figures as in their articles, of ours strategies down and GPUs across. Where there
-    are several numbers of hosts, each strategy has a row for each.
+    """Of results of one origin: of published figures as in their articles, of ours strategies down
+    and GPUs across. Where there are several numbers of hosts, each strategy has a row for each.
     """
-    return article_tables(results) if results[0].place.origin is Origin.PUBLISHED else pivot(results, lines(results))
+    return (
+        article_tables(results)
+        if results[0].place.origin is Origin.PUBLISHED
+        else pivot(results, lines(results))
+    )
 
 
 def _place(reference: Mapping[str, Any]) -> Place:
     return Place(
-        key=hashlib.sha256(f"{reference['source']}\n{reference['hardware']}".encode()).hexdigest()[:6],
+        key=hashlib.sha256(f"{reference['source']}\n{reference['hardware']}".encode()).hexdigest()[
+            :6
+        ],
         host=reference["hardware"],
         machine=reference["hardware"],
         versions=f"published: {reference['source']}",

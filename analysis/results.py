@@ -1,4 +1,6 @@
-"""Results: whole trials with all their repeats, each on one machine with one software, and against its baseline."""
+"""Results: whole trials with all their repeats, each on one machine with one software, and against
+its baseline.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from analysis.versions import Where, told_apart
 from analysis.wording import over
 from costs.profiles import overrides_of
 from store import welch
-from store.records import STRATEGY_AXES, DeviceKind, Outcome, TrialSpec, Verdict, planted_on_one_host
+from store.records import (
+    STRATEGY_AXES,
+    DeviceKind,
+    Outcome,
+    TrialSpec,
+    Verdict,
+    planted_on_one_host,
+)
 from store.relation import Relation, relation_by
 
 
@@ -35,11 +44,14 @@ class Origin(StrEnum):
 
 
 class BaselineRule(StrEnum):
-    """What a speed-up is told against; always on the same machine, with the same software and other axes."""
+    """What a speed-up is told against; always on the same machine, with the same software and other
+    axes.
+    """
 
     SAME = "same"  # the same strategy on 1 GPU
     BEST = "best"  # the fastest strategy on 1 GPU
-    FEWEST = "fewest"  # the same strategy on the fewest GPUs that it completed on, and of these on the fewest hosts
+    # the same strategy on the fewest GPUs that it completed on, and of these on the fewest hosts
+    FEWEST = "fewest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +61,15 @@ class Gpus:
     name: str  # of each, as NVML has it; empty of several kinds
     num: int
     memory_bytes: int | None = None  # of the one that has the least; None where it is not told
-    num_nvlink_pairs: int = 0  # pairs that reach each other by NVLink; 0 also where the links are not told
+    # pairs that reach each other by NVLink; 0 also where the links are not told
+    num_nvlink_pairs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Machine and software that numbers were made with. Numbers of two places never stand in one table."""
+    """Machine and software that numbers were made with. Numbers of two places never stand in one
+    table.
+    """
 
     key: str  # tells it from others
     host: str  # of published figures their hardware
@@ -73,7 +88,9 @@ class Place:
 
     @property
     def hardware(self) -> tuple[str, ...]:
-        """Of a simulated place the overrides that choose its hardware, as `store.overrides` takes them."""
+        """Of a simulated place the overrides that choose its hardware, as `store.overrides` takes
+        them.
+        """
         return overrides_of(self.hardware_profile) if self.hardware_profile else ()
 
     @property
@@ -83,7 +100,10 @@ class Place:
 
     def counted(self, num: int, hosts: int = 1) -> str:
         """As `4 GPUs`, `1 CPU stand-in`, `8 GPUs over 2 hosts`."""
-        return f"{num} {self.device_kind.plural if num != 1 else self.device_kind.singular}{over(hosts)}"
+        return (
+            f"{num} "
+            f"{self.device_kind.plural if num != 1 else self.device_kind.singular}{over(hosts)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +130,20 @@ class Result:
     trial_id: str  # of published figures their key
     place: Place
     axes: Mapping[str, Any]  # every axis by name, and `strategy`
-    curve: str  # the same for results that differ in the number of GPUs and of hosts, and in links between these, alone
+    # the same for results that differ in the number of GPUs and of hosts, and in links between
+    # these, alone
+    curve: str
     attempt_ids: tuple[int, ...]  # of all attempts, oldest first; none of published figures
-    outcome: str  # completed: there is a number to quote; invalid: the newest completed without one; else the newest's
-    repeats: tuple[float, ...]  # images/s of each completed process that may be quoted: above 0, of no verdict invalid
-    failed: tuple[str, ...] = ()  # outcomes of the repeats that brought no such number, of each the last attempt's
+    # completed: there is a number to quote; invalid: the newest completed without one; else the
+    # newest's
+    outcome: str
+    # images/s of each completed process that may be quoted: above 0, of no verdict invalid
+    repeats: tuple[float, ...]
+    # outcomes of the repeats that brought no such number, of each the last attempt's
+    failed: tuple[str, ...] = ()
     images_per_second: float | None  # median of the repeats; None without any
-    low: float | None  # 95 % interval: over processes, or within the only one; None where it is not known
+    # 95 % interval: over processes, or within the only one; None where it is not known
+    low: float | None
     high: float | None
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
@@ -149,17 +176,23 @@ class Result:
 
     @property
     def line(self) -> str:
-        """Its strategy, and over how many hosts: what is one line of a chart, for more hosts are no other number of GPUs."""
+        """Its strategy, and over how many hosts: what is one line of a chart, for more hosts are no
+        other number of GPUs.
+        """
         return f"{self.strategy}{over(self.hosts)}"
 
     @property
     def course(self) -> tuple[str, int, object]:
-        """The same for results that differ in the number of GPUs alone: their curve, hosts, and the links of these."""
+        """The same for results that differ in the number of GPUs alone: their curve, hosts, and the
+        links of these.
+        """
         return self.curve, self.hosts, self.axes.get("planted", "")
 
     @property
     def trains_apart(self) -> bool:
-        """Replicas that train a model each: they show what communication costs the others, and compete with none of them."""
+        """Replicas that train a model each: they show what communication costs the others, and
+        compete with none of them.
+        """
         return bool(self.axes["variable_update"] == "independent")
 
     @property
@@ -184,7 +217,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """What the same trial reached on the other side: another machine, another time, or what others published."""
+    """What the same trial reached on the other side: another machine, another time, or what others
+    published.
+    """
 
     other: Result
     ratio: float  # images/s of the result, times those of the other side
@@ -202,19 +237,30 @@ AXES = ("strategy", *(field.name for field in fields(TrialSpec)))
 _OUTSIDE_CURVE = ("strategy", *STRATEGY_AXES, "num_gpus", "hosts")
 
 
-def measured(attempts: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME) -> list[Result]:
-    """Of all attempts in `store.queries.measured` form, in their order. Nothing is averaged but the repeats of one trial.
+def measured(
+    attempts: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
+) -> list[Result]:
+    """Of all attempts in `store.queries.measured` form, in their order. Nothing is averaged but the
+    repeats of one trial.
 
     Attempts on simulated GPUs make results of their own, whose place has the origin SIMULATED.
     """
     grouped: dict[tuple[str, Where, bool], list[Mapping[str, Any]]] = defaultdict(list)
     for attempt, software in zip(attempts, _softwares(attempts), strict=True):
         trial = attempt["trial"]
-        where = (attempt["machine"]["key"], software, bool(attempt["shares_host"]), trial["device_kind"])
+        where = (
+            attempt["machine"]["key"],
+            software,
+            bool(attempt["shares_host"]),
+            trial["device_kind"],
+        )
         grouped[trial["id"], where, _is_on_one_machine(attempt)].append(attempt)
     places = _places(grouped)
     brought = {_repeat(attempt) for attempt in attempts if is_quotable(attempt)}
-    return with_baselines([_result(of_trial, places[where], brought) for (_, where, _), of_trial in grouped.items()], rule)
+    return with_baselines(
+        [_result(of_trial, places[where], brought) for (_, where, _), of_trial in grouped.items()],
+        rule,
+    )
 
 
 def _repeat(attempt: Mapping[str, Any]) -> tuple[object, ...]:
@@ -228,7 +274,9 @@ def _is_on_one_machine(attempt: Mapping[str, Any]) -> bool:
 
 
 def _softwares(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """An attempt that ended too early to tell its software has that of the one before it on that machine, or of the next."""
+    """An attempt that ended too early to tell its software has that of the one before it on that
+    machine, or of the next.
+    """
     known: dict[str, str] = {}
     told: dict[int, str] = {}
     in_time = sorted(attempts, key=itemgetter("attempt_id"))
@@ -242,12 +290,16 @@ def _softwares(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     return (told[attempt["attempt_id"]] for attempt in attempts)
 
 
-def _places(grouped: Mapping[tuple[str, Where, bool], Sequence[Mapping[str, Any]]]) -> dict[Where, Place]:
+def _places(
+    grouped: Mapping[tuple[str, Where, bool], Sequence[Mapping[str, Any]]],
+) -> dict[Where, Place]:
     machines: dict[Where, Mapping[str, Any]] = {}
     environments: dict[Where, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for (_, where, _), of_trial in grouped.items():
         machines[where] = of_trial[0]["machine"]
-        environments[where] |= {one["id"]: one for attempt in of_trial if (one := attempt["environment"])}
+        environments[where] |= {
+            one["id"]: one for attempt in of_trial if (one := attempt["environment"])
+        }
     versions = told_apart({where: list(environments[where].values()) for where in machines})
     return {where: _place(where, machine, versions[where]) for where, machine in machines.items()}
 
@@ -266,7 +318,9 @@ def _place(where: Where, machine: Mapping[str, Any], versions: str) -> Place:
         key=hashlib.sha256(repr(where).encode()).hexdigest()[:6],
         host=machine["host"],
         machine=told,
-        versions=f"{versions}, hardware profile {json.loads(profile)['name']}" if profile else versions,
+        versions=f"{versions}, hardware profile {json.loads(profile)['name']}"
+        if profile
+        else versions,
         device_kind=kind,
         origin=Origin.SIMULATED if kind is DeviceKind.SIMULATED_GPU else Origin.MEASURED,
         shares_host=shares_host,
@@ -284,7 +338,9 @@ def _gpus(machine: Mapping[str, Any]) -> Gpus:
     )
 
 
-def _result(of_trial: Sequence[Mapping[str, Any]], place: Place, brought: Collection[object]) -> Result:
+def _result(
+    of_trial: Sequence[Mapping[str, Any]], place: Place, brought: Collection[object]
+) -> Result:
     """`brought`: repeats that brought a number to quote, here or elsewhere."""
     quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
     repeats = tuple(attempt["images_per_second"] for attempt in quotable)
@@ -310,10 +366,16 @@ def _result(of_trial: Sequence[Mapping[str, Any]], place: Place, brought: Collec
 
 
 def is_quotable(attempt: Mapping[str, Any]) -> bool:
-    """Databases that others wrote may hold NaN, or nothing, where a completed attempt has images/s."""
+    """Databases that others wrote may hold NaN, or nothing, where a completed attempt has
+    images/s.
+    """
     value = attempt["images_per_second"]
     is_number = value is not None and math.isfinite(value) and value > 0
-    return is_number and attempt["outcome"] == Outcome.COMPLETED and attempt["verdict"] != Verdict.INVALID
+    return (
+        is_number
+        and attempt["outcome"] == Outcome.COMPLETED
+        and attempt["verdict"] != Verdict.INVALID
+    )
 
 
 def _ended_as(attempt: Mapping[str, Any]) -> str:
@@ -321,7 +383,9 @@ def _ended_as(attempt: Mapping[str, Any]) -> str:
     return str(Outcome.INVALID if attempt["outcome"] == Outcome.COMPLETED else attempt["outcome"])
 
 
-def _interval(quotable: Sequence[Mapping[str, Any]], repeats: tuple[float, ...]) -> tuple[float | None, float | None]:
+def _interval(
+    quotable: Sequence[Mapping[str, Any]], repeats: tuple[float, ...]
+) -> tuple[float | None, float | None]:
     if len(quotable) == 1:
         return quotable[0]["images_per_second_low"], quotable[0]["images_per_second_high"]
     return welch.interval(repeats) if repeats else (None, None)
@@ -333,11 +397,15 @@ def _is_valid(attempt: Mapping[str, Any]) -> bool:
 
 
 def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result]:
-    """The same results, each with what the rule compares it with; None where there is no such thing."""
+    """The same results, each with what the rule compares it with; None where there is no such
+    thing.
+    """
     results = list(results)
     candidates: dict[tuple[object, ...], Baseline] = {}
     for result in results:
-        if result.images_per_second is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
+        if result.images_per_second is not None and (
+            rule is BaselineRule.FEWEST or result.num_gpus == 1
+        ):
             candidate = Baseline(
                 trial_id=result.trial_id,
                 strategy=result.strategy,
@@ -351,13 +419,19 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
     found = []
     for result in results:
         compared = _compared(result, rule)
-        able = [candidates[key] for links in {None, _links(result)} if (key := (*compared, links)) in candidates]
+        able = [
+            candidates[key]
+            for links in {None, _links(result)}
+            if (key := (*compared, links)) in candidates
+        ]
         found.append(replace(result, baseline=min(able, key=_preference, default=None)))
     return found
 
 
 def _links(result: Result) -> object:
-    """Results over several hosts are never compared with those over other links; those of one host, which have none, with all."""
+    """Results over several hosts are never compared with those over other links; those of one host,
+    which have none, with all.
+    """
     return result.axes.get("planted", "") if result.hosts > 1 else None
 
 
@@ -376,7 +450,9 @@ def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
 
 
 def setting(result: Result) -> dict[str, object]:
-    """All axes but strategy, GPU count and hosts. Strong scaling is told by its global batch, which does not change with GPUs."""
+    """All axes but strategy, GPU count and hosts. Strong scaling is told by its global batch, which
+    does not change with GPUs.
+    """
     if result.place.origin.is_ours:
         told = dict(zip(_SETTING, _of_setting(result.axes), strict=True))
     else:
@@ -391,7 +467,9 @@ _of_setting = itemgetter(*_SETTING)
 
 
 class GlobalBatch(int):
-    """Of strong scaling: sorted as a number, worded in titles, and never the same as a batch per GPU."""
+    """Of strong scaling: sorted as a number, worded in titles, and never the same as a batch per
+    GPU.
+    """
 
     def __str__(self) -> str:
         return f"{int(self)} in all"

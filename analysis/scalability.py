@@ -1,4 +1,6 @@
-"""What keeps a curve from the ideal line, by the laws of scalability: how the loss grows, not where it comes from."""
+"""What keeps a curve from the ideal line, by the laws of scalability: how the loss grows, not where
+it comes from.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ MOST_MISFIT = 0.05  # of a curve's images/s: where a law misses it by more, it d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """The Universal Scalability Law (Gunther 1993): images/s = rate * N / (1 + sigma * (N - 1) + kappa * N * (N - 1)).
+    """The Universal Scalability Law (Gunther 1993): images/s = rate * N / (1 + sigma * (N - 1) +
+    kappa * N * (N - 1)).
 
-    Each in shares of a step on one GPU: sigma what every further GPU adds to it (they queue for something they share), kappa what
-    every further pair adds (they wait for each other, and more GPUs become slower in the end).
+    Each in shares of a step on one GPU: sigma what every further GPU adds to it (they queue for
+    something they share), kappa what every further pair adds (they wait for each other, and more
+    GPUs become slower in the end).
     """
 
     sigma: float
@@ -28,7 +32,8 @@ class Law:
     kappa: float
     kappa_low: float
     kappa_high: float
-    misfit: float  # the largest distance of a number of GPUs from the law, as a share of its images/s
+    # the largest distance of a number of GPUs from the law, as a share of its images/s
+    misfit: float
     most: int  # GPUs that were tried
 
     @property
@@ -47,7 +52,9 @@ class Law:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serial:
-    """The share that does not scale, on one number of GPUs: of Amdahl under strong scaling, of Gustafson under weak scaling."""
+    """The share that does not scale, on one number of GPUs: of Amdahl under strong scaling, of
+    Gustafson under weak scaling.
+    """
 
     law: str  # Amdahl or Gustafson
     num_gpus: int
@@ -66,10 +73,15 @@ def fitted(curve: Sequence[Result]) -> Law | None:
     from analysis.law_fit import fit, log_images
 
     processes = [(result.num_gpus, math.log(value)) for result in curve for value in result.repeats]
-    nums, logs = np.array([num for num, _ in processes], float), np.array([log for _, log in processes])
+    nums, logs = (
+        np.array([num for num, _ in processes], float),
+        np.array([log for _, log in processes]),
+    )
     found, errors = fit(nums, logs)
     reach = math.exp(log_quantile(len(logs) - 3)) * errors
-    middle = np.array([np.mean([log for num, log in processes if num == count]) for count in counts])
+    middle = np.array(
+        [np.mean([log for num, log in processes if num == count]) for count in counts]
+    )
     misfit = np.abs(np.expm1(middle - log_images(np.array(counts, float), found))).max()
     _, sigma, kappa = (float(value) for value in found)
     return Law(

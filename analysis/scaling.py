@@ -1,4 +1,6 @@
-"""How strategies scale: of each its curve, what more GPUs bring, from how many on they do not pay, and how its loss grows."""
+"""How strategies scale: of each its curve, what more GPUs bring, from how many on they do not pay,
+and how its loss grows.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ class Point:
     """One number of GPUs on a curve."""
 
     result: Result
-    speed_up_low: float | None  # 95 % interval over processes; None of the baseline, and where a side is one process alone
+    # 95 % interval over processes; None of the baseline, and where a side is one process alone
+    speed_up_low: float | None
     speed_up_high: float | None
-    added: Added | None  # what the GPUs more than those of the point before bring; None of the first
+    # what the GPUs more than those of the point before bring; None of the first
+    added: Added | None
 
     @property
     def efficiency_low(self) -> float | None:
@@ -34,7 +38,11 @@ class Point:
 
     def _per_gpu(self, speed_up: float | None) -> float | None:
         baseline = self.result.baseline
-        return None if speed_up is None or baseline is None else speed_up * baseline.num_gpus / self.result.num_gpus
+        return (
+            None
+            if speed_up is None or baseline is None
+            else speed_up * baseline.num_gpus / self.result.num_gpus
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +58,9 @@ class Curve:
 
     @property
     def slower(self) -> list[list[Added]]:
-        """Negative scaling: runs of steps to more GPUs that made it slower, as far as anybody knows."""
+        """Negative scaling: runs of steps to more GPUs that made it slower, as far as anybody
+        knows.
+        """
         runs: list[list[Added]] = [[]]
         for step in (one.added for one in self.points if one.added):
             if step.gain < 1 and not step.is_tie:
@@ -71,12 +81,16 @@ class Scaling:
 
     @property
     def speaks_of_gpus(self) -> bool:
-        """Stand-ins share the cores of one machine: what more of them bring says nothing of GPUs."""
+        """Stand-ins share the cores of one machine: what more of them bring says nothing of
+        GPUs.
+        """
         return self.table.place.device_kind is not DeviceKind.CPU_STAND_IN
 
     @property
     def is_strong(self) -> bool:
-        """Whether the batch of all GPUs together stays the same; sources that tell a batch per GPU scale weakly."""
+        """Whether the batch of all GPUs together stays the same; sources that tell a batch per GPU
+        scale weakly.
+        """
         return self.table.setting.get("scaling") == "strong"
 
 
@@ -86,7 +100,8 @@ def scalings(results: Sequence[Result]) -> list[Scaling]:
 
 
 def curve_of(results: Sequence[Result]) -> list[Result]:
-    """Those that have a number, by their GPUs; of each number the fastest, for sources tell figures apart by notes alone.
+    """Those that have a number, by their GPUs; of each number the fastest, for sources tell figures
+    apart by notes alone.
 
     All are over as many hosts.
     """
@@ -97,18 +112,30 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 
 def _scaling(table: Table) -> Scaling:
     led = leads(table)
-    by_strategy = {row: [cell.result for (of, _), cell in table.cells.items() if of == row] for row in table.rows}
+    by_strategy = {
+        row: [cell.result for (of, _), cell in table.cells.items() if of == row]
+        for row in table.rows
+    }
     strong = table.setting.get("scaling") == "strong"
     on_gpus = table.place.device_kind is not DeviceKind.CPU_STAND_IN
-    found = [_curve(points, strong=strong, on_gpus=on_gpus) for of in by_strategy.values() if (points := curve_of(of))]
-    return Scaling(table=table, curves=tuple(found), leads=tuple(led), crossovers=tuple(crossovers(led)))
+    found = [
+        _curve(points, strong=strong, on_gpus=on_gpus)
+        for of in by_strategy.values()
+        if (points := curve_of(of))
+    ]
+    return Scaling(
+        table=table, curves=tuple(found), leads=tuple(led), crossovers=tuple(crossovers(led))
+    )
 
 
 def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
     law = fitted(results) if on_gpus else None
     return Curve(
         strategy=results[0].strategy,
-        points=tuple(_point(one, step) for one, step in zip(results, [None, *paying.steps(results)], strict=True)),
+        points=tuple(
+            _point(one, step)
+            for one, step in zip(results, [None, *paying.steps(results)], strict=True)
+        ),
         stop=paying.stop(results) if on_gpus else None,
         law=law,
         no_law=_no_law(results, law, on_gpus=on_gpus),
@@ -117,7 +144,9 @@ def _curve(results: Sequence[Result], *, strong: bool, on_gpus: bool) -> Curve:
 
 
 def _point(result: Result, step: Added | None) -> Point:
-    against = result.baseline if result.baseline and result.baseline.trial_id != result.trial_id else None
+    against = (
+        result.baseline if result.baseline and result.baseline.trial_id != result.trial_id else None
+    )
     low, high = known_ratio_interval(result.repeats, against.repeats) if against else (None, None)
     return Point(result=result, speed_up_low=low, speed_up_high=high, added=step)
 
@@ -128,5 +157,8 @@ def _no_law(results: Sequence[Result], law: Law | None, *, on_gpus: bool) -> str
     if law is None:
         return f"a law needs {FEWEST_COUNTS} numbers of GPUs, and there are {len(results)}"
     if not law.describes:
-        return f"the Universal Scalability Law misses the curve by {law.misfit:.1%}: its loss does not grow steadily"
+        return (
+            f"the Universal Scalability Law misses the curve by {law.misfit:.1%}: its loss does "
+            "not grow steadily"
+        )
     return ""

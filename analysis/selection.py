@@ -26,24 +26,38 @@ class Selection:
     sweep: str | None = None  # only the trials that it asked for
     filters: tuple[str, ...] = ()  # see store.selection
     origin: Origin = Origin.MEASURED
-    source: str | None = None  # of published figures: only this source, see analysis.published.of_source
+    # of published figures: only this source, see analysis.published.of_source
+    source: str | None = None
     baseline: BaselineRule = BaselineRule.SAME
 
     @property
     def trial_filters(self) -> list[str]:
         """They choose what is shown, and leave medians and baselines alone."""
-        return [text for text, one in zip(self.filters, parsed(self.filters), strict=True) if is_of_trials(one)]
+        return [
+            text
+            for text, one in zip(self.filters, parsed(self.filters), strict=True)
+            if is_of_trials(one)
+        ]
 
     @property
     def attempt_filters(self) -> list[str]:
-        return [text for text, one in zip(self.filters, parsed(self.filters), strict=True) if not is_of_trials(one)]
+        return [
+            text
+            for text, one in zip(self.filters, parsed(self.filters), strict=True)
+            if not is_of_trials(one)
+        ]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What must stand with every number that is found."""
         if self.origin is Origin.PUBLISHED or not self.attempt_filters:
             return ()
-        return (f"only attempts with {' '.join(self.attempt_filters)}: medians and baselines are of these",)
+        return (
+            (
+                f"only attempts with {' '.join(self.attempt_filters)}: medians and baselines are "
+                "of these"
+            ),
+        )
 
     @property
     def show_command(self) -> str:
@@ -53,21 +67,26 @@ class Selection:
 
 
 def load(selection: Selection) -> list[Result]:
-    """At least one. Raises StoreError when the database cannot be read, a filter is none, or nothing is found."""
+    """At least one. Raises StoreError when the database cannot be read, a filter is none, or
+    nothing is found.
+    """
     return _ours(selection, frozenset()) if selection.origin.is_ours else _published(selection)
 
 
 def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Result], list[Result]]:
-    """Ours and those of the other side, at least one each: a source of published figures (see `analysis.published.of_source`), or
-    the attempts of the same database that filters choose, which then are left out of ours. Raises StoreError as `load`, and for
-    measured numbers against simulated ones.
+    """Ours and those of the other side, at least one each: a source of published figures (see
+    `analysis.published.of_source`), or the attempts of the same database that filters choose, which
+    then are left out of ours. Raises StoreError as `load`, and for measured numbers against
+    simulated ones.
     """
     if selection.origin is Origin.PUBLISHED:
         raise StoreError("--against compares our own numbers; leave --origin published out")
     sources = [one for one in against if not looks_like_filter(one)]
     if sources:
         if len(against) > 1:
-            raise StoreError(f"--against {' '.join(against)}: wanted one source, or filters as host=otherbox")
+            raise StoreError(
+                f"--against {' '.join(against)}: wanted one source, or filters as host=otherbox"
+            )
         references = queries.known_references(open_existing(selection.db))
         return load(selection), published(of_source(references, against[0]), selection.baseline)
     others = _other_side(selection, against)
@@ -76,7 +95,9 @@ def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Res
         return _ours(selection, taken), others
     except NothingFoundError:
         told = " ".join(f"--against {one}" for one in against)
-        raise StoreError(f"{told}: nothing is left to compare with these; choose fewer for the other side") from None
+        raise StoreError(
+            f"{told}: nothing is left to compare with these; choose fewer for the other side"
+        ) from None
 
 
 def _other_side(selection: Selection, against: Sequence[str]) -> list[Result]:
@@ -84,10 +105,16 @@ def _other_side(selection: Selection, against: Sequence[str]) -> list[Result]:
         return _ours(replace(selection, filters=tuple(against), sweep=None), frozenset())
     except OtherOriginError as error:
         told = " ".join(f"--against {one}" for one in against)
-        why = f"only {error.there} numbers are like that, and these are never set against {error.wanted} ones"
+        why = (
+            f"only {error.there} numbers are like that, and these are never set against "
+            f"{error.wanted} ones"
+        )
         instead = f"give both sides {error.there} numbers, with --origin {error.there}"
         if error.there is Origin.SIMULATED:
-            instead += "; or see how near a simulation comes to figures of others, with --origin simulated --against SOURCE"
+            instead += (
+                "; or see how near a simulation comes to figures of others, with --origin "
+                "simulated --against SOURCE"
+            )
         raise StoreError(f"{told}: {why}; {instead}") from None
 
 
@@ -125,23 +152,32 @@ def _ours(selection: Selection, without: frozenset[int]) -> list[Result]:
     return _with_races(engine, wanted, attempts)
 
 
-def _with_races(engine: sa.Engine, results: list[Result], attempts: Sequence[queries.Row]) -> list[Result]:
+def _with_races(
+    engine: sa.Engine, results: list[Result], attempts: Sequence[queries.Row]
+) -> list[Result]:
     """Those that a race put out on their machine say so."""
     reasons = raced_out(engine)
     if not reasons:
         return results
     machines = {attempt["attempt_id"]: attempt["machine"]["key"] for attempt in attempts}
-    found = ((result, reasons.get((result.trial_id, machines[result.attempt_ids[0]]))) for result in results)
+    found = (
+        (result, reasons.get((result.trial_id, machines[result.attempt_ids[0]])))
+        for result in results
+    )
     return [replace(result, out_of_race=reason) if reason else result for result, reason in found]
 
 
 def _asked_for(selection: Selection) -> str:
-    return " ".join([*([f"--sweep {selection.sweep}"] if selection.sweep else []), *selection.filters])
+    return " ".join(
+        [*([f"--sweep {selection.sweep}"] if selection.sweep else []), *selection.filters]
+    )
 
 
 def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
-    if (asked := _asked_for(selection)) and queries.selected(engine, queries.listing(engine, limit=1)):
+    if (asked := _asked_for(selection)) and queries.selected(
+        engine, queries.listing(engine, limit=1)
+    ):
         return f"{name}: no attempt is like {asked}; see python -m store list"
     return f"{name}: no attempt in it yet; run a sweep first"
 
@@ -152,8 +188,15 @@ def _published(selection: Selection) -> list[Result]:
         references = of_source(references, selection.source)
     found = published(references, selection.baseline)
     if selection.filters:
-        found = [found[place] for place in reference_selection.chosen(named(references), selection.filters)]
+        found = [
+            found[place]
+            for place in reference_selection.chosen(named(references), selection.filters)
+        ]
     if not found:
-        asked = f" like {' '.join(selection.filters)}; see python -m store reference list" if selection.filters else " in it"
+        asked = (
+            f" like {' '.join(selection.filters)}; see python -m store reference list"
+            if selection.filters
+            else " in it"
+        )
         raise StoreError(f"{locate(selection.db).name}: no published figure{asked}")
     return found

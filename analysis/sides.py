@@ -1,4 +1,6 @@
-"""The two sides of a comparison as a command line names them: filters, a trial, an attempt or a sweep."""
+"""The two sides of a comparison as a command line names them: filters, a trial, an attempt or a
+sweep.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ class Side:
 
     @property
     def axes(self) -> frozenset[str]:
-        """Those of a trial that the side names, and so wants compared; a strategy is its three axes."""
+        """Those of a trial that the side names, and so wants compared; a strategy is its three
+        axes.
+        """
         named = self.names & {*AXES}
-        return named | {"strategy", *STRATEGY_AXES} if named & {"strategy", *STRATEGY_AXES} else named
+        return (
+            named | {"strategy", *STRATEGY_AXES} if named & {"strategy", *STRATEGY_AXES} else named
+        )
 
     @property
     def is_by_name(self) -> bool:
@@ -50,27 +56,46 @@ class Side:
         return self.source.results
 
     def samples(self, results: Sequence[Result]) -> list[Sample | None]:
-        """Of each result its processes, and their steps; None without a number to quote. Steps are read at once."""
+        """Of each result its processes, and their steps; None without a number to quote. Steps are
+        read at once.
+        """
         told = [result for result in results if result.images_per_second is not None]
         steps = self.source.steps([number for result in told for number in result.attempt_ids])
-        return [None if one.images_per_second is None else sample(one, self.source.attempts, steps) for one in results]
+        return [
+            None if one.images_per_second is None else sample(one, self.source.attempts, steps)
+            for one in results
+        ]
 
 
-def sides(db: str, a: str, b: str, common: Sequence[str], sweep: str | None, origin: Origin | None) -> tuple[Side, Side]:
-    """Raises StoreError for a side of which there is nothing, and for measured numbers against simulated ones."""
+def sides(
+    db: str, a: str, b: str, common: Sequence[str], sweep: str | None, origin: Origin | None
+) -> tuple[Side, Side]:
+    """Raises StoreError for a side of which there is nothing, and for measured numbers against
+    simulated ones.
+    """
     if origin is Origin.PUBLISHED:
         raise StoreError(
-            "--origin published: published figures have no repeats to compare by; see python -m plots tables --against"
+            "--origin published: published figures have no repeats to compare by; see "
+            "python -m plots tables --against"
         )
     own_a, own_b = (_filters(db, one) for one in (a, b))
     if sorted(own_a) == sorted(own_b):
-        raise StoreError(f"{a} on both sides: nothing to compare; name what differs, as strategy=ps_cpu and strategy=ps_gpu")
+        raise StoreError(
+            f"{a} on both sides: nothing to compare; name what differs, as strategy=ps_cpu "
+            "and strategy=ps_gpu"
+        )
     told = [(label, one, own) for label, one, own in (("A", a, own_a), ("B", b, own_b))]
     origins = [origin] if origin is not None else [Origin.MEASURED, Origin.SIMULATED]
     found = {}
     for label, text, own in told:
-        found[label] = [_side(text, own, selection(db, sweep, [*own, *common], one)) for one in origins]
-    both = [(of_a, of_b) for of_a, of_b in zip(found["A"], found["B"], strict=True) if _has(of_a) and _has(of_b)]
+        found[label] = [
+            _side(text, own, selection(db, sweep, [*own, *common], one)) for one in origins
+        ]
+    both = [
+        (of_a, of_b)
+        for of_a, of_b in zip(found["A"], found["B"], strict=True)
+        if _has(of_a) and _has(of_b)
+    ]
     if both:
         return both[0]
     for (label, _, _), of in zip(told, found.values(), strict=True):

@@ -1,4 +1,6 @@
-"""What answers, charts and reports are made from: the selected results, and on demand the details behind them."""
+"""What answers, charts and reports are made from: the selected results, and on demand the details
+behind them.
+"""
 
 from __future__ import annotations
 
@@ -35,30 +37,44 @@ class Source:
 
     @property
     def stored_in(self) -> str:
-        """As footers say where the numbers are: published figures come with scalemark, and need no database."""
+        """As footers say where the numbers are: published figures come with scalemark, and need no
+        database.
+        """
         if self.selection.origin.is_ours or open_existing(self.selection.db):
             return f"database {self.database}"
         return "published figures that come with scalemark"
 
     @cached_property
     def attempts(self) -> dict[int, Row]:
-        """Of measured results by attempt's number, see `store.queries.attempt_details`. Published figures have none."""
+        """Of measured results by attempt's number, see `store.queries.attempt_details`. Published
+        figures have none.
+        """
         ids = sorted({attempt_id for result in self.results for attempt_id in result.attempt_ids})
-        return {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)} if ids else {}
+        return (
+            {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)}
+            if ids
+            else {}
+        )
 
     def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
-        """Of these attempts, those that stepped: every call of the training function, warm-up included."""
+        """Of these attempts, those that stepped: every call of the training function, warm-up
+        included.
+        """
         return queries.steps(self.engine, attempt_ids) if attempt_ids else {}
 
     @cached_property
     def references(self) -> list[Row]:
-        """All published figures that the database knows, in `store.queries.list_references` form."""
+        """All published figures that the database knows, in `store.queries.list_references`
+        form.
+        """
         return queries.known_references(open_existing(self.selection.db))
 
     @cached_property
     def machines(self) -> list[Row]:
         """Behind measured results, see `store.provenance.machines`."""
-        return provenance.machines(self.engine, sorted({row["machine"] for row in self.attempts.values()}))
+        return provenance.machines(
+            self.engine, sorted({row["machine"] for row in self.attempts.values()})
+        )
 
     @cached_property
     def sweeps(self) -> list[Row]:

@@ -1,4 +1,6 @@
-"""What a table says, in words: who is fastest where, what more GPUs bring, and what is not known."""
+"""What a table says, in words: who is fastest where, what more GPUs bring, and what is not
+known.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Summary:
     """Of one table."""
 
     fastest: tuple[str, ...]  # a sentence per number of GPUs
-    scaling: tuple[str, ...]  # speed-up and efficiency at the most GPUs, crossovers, whether more still pay
+    # speed-up and efficiency at the most GPUs, crossovers, whether more still pay
+    scaling: tuple[str, ...]
     doubts: tuple[str, ...]  # what failed, also in part, and what is suspect
 
     @property
@@ -32,7 +35,9 @@ class Summary:
 
 
 def summarize(table: Table) -> Summary:
-    """Of any table; about GPUs only where they are down or across, against one another axis. Each number of hosts by itself."""
+    """Of any table; about GPUs only where they are down or across, against one another axis. Each
+    number of hosts by itself.
+    """
     told = ("Simulated by a cost model, not measured.",) if table.place.is_simulated else ()
     parts = [_of_one(part) for part in by_hosts(table)]
     return Summary(
@@ -60,7 +65,9 @@ def _of_one(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _curve(results: Sequence[Result], axis: str, value: object) -> list[Result]:
     """By number of GPUs, those that have a number."""
-    found = [one for one in results if one.images_per_second is not None and one.axes[axis] == value]
+    found = [
+        one for one in results if one.images_per_second is not None and one.axes[axis] == value
+    ]
     return sorted(found, key=lambda one: one.num_gpus)
 
 
@@ -76,12 +83,25 @@ def _of_models(table: Table) -> Iterator[str]:
 def _against(result: Result) -> str:
     if result.speed_up is None or result.baseline is None:
         return "no run to compare with"
-    return f"{result.speed_up:.2f}x of {result.baseline.width}: an efficiency of {result.efficiency:.0%}"
+    return (
+        f"{result.speed_up:.2f}x of {result.baseline.width}: an efficiency of "
+        f"{result.efficiency:.0%}"
+    )
 
 
 def _fastest(table: Table, led: Sequence[Lead]) -> Iterator[str]:
     apart = [result for result in table.results if result.trains_apart]
-    if led and len({result.strategy for result in table.results if result not in apart or len(apart) == len(table.results)}) == 1:
+    if (
+        led
+        and len(
+            {
+                result.strategy
+                for result in table.results
+                if result not in apart or len(apart) == len(table.results)
+            }
+        )
+        == 1
+    ):
         yield _only(table, led)
         yield from _ceiling(table)
         return
@@ -93,7 +113,9 @@ def _fastest(table: Table, led: Sequence[Lead]) -> Iterator[str]:
 def _ceiling(table: Table) -> Iterator[str]:
     """What replicas reach that train a model each, beside those that share one."""
     apart = [one for one in table.results if one.trains_apart]
-    if len(apart) < len(table.results) and (able := [one for one in apart if one.images_per_second is not None]):
+    if len(apart) < len(table.results) and (
+        able := [one for one in apart if one.images_per_second is not None]
+    ):
         most = max(able, key=lambda one: one.num_gpus)
         yield (
             f"{most.strategy} is the ceiling and leads nowhere, for each of its replicas trains a model of its own: "
@@ -110,7 +132,11 @@ def _only(table: Table, led: Sequence[Lead]) -> str:
         others = {result.strategy for result in table.results} - {strategy}
         among = "Of those that train one model only" if others else "Only"
         return f"{among} {strategy} was run: {told}."
-    return f"{told}; of which strategy the source does not tell." if strategy == NOT_TOLD else f"Of {strategy} alone: {told}."
+    return (
+        f"{told}; of which strategy the source does not tell."
+        if strategy == NOT_TOLD
+        else f"Of {strategy} alone: {told}."
+    )
 
 
 def _leading(lead: Lead) -> str:
@@ -130,7 +156,10 @@ def _leading(lead: Lead) -> str:
     if unknown:
         return f"{lead.strategy} leads with {quoted(best)}; {unknown}"
     able = [cell.result for cell in lead.others if cell.result.images_per_second is not None]
-    return f"{lead.strategy} is fastest with {quoted(best)}, {lead.ahead - 1:.0%} ahead of {max(able, key=_images).strategy}"
+    return (
+        f"{lead.strategy} is fastest with {quoted(best)}, {lead.ahead - 1:.0%} ahead of "
+        f"{max(able, key=_images).strategy}"
+    )
 
 
 def _scaling(table: Table, led: Sequence[Lead]) -> Iterator[str]:
@@ -143,7 +172,10 @@ def _scaling(table: Table, led: Sequence[Lead]) -> Iterator[str]:
         others = [cell.result for cell in last.others if cell.result.speed_up is not None]
         widest = max(others, key=lambda result: result.speed_up or 0.0, default=best)
         if (widest.speed_up or 0.0) > CLEARLY * (best.speed_up or 0.0) and best.speed_up:
-            yield f"{widest.strategy} has the largest speed-up there: {widest.speed_up:.2f}x, from a slower start."
+            yield (
+                f"{widest.strategy} has the largest speed-up there: {widest.speed_up:.2f}x, from "
+                "a slower start."
+            )
         yield from _last_step(table, _curve(table.results, "strategy", best.strategy))
     yield from (change_text(table, change) for change in crossovers(led))
 
@@ -158,10 +190,14 @@ def _speed_up(table: Table, best: Result) -> str:
     where = table.counted(best.num_gpus)
     if best.speed_up is None or best.baseline is None:
         return (
-            f"No speed-up of {best.strategy} on {where}: it has no number on 1 to compare with (--baseline fewest takes another)."
+            f"No speed-up of {best.strategy} on {where}: it has no number on 1 to compare with "
+            "(--baseline fewest takes another)."
         )
     against = f"{best.baseline.strategy} on {best.baseline.width}"
-    return f"On {where} {best.strategy} reaches {best.speed_up:.2f}x of {against}: an efficiency of {best.efficiency:.0%}."
+    return (
+        f"On {where} {best.strategy} reaches {best.speed_up:.2f}x of {against}: an efficiency of "
+        f"{best.efficiency:.0%}."
+    )
 
 
 def _last_step(table: Table, curve: Sequence[Result]) -> Iterator[str]:
@@ -177,7 +213,10 @@ def _last_step(table: Table, curve: Sequence[Result]) -> Iterator[str]:
         told = f"Going {where} makes {last.strategy} {step.gain:.2f}x as fast{tie}"
         yield f"{told}; whether it pays is not said: stand-ins share the machine's cores."
     elif step.is_tie:
-        yield f"Whether going {where} brings {last.strategy} anything its repeats cannot tell: {numbers}, {step.gain:.2f}x."
+        yield (
+            f"Whether going {where} brings {last.strategy} anything its repeats cannot tell: "
+            f"{numbers}, {step.gain:.2f}x."
+        )
     else:
         going = f"{'Going' if step.is_sure else 'Perhaps going'} {where}"
         if step.gain < 1:
@@ -213,14 +252,26 @@ def _doubts(table: Table) -> Iterator[str]:
     failed = Counter(result.outcome for result in results if result.images_per_second is None)
     for outcome, count in failed.most_common():
         which = [_named(result) for result in results if result.outcome == outcome]
-        yield f"{count} of {counted(len(results), 'trial')} {_ended(Outcome(outcome), count)}: {_shortened(which)}."
+        yield (
+            f"{count} of {counted(len(results), 'trial')} {_ended(Outcome(outcome), count)}: "
+            f"{_shortened(which)}."
+        )
     shown = [result for result in results if result.images_per_second is not None]
-    if partly := [f"{_named(result)} ({failed_repeats(result)})" for result in shown if result.failed]:
+    if partly := [
+        f"{_named(result)} ({failed_repeats(result)})" for result in shown if result.failed
+    ]:
         has_have = "has" if len(partly) == 1 else "have"
-        yield f"{counted(len(partly), 'trial')} {has_have} repeats that brought no number: {_shortened(partly)}."
+        yield (
+            f"{counted(len(partly), 'trial')} {has_have} repeats that brought no number: "
+            f"{_shortened(partly)}."
+        )
     if suspect := sum(not result.is_valid for result in shown):
         is_are = "is" if suspect == 1 else "are"
-        what = "suspect: see the verdicts" if table.place.origin.is_ours else "in doubt: the source leaves open what was run"
+        what = (
+            "suspect: see the verdicts"
+            if table.place.origin.is_ours
+            else "in doubt: the source leaves open what was run"
+        )
         yield f"{suspect} of {counted(len(shown), 'number')} {is_are} {what}."
 
 

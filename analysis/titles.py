@@ -8,13 +8,21 @@ from analysis.pivot import Label, Table
 from analysis.results import Origin, Place, Result
 from analysis.wording import counted, listed, over
 
-_BARE = {"model": "{}", "precision": "{}", "data": "{} data", "scaling": "{} scaling", "strategy": "{}"}
+_BARE = {
+    "model": "{}",
+    "precision": "{}",
+    "data": "{} data",
+    "scaling": "{} scaling",
+    "strategy": "{}",
+}
 _OF_A_MODEL = ("batch_size", "image_px", "strategy")
 _SPEAKING = ("strategy", "variable_update", "precision", "model")
 
 
 def title(setting: Mapping[str, object]) -> str:
-    """Of a table by its setting, as `resnet50 (batch_size 4, image_px 64, fp32, synthetic data, weak scaling)`."""
+    """Of a table by its setting, as `resnet50 (batch_size 4, image_px 64, fp32, synthetic data,
+    weak scaling)`.
+    """
     told = [named(axis, value) for axis, value in setting.items() if axis != "model"]
     if "model" not in setting:
         return ", ".join(told)
@@ -39,31 +47,45 @@ def named(axis: str, value: object) -> str:
 
 
 def headings(table: Table, what: str) -> tuple[str, str]:
-    """Headline and setting of a picture, as `resnet50: images/s (weak scaling)` and `batch_size 64, fp32, synthetic data`."""
+    """Headline and setting of a picture, as `resnet50: images/s (weak scaling)` and `batch_size 64,
+    fp32, synthetic data`.
+    """
     setting = {axis: value for axis, value in table.setting.items() if axis != "scaling"}
     model, what = setting.pop("model", None), f"{what} ({scaling(table)})"
     return what if model is None else f"{model}: {what}", title(setting)
 
 
 def scaling(table: Table) -> str:
-    """As `weak scaling`, or `simulated, weak scaling`. Published figures are told by their batch per GPU: where that is known,
-    scaling was weak.
+    """As `weak scaling`, or `simulated, weak scaling`. Published figures are told by their batch
+    per GPU: where that is known, scaling was weak.
     """
     if table.place.origin is Origin.PUBLISHED:
         batches = {result.axes.get("batch_size") for result in table.results}
         return "scaling unknown" if None in batches else "weak scaling"
-    told = " and ".join(f"{value} scaling" for value in sorted({str(result.axes["scaling"]) for result in table.results}))
+    told = " and ".join(
+        f"{value} scaling"
+        for value in sorted({str(result.axes["scaling"]) for result in table.results})
+    )
     return f"simulated, {told}" if table.place.is_simulated else told
 
 
 def row_title(table: Table, row: Label) -> str:
     """As `ps_cpu`, `4 GPUs`, `distributed_ring over 2 hosts`."""
-    return _told(table.rows_by, [_value(table, axis, value) for axis, value in zip(table.rows_by, row, strict=True)], row)
+    return _told(
+        table.rows_by,
+        [_value(table, axis, value) for axis, value in zip(table.rows_by, row, strict=True)],
+        row,
+    )
 
 
 def short_title(table: Table, axes: Sequence[str], label: Label) -> str:
-    """Of a row or a column above notes that tell what the models have (`model_notes`): as `4 GPUs`, `vgg16`."""
-    told = [str(value) if axis == "model" else _value(table, axis, value) for axis, value in zip(axes, label, strict=True)]
+    """Of a row or a column above notes that tell what the models have (`model_notes`): as `4 GPUs`,
+    `vgg16`.
+    """
+    told = [
+        str(value) if axis == "model" else _value(table, axis, value)
+        for axis, value in zip(axes, label, strict=True)
+    ]
     return _told(axes, told, label)
 
 
@@ -87,13 +109,17 @@ def model_notes(table: Table) -> list[str]:
 
 
 def _of_models(axis: str, values: Mapping[str, object]) -> str:
-    told = {model: "not told" if value in (None, "") else str(value) for model, value in values.items()}
+    told = {
+        model: "not told" if value in (None, "") else str(value) for model, value in values.items()
+    }
     by_value: dict[str, list[str]] = {}
     for model, value in told.items():
         by_value.setdefault(value, []).append(model)
     if len(by_value) == 1:
         return f"{axis} {next(iter(by_value))}"
-    return f"{axis} " + "; ".join(f"{value}: {', '.join(models)}" for value, models in by_value.items())
+    return f"{axis} " + "; ".join(
+        f"{value}: {', '.join(models)}" for value, models in by_value.items()
+    )
 
 
 def _value(table: Table, axis: str, value: object) -> str:
@@ -101,7 +127,12 @@ def _value(table: Table, axis: str, value: object) -> str:
         return table.place.counted(int(str(value)))
     if axis == "model":
         return title(
-            {"model": value} | {axis: of for axis, of in table.of_models.get(str(value), {}).items() if axis in _OF_A_MODEL}
+            {"model": value}
+            | {
+                axis: of
+                for axis, of in table.of_models.get(str(value), {}).items()
+                if axis in _OF_A_MODEL
+            }
         )
     return str(value) if value and axis in _SPEAKING else named(axis, value)
 
@@ -124,16 +155,25 @@ def place_notes(place: Place) -> list[str]:
 def host_notes(results: Iterable[Result]) -> list[str]:
     """Where hosts are no machines of their own."""
     found = sorted({result.hosts for result in results if result.is_on_one_machine})
-    return [f"over {listed([str(hosts) for hosts in found])} hosts: {_ONE_MACHINE}"] if found else []
+    return (
+        [f"over {listed([str(hosts) for hosts in found])} hosts: {_ONE_MACHINE}"] if found else []
+    )
 
 
-_ONE_MACHINE = "processes of one machine, which share its cores and memory; machines of their own may be faster or slower"
+_ONE_MACHINE = (
+    "processes of one machine, which share its cores and memory; machines of their own may be "
+    "faster or slower"
+)
 
 
 def alone_notes(results: Iterable[Result]) -> list[str]:
     """Where intervals stand beside numbers of one process."""
     is_alone = any(len(result.repeats) == 1 and result.low is not None for result in results)
-    return ["interval of one process alone (n 1): within it; another process may bring more, or less"] if is_alone else []
+    return (
+        ["interval of one process alone (n 1): within it; another process may bring more, or less"]
+        if is_alone
+        else []
+    )
 
 
 def table_notes(table: Table) -> list[str]:
@@ -141,8 +181,12 @@ def table_notes(table: Table) -> list[str]:
     return [*place_notes(table.place), *host_notes(table.results)]
 
 
-def notes(table: Table, bars: str = "bars: 95 % intervals, over processes or within the only one") -> list[str]:
-    """What must stand below the picture of a table: of its place, and how to read its intervals and marks."""
+def notes(
+    table: Table, bars: str = "bars: 95 % intervals, over processes or within the only one"
+) -> list[str]:
+    """What must stand below the picture of a table: of its place, and how to read its intervals and
+    marks.
+    """
     found = table_notes(table)
     if any(result.low is not None for result in table.results):
         found.append(bars)

@@ -1,4 +1,6 @@
-"""The software of places in words: what everybody asks for, and whatever else tells two places of one machine apart."""
+"""The software of places in words: what everybody asks for, and whatever else tells two places of
+one machine apart.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Where = tuple[str, str, bool, str]
 
 
 def told_apart(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
-    """As `TensorFlow 2.21.0, scalemark 0.1.0`, and `numpy 2.4.6` where another place of that machine had another one."""
+    """As `TensorFlow 2.21.0, scalemark 0.1.0`, and `numpy 2.4.6` where another place of that
+    machine had another one.
+    """
     found = {where: _usual(of, where[3]) for where, of in environments.items()}
     alike: dict[tuple[object, ...], list[Where]] = defaultdict(list)
     for where, versions in found.items():
@@ -35,7 +39,9 @@ def _usual(environments: Sequence[Mapping[str, Any]], device_kind: str) -> str:
     is_simulated = device_kind == DeviceKind.SIMULATED_GPU
     by = "simulated by" if is_simulated else "TensorFlow {tensorflow},"
     told = {f"{by.format(**one)} scalemark {one['scalemark']}" for one in environments}
-    return " and ".join(sorted(told)) or f"{'simulated by ' if is_simulated else ''}versions unknown"
+    return (
+        " and ".join(sorted(told)) or f"{'simulated by ' if is_simulated else ''}versions unknown"
+    )
 
 
 def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -50,13 +56,17 @@ def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _differing(places: Sequence[Mapping[str, str]]) -> list[str]:
-    """Of each what not all have alike; empty where there is nothing, or where two would read the same."""
+    """Of each what not all have alike; empty where there is nothing, or where two would read the
+    same.
+    """
     every = sorted({name for place in places for name in place})
     names = [name for name in every if len({place.get(name) for place in places}) > 1]
     for shown in (names[:_MOST_NAMED], names):
         more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
         told = [
-            ", ".join(f"{name} {place[name]}" if name in place else f"no {name}" for name in shown) + more for place in places
+            ", ".join(f"{name} {place[name]}" if name in place else f"no {name}" for name in shown)
+            + more
+            for place in places
         ]
         if len(set(told)) == len(told):
             return told

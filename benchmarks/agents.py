@@ -1,10 +1,11 @@
 """What an agent adds to each trial, from taking it to its start and from its end to its record.
 
-`python benchmarks/agents.py [--trials 200]` runs trials that do nothing (tests/tiny_trainer.py), one after another, through a
-real PostgreSQL of its own. Per trial:
+`python benchmarks/agents.py [--trials 200]` runs trials that do nothing (tests/tiny_trainer.py),
+one after another, through a real PostgreSQL of its own. Per trial:
 
   before   from the claim to the start of its process      as `events` and the run folder tell
-  after    from its end to its record                      the result's file, and the state in `events`
+  after    from its end to its record                      the result's file, and the state in
+  `events`
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str]) -> int:
     if programs is None:
         print("no PostgreSQL server programs: run scripts/install-postgresql", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as folder, postgresql.server(programs) as server, postgresql.new_database(server) as url:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        postgresql.server(programs) as server,
+        postgresql.new_database(server) as url,
+    ):
         os.chdir(folder)
         begin(url, [small(seed=seed) for seed in range(num)])
         _, said = agent(url, locks=f"{folder}/locks").communicate()
@@ -48,7 +53,11 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     print(f"{num} trials, one agent; seconds per trial   median     90 %      max")
     sums = [before + after for before, after in spans]
-    for name, values in (("before", [one[0] for one in spans]), ("after", [one[1] for one in spans]), ("together", sums)):
+    for name, values in (
+        ("before", [one[0] for one in spans]),
+        ("after", [one[1] for one in spans]),
+        ("together", sums),
+    ):
         ordered = sorted(values)
         print(f"{name:<42} {median(values):8.4f} {ordered[int(0.9 * num)]:8.4f} {ordered[-1]:8.4f}")
     print(f"wanted: under {WANTED_S} s together")
@@ -70,9 +79,12 @@ def _spans(url: str) -> list[tuple[float, float]]:
     spans = []
     for row in queries.rows(engine, sql):
         folder = Path(row["parent"] or "") / row["run_dir"]
-        began_s = (folder / "environment.json").stat().st_mtime  # the first thing that the trial does
+        # the first thing that the trial does
+        began_s = (folder / "environment.json").stat().st_mtime
         ended_s = (folder / "result.json").stat().st_mtime  # the last
-        spans.append((began_s - at[row["repeat_id"], "claimed"], at[row["repeat_id"], "completed"] - ended_s))
+        spans.append(
+            (began_s - at[row["repeat_id"], "claimed"], at[row["repeat_id"], "completed"] - ended_s)
+        )
     return spans
 
 

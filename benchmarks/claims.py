@@ -1,7 +1,9 @@
-"""How fast agents of a shared sweep claim from one PostgreSQL, and whether a repeat is ever claimed twice.
+"""How fast agents of a shared sweep claim from one PostgreSQL, and whether a repeat is ever claimed
+twice.
 
-`python benchmarks/claims.py [--agents 32] [--processes 8] [--repeats 6400] [--rounds 3] [--url URL] [--json FILE]` prints a
-Markdown table. Agents are threads of so many processes. Without URL it starts a server of its own, which is gone afterwards.
+`python benchmarks/claims.py [--agents 32] [--processes 8] [--repeats 6400] [--rounds 3] [--url URL]
+[--json FILE]` prints a Markdown table. Agents are threads of so many processes. Without URL it
+starts a server of its own, which is gone afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ def main(arguments: Sequence[str]) -> int:
     rows: list[Row] = []
     doubles: list[float] = []
     with _server(options.url) as server:
-        for what, work in {"claims": claim, "claims, begun and finished with their rows": claim_and_finish}.items():
+        for what, work in {
+            "claims": claim,
+            "claims, begun and finished with their rows": claim_and_finish,
+        }.items():
             rates, slowest_ms = [], []
             for number in range(options.rounds):
                 seconds = _round(server, options, num_agents // options.processes, work)
@@ -53,12 +58,30 @@ def main(arguments: Sequence[str]) -> int:
                 slowest_ms.append(seconds.p99_s * 1e3)
                 doubles.append(float(seconds.num_double))
                 print(f"{what}, round {number + 1}: {rates[-1]:.0f}/s", file=sys.stderr)
-            rows.append(Row(what=f"{what}, of {num_agents} agents", figures=tuple(rates), unit="per s", most=None))
-            rows.append(Row(what=f"{what}: 99 % of takes within", figures=tuple(slowest_ms), unit="ms", most=None))
-    rows.append(Row(what="repeats claimed twice, or not at all", figures=tuple(doubles), unit="", most=1))
+            rows.append(
+                Row(
+                    what=f"{what}, of {num_agents} agents",
+                    figures=tuple(rates),
+                    unit="per s",
+                    most=None,
+                )
+            )
+            rows.append(
+                Row(
+                    what=f"{what}: 99 % of takes within",
+                    figures=tuple(slowest_ms),
+                    unit="ms",
+                    most=None,
+                )
+            )
+    rows.append(
+        Row(what="repeats claimed twice, or not at all", figures=tuple(doubles), unit="", most=1)
+    )
     print(table(rows))
     is_met = min(rows[0].figures) >= LEAST_PER_S and not any(doubles)
-    print(f"\nwanted: {LEAST_PER_S} claims per s or more, none twice: {'met' if is_met else 'missed'}")
+    print(
+        f"\nwanted: {LEAST_PER_S} claims per s or more, none twice: {'met' if is_met else 'missed'}"
+    )
     if options.json:
         told = {"machine": machine(), "rows": [asdict(row) for row in rows]}
         Path(options.json).write_text(json.dumps(told, indent=1) + "\n")
@@ -68,7 +91,9 @@ def main(arguments: Sequence[str]) -> int:
 class _Measured:
     """One round."""
 
-    def __init__(self, begins: list[float], ends: list[float], takes_s: list[float], num_double: int) -> None:
+    def __init__(
+        self, begins: list[float], ends: list[float], takes_s: list[float], num_double: int
+    ) -> None:
         self.wall_s, self.num_double = max(ends) - min(begins), num_double
         self.p99_s = sorted(takes_s)[int(len(takes_s) * 0.99)]
 
@@ -93,7 +118,10 @@ def _finished(repeat: OpenRepeat, number: int) -> FinishedAttempt:
 
 
 def _round(
-    server: str, options: argparse.Namespace, num_threads: int, work: Callable[[SharedLedger, OpenRepeat], None]
+    server: str,
+    options: argparse.Namespace,
+    num_threads: int,
+    work: Callable[[SharedLedger, OpenRepeat], None],
 ) -> _Measured:
     """In a database of its own."""
     context = multiprocessing.get_context("spawn")
@@ -103,15 +131,24 @@ def _round(
         num_trials = options.repeats // REPEATS_OF_A_TRIAL
         share(writer, {small(seed=seed): REPEATS_OF_A_TRIAL for seed in range(1, num_trials + 1)})
         arguments = (url, num_threads, work, barrier, told)
-        processes = [context.Process(target=_agents, args=arguments) for _ in range(options.processes)]
+        processes = [
+            context.Process(target=_agents, args=arguments) for _ in range(options.processes)
+        ]
         for process in processes:
             process.start()
         found = [told.get() for _ in processes]
         for process in processes:
             process.join()
     claimed = Counter(repeat_id for one in found for repeat_id in one[3])
-    num_double = sum(num - 1 for num in claimed.values()) + num_trials * REPEATS_OF_A_TRIAL - len(claimed)
-    return _Measured([one[0] for one in found], [one[1] for one in found], [s for one in found for s in one[2]], num_double)
+    num_double = (
+        sum(num - 1 for num in claimed.values()) + num_trials * REPEATS_OF_A_TRIAL - len(claimed)
+    )
+    return _Measured(
+        [one[0] for one in found],
+        [one[1] for one in found],
+        [s for one in found for s in one[2]],
+        num_double,
+    )
 
 
 def _agents(
@@ -128,7 +165,9 @@ def _agents(
         agents = [join(writer) for _ in range(num_threads)]
         barrier.wait()
         begin = time.monotonic()
-        threads = [threading.Thread(target=_work, args=(agent, work, takes_s, claimed)) for agent in agents]
+        threads = [
+            threading.Thread(target=_work, args=(agent, work, takes_s, claimed)) for agent in agents
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -137,7 +176,10 @@ def _agents(
 
 
 def _work(
-    agent: SharedLedger, work: Callable[[SharedLedger, OpenRepeat], None], takes_s: list[float], claimed: list[int]
+    agent: SharedLedger,
+    work: Callable[[SharedLedger, OpenRepeat], None],
+    takes_s: list[float],
+    claimed: list[int],
 ) -> None:
     while True:
         begin = time.monotonic()
@@ -154,7 +196,9 @@ def _server(url: str) -> Iterator[str]:
     if url:
         yield url
         return
-    with postgresql.server(postgresql.needed_programs(postgresql.find_programs(), in_ci=True)) as own:
+    with postgresql.server(
+        postgresql.needed_programs(postgresql.find_programs(), in_ci=True)
+    ) as own:
         yield own
 
 

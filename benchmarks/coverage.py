@@ -1,6 +1,8 @@
-"""Whether 95 % intervals hold the truth in 95 % of cases, and how often equals are called different: on times with known truth.
+"""Whether 95 % intervals hold the truth in 95 % of cases, and how often equals are called
+different: on times with known truth.
 
-`python benchmarks/coverage.py [--comparisons N] [--only QUESTION] [--json FILE]` prints Markdown tables. Same seed, same figures.
+`python benchmarks/coverage.py [--comparisons N] [--only QUESTION] [--json FILE]` prints Markdown
+tables. Same seed, same figures.
 """
 
 from __future__ import annotations
@@ -57,16 +59,24 @@ class Row:
     def __str__(self) -> str:
         told = ["" if share is None else f"{share:.1%}" for share in (self.held, self.different)]
         verdict = "met" if self.is_met else "missed"
-        return f"| {self.case} | {self.method} | {' | '.join(told)} | {verdict if self.is_ours else ''} |"
+        return (
+            f"| {self.case} | {self.method} | {' | '.join(told)} | "
+            f"{verdict if self.is_ours else ''} |"
+        )
 
     @property
     def is_met(self) -> bool:
-        return (self.held is None or 0.93 <= self.held <= 0.97) and (self.different is None or self.different <= 0.05)
+        return (self.held is None or 0.93 <= self.held <= 0.97) and (
+            self.different is None or self.different <= 0.05
+        )
 
 
 def table(rows: Sequence[Row]) -> str:
     """In Markdown."""
-    head = "| case | method | holds the truth (wanted 93 to 97 %) | equals called different (wanted 5 % at most) | verdict |"
+    head = (
+        "| case | method | holds the truth (wanted 93 to 97 %) | equals called different "
+        "(wanted 5 % at most) | verdict |"
+    )
     return "\n".join([head, "|---|---|---:|---:|---|", *map(str, rows)])
 
 
@@ -83,7 +93,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def repeats(comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None) -> list[Row]:
+def repeats(
+    comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None
+) -> list[Row]:
     """With two or more processes of each side; what is called different, too."""
     rows = []
     for case in cases or repeated_cases():
@@ -92,39 +104,81 @@ def repeats(comparisons: int, cases: Sequence[Case] | None = None, methods: Sequ
         for name in methods or OVER_PROCESSES:
             held = _held(OVER_PROCESSES[name], pairs, case)
             is_ours = name == OURS
-            rows.append(_row(case, name, comparisons, held, equals if is_ours and case.a == case.b else None, is_ours=is_ours))
+            rows.append(
+                _row(
+                    case,
+                    name,
+                    comparisons,
+                    held,
+                    equals if is_ours and case.a == case.b else None,
+                    is_ours=is_ours,
+                )
+            )
     return rows
 
 
-def alone(comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None) -> list[Row]:
-    """With one process of each side: of these two processes' own speeds, which is all that such an interval speaks of."""
+def alone(
+    comparisons: int, cases: Sequence[Case] | None = None, methods: Sequence[str] | None = None
+) -> list[Row]:
+    """With one process of each side: of these two processes' own speeds, which is all that such an
+    interval speaks of.
+    """
     rows = []
     for case in cases or single_cases():
         pairs = list(_pairs(case, comparisons))
         equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in pairs) / comparisons
         for name in methods or WITHIN:
             held = _held(WITHIN[name], pairs, case)
-            rows.append(_row(case, name, comparisons, held, equals if name == OURS else None, is_ours=name == OURS))
+            rows.append(
+                _row(
+                    case,
+                    name,
+                    comparisons,
+                    held,
+                    equals if name == OURS else None,
+                    is_ours=name == OURS,
+                )
+            )
     return rows
 
 
 def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
-    """By the noise of `engine=simulated`: A's steps take 100 ms and B's 120 ms for the truth, all of them 100 ms for equals."""
+    """By the noise of `engine=simulated`: A's steps take 100 ms and B's 120 ms for the truth, all
+    of them 100 ms for equals.
+    """
     rows = []
     for num in nums:
         random = _random()
-        of_a, of_b, of_equal = ([_simulated(random, step_s, num) for _ in range(comparisons)] for step_s in (0.1, 0.12, 0.1))
+        of_a, of_b, of_equal = (
+            [_simulated(random, step_s, num) for _ in range(comparisons)]
+            for step_s in (0.1, 0.12, 0.1)
+        )
         held = sum(low <= 1.2 <= high for low, high in map(ours, of_a, of_b)) / comparisons
-        equals = sum(judge(a, b).answer is Answer.DIFFERENT for a, b in zip(of_a, of_equal, strict=True)) / comparisons
+        equals = (
+            sum(judge(a, b).answer is Answer.DIFFERENT for a, b in zip(of_a, of_equal, strict=True))
+            / comparisons
+        )
         what = f"{num} and {num} simulated processes of 60 steps"
-        rows.append(Row(case=what, method=OURS, comparisons=comparisons, held=held, different=equals, is_ours=True))
+        rows.append(
+            Row(
+                case=what,
+                method=OURS,
+                comparisons=comparisons,
+                held=held,
+                different=equals,
+                is_ours=True,
+            )
+        )
     return rows
 
 
 def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
     planted = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
     steps = [tuple(step_times(random, step_s, planted, 60)) for _ in range(num)]
-    return Sample(images_per_second=tuple(BATCH / float(np.mean(one)) for one in steps), durations_s=tuple(steps))
+    return Sample(
+        images_per_second=tuple(BATCH / float(np.mean(one)) for one in steps),
+        durations_s=tuple(steps),
+    )
 
 
 def stored(
@@ -133,7 +187,9 @@ def stored(
     nums_steps: Sequence[int] = (30, 100, 300),
     methods: Sequence[str] | None = None,
 ) -> list[Row]:
-    """The interval that is stored with each attempt; beside it percentiles of blocks, which were stored once."""
+    """The interval that is stored with each attempt; beside it percentiles of blocks, which were
+    stored once.
+    """
     rows = []
     for correlation in correlations:
         for num_steps in nums_steps:
@@ -143,7 +199,16 @@ def stored(
             for name in methods or STORED:
                 known = [interval for interval in map(STORED[name], found) if interval]
                 held = sum(low <= truth(times) <= high for low, high in known) / len(known)
-                rows.append(Row(case=what, method=name, comparisons=len(known), held=held, different=None, is_ours=name == OURS))
+                rows.append(
+                    Row(
+                        case=what,
+                        method=name,
+                        comparisons=len(known),
+                        held=held,
+                        different=None,
+                        is_ours=name == OURS,
+                    )
+                )
     return rows
 
 
@@ -162,10 +227,21 @@ def drifts(comparisons: int, nums_steps: Sequence[int] = (30, 200)) -> list[Row]
     for correlation in (0.0, 0.3, 0.6, 0.8):
         for num_steps in nums_steps:
             times = Times(correlation=correlation, num_steps=num_steps)
-            found = [trend(one.durations_s[0]) for one in processes(times, 1, comparisons, _random())]
+            found = [
+                trend(one.durations_s[0]) for one in processes(times, 1, comparisons, _random())
+            ]
             share = sum(one is not None and one.is_drift for one in found) / comparisons
             what = f"no trend, {num_steps} steps, neighbors correlate by {correlation}"
-            rows.append(Row(case=what, method=OURS, comparisons=comparisons, held=None, different=share, is_ours=True))
+            rows.append(
+                Row(
+                    case=what,
+                    method=OURS,
+                    comparisons=comparisons,
+                    held=None,
+                    different=share,
+                    is_ours=True,
+                )
+            )
     return rows
 
 
@@ -180,22 +256,55 @@ QUESTIONS: dict[str, Callable[[int], list[Row]]] = {
 
 def repeated_cases() -> list[Case]:
     found = []
-    for num_a, num_b in ((2, 2), (3, 3), (5, 5), (10, 10), (2, 3), (2, 5), (3, 5), (2, 10), (3, 10)):
+    for num_a, num_b in (
+        (2, 2),
+        (3, 3),
+        (5, 5),
+        (10, 10),
+        (2, 3),
+        (2, 5),
+        (3, 5),
+        (2, 10),
+        (3, 10),
+    ):
         for num_steps in (30, 200):
-            found.append(_alike(f"{num_a} and {num_b} processes, {num_steps} steps", num_a, num_b, Times(num_steps=num_steps)))
+            found.append(
+                _alike(
+                    f"{num_a} and {num_b} processes, {num_steps} steps",
+                    num_a,
+                    num_b,
+                    Times(num_steps=num_steps),
+                )
+            )
     for num in (2, 3, 5):
         usual = Times()
         found.append(_alike(f"{num} and {num}, steps drift by 5 %", num, num, Times(drift=0.05)))
-        found.append(_alike(f"{num} and {num}, 2 % of steps are outliers", num, num, Times(outliers=0.02)))
-        found.append(_alike(f"{num} and {num}, neighbors correlate by 0.8", num, num, Times(correlation=0.8)))
-        found.append(_alike(f"{num} and {num}, no spread over processes", num, num, Times(process_noise=0.0)))
+        found.append(
+            _alike(f"{num} and {num}, 2 % of steps are outliers", num, num, Times(outliers=0.02))
+        )
+        found.append(
+            _alike(f"{num} and {num}, neighbors correlate by 0.8", num, num, Times(correlation=0.8))
+        )
+        found.append(
+            _alike(f"{num} and {num}, no spread over processes", num, num, Times(process_noise=0.0))
+        )
         twice = Times(process_noise=2 * usual.process_noise, mean_s=0.12)
-        found.append(Case(name=f"{num} and {num}, B spreads twice as much", num_a=num, num_b=num, a=usual, b=twice))
+        found.append(
+            Case(
+                name=f"{num} and {num}, B spreads twice as much",
+                num_a=num,
+                num_b=num,
+                a=usual,
+                b=twice,
+            )
+        )
     return [*found, *uneven_cases()]
 
 
 def uneven_cases() -> list[Case]:
-    """One side spreads 4 or 10 times as much as the other; steps are calm, so that they do not level it."""
+    """One side spreads 4 or 10 times as much as the other; steps are calm, so that they do not
+    level it.
+    """
     found = []
     for num_a, num_b in ((2, 2), (3, 3), (5, 5), (10, 10), (2, 5), (2, 10), (3, 10)):
         for of_a, of_b in ((0.02, 0.005), (0.02, 0.002), (0.005, 0.02), (0.002, 0.02)):
@@ -210,12 +319,19 @@ def single_cases() -> list[Case]:
     for num_steps in (30, 60, 200):
         for correlation in (0.0, 0.3, 0.6, 0.8):
             times = Times(process_noise=0.0, num_steps=num_steps, correlation=correlation)
-            found.append(_alike(f"1 and 1, {num_steps} steps, neighbors correlate by {correlation}", 1, 1, times))
+            found.append(
+                _alike(
+                    f"1 and 1, {num_steps} steps, neighbors correlate by {correlation}", 1, 1, times
+                )
+            )
         drifting = Times(process_noise=0.0, num_steps=num_steps, drift=0.05)
         found.append(_alike(f"1 and 1, {num_steps} steps that drift by 5 %", 1, 1, drifting))
         found.append(
             _alike(
-                f"1 and 1, {num_steps} steps, 2 % outliers", 1, 1, Times(process_noise=0.0, num_steps=num_steps, outliers=0.02)
+                f"1 and 1, {num_steps} steps, 2 % outliers",
+                1,
+                1,
+                Times(process_noise=0.0, num_steps=num_steps, outliers=0.02),
             )
         )
     return found
@@ -227,7 +343,10 @@ def _alike(name: str, num_a: int, num_b: int, times: Times) -> Case:
 
 def _pairs(case: Case, comparisons: int) -> Iterator[tuple[Sample, Sample]]:
     random = _random()
-    of_a, of_b = processes(case.a, case.num_a, comparisons, random), processes(case.b, case.num_b, comparisons, random)
+    of_a, of_b = (
+        processes(case.a, case.num_a, comparisons, random),
+        processes(case.b, case.num_b, comparisons, random),
+    )
     return zip(of_a, of_b, strict=True)
 
 
@@ -235,8 +354,23 @@ def _random() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def _row(case: Case, method: str, comparisons: int, held: float, different: float | None, *, is_ours: bool) -> Row:
-    return Row(case=case.name, method=method, comparisons=comparisons, held=held, different=different, is_ours=is_ours)
+def _row(
+    case: Case,
+    method: str,
+    comparisons: int,
+    held: float,
+    different: float | None,
+    *,
+    is_ours: bool,
+) -> Row:
+    return Row(
+        case=case.name,
+        method=method,
+        comparisons=comparisons,
+        held=held,
+        different=different,
+        is_ours=is_ours,
+    )
 
 
 def _held(method: Method, pairs: Sequence[tuple[Sample, Sample]], case: Case) -> float:
@@ -256,9 +390,13 @@ def welch(a: Sample, b: Sample) -> Interval:
     """As it is in books."""
     logs_a, logs_b = np.log(a.images_per_second), np.log(b.images_per_second)
     error_a, error_b = logs_a.var(ddof=1) / len(logs_a), logs_b.var(ddof=1) / len(logs_b)
-    freedom = (error_a + error_b) ** 2 / (error_a**2 / (len(logs_a) - 1) + error_b**2 / (len(logs_b) - 1))
+    freedom = (error_a + error_b) ** 2 / (
+        error_a**2 / (len(logs_a) - 1) + error_b**2 / (len(logs_b) - 1)
+    )
     reach = math.exp(log_quantile(freedom)) * math.sqrt(error_a + error_b)
-    return math.exp(logs_a.mean() - logs_b.mean() - reach), math.exp(logs_a.mean() - logs_b.mean() + reach)
+    return math.exp(logs_a.mean() - logs_b.mean() - reach), math.exp(
+        logs_a.mean() - logs_b.mean() + reach
+    )
 
 
 def hierarchical_bootstrap(a: Sample, b: Sample) -> Interval:
@@ -275,21 +413,34 @@ def _drawn(side: Sample, random: np.random.Generator) -> np.ndarray:
     length = max(1, round(n ** (1 / 3)))
     which = random.integers(0, num, (NUM_RESAMPLES, num))
     starts = random.integers(0, n, (NUM_RESAMPLES, num, -(-n // length)))
-    around = np.cumsum(np.concatenate([np.zeros((num, 1)), steps, steps[:, :length]], axis=1), axis=1)
+    around = np.cumsum(
+        np.concatenate([np.zeros((num, 1)), steps, steps[:, :length]], axis=1), axis=1
+    )
     sums = around[which[:, :, None], starts + length] - around[which[:, :, None], starts]
     return -np.log(sums.mean(axis=2) / length).mean(axis=1)
 
 
 OURS = "ours"
-OVER_PROCESSES: dict[str, Method] = {OURS: ours, "Welch": welch, "hierarchical bootstrap": hierarchical_bootstrap}
+OVER_PROCESSES: dict[str, Method] = {
+    OURS: ours,
+    "Welch": welch,
+    "hierarchical bootstrap": hierarchical_bootstrap,
+}
 WITHIN: dict[str, Method] = {OURS: ours, "percentiles of blocks": hierarchical_bootstrap}
-STORED: dict[str, Callable[[Sample], Interval | None]] = {OURS: _stored, "percentiles of blocks": _percentiles}
+STORED: dict[str, Callable[[Sample], Interval | None]] = {
+    OURS: _stored,
+    "percentiles of blocks": _percentiles,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--comparisons", type=int, default=4000, help="of each case (default 4000)")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="only this; may be given several times")
+    parser.add_argument(
+        "--only", action="append", choices=QUESTIONS, help="only this; may be given several times"
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
     return parser
 

@@ -1,7 +1,9 @@
-"""Whether `analysis explain` finds what is planted: on simulated trials with known truth, and on real CPU stand-ins.
+"""Whether `analysis explain` finds what is planted: on simulated trials with known truth, and on
+real CPU stand-ins.
 
-`python benchmarks/explain.py [--seed S] [--seeds N] [--cases N] [--real FOLDER]` prints Markdown tables. `--real` runs
-sweeps of a few minutes into a database in that folder, which is kept and continued.
+`python benchmarks/explain.py [--seed S] [--seeds N] [--cases N] [--real FOLDER]` prints Markdown
+tables. `--real` runs sweeps of a few minutes into a database in that folder, which is kept and
+continued.
 """
 
 from __future__ import annotations
@@ -25,16 +27,26 @@ from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, Answer, answers
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     seeds = range(options.seed, options.seed + options.seeds)
-    for drawn, selection in {"Causes that are clear": CLEAR, "Every cause from 10 % on": EVERY}.items():
+    for drawn, selection in {
+        "Causes that are clear": CLEAR,
+        "Every cause from 10 % on": EVERY,
+    }.items():
         for thinned in (False, True):
-            found = [one for seed in seeds for one in answers(seed, options.cases, thinned=thinned, selection=selection)]
+            found = [
+                one
+                for seed in seeds
+                for one in answers(seed, options.cases, thinned=thinned, selection=selection)
+            ]
             rungs = "rungs missing and single repeats" if thinned else "every rung, 3 repeats"
             print(f"{drawn}; {rungs}; seeds {seeds[0]} to {seeds[-1]}:\n")
             print(table(found))
             print()
     with tempfile.TemporaryDirectory() as folder:
         found = played(options.seed, options.cases // 3, Path(folder))
-    print(f"Causes that are clear; every rung, 3 repeats; through processes, run folders and a database; seed {options.seed}:\n")
+    print(
+        "Causes that are clear; every rung, 3 repeats; through processes, run folders and a "
+        f"database; seed {options.seed}:\n"
+    )
     print(table(found))
     print()
     if options.real:
@@ -44,7 +56,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def table(found: Sequence[Answer]) -> str:
     """A line per kind of cause, and all together."""
-    lines = ["| planted | wanted | trials | right | of these sure | cannot tell | wrong | sure and wrong | taken for |"]
+    lines = [
+        (
+            "| planted | wanted | trials | right | of these sure | cannot tell | wrong | sure "
+            "and wrong | taken for |"
+        )
+    ]
     lines.append("|---|---|---:|---:|---:|---:|---:|---:|---|")
     for name in KINDS:
         lines.append(_line(name, KINDS[name].bound, [one for one in found if one.kind == name]))
@@ -71,11 +88,15 @@ def _line(name: str, bound: Bound | None, found: Sequence[Answer]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
     parser.add_argument("--cases", type=int, default=300, help="simulated ones, of each seed")
-    parser.add_argument("--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU stand-ins")
+    parser.add_argument(
+        "--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU stand-ins"
+    )
     return parser
 
 

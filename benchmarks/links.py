@@ -1,8 +1,10 @@
-"""Whether slow links between hosts are explained: real distributed trials over links of limited rate, and what `explain` says.
+"""Whether slow links between hosts are explained: real distributed trials over links of limited
+rate, and what `explain` says.
 
-`python benchmarks/links.py FOLDER [--mbit 1000 200 50] [--strategies ...] [--repeats N] [--model M] [--batch-size B]` prints a
-Markdown table. Sweeps of some minutes go into a database in that folder, which is kept and continued; bytes are counted only of
-trials that run meanwhile. Needs the right to make networks: see `planted.link_mbit` in docs/distributed.md.
+`python benchmarks/links.py FOLDER [--mbit 1000 200 50] [--strategies ...] [--repeats N] [--model M]
+[--batch-size B]` prints a Markdown table. Sweeps of some minutes go into a database in that folder,
+which is kept and continued; bytes are counted only of trials that run meanwhile. Needs the right to
+make networks: see `planted.link_mbit` in docs/distributed.md.
 """
 
 from __future__ import annotations
@@ -27,9 +29,21 @@ from costs.between_hosts import between_hosts
 from costs.networks import network
 from store import queries
 
-STRATEGIES = ("distributed_ps", "distributed_replicated", "distributed_ring", "multi_worker_mirrored_ring")
+STRATEGIES = (
+    "distributed_ps",
+    "distributed_replicated",
+    "distributed_ring",
+    "multi_worker_mirrored_ring",
+)
 COLUMNS = (
-    *("strategy", "link, Mbit/s", "rate, Mbit/s", "out + in, MB/step, counted", "worked out", "MB one after another"),
+    *(
+        "strategy",
+        "link, Mbit/s",
+        "rate, Mbit/s",
+        "out + in, MB/step, counted",
+        "worked out",
+        "MB one after another",
+    ),
     *("step, ms", "expected, ms", "error", "verdict"),
 )
 
@@ -37,14 +51,27 @@ COLUMNS = (
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    common = ["-m", "hardware=cpu", "data=synthetic", f"model={options.model}", f"batch_size={options.batch_size}"]
+    common = [
+        "-m",
+        "hardware=cpu",
+        "data=synthetic",
+        f"model={options.model}",
+        f"batch_size={options.batch_size}",
+    ]
     common += [f"sweep.repeats={options.repeats}", f"num_steps={options.steps}", "min_window_s=2"]
     hosts = options.hosts
     rates = ",".join(f"{rate:g}" for rate in (0, *options.mbit))
-    over_hosts = [f"strategy={','.join(options.strategies)}", f"hosts={hosts}", f"num_gpus={hosts}", f"planted.link_mbit={rates}"]
+    over_hosts = [
+        f"strategy={','.join(options.strategies)}",
+        f"hosts={hosts}",
+        f"num_gpus={hosts}",
+        f"planted.link_mbit={rates}",
+    ]
     with counting(options.folder / "runs") as counts:
         _sweep(options.folder, [*common, "strategy=independent", f"num_gpus=1,{hosts}"])
-        _sweep(options.folder, [*common, "strategy=independent", f"num_gpus={hosts}", "model=trivial"])
+        _sweep(
+            options.folder, [*common, "strategy=independent", f"num_gpus={hosts}", "model=trivial"]
+        )
         _sweep(options.folder, [*common, *over_hosts])
     print(table(options.folder / "r.db", counts))
     return 0
@@ -53,11 +80,20 @@ def main(arguments: Sequence[str]) -> int:
 def table(database: Path, counts: Counts) -> str:
     """A line for each trial over several hosts."""
     source = Source(selection=Selection(db=str(database)))
-    targets = [result for result in source.results if several_hosts(result.axes) and result.images_per_second is not None]
+    targets = [
+        result
+        for result in source.results
+        if several_hosts(result.axes) and result.images_per_second is not None
+    ]
     found = explain_all(targets, Ladder(source.results), observer(source))
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 2)}---|"]
-    folders = {row["attempt"]: Path(row["run_dir"]) for row in queries.attempt_details(source.engine, list(source.attempts))}
-    for one in sorted(found, key=lambda one: (one.target.strategy, one.target.place.key, -_mbit(one))):
+    folders = {
+        row["attempt"]: Path(row["run_dir"])
+        for row in queries.attempt_details(source.engine, list(source.attempts))
+    }
+    for one in sorted(
+        found, key=lambda one: (one.target.strategy, one.target.place.key, -_mbit(one))
+    ):
         lines.append(f"| {' | '.join(_cells(one, counts, folders))} |")
     return "\n".join(lines)
 
@@ -65,8 +101,14 @@ def table(database: Path, counts: Counts) -> str:
 def _cells(one: Explanation, counts: Counts, folders: dict[int, Path]) -> list[str]:
     links, step_s = one.host_links, one.fall.step.value
     is_limited = _mbit(one) < UNLIMITED  # else its link is not its own
-    counted = [counts.bytes_per_s(folders[number].resolve()) for number in one.target.attempt_ids] if is_limited else []
-    known = [(sent * step_s / 1e6, received * step_s / 1e6) for sent, received in filter(None, counted)]
+    counted = (
+        [counts.bytes_per_s(folders[number].resolve()) for number in one.target.attempt_ids]
+        if is_limited
+        else []
+    )
+    known = [
+        (sent * step_s / 1e6, received * step_s / 1e6) for sent, received in filter(None, counted)
+    ]
     expected = links and links.expected_step_s
     return [
         one.target.strategy,
@@ -85,8 +127,12 @@ def _cells(one: Explanation, counts: Counts, folders: dict[int, Path]) -> list[s
 def _worked_out(one: Explanation) -> str:
     """Of host 0, where the cost model knows the layers."""
     axes = one.target.axes
-    sizes = [4.0 * size for size in network(axes["model"], axes["image_px"], axes["num_classes"]).tensors]
-    sent = between_hosts(axes["variable_update"], axes["all_reduce"], sizes, axes["hosts"], axes["num_gpus"])
+    sizes = [
+        4.0 * size for size in network(axes["model"], axes["image_px"], axes["num_classes"]).tensors
+    ]
+    sent = between_hosts(
+        axes["variable_update"], axes["all_reduce"], sizes, axes["hosts"], axes["num_gpus"]
+    )
     return f"{sent.sent(0) / 1e6:.2f} + {sent.received(0) / 1e6:.2f}"
 
 
@@ -98,7 +144,11 @@ def _mbit(one: Explanation) -> float:
 
 
 def _sweep(folder: Path, arguments: Sequence[str]) -> None:
-    paths = [f"store.url={folder / 'r.db'}", f"store.runs_dir={folder / 'runs'}", f"store.figures_dir={folder}"]
+    paths = [
+        f"store.url={folder / 'r.db'}",
+        f"store.runs_dir={folder / 'runs'}",
+        f"store.figures_dir={folder}",
+    ]
     ended = subprocess.run(
         [sys.executable, PROJECT / "sweep.py", *arguments, *paths],
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
@@ -110,9 +160,13 @@ def _sweep(folder: Path, arguments: Sequence[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="for the database and the run folders")
-    parser.add_argument("--mbit", type=float, nargs="+", default=[1000, 200, 50], help="rates of the links")
+    parser.add_argument(
+        "--mbit", type=float, nargs="+", default=[1000, 200, 50], help="rates of the links"
+    )
     parser.add_argument("--strategies", nargs="+", default=list(STRATEGIES))
     parser.add_argument("--hosts", type=int, default=2, help="of one replica each")
     parser.add_argument("--repeats", type=int, default=1)

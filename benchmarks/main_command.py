@@ -1,6 +1,7 @@
 """Wall time and peak memory of the README's main command, all its processes together.
 
-`python benchmarks/main_command.py [OVERRIDE ...]` runs it in a new folder on an otherwise idle machine and prints one JSON line.
+`python benchmarks/main_command.py [OVERRIDE ...]` runs it in a new folder on an otherwise idle
+machine and prints one JSON line.
 """
 
 from __future__ import annotations
@@ -36,10 +37,20 @@ def main(overrides: list[str]) -> int:
             except psutil.TimeoutExpired:
                 peak_bytes = max(peak_bytes, tree_bytes(process))
         wall_s = time.monotonic() - start
-    print(json.dumps({"exit_code": exit_code, "wall_s": round(wall_s, 1), "peak_gb": round(peak_bytes / 1e9, 2)}))
+    print(
+        json.dumps(
+            {
+                "exit_code": exit_code,
+                "wall_s": round(wall_s, 1),
+                "peak_gb": round(peak_bytes / 1e9, 2),
+            }
+        )
+    )
     return exit_code
 
 
 if __name__ == "__main__":
-    _, overrides = argparse.ArgumentParser(usage="%(prog)s [-h] [OVERRIDE ...]", description=__doc__).parse_known_args()
+    _, overrides = argparse.ArgumentParser(
+        usage="%(prog)s [-h] [OVERRIDE ...]", description=__doc__
+    ).parse_known_args()
     sys.exit(main(overrides))

@@ -6,7 +6,9 @@ import psutil
 
 
 def tree_bytes(process: psutil.Process) -> int:
-    """Resident bytes of a process and its descendants; shared pages are counted once per process."""
+    """Resident bytes of a process and its descendants; shared pages are counted once per
+    process.
+    """
     total = 0
     for member in (process, *process.children(recursive=True)):
         try:

@@ -1,4 +1,6 @@
-"""A trainer that trains nothing, started as the real one is: `python -m benchmarks.noop_trainer SPEC.json RUN_DIR`."""
+"""A trainer that trains nothing, started as the real one is: `python -m benchmarks.noop_trainer
+SPEC.json RUN_DIR`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from store import software
 from store.records import Measurement, Outcome, Phase, Result, RunFolder, StepSample, TrialSpec
 
 EXIT_CODE = 0  # of a completed attempt, see store.records.TRAINER_EXIT_CODES
-STEP = StepSample(step=0, phase=Phase.MEASURE, start_s=0.0, duration_s=1.0, data_wait_s=0.0, loss=None)
+STEP = StepSample(
+    step=0, phase=Phase.MEASURE, start_s=0.0, duration_s=1.0, data_wait_s=0.0, loss=None
+)
 MEASUREMENT = Measurement(
     images_per_second=1.0,
     images_per_second_low=1.0,
@@ -41,7 +45,8 @@ MEASUREMENT = Measurement(
 
 def preload() -> None:
     """What the real trainer has a fork server load."""
-    from trainer.__main__ import preload as of_the_trainer  # here, because started by itself this one needs no TensorFlow
+    # here, because started by itself this one needs no TensorFlow
+    from trainer.__main__ import preload as of_the_trainer
 
     of_the_trainer()
 
@@ -52,7 +57,9 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
     folder.steps.write_text(f"{json.dumps(asdict(STEP))}\n")
     message = f"nothing of {spec.model} trained"
-    result = Result(outcome=Outcome.COMPLETED, message=message, measurement=MEASUREMENT, op_placement={})
+    result = Result(
+        outcome=Outcome.COMPLETED, message=message, measurement=MEASUREMENT, op_placement={}
+    )
     folder.write(folder.result, result.to_json())
     return EXIT_CODE
 

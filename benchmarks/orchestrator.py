@@ -1,8 +1,9 @@
 """What the orchestrator costs, beside its peers.
 
-`python benchmarks/orchestrator.py [--only QUESTION] [--rounds N] [--quick] [--json FILE]` prints a Markdown table of ratios.
-In a round every side has its turn, in random order; a ratio is that of one round, a row shows the median of the rounds and its
-95 % bootstrap interval. Peers are installed on first use, see benchmarks/orchestrator-peers.txt.
+`python benchmarks/orchestrator.py [--only QUESTION] [--rounds N] [--quick] [--json FILE]` prints a
+Markdown table of ratios. In a round every side has its turn, in random order; a ratio is that of
+one round, a row shows the median of the rounds and its 95 % bootstrap interval. Peers are installed
+on first use, see benchmarks/orchestrator-peers.txt.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ QUESTIONS = {
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    settings = quick(options.rounds or 1) if options.quick else Settings(num_rounds=options.rounds or 5)
+    settings = (
+        quick(options.rounds or 1) if options.quick else Settings(num_rounds=options.rounds or 5)
+    )
     rows: list[Ratio] = []
     broken: dict[str, str] = {}
     for name in options.only or QUESTIONS:
@@ -43,7 +46,12 @@ def main(arguments: Sequence[str]) -> int:
             rows += error.rows
             print(f"  broken: {error}", file=sys.stderr)
         if options.json:  # after each question: the next one may take long
-            told = {"machine": machine(), "settings": asdict(settings), "broken": broken, "rows": [row.told() for row in rows]}
+            told = {
+                "machine": machine(),
+                "settings": asdict(settings),
+                "broken": broken,
+                "rows": [row.told() for row in rows],
+            }
             options.json.write_text(json.dumps(told, indent=1) + "\n")
     print(table(rows))
     print(f"\n{machine()}; {settings.num_rounds} rounds.")
@@ -53,8 +61,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="What the orchestrator costs, beside its peers, taking turns.")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question; can be given several times")
+    parser = argparse.ArgumentParser(
+        description="What the orchestrator costs, beside its peers, taking turns."
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=QUESTIONS,
+        help="one question; can be given several times",
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="turns of every side (default 5)")
     parser.add_argument("--quick", action="store_true", help="a tiny smoke test")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")

@@ -1,7 +1,9 @@
-"""The loops a user would write by hand with Keras 3 and TensorFlow, around the models of trainer/models/.
+"""The loops a user would write by hand with Keras 3 and TensorFlow, around the models of
+trainer/models/.
 
-Parameters, initial weights, batches and update rule are those of the trainer, so that losses agree step by step. Weight decay
-is left out on both sides, because every way of writing it costs differently.
+Parameters, initial weights, batches and update rule are those of the trainer, so that losses agree
+step by step. Weight decay is left out on both sides, because every way of writing it costs
+differently.
 """
 
 from __future__ import annotations
@@ -46,57 +48,73 @@ def one_replica(spec: TrialSpec) -> Loop:
 
 
 def mirrored(spec: TrialSpec) -> Loop:
-    """MirroredStrategy with a custom training loop, plain layers and default options: TensorFlow's tutorial."""
+    """MirroredStrategy with a custom training loop, plain layers and default options: TensorFlow's
+    tutorial.
+    """
     _use_keras_normalization()
     return _mirrored(spec, None)
 
 
 def mirrored_fused(spec: TrialSpec) -> Loop:
-    """MirroredStrategy at its best: our normalization, and of its cross-device ops those that cost least.
+    """MirroredStrategy at its best: our normalization, and of its cross-device ops those that cost
+    least.
 
-    CPU ms a step of ResNet-50 (64 px, batch 4) on 2 and 8 replicas of a quiet 2-core machine: default 475 and 2010, reduction
-    to one device 415 and 1866, hierarchical copy 456 and 1882, the same without packing 416 and 1656.
+    CPU ms a step of ResNet-50 (64 px, batch 4) on 2 and 8 replicas of a quiet 2-core machine:
+    default 475 and 2010, reduction to one device 415 and 1866, hierarchical copy 456 and 1882, the
+    same without packing 416 and 1656.
     """
     return _mirrored(spec, tf.distribute.HierarchicalCopyAllReduce(num_packs=0))
 
 
 def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | None) -> Loop:
-    """Keras' SGD sums the replicas' gradients in `apply_gradients`, so every loss is divided by the global batch.
+    """Keras' SGD sums the replicas' gradients in `apply_gradients`, so every loss is divided by the
+    global batch.
 
-    Statistics of the normalization stay with their replica, as ours do. Unless the optimizer is built beforehand, the first
-    call fails with `must feed a value for placeholder tensor 'cond/...'`: variables cannot be made inside `strategy.run`.
+    Statistics of the normalization stay with their replica, as ours do. Unless the optimizer is
+    built beforehand, the first call fails with `must feed a value for placeholder tensor
+    'cond/...'`: variables cannot be made inside `strategy.run`.
     """
     (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus
+    )
     names = [f"CPU:{replica}" for replica in range(spec.num_gpus)]
     strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=cross_device_ops)
     with strategy.scope():
         model, optimizer = _model(spec), _optimizer(spec)
         optimizer.build(model.trainable_variables)
     images, labels = (
-        strategy.experimental_distribute_values_from_function(lambda context, of=of: of[context.replica_id_in_sync_group])
+        strategy.experimental_distribute_values_from_function(
+            lambda context, of=of: of[context.replica_id_in_sync_group]
+        )
         for of in zip(*_batches(spec, names), strict=True)
     )
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images, training=True))
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels, model(images, training=True)
+            )
             loss = tf.reduce_sum(losses) / (spec.batch_size * spec.num_gpus)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
     @tf.function
-    def step(images: tf.distribute.DistributedValues, labels: tf.distribute.DistributedValues) -> tf.Tensor:
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, args=(images, labels)), axis=None)
+    def step(
+        images: tf.distribute.DistributedValues, labels: tf.distribute.DistributedValues
+    ) -> tf.Tensor:
+        return strategy.reduce(
+            tf.distribute.ReduceOp.SUM, strategy.run(replica_step, args=(images, labels)), axis=None
+        )
 
     return Loop(step=lambda: float(step(images, labels)), num_parameters=_num_parameters(model))
 
 
 def _use_keras_normalization() -> None:
     """In this process only."""
-    layers.FusedBatchNormalization = lambda *, scale, epsilon, decay: keras.layers.BatchNormalization(
-        scale=scale, epsilon=epsilon, momentum=decay
+    layers.FusedBatchNormalization = lambda *, scale, epsilon, decay: (
+        keras.layers.BatchNormalization(scale=scale, epsilon=epsilon, momentum=decay)
     )
 
 
@@ -110,7 +128,9 @@ def _optimizer(spec: TrialSpec) -> keras.optimizers.Optimizer:
 
 
 def _batches(spec: TrialSpec, names: list[str]) -> list[tuple[tf.Tensor, tf.Tensor]]:
-    return synthetic.open_input(spec, Devices(kind=DeviceKind.CPU_STAND_IN, host="CPU:0", replicas=tuple(names))).next()
+    return synthetic.open_input(
+        spec, Devices(kind=DeviceKind.CPU_STAND_IN, host="CPU:0", replicas=tuple(names))
+    ).next()
 
 
 def _num_parameters(model: keras.Model) -> int:

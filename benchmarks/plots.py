@@ -1,7 +1,8 @@
-"""How fast tables, charts and the report are, as commands of their own, from the start of the process to its end.
+"""How fast tables, charts and the report are, as commands of their own, from the start of the
+process to its end.
 
-`python benchmarks/plots.py [--rounds N] [--only QUESTION] [--json FILE]` prints a Markdown table. The databases are written in
-bulk, and kept in benchmarks/.store/ for the next call.
+`python benchmarks/plots.py [--rounds N] [--only QUESTION] [--json FILE]` prints a Markdown table.
+The databases are written in bulk, and kept in benchmarks/.store/ for the next call.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def main(arguments: Sequence[str]) -> int:
     print(table(rows))
     print(f"\n{machine()}; {options.rounds} rounds.")
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1)
+            + "\n"
+        )
     return 0
 
 
@@ -51,7 +55,9 @@ def tables(rounds: int) -> list[Row]:
         for form in ("terminal", "csv"):
             seconds = _seconds(rounds, "tables", "--db", str(database), "--format", form)
             what = f"tables of 10,000 trials, {num_repeats * 10_000:,} attempts, --format {form}"
-            found.append(Row(what=what, figures=seconds, unit="s", most=1.0 if num_repeats == 1 else None))
+            found.append(
+                Row(what=what, figures=seconds, unit="s", most=1.0 if num_repeats == 1 else None)
+            )
     return found
 
 
@@ -61,9 +67,16 @@ def charts(rounds: int) -> list[Row]:
     with _folder() as folder:
         seconds = _seconds(rounds, "charts", "--db", str(database), "--out", str(folder))
         num_pictures = len(list(folder.iterdir()))
-        both = _seconds(rounds, "charts", "--db", str(database), "--out", str(folder), "--format", "png,svg")
+        both = _seconds(
+            rounds, "charts", "--db", str(database), "--out", str(folder), "--format", "png,svg"
+        )
     return [
-        Row(what=f"all charts of a sweep of 100 trials, {num_pictures} pictures", figures=seconds, unit="s", most=10),
+        Row(
+            what=f"all charts of a sweep of 100 trials, {num_pictures} pictures",
+            figures=seconds,
+            unit="s",
+            most=10,
+        ),
         Row(what="the same as PNG and SVG", figures=both, unit="s", most=None),
     ]
 
@@ -83,7 +96,11 @@ def report(rounds: int) -> list[Row]:
 
 def start(rounds: int) -> list[Row]:
     """What every command pays: Python, our imports, the command line."""
-    return [Row(what="`python -m plots --help`", figures=_seconds(rounds, "--help"), unit="s", most=None)]
+    return [
+        Row(
+            what="`python -m plots --help`", figures=_seconds(rounds, "--help"), unit="s", most=None
+        )
+    ]
 
 
 QUESTIONS = {"start": start, "tables": tables, "charts": charts, "report": report}
@@ -115,9 +132,13 @@ def _folder() -> Iterator[Path]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5, help="of each figure (default 5)")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="only this; may be given several times")
+    parser.add_argument(
+        "--only", action="append", choices=QUESTIONS, help="only this; may be given several times"
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
     return parser
 

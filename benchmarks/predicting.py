@@ -1,4 +1,6 @@
-"""Predictions against what was published: each source's rows on many GPUs from its own rows on few."""
+"""Predictions against what was published: each source's rows on many GPUs from its own rows on
+few.
+"""
 
 from __future__ import annotations
 
@@ -74,15 +76,23 @@ class Pair:
         return self.faster.predictive.images_per_second > self.slower.predictive.images_per_second
 
 
-def checked(references: Sequence[Mapping[str, Any]], left_out: LeftOut = LEFT_OUT, *, as_unknown: bool = False) -> list[Checked]:
-    """All on more than FEW GPUs of one host. Those without a row to rest on are told by the physics alone.
+def checked(
+    references: Sequence[Mapping[str, Any]],
+    left_out: LeftOut = LEFT_OUT,
+    *,
+    as_unknown: bool = False,
+) -> list[Checked]:
+    """All on more than FEW GPUs of one host. Those without a row to rest on are told by the physics
+    alone.
 
     `as_unknown`: as if nothing were told of the boxes, not even their GPUs' names.
     """
     by_place: dict[str, list[tuple[Result, Mapping[str, Any]]]] = defaultdict(list)
     for result, reference in zip(published(references), references, strict=True):
         by_place[result.place.key].append((result, reference))
-    return [one for of in by_place.values() for one in _of_place(of, left_out, as_unknown=as_unknown)]
+    return [
+        one for of in by_place.values() for one in _of_place(of, left_out, as_unknown=as_unknown)
+    ]
 
 
 def rested(found: Sequence[Checked]) -> list[Checked]:
@@ -91,21 +101,33 @@ def rested(found: Sequence[Checked]) -> list[Checked]:
 
 
 def pairs(found: Sequence[Checked], more_than: float = 0.05) -> list[Pair]:
-    """All whose published figures differ by more than this share, each pair of cells of one hardware once; of several figures of
-    one cell the median counts.
+    """All whose published figures differ by more than this share, each pair of cells of one
+    hardware once; of several figures of one cell the median counts.
     """
-    grouped: dict[tuple[object, ...], dict[Work, list[Checked]]] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[tuple[object, ...], dict[Work, list[Checked]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for one in found:
         work = one.row.work
         if one.predictive is not None:
-            axes = (work.network, work.batch_size, work.num_gpus, work.precision, work.xla, work.real_data)
+            axes = (
+                work.network,
+                work.batch_size,
+                work.num_gpus,
+                work.precision,
+                work.xla,
+                work.real_data,
+            )
             grouped[one.source, one.hardware, *axes][work].append(one)
     told: dict[tuple[str, Work, Work], Pair] = {}
     for cells in grouped.values():
         for one, other in combinations([_median(of) for of in cells.values()], 2):
             slower, faster = sorted((one, other), key=_published)
             if _published(faster) > (1 + more_than) * _published(slower):
-                told.setdefault((one.hardware, faster.row.work, slower.row.work), Pair(faster=faster, slower=slower))
+                told.setdefault(
+                    (one.hardware, faster.row.work, slower.row.work),
+                    Pair(faster=faster, slower=slower),
+                )
     return list(told.values())
 
 
@@ -150,7 +172,9 @@ FAR = 0.25
 """Of an error: a prediction that may be so wrong must say that it is uncertain."""
 
 
-def _of_place(of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut, *, as_unknown: bool) -> Iterator[Checked]:
+def _of_place(
+    of: Sequence[tuple[Result, Mapping[str, Any]]], left_out: LeftOut, *, as_unknown: bool
+) -> Iterator[Checked]:
     results = [result for result, _ in of]
     if max(result.num_gpus for result in results) <= FEW:
         return

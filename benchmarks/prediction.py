@@ -1,9 +1,10 @@
-"""Is a prediction right? Every published figure on more than 4 GPUs, from the same source's figures on 1 to 4.
+"""Is a prediction right? Every published figure on more than 4 GPUs, from the same source's figures
+on 1 to 4.
 
     python -m benchmarks.prediction [--db results.db] [--halves]
 
-`--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one half of the sources, and tells
-how the other half fares with it.
+`--halves` also chooses what the physics leaves out (`analysis.calibration.priors.LeftOut`) by one
+half of the sources, and tells how the other half fares with it.
 """
 
 from __future__ import annotations
@@ -54,13 +55,28 @@ def rows_table(found: Sequence[Checked]) -> str:
     ]
     for one in found:
         work = one.row.work
-        told = [one.source, one.hardware, work.network.name, work.batch_size, "real" if work.real_data else "synthetic"]
-        told += [work.precision + ("+XLA" if work.xla else ""), _way(one), work.num_gpus, f"{one.row.images_per_second:.0f}"]
+        told = [
+            one.source,
+            one.hardware,
+            work.network.name,
+            work.batch_size,
+            "real" if work.real_data else "synthetic",
+        ]
+        told += [
+            work.precision + ("+XLA" if work.xla else ""),
+            _way(one),
+            work.num_gpus,
+            f"{one.row.images_per_second:.0f}",
+        ]
         if one.predictive is None:
             told += ["", "", "", "", f"refused: {one.refused}"]
         else:
             between = f"{one.predictive.low:.0f}..{one.predictive.high:.0f}"
-            said = "; ".join(one.predictive.uncertain) if one.num_rows else "no row to rest on: physics alone"
+            said = (
+                "; ".join(one.predictive.uncertain)
+                if one.num_rows
+                else "no row to rest on: physics alone"
+            )
             told += [
                 f"{one.predictive.images_per_second:.0f}",
                 between,
@@ -73,10 +89,15 @@ def rows_table(found: Sequence[Checked]) -> str:
 
 
 def summaries(found: Sequence[Checked]) -> str:
-    """The figures that must hold, for 8 GPUs; and for all. The bias is the median error with its sign: above 0 is too fast."""
+    """The figures that must hold, for 8 GPUs; and for all. The bias is the median error with its
+    sign: above 0 is too fast.
+    """
     eight = [one for one in found if one.row.work.num_gpus == 8]
     lines = [
-        "| rows | predicted | median error | bias | over 25 % | of these not flagged | flagged | inside 95 % |",
+        (
+            "| rows | predicted | median error | bias | over 25 % | of these not flagged | "
+            "flagged | inside 95 % |"
+        ),
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     groups = {
@@ -84,7 +105,9 @@ def summaries(found: Sequence[Checked]) -> str:
         "other than 8": [one for one in found if one not in eight],
         "all over 4": found,
         "of these, rings": [one for one in found if one.row.strategy[2] == "nccl"],
-        "of these, parameter servers": [one for one in found if one.row.strategy[0] == "parameter_server"],
+        "of these, parameter servers": [
+            one for one in found if one.row.strategy[0] == "parameter_server"
+        ],
     }
     for name, of in groups.items():
         if rested(of):
@@ -104,15 +127,29 @@ def summaries(found: Sequence[Checked]) -> str:
 
 def pairs_table(found: Sequence[Pair]) -> str:
     """Which of two ways is faster."""
-    lines = ["| model | GPUs | faster | slower | published | predicted | verdict |", "|---|---:|---|---|---:|---:|---|"]
+    lines = [
+        "| model | GPUs | faster | slower | published | predicted | verdict |",
+        "|---|---:|---|---|---:|---:|---|",
+    ]
     for pair in found:
         assert pair.faster.predictive is not None
         assert pair.slower.predictive is not None
-        published = (pair.faster.row.images_per_second or 0) / (pair.slower.row.images_per_second or 1)
-        predicted = pair.faster.predictive.images_per_second / pair.slower.predictive.images_per_second
-        told = [pair.faster.row.work.network.name, pair.faster.row.work.num_gpus, _way(pair.faster), _way(pair.slower)]
+        published = (pair.faster.row.images_per_second or 0) / (
+            pair.slower.row.images_per_second or 1
+        )
+        predicted = (
+            pair.faster.predictive.images_per_second / pair.slower.predictive.images_per_second
+        )
+        told = [
+            pair.faster.row.work.network.name,
+            pair.faster.row.work.num_gpus,
+            _way(pair.faster),
+            _way(pair.slower),
+        ]
         verdict = "right" if pair.is_right else "wrong"
-        lines.append(f"| {' | '.join(map(str, told))} | {published:.3f} | {predicted:.3f} | {verdict} |")
+        lines.append(
+            f"| {' | '.join(map(str, told))} | {published:.3f} | {predicted:.3f} | {verdict} |"
+        )
     right = sum(pair.is_right for pair in found)
     return "\n".join([*lines, "", f"{right} of {len(found)} pairs right"])
 
@@ -129,9 +166,15 @@ def _way(one: Checked) -> str:
 
 def halves(references: Sequence[Mapping[str, Any]]) -> str:
     """Chosen by one half of the sources, told of the other."""
-    sides = [[one for one in references if _half(one["source"] + one["hardware"]) == side] for side in (0, 1)]
+    sides = [
+        [one for one in references if _half(one["source"] + one["hardware"]) == side]
+        for side in (0, 1)
+    ]
     lines = [
-        "| chosen by | walk | overhead | predicted of the other half | median error | not flagged over 25 % | inside 95 % |",
+        (
+            "| chosen by | walk | overhead | predicted of the other half | median error | not "
+            "flagged over 25 % | inside 95 % |"
+        ),
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for side in (0, 1):

@@ -1,8 +1,10 @@
-"""How often `advise` calls one of equals worse after a race: on races with known truth, played without processes.
+"""How often `advise` calls one of equals worse after a race: on races with known truth, played
+without processes.
 
-`python benchmarks/raced_advice.py [GRIDS]` prints a Markdown table. A grid is one race of strategies that are equally fast, or of
-which none is more than 1 % slower, with processes that differ by so much; three other races may tell how far these differ. Of
-strategies that are not quite equal, one is called worse in vain if it is in truth no slower than the one with the highest score.
+`python benchmarks/raced_advice.py [GRIDS]` prints a Markdown table. A grid is one race of
+strategies that are equally fast, or of which none is more than 1 % slower, with processes that
+differ by so much; three other races may tell how far these differ. Of strategies that are not quite
+equal, one is called worse in vain if it is in truth no slower than the one with the highest score.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ def play(kind: Kind, num_grids: int) -> Score:
     num_raced_out = num_wrong = 0
     for _ in range(num_grids):
         true_speeds = [100 * math.exp(-kind.most_behind * rng.random()) for _ in range(kind.num)]
-        others = [_processes(100.0, kind.deviation, kind.most_repeats, rng) for _ in range(kind.num_other_races * kind.num)]
+        others = [
+            _processes(100.0, kind.deviation, kind.most_repeats, rng)
+            for _ in range(kind.num_other_races * kind.num)
+        ]
         speeds, ruling = _raced(true_speeds, kind, Spread.sum(map(Spread.of, others)), rng)
         ranking = ranked(speeds, ruling)
         top = true_speeds[speeds.index(list(ranking.top.scores))]
@@ -83,7 +88,10 @@ def ranked(speeds: Sequence[Sequence[float]], ruling: Ruling) -> Ranking:
 
 
 def main(num_grids: int) -> None:
-    print("| strategies | repeats at most | processes differ by | beside | one was put out | one was called worse |")
+    print(
+        "| strategies | repeats at most | processes differ by | beside | one was put out | "
+        "one was called worse |"
+    )
     print("|---|---|---|---|---|---|")
     kinds = itertools.product((0.0, 0.01), (0, NUM_OTHER_RACES), NUMS, MOST_REPEATS, DEVIATIONS)
     for most_behind, num_other_races, num, most_repeats, deviation in kinds:
@@ -99,7 +107,9 @@ def main(num_grids: int) -> None:
         print(f"| {kind.told} | {shares} |".replace("%", " %"), flush=True)
 
 
-def _raced(true_speeds: Sequence[float], kind: Kind, others: Spread, rng: random.Random) -> tuple[list[list[float]], Ruling]:
+def _raced(
+    true_speeds: Sequence[float], kind: Kind, others: Spread, rng: random.Random
+) -> tuple[list[list[float]], Ruling]:
     """A round of repeats after the other, each of those that are wanted still."""
     speeds: list[list[float]] = [[] for _ in true_speeds]
     while True:
@@ -115,7 +125,12 @@ def _raced(true_speeds: Sequence[float], kind: Kind, others: Spread, rng: random
 
 def _judged(speeds: Sequence[Sequence[float]], kind: Kind, others: Spread) -> Ruling:
     contenders = [
-        Contender(trial_id=str(number), name=str(number), speeds=tuple(of), num_left=kind.most_repeats - len(of))
+        Contender(
+            trial_id=str(number),
+            name=str(number),
+            speeds=tuple(of),
+            num_left=kind.most_repeats - len(of),
+        )
         for number, of in enumerate(speeds)
     ]
     return judge(contenders, Spread.sum([others, *map(Spread.of, speeds)]), kind.most_repeats)
@@ -142,6 +157,14 @@ def _results(speeds: Sequence[Sequence[float]], ruling: Ruling) -> list[Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("number", nargs="?", type=int, default=NUM_GRIDS, help="how many are drawn (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "number",
+        nargs="?",
+        type=int,
+        default=NUM_GRIDS,
+        help="how many are drawn (default: %(default)s)",
+    )
     main(parser.parse_args().number)

@@ -1,13 +1,17 @@
-"""How often a race ends with the winner of the full grid, and how many GPU-seconds of the full grid it takes.
+"""How often a race ends with the winner of the full grid, and how many GPU-seconds of the full grid
+it takes.
 
-`python benchmarks/racing.py [GRIDS]` plays random grids (200 per row) twice with the same speeds: once all repeats, once racing,
-by the sweep's own queue and policy. A grid is 5 strategies at 1, 2, 4 and 8 GPUs of some models: 4 races per model. Drawn anew
-are how far the slowest of each race is behind (0 to 60 %), how far processes of a grid differ (0.5 to 3 %, in some cells twice
-as far as in others), and steps within one (1 to 10 %, of 100 steps). A trial takes 20 s and the time of its steps.
+`python benchmarks/racing.py [GRIDS]` plays random grids (200 per row) twice with the same speeds:
+once all repeats, once racing, by the sweep's own queue and policy. A grid is 5 strategies at 1, 2,
+4 and 8 GPUs of some models: 4 races per model. Drawn anew are how far the slowest of each race is
+behind (0 to 60 %), how far processes of a grid differ (0.5 to 3 %, in some cells twice as far as in
+others), and steps within one (1 to 10 %, of 100 steps). A trial takes 20 s and the time of its
+steps.
 
-`winner` is the share of races won by who wins the full grid; `truth` of those won by who truly is fastest, beside how often the
-full grid itself finds that one; `told` of those where it leads, or is told as tied with the leader. With flukes one repeat of
-twenty loses a tenth of its speed to a neighbor.
+`winner` is the share of races won by who wins the full grid; `truth` of those won by who truly is
+fastest, beside how often the full grid itself finds that one; `told` of those where it leads, or is
+told as tied with the leader. With flukes one repeat of twenty loses a tenth of its speed to a
+neighbor.
 """
 
 from __future__ import annotations
@@ -68,7 +72,9 @@ class Kind:
     @property
     def told(self) -> str:
         flukes = ", flukes" if self.fluke_rate else ""
-        return f"{self.num_models} models, up to {self.most_behind:.0%} behind{flukes}".replace("%", " %")
+        return f"{self.num_models} models, up to {self.most_behind:.0%} behind{flukes}".replace(
+            "%", " %"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,9 @@ class Score:
     full_s: float = 0.0
 
     def __add__(self, other: Score) -> Score:
-        return Score(**{name: getattr(self, name) + getattr(other, name) for name in Score.__slots__})
+        return Score(
+            **{name: getattr(self, name) + getattr(other, name) for name in Score.__slots__}
+        )
 
 
 ROWS = (
@@ -107,9 +115,13 @@ def grid(kind: Kind, rng: random.Random) -> list[Cell]:
             behind = rng.uniform(0, kind.most_behind)
             for axes in STRATEGY_COLUMNS:
                 speed = 0.9 * width * single_speed * (1 - rng.uniform(0, behind))
-                of_processes = math.hypot(spread * 2 ** rng.uniform(-0.5, 0.5), step_spread / math.sqrt(NUM_STEPS))
+                of_processes = math.hypot(
+                    spread * 2 ** rng.uniform(-0.5, 0.5), step_spread / math.sqrt(NUM_STEPS)
+                )
                 spec = _spec(model, width, *axes)
-                repeats = tuple(_repeat(speed, of_processes, kind, width, rng) for _ in range(kind.most_repeats))
+                repeats = tuple(
+                    _repeat(speed, of_processes, kind, width, rng) for _ in range(kind.most_repeats)
+                )
                 cells.append(Cell(spec=spec, true_speed=speed, repeats=repeats))
     return cells
 
@@ -125,10 +137,20 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
     tally = Tally(sort_into_races([cell.spec for cell in cells], ["strategy"]), most_repeats, read)
     trial_of = dict(enumerate(trial_id for trial_id in by_id for _ in range(most_repeats)))
     tasks = [
-        Task(key=key, num_gpus=by_id[trial_id].spec.num_gpus, expected_s=None, round=key % most_repeats)
+        Task(
+            key=key,
+            num_gpus=by_id[trial_id].spec.num_gpus,
+            expected_s=None,
+            round=key % most_repeats,
+        )
         for key, trial_id in trial_of.items()
     ]
-    queue = Queue(tasks, blocks=Blocks(order=tuple(range(8)), aligned=True, most_at_once=8), seed=seed, packs=False)
+    queue = Queue(
+        tasks,
+        blocks=Blocks(order=tuple(range(8)), aligned=True, most_at_once=8),
+        seed=seed,
+        packs=False,
+    )
     steward = Steward(tally, queue, trial_of, "GPU")
     for task in _in_turn(queue, steward):
         steward.begun(task.key)
@@ -140,7 +162,10 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
 
 
 def main(num_grids: int) -> None:
-    print("| grids | repeats at most | races | winner | truth | truth, full grid | told | GPU-seconds of the full grid |")
+    print(
+        "| grids | repeats at most | races | winner | truth | truth, full grid | told | "
+        "GPU-seconds of the full grid |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for kind in ROWS:
         score = Score()
@@ -148,7 +173,10 @@ def main(num_grids: int) -> None:
             score += play(grid(kind, random.Random(seed)), kind.most_repeats, seed)
         shares = (score.num_same, score.num_true, score.num_true_of_full, score.num_told)
         told = " | ".join(f"{share / score.num_races:.1%}" for share in shares)
-        line = f"| {kind.told} | {kind.most_repeats} | {score.num_races} | {told} | {score.spent_s / score.full_s:.1%} |"
+        line = (
+            f"| {kind.told} | {kind.most_repeats} | {score.num_races} | {told} | "
+            f"{score.spent_s / score.full_s:.1%} |"
+        )
         print(line.replace("%", " %").replace("  %", " %"), flush=True)
 
 
@@ -164,12 +192,16 @@ def _in_turn(queue: Queue, steward: Steward) -> Iterator[Task]:
             steward.steer(race, [])
 
 
-def _score(tally: Tally, place: int, by_id: Mapping[str, Cell], num_run: Mapping[str, int]) -> Score:
+def _score(
+    tally: Tally, place: int, by_id: Mapping[str, Cell], num_run: Mapping[str, int]
+) -> Score:
     ids = tally.races[place].trial_ids
     ruling = tally.judge(place, {})
     full = max(ids, key=lambda trial_id: by_id[trial_id].mean)
     true = max(ids, key=lambda trial_id: by_id[trial_id].true_speed)
-    spent = (repeat.duration_s or 0.0 for id_ in ids for repeat in by_id[id_].repeats[: num_run[id_]])
+    spent = (
+        repeat.duration_s or 0.0 for id_ in ids for repeat in by_id[id_].repeats[: num_run[id_]]
+    )
     width = by_id[full].spec.num_gpus
     return Score(
         num_races=1,
@@ -182,13 +214,19 @@ def _score(tally: Tally, place: int, by_id: Mapping[str, Cell], num_run: Mapping
     )
 
 
-def _repeat(speed: float, of_processes: float, kind: Kind, width: int, rng: random.Random) -> CompletedRepeat:
+def _repeat(
+    speed: float, of_processes: float, kind: Kind, width: int, rng: random.Random
+) -> CompletedRepeat:
     fluke = 0.9 if rng.random() < kind.fluke_rate else 1.0
     found = speed * math.exp(rng.gauss(0, of_processes)) * fluke
-    return CompletedRepeat(images_per_second=found, duration_s=START_S + NUM_STEPS * width * BATCH_SIZE / found)
+    return CompletedRepeat(
+        images_per_second=found, duration_s=START_S + NUM_STEPS * width * BATCH_SIZE / found
+    )
 
 
-def _spec(model: str, num_gpus: int, variable_update: str, local_parameter_device: str, all_reduce: str) -> TrialSpec:
+def _spec(
+    model: str, num_gpus: int, variable_update: str, local_parameter_device: str, all_reduce: str
+) -> TrialSpec:
     return TrialSpec(
         model=model,
         num_gpus=num_gpus,
@@ -213,6 +251,14 @@ def _spec(model: str, num_gpus: int, variable_update: str, local_parameter_devic
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("number", nargs="?", type=int, default=NUM_GRIDS, help="how many are drawn (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "number",
+        nargs="?",
+        type=int,
+        default=NUM_GRIDS,
+        help="how many are drawn (default: %(default)s)",
+    )
     main(parser.parse_args().number)

@@ -1,4 +1,6 @@
-"""Compares ours with a peer, or with a limit: a ratio per round, their median, and its 95 % bootstrap interval."""
+"""Compares ours with a peer, or with a limit: a ratio per round, their median, and its 95 %
+bootstrap interval.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """Met or missed where the whole interval is on one side of the target, else open; open where there is no interval.
+        """Met or missed where the whole interval is on one side of the target, else open; open
+        where there is no interval.
 
         Equal is what has an interval around the target that is narrow, too.
         """
@@ -61,10 +64,19 @@ class Ratio:
         if self.want is Want.EQUAL:
             if not self.low <= self.target <= self.high:
                 return "missed"
-            return "met" if max(self.high - self.target, self.target - self.low) <= EQUAL_WITHIN * self.target else "open"
+            return (
+                "met"
+                if max(self.high - self.target, self.target - self.low)
+                <= EQUAL_WITHIN * self.target
+                else "open"
+            )
         if self.low < self.target < self.high:
             return "open"
-        return "met" if (self.high <= self.target if self.want is Want.AT_MOST else self.low >= self.target) else "missed"
+        return (
+            "met"
+            if (self.high <= self.target if self.want is Want.AT_MOST else self.low >= self.target)
+            else "missed"
+        )
 
     def told(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -74,7 +86,10 @@ class Ratio:
 def table(rows: Sequence[Ratio]) -> str:
     """Markdown."""
     lines = [
-        "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % interval | target | verdict |",
+        (
+            "| name | ours | peer | metric | ours, median | peer, median | ratio | 95 % "
+            "interval | target | verdict |"
+        ),
         "|---|---|---|---|---:|---:|---:|---|---|---|",
     ]
     for row in rows:
@@ -90,9 +105,16 @@ def table(rows: Sequence[Ratio]) -> str:
 
 def machine() -> str:
     """What the numbers were made on."""
-    processors = [line.split(":", 1)[1].strip() for line in _lines(Path("/proc/cpuinfo")) if line.startswith("model name")]
+    processors = [
+        line.split(":", 1)[1].strip()
+        for line in _lines(Path("/proc/cpuinfo"))
+        if line.startswith("model name")
+    ]
     load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    return f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, no GPU used, load {load}"
+    return (
+        f"{os.cpu_count()} x {processors[0] if processors else platform.machine()}, no GPU used, "
+        f"load {load}"
+    )
 
 
 def _interval(ratios: Sequence[float]) -> tuple[float, float]:

@@ -1,12 +1,16 @@
-"""How close to the lower bound three policies pack simulated sweeps: 8 devices, 200 trials of 1, 2, 4 and 8 GPUs.
+"""How close to the lower bound three policies pack simulated sweeps: 8 devices, 200 trials of 1, 2,
+4 and 8 GPUs.
 
-`python benchmarks/schedule.py [SEEDS]` prints bound / makespan, the worst and the median of all seeds (50), once with exact
-estimates and once with 30 % noise in them. The bound is max(total GPU-seconds / 8, longest trial); 1 cannot be beaten.
-`waited`: worst of all seeds, longest time from the sweep's start to a trial's start / makespan, for trials of 8 GPUs.
+`python benchmarks/schedule.py [SEEDS]` prints bound / makespan, the worst and the median of all
+seeds (50), once with exact estimates and once with 30 % noise in them. The bound is max(total
+GPU-seconds / 8, longest trial); 1 cannot be beaten.
+`waited`: worst of all seeds, longest time from the sweep's start to a trial's start / makespan, for
+trials of 8 GPUs.
 
-Tried on 12 seeds of a prototype with noise, and left. No reservations: 0.984 at worst, but the widest wait for the end. A
-reservation for each overtaken task, about 90 in a sweep, instead of letting its like follow: 0.95 at worst. GPU-seconds instead
-of seconds: up to 0.01 better without reservations, 0.915 at worst with them (inverse to width).
+Tried on 12 seeds of a prototype with noise, and left. No reservations: 0.984 at worst, but the
+widest wait for the end. A reservation for each overtaken task, about 90 in a sweep, instead of
+letting its like follow: 0.95 at worst. GPU-seconds instead of seconds: up to 0.01 better without
+reservations, 0.915 at worst with them (inverse to width).
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ class Sorted:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def pop(self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float) -> Task | None:
+    def pop(
+        self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
+    ) -> Task | None:
         for index, task in enumerate(self._tasks):
             if fits(task.num_gpus):
                 return self._tasks.pop(index)
@@ -57,7 +63,9 @@ class Sorted:
 
 POLICIES: dict[str, Callable[[list[Task], int], Waiting]] = {
     "strict FIFO": lambda tasks, seed: Sorted(tasks, back_fill=False),
-    "widest first + back-fill": lambda tasks, seed: Sorted(sorted(tasks, key=lambda task: -task.num_gpus), back_fill=True),
+    "widest first + back-fill": lambda tasks, seed: Sorted(
+        sorted(tasks, key=lambda task: -task.num_gpus), back_fill=True
+    ),
     "ours": lambda tasks, seed: Queue(tasks, blocks=BLOCKS, seed=seed, packs=True),
 }
 
@@ -77,13 +85,18 @@ def trials(distribution: str, seed: int, noise: float) -> tuple[list[Task], dict
 def efficiency(played: Sequence[Played]) -> float:
     """Lower bound / makespan."""
     lengths_s = [one.end_s - one.start_s for one in played]
-    work_s = sum(length_s * one.task.num_gpus for length_s, one in zip(lengths_s, played, strict=True))
+    work_s = sum(
+        length_s * one.task.num_gpus for length_s, one in zip(lengths_s, played, strict=True)
+    )
     return max(work_s / NUM_DEVICES, *lengths_s) / max(one.end_s for one in played)
 
 
 def main(num_seeds: int) -> None:
     for noise in (0.0, NOISE):
-        print(f"{'exact estimates' if not noise else f'{noise:.0%} noise in the estimates':<26}", end="")
+        print(
+            f"{'exact estimates' if not noise else f'{noise:.0%} noise in the estimates':<26}",
+            end="",
+        )
         print("".join(f"{policy:>34}" for policy in POLICIES))
         print(" " * 26 + f"{'worst  median  waited':>34}" * len(POLICIES))
         for distribution in DISTRIBUTIONS:
@@ -96,12 +109,20 @@ def main(num_seeds: int) -> None:
                     found.append(efficiency(played))
                     widest = [one.start_s for one in played if one.task.num_gpus == NUM_DEVICES]
                     waited.append(max(widest) / max(one.end_s for one in played))
-                print(f"{min(found):21.3f} {statistics.median(found):6.3f} {max(waited):5.2f}", end="", flush=True)
+                print(
+                    f"{min(found):21.3f} {statistics.median(found):6.3f} {max(waited):5.2f}",
+                    end="",
+                    flush=True,
+                )
             print()
         print()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("number", nargs="?", type=int, default=50, help="how many are drawn (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "number", nargs="?", type=int, default=50, help="how many are drawn (default: %(default)s)"
+    )
     main(parser.parse_args().number)

@@ -1,7 +1,8 @@
-"""Trials of nothing over four virtual Slurm nodes, two of which are killed on the way: is each completed once?
+"""Trials of nothing over four virtual Slurm nodes, two of which are killed on the way: is each
+completed once?
 
-`python benchmarks/slurm.py [--trials 200] [--kill-at 40 90]` prints what became of the repeats, what an agent takes between
-two trials, and the log of the cluster's controller.
+`python benchmarks/slurm.py [--trials 200] [--kill-at 40 90]` prints what became of the repeats,
+what an agent takes between two trials, and the log of the cluster's controller.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ def main(arguments: Sequence[str]) -> int:
     if options.trials < 1:
         parser.error(f"--trials {options.trials}: wanted 1 or more")
     if len(options.kill_at) >= len(slurm.NODES):
-        parser.error(f"--kill-at: {len(options.kill_at)} nodes of {len(slurm.NODES)}; wanted fewer, so that some are left")
+        parser.error(
+            f"--kill-at: {len(options.kill_at)} nodes of {len(slurm.NODES)}; wanted fewer, "
+            "so that some are left"
+        )
     programs = postgresql.find_programs()
-    if complaint := slurm.obstacle() or ("" if programs else "no PostgreSQL server programs: run scripts/install-postgresql"):
+    if complaint := slurm.obstacle() or (
+        "" if programs else "no PostgreSQL server programs: run scripts/install-postgresql"
+    ):
         sys.exit(complaint)
     assert programs
     with (
@@ -36,22 +42,37 @@ def main(arguments: Sequence[str]) -> int:
         postgresql.new_database(server) as url,
     ):
         os.environ["SLURM_CONF"] = str(cluster.config)
-        told = slurm_campaign.run(cluster, url, Path(folder), options.trials, options.kill_at, timeout_s=600)
+        told = slurm_campaign.run(
+            cluster, url, Path(folder), options.trials, options.kill_at, timeout_s=600
+        )
         at = ", ".join(map(str, options.kill_at)) or "none"
         print(
-            f"{options.trials} trials, nodes killed at completed repeats: {at}: {told.states}, {told.num_twice} completed twice"
+            f"{options.trials} trials, nodes killed at completed repeats: {at}: "
+            f"{told.states}, {told.num_twice} completed twice"
         )
         print(f"{told.num_interrupted} attempts did not complete; {told.wall_s:.1f} s in all")
-        print(f"from the end of an attempt to the start of its agent's next: {told.overhead_s:.3f} s (median)")
+        print(
+            "from the end of an attempt to the start of its agent's next: "
+            f"{told.overhead_s:.3f} s (median)"
+        )
         print(cluster.run("squeue", "-h", "-r", "-t", "all", "-o", "job %i on %N: %T %r"))
         print((cluster.folder / "log" / "slurmctld.log").read_text())
     return 0 if told.states == {"completed": options.trials} and not told.num_twice else 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Trials over four virtual Slurm nodes, some of which are killed on the way.")
+    parser = argparse.ArgumentParser(
+        description="Trials over four virtual Slurm nodes, some of which are killed on the way."
+    )
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--kill-at", type=int, nargs="*", default=[40, 90], metavar="N", help="completed trials, each for a node")
+    parser.add_argument(
+        "--kill-at",
+        type=int,
+        nargs="*",
+        default=[40, 90],
+        metavar="N",
+        help="completed trials, each for a node",
+    )
     return parser
 
 

@@ -1,4 +1,6 @@
-"""Step times of which the truth is known: processes that differ, neighbors that resemble each other, drift and outliers."""
+"""Step times of which the truth is known: processes that differ, neighbors that resemble each
+other, drift and outliers.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +31,36 @@ class Times:
 
 
 def truth(times: Times) -> float:
-    """Images/s of the typical process: of processes without end, the geometric mean of batch / expected step time."""
+    """Images/s of the typical process: of processes without end, the geometric mean of batch /
+    expected step time.
+    """
     drifting = np.exp(times.drift * _time(times.num_steps)).mean()
-    return float(BATCH / (times.mean_s * math.exp(times.noise**2 / 2) * drifting * (1 + times.outliers)))
+    return float(
+        BATCH / (times.mean_s * math.exp(times.noise**2 / 2) * drifting * (1 + times.outliers))
+    )
 
 
 def processes(times: Times, num: int, count: int, random: np.random.Generator) -> Iterator[Sample]:
     """`count` samples of `num` processes each."""
     shape = (count, num, times.num_steps)
-    steps = np.exp(times.noise * _alike(shape, times.correlation, random) + times.drift * _time(times.num_steps))
-    steps *= np.where(random.random(shape) < times.outliers, 1 + random.exponential(1.0, shape), 1.0)
+    steps = np.exp(
+        times.noise * _alike(shape, times.correlation, random)
+        + times.drift * _time(times.num_steps)
+    )
+    steps *= np.where(
+        random.random(shape) < times.outliers, 1 + random.exponential(1.0, shape), 1.0
+    )
     steps *= times.mean_s * np.exp(times.process_noise * random.normal(size=(count, num, 1)))
     for one in steps:
-        yield Sample(images_per_second=tuple((BATCH / one.mean(axis=1)).tolist()), durations_s=tuple(map(tuple, one.tolist())))
+        yield Sample(
+            images_per_second=tuple((BATCH / one.mean(axis=1)).tolist()),
+            durations_s=tuple(map(tuple, one.tolist())),
+        )
 
 
-def _alike(shape: tuple[int, int, int], correlation: float, random: np.random.Generator) -> np.ndarray:
+def _alike(
+    shape: tuple[int, int, int], correlation: float, random: np.random.Generator
+) -> np.ndarray:
     """Of standard deviation 1 along the last axis."""
     new = random.normal(size=(*shape[:2], shape[2] + _FORGOTTEN)) * math.sqrt(1 - correlation**2)
     found: np.ndarray = lfilter([1.0], [1.0, -correlation], new, axis=2)[:, :, _FORGOTTEN:]

@@ -1,8 +1,10 @@
 """How big and how fast a results database is that was kept for years.
 
-`python benchmarks/store.py [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json FILE]` prints a Markdown table.
-At scale 1: 100,000 trials, 300,000 attempts, 10 million steps, written by `store.bulk`, which imports and rebuilds, too, and kept
-in FILE (default benchmarks/.store/SCALE.db) for the next call. A hundredth goes into MLflow, beside ours: more takes hours.
+`python benchmarks/store.py [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json
+FILE]` prints a Markdown table. At scale 1: 100,000 trials, 300,000 attempts, 10 million steps,
+written by `store.bulk`, which imports and rebuilds, too, and kept in FILE (default
+benchmarks/.store/SCALE.db) for the next call. A hundredth goes into MLflow, beside ours: more takes
+hours.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store` of its own
+# beside this file lies a `store` of its own
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.figures import Row, table
 from benchmarks.ratio import machine
@@ -58,7 +61,11 @@ def main(arguments: Sequence[str]) -> int:
             print(f"  {row}", file=sys.stderr)
         rows += found
         if options.json:  # after each question: the next one may take long
-            told = {"machine": machine(), "scale": options.scale, "rows": [asdict(row) for row in rows]}
+            told = {
+                "machine": machine(),
+                "scale": options.scale,
+                "rows": [asdict(row) for row in rows],
+            }
             options.json.write_text(json.dumps(told, indent=1) + "\n")
     print(table(rows))
     print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
@@ -75,11 +82,19 @@ def size(database: Path, scale: float, rounds: int) -> list[Row]:
             engine.dispose()
         found.append(Row(what="writing it, in bulk", figures=(seconds(),), unit="s", most=None))
     with closing(sqlite3.connect(database)) as connection:
-        counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("trials", "attempts")]
-        (num_steps,) = connection.execute("SELECT sum(json_array_length(gap_before)) FROM step_arrays").fetchone()
+        counts = [
+            connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("trials", "attempts")
+        ]
+        (num_steps,) = connection.execute(
+            "SELECT sum(json_array_length(gap_before)) FROM step_arrays"
+        ).fetchone()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     told = f"file of {counts[0]:,} trials, {counts[1]:,} attempts, {num_steps:,} steps"
-    return [*found, Row(what=told, figures=(database.stat().st_size / 1e6,), unit="MB", most=400 * scale)]
+    return [
+        *found,
+        Row(what=told, figures=(database.stat().st_size / 1e6,), unit="MB", most=400 * scale),
+    ]
 
 
 def reads(database: Path, scale: float, rounds: int) -> list[Row]:
@@ -91,7 +106,10 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
         f"list {' '.join(FILTERS)}": (lambda: list(_listed(url, FILTERS)), 0.2),
         "show of an attempt": (lambda: show(open_for_reading(url), middle), 0.2),
         f"scaling {' '.join(ONE_CURVE)}": (lambda: db.scaling(*ONE_CURVE), 0.2),
-        "the same from the view, in SQL": (lambda: queries.query(open_for_reading(url), _SCALING), 0.2),
+        "the same from the view, in SQL": (
+            lambda: queries.query(open_for_reading(url), _SCALING),
+            0.2,
+        ),
         "all attempts as a frame": (lambda: db.attempts(), 2.0),
         "all trials as a frame": (lambda: db.trials(), None),
         "all scaling as a frame": (lambda: db.scaling(), None),
@@ -99,13 +117,23 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
     rows = []
     for what, (ask, most) in questions.items():
         ask()  # once for the file cache
-        rows.append(Row(what=what, figures=tuple(_seconds(ask) for _ in range(rounds)), unit="s", most=most))
+        rows.append(
+            Row(what=what, figures=tuple(_seconds(ask) for _ in range(rounds)), unit="s", most=most)
+        )
     command = [sys.executable, "-m", "store", "list", "--db", url, *FILTERS]
-    as_command = tuple(_seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(rounds))
-    return [*rows, Row(what="the same list, as a command of its own", figures=as_command, unit="s", most=None)]
+    as_command = tuple(
+        _seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+        for _ in range(rounds)
+    )
+    return [
+        *rows,
+        Row(what="the same list, as a command of its own", figures=as_command, unit="s", most=None),
+    ]
 
 
-_SCALING = "SELECT * FROM scaling WHERE model = 'resnet50' AND batch_size = 64 AND precision = 'bf16'"
+_SCALING = (
+    "SELECT * FROM scaling WHERE model = 'resnet50' AND batch_size = 64 AND precision = 'bf16'"
+)
 
 
 def _listed(url: str, filters: Sequence[str]) -> Iterator[object]:
@@ -121,10 +149,20 @@ def imports(database: Path, scale: float, rounds: int) -> list[Row]:
         folder = Path(name)
         source = str(folder / "source.db")
         engine = open_for_writing(source)
-        add_all(engine, results.attempts(round(NUM_IMPORTED * scale) // results.REPEATS + 1, IMPORTED_STEPS))
+        add_all(
+            engine,
+            results.attempts(round(NUM_IMPORTED * scale) // results.REPEATS + 1, IMPORTED_STEPS),
+        )
         engine.dispose()
-        for form in (ExportFormat.JSONL, ExportFormat.SQLITE, ExportFormat.PARQUET, ExportFormat.CSV):
-            exported = export(source, str(folder / f"r.{form.value}"), form, ids=attempt_ids([]), with_steps=True)
+        for form in (
+            ExportFormat.JSONL,
+            ExportFormat.SQLITE,
+            ExportFormat.PARQUET,
+            ExportFormat.CSV,
+        ):
+            exported = export(
+                source, str(folder / f"r.{form.value}"), form, ids=attempt_ids([]), with_steps=True
+            )
 
             def take_in(paths: Sequence[str] = exported.paths) -> None:
                 for file in folder.glob("new.db*"):
@@ -132,13 +170,18 @@ def imports(database: Path, scale: float, rounds: int) -> list[Row]:
                 import_files(str(folder / "new.db"), paths)
 
             took = tuple(_seconds(take_in) for _ in range(rounds))
-            what = f"import of {exported.num_attempts:,} attempts of {IMPORTED_STEPS} steps from {form.value}"
+            what = (
+                f"import of {exported.num_attempts:,} attempts of {IMPORTED_STEPS} steps from "
+                f"{form.value}"
+            )
             rows.append(Row(what=what, figures=took, unit="s", most=20))
     return rows
 
 
 def ends(database: Path, scale: float, rounds: int) -> list[Row]:
-    """From the end of an attempt to its last byte handed to the disk, beside the attempts that are there."""
+    """From the end of an attempt to its last byte handed to the disk, beside the attempts that are
+    there.
+    """
     with tempfile.TemporaryDirectory(dir=FOLDER) as name:
         copy = Path(name) / "copy.db"
         shutil.copy(database, copy)
@@ -160,7 +203,9 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
             )
             now = datetime.now(UTC)
             ledger.claim(repeat, now)
-            number = ledger.run(repeat, f"{attempt.sweep.run_dir}/{attempt.run_dir}", attempt.placement, now)
+            number = ledger.run(
+                repeat, f"{attempt.sweep.run_dir}/{attempt.run_dir}", attempt.placement, now
+            )
             finished = FinishedAttempt(
                 trial_id=attempt.trial_id,
                 repeat=repeat.repeat,
@@ -175,13 +220,22 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
                 environment=attempt.environment,
             )
 
-            def finish(repeat_id: int = repeat.repeat_id, finished: FinishedAttempt = finished) -> None:
+            def finish(
+                repeat_id: int = repeat.repeat_id, finished: FinishedAttempt = finished
+            ) -> None:
                 ledger.finish(repeat_id, finished, datetime.now(UTC))
 
             took.append(1000 * _seconds(finish))
         ledger.end(datetime.now(UTC), finished=True)
         writer.close()
-    return [Row(what=f"recording the end of an attempt of {IMPORTED_STEPS} steps", figures=tuple(took), unit="ms", most=50)]
+    return [
+        Row(
+            what=f"recording the end of an attempt of {IMPORTED_STEPS} steps",
+            figures=tuple(took),
+            unit="ms",
+            most=50,
+        )
+    ]
 
 
 def _new_sweep(given: Sequence[results.PortableAttempt]) -> NewSweep:
@@ -209,7 +263,9 @@ def readers(database: Path, scale: float, rounds: int) -> list[Row]:
         shutil.copy(database, copy)
         script = Path(__file__).parent / "storing" / "reader.py"
         command = [sys.executable, str(script), str(copy), str(NUM_READS), *FILTERS]
-        reading = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(NUM_READERS)]
+        reading = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(NUM_READERS)
+        ]
         num_written = 0
         engine = open_for_writing(str(copy))
         written = results.attempts(10_000, NUM_STEPS, name="beside")
@@ -219,8 +275,12 @@ def readers(database: Path, scale: float, rounds: int) -> list[Row]:
         engine.dispose()
         told = [process.communicate()[0] for process in reading]
     waits = [float(line) for text in told for line in text.split()]
-    num_refused = NUM_READERS * NUM_READS - len(waits) + sum(process.returncode != 0 for process in reading)
-    beside = f"{NUM_READERS} processes, {NUM_READS} lists each, beside {num_written} attempts written"
+    num_refused = (
+        NUM_READERS * NUM_READS - len(waits) + sum(process.returncode != 0 for process in reading)
+    )
+    beside = (
+        f"{NUM_READERS} processes, {NUM_READS} lists each, beside {num_written} attempts written"
+    )
     return [
         Row(what=f"{beside}: refused", figures=(num_refused,), unit="", most=1),
         Row(what=f"{beside}: a list", figures=tuple(waits), unit="s", most=None),
@@ -253,17 +313,41 @@ def mlflow(database: Path, scale: float, rounds: int) -> list[Row]:
         db = api.open(str(ours))
         questions: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "filtered list": (lambda: list(_listed(str(ours), FILTERS)), theirs.listed),
-            "one attempt with its steps": (lambda: (show(open_for_reading(str(ours)), "5"), db.steps(5)), theirs.shown),
+            "one attempt with its steps": (
+                lambda: (show(open_for_reading(str(ours)), "5"), db.steps(5)),
+                theirs.shown,
+            ),
             "all as a frame": (lambda: db.attempts(), theirs.frame),
         }
         for what, (ask_ours, ask_theirs) in questions.items():
             pairs = [(_seconds(ask_ours), _seconds(ask_theirs)) for _ in range(rounds)]
-            rows.append(Row(what=f"{told}, {what}: ours", figures=tuple(own for own, _ in pairs), unit="s", most=None))
-            rows.append(Row(what=f"{told}, {what}: MLflow", figures=tuple(other for _, other in pairs), unit="s", most=None))
+            rows.append(
+                Row(
+                    what=f"{told}, {what}: ours",
+                    figures=tuple(own for own, _ in pairs),
+                    unit="s",
+                    most=None,
+                )
+            )
+            rows.append(
+                Row(
+                    what=f"{told}, {what}: MLflow",
+                    figures=tuple(other for _, other in pairs),
+                    unit="s",
+                    most=None,
+                )
+            )
     return rows
 
 
-QUESTIONS = {"size": size, "reads": reads, "imports": imports, "ends": ends, "readers": readers, "mlflow": mlflow}
+QUESTIONS = {
+    "size": size,
+    "reads": reads,
+    "imports": imports,
+    "ends": ends,
+    "readers": readers,
+    "mlflow": mlflow,
+}
 
 
 def _size(path: Path) -> float:
@@ -285,11 +369,28 @@ def _seconds(do: Callable[[], object]) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="How big and how fast a results database is that was kept for years.")
-    parser.add_argument("--scale", type=float, default=1.0, help="of all sizes (default 1: 300,000 attempts)")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how often each question is asked (default 5)")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question; can be given several times")
-    parser.add_argument("--database", type=Path, metavar="FILE", help="where the big database is, or is made")
+    parser = argparse.ArgumentParser(
+        description="How big and how fast a results database is that was kept for years."
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of all sizes (default 1: 300,000 attempts)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="how often each question is asked (default 5)",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=QUESTIONS,
+        help="one question; can be given several times",
+    )
+    parser.add_argument(
+        "--database", type=Path, metavar="FILE", help="where the big database is, or is made"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     return parser
 

@@ -1,13 +1,15 @@
 """Speed of the trainer's step against the best hand-written loops, both in one run, taking turns.
 
-`python benchmarks/trainer.py [NAME ...] [--quick] [--json FILE]` prints a Markdown table; `--help` lists the names.
+`python benchmarks/trainer.py [NAME ...] [--quick] [--json FILE]` prints a Markdown table; `--help`
+lists the names.
 
 ```
   driver ── run K ─► worker A ─ wall, CPU ─►┐     one round: every worker has a turn, in random order, the others sleep
          ── run K ─► worker B ─ wall, CPU ─►┴─► ratio A / B of the round ─► median and 95 % bootstrap interval over rounds
 ```
 
-CPU seconds are those of all threads of a process: on a machine that others use too they say more than wall time.
+CPU seconds are those of all threads of a process: on a machine that others use too they say more
+than wall time.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ WARM_UP_STEPS = 10  # the ancestor's floor
 AGREEING_STEPS = 3  # so many first losses must be those of the peer
 FIRST_LOSS_TOLERANCE = 1e-3  # relative: same weights, same batch
 LOSS_TOLERANCE = (
-    0.05  # relative: normalization over a small batch enlarges rounding; with the same normalization they agree to 1e-7
+    # relative: normalization over a small batch enlarges rounding; with the same normalization they
+    # agree to 1e-7
+    0.05
 )
 
 MODES = {  # variable_update, local_parameter_device, all_reduce
@@ -63,9 +67,12 @@ TARGETS = {  # ours / peer in images per CPU second and per second: at least
 FIRST_STEP_TARGET = 1 / 3  # ours / peer: at most
 MEMORY_TARGET = 2 / 3  # ours / peer: at most
 
-# 2 x multiply-adds of the convolutions and the affine layer of ResNet-50 version 1 at 224 px and 1001 classes, counted layer by
-# layer from tf_cnn_benchmarks' definition: 7.716e9. A training step counts three times that: the backward pass is twice the
-# forward pass. (Normalization, ReLU and the update are not counted, nor is it subtracted that images need no gradient.)
+# 2 x multiply-adds of the convolutions and the affine layer of ResNet-50 version 1 at 224 px and
+# 1001 classes, counted layer by
+# layer from tf_cnn_benchmarks' definition: 7.716e9. A training step counts three times that: the
+# backward pass is twice the
+# forward pass. (Normalization, ReLU and the update are not counted, nor is it subtracted that
+# images need no gradient.)
 FORWARD_FLOPS = 7.716e9
 AFFINE_FLOPS = 2 * 2048 * 1001  # independent of the image size
 TRAINING_FACTOR = 3
@@ -162,7 +169,12 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._process.kill()
         self._process.communicate()
         self._log.close()
@@ -212,12 +224,17 @@ def main(arguments: Sequence[str]) -> int:
             continue
         _say(comparison.name)
         try:
-            rows += comparison.measure(comparison, comparison.quick if options.quick else comparison.base, settings)
+            rows += comparison.measure(
+                comparison, comparison.quick if options.quick else comparison.base, settings
+            )
         except BrokenError as error:
             broken[comparison.name] = str(error)
             _say(f"  broken: {error}")
     print(table(rows))
-    print(f"\n{machine()}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, {settings.num_starts} starts.")
+    print(
+        f"\n{machine()}; {settings.num_rounds} rounds of {settings.turn_s} s a turn, "
+        f"{settings.num_starts} starts."
+    )
     if options.quick:
         print("\nA smoke test: the numbers mean nothing.")
     if options.json:
@@ -248,7 +265,15 @@ def steps(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
             for position, peer in enumerate(peers, start=1):
                 target = TARGETS.get((base.model, peer.candidate.kind))
                 pairs = [(turns[0], turns[position]) for turns in rounds]
-                rows += _throughputs(comparison.name, ours.candidate.label, peer.candidate.label, pairs, "images", 1.0, target)
+                rows += _throughputs(
+                    comparison.name,
+                    ours.candidate.label,
+                    peer.candidate.label,
+                    pairs,
+                    "images",
+                    1.0,
+                    target,
+                )
     return rows
 
 
@@ -275,16 +300,25 @@ def start(comparison: Comparison, base: Candidate, settings: Settings) -> list[R
     for ours in candidates[len(comparison.peers) :]:
         for peer in candidates[: len(comparison.peers)]:
             for metric in seen[ours][0]:
-                pairs = [(a[metric], b[metric]) for a, b in zip(seen[ours], seen[peer], strict=True)]
+                pairs = [
+                    (a[metric], b[metric]) for a, b in zip(seen[ours], seen[peer], strict=True)
+                ]
                 target = MEMORY_TARGET if "memory" in metric else FIRST_STEP_TARGET
-                names = {"name": comparison.name, "ours": ours.label, "peer": peer.label, "metric": metric}
+                names = {
+                    "name": comparison.name,
+                    "ours": ours.label,
+                    "peer": peer.label,
+                    "metric": metric,
+                }
                 rows.append(Ratio(**names, pairs=pairs, target=target, want=Want.AT_MOST))
     return rows
 
 
 def peak(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ratio]:
     """Share of the machine's matrix product rate that our step reaches."""
-    flops_per_image = (AFFINE_FLOPS + (FORWARD_FLOPS - AFFINE_FLOPS) * (base.image_px / 224) ** 2) * TRAINING_FACTOR
+    flops_per_image = (
+        AFFINE_FLOPS + (FORWARD_FLOPS - AFFINE_FLOPS) * (base.image_px / 224) ** 2
+    ) * TRAINING_FACTOR
     with Worker(Candidate(kind="gemm")) as gemm:
         _warm(gemm, settings)
         with Worker(replace(base, kind="ours")) as ours:
@@ -293,7 +327,16 @@ def peak(comparison: Comparison, base: Candidate, settings: Settings) -> list[Ra
     best = max(turn.work / turn.wall_s for turn in gemm.turns)
     reached = [flops_per_image * turns[0].work / turns[0].wall_s for turns in rounds]
     return [  # per round first, which drift spares; then against the best product of all rounds
-        *_throughputs(comparison.name, "ours", "gemm", rounds, "GFLOP", flops_per_image / 1e9, None, peer_scale=1e-9),
+        *_throughputs(
+            comparison.name,
+            "ours",
+            "gemm",
+            rounds,
+            "GFLOP",
+            flops_per_image / 1e9,
+            None,
+            peer_scale=1e-9,
+        ),
         Ratio(
             name=comparison.name,
             ours="ours",
@@ -311,9 +354,13 @@ def _warm(worker: Worker, settings: Settings) -> None:
 
 
 def _check_same_work(ours: Worker, peer: Worker) -> None:
-    """As many parameters, and the same first losses: so initial weights, batches and updates are the same."""
+    """As many parameters, and the same first losses: so initial weights, batches and updates are
+    the same.
+    """
     mine, theirs = ours.first_losses(), peer.first_losses()
-    agree = np.isclose(mine, theirs, rtol=[FIRST_LOSS_TOLERANCE] + [LOSS_TOLERANCE] * (AGREEING_STEPS - 1))
+    agree = np.isclose(
+        mine, theirs, rtol=[FIRST_LOSS_TOLERANCE] + [LOSS_TOLERANCE] * (AGREEING_STEPS - 1)
+    )
     _say(f"  first losses {_numbers(mine)} and {_numbers(theirs)} ({peer.candidate.label})")
     if ours.ready.num_parameters != peer.ready.num_parameters or not agree.all():
         raise BrokenError(
@@ -332,13 +379,20 @@ def _rounds(workers: Sequence[Worker], settings: Settings) -> list[list[Turn]]:
     rounds = []
     for number in range(settings.num_rounds):
         turns = {
-            position: workers[position].run(counts[position]) for position in order.sample(range(len(workers)), len(workers))
+            position: workers[position].run(counts[position])
+            for position in order.sample(range(len(workers)), len(workers))
         }
         rounds.append([turns[position] for position in range(len(workers))])
         _say(f"  round {number + 1} of {settings.num_rounds}", end="\r")
-    idle = [(sum(turn.idle_cpu_s for turn in turns), sum(turn.idle_s for turn in turns)) for turns in zip(*rounds, strict=True)]
+    idle = [
+        (sum(turn.idle_cpu_s for turn in turns), sum(turn.idle_s for turn in turns))
+        for turns in zip(*rounds, strict=True)
+    ]
     idle_share = max(cpu_s / idle_s for cpu_s, idle_s in idle)
-    _say(f"  {settings.num_rounds} rounds of {counts} steps; a waiting worker used at most {100 * idle_share:.2f} % of a core")
+    _say(
+        f"  {settings.num_rounds} rounds of {counts} steps; a waiting worker used at most "
+        f"{100 * idle_share:.2f} % of a core"
+    )
     return rounds
 
 
@@ -358,7 +412,14 @@ def _throughputs(
     per_cpu_s = [(scale * a.work / a.cpu_s, other * b.work / b.cpu_s) for a, b in pairs]
     per_s = [(scale * a.work / a.wall_s, other * b.work / b.wall_s) for a, b in pairs]
     return [
-        Ratio(name=name, ours=ours, peer=peer, metric=f"{unit} per CPU s", pairs=per_cpu_s, target=target),
+        Ratio(
+            name=name,
+            ours=ours,
+            peer=peer,
+            metric=f"{unit} per CPU s",
+            pairs=per_cpu_s,
+            target=target,
+        ),
         Ratio(name=name, ours=ours, peer=peer, metric=f"{unit} per s", pairs=per_s, target=target),
     ]
 
@@ -374,7 +435,13 @@ def _say(text: str, end: str = "\n") -> None:
 def _settings(options: argparse.Namespace) -> Settings:
     modes = tuple(options.modes or (["replicated_none"] if options.quick else MODES))
     if options.quick:
-        return Settings(num_rounds=2, num_starts=1, turn_s=0.1, num_warm_up_steps=AGREEING_STEPS - 1, modes=modes)
+        return Settings(
+            num_rounds=2,
+            num_starts=1,
+            turn_s=0.1,
+            num_warm_up_steps=AGREEING_STEPS - 1,
+            modes=modes,
+        )
     return Settings(
         num_rounds=options.rounds,
         num_starts=options.starts,
@@ -391,9 +458,21 @@ def _one(model: str, batch_size: int, image_px: int, quick_px: int) -> Compariso
 
 
 def _many(model: str, num_replicas: int, batch_size: int, image_px: int) -> Comparison:
-    base = Candidate(kind="ours", model=model, batch_size=batch_size, image_px=image_px, num_replicas=num_replicas)
+    base = Candidate(
+        kind="ours",
+        model=model,
+        batch_size=batch_size,
+        image_px=image_px,
+        num_replicas=num_replicas,
+    )
     peers = ("mirrored", "mirrored_fused")
-    return Comparison(name=f"{model}_x{num_replicas}", base=base, quick=replace(base, batch_size=4), peers=peers, measure=steps)
+    return Comparison(
+        name=f"{model}_x{num_replicas}",
+        base=base,
+        quick=replace(base, batch_size=4),
+        peers=peers,
+        measure=steps,
+    )
 
 
 COMPARISONS = (
@@ -412,16 +491,28 @@ COMPARISONS = (
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Speed of the trainer's step against hand-written loops, taking turns.")
+    parser = argparse.ArgumentParser(
+        description="Speed of the trainer's step against hand-written loops, taking turns."
+    )
     names = [comparison.name for comparison in COMPARISONS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default all of: {', '.join(names)}")
     parser.add_argument(
-        "--modes", type=lambda text: text.split(","), help=f"of several replicas; default all of: {','.join(MODES)}"
+        "names", nargs="*", metavar="NAME", help=f"default all of: {', '.join(names)}"
+    )
+    parser.add_argument(
+        "--modes",
+        type=lambda text: text.split(","),
+        help=f"of several replicas; default all of: {','.join(MODES)}",
     )
     parser.add_argument("--rounds", type=int, default=12, help="turns of every worker (default 12)")
-    parser.add_argument("--starts", type=int, default=5, help="processes of every candidate of `start` (default 5)")
-    parser.add_argument("--turn-s", type=float, default=3.0, help="length of a turn in seconds (default 3)")
-    parser.add_argument("--quick", action="store_true", help="a tiny smoke test; one mode unless --modes is given")
+    parser.add_argument(
+        "--starts", type=int, default=5, help="processes of every candidate of `start` (default 5)"
+    )
+    parser.add_argument(
+        "--turn-s", type=float, default=3.0, help="length of a turn in seconds (default 3)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a tiny smoke test; one mode unless --modes is given"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     return parser
 

@@ -1,6 +1,8 @@
-"""One candidate in a process of its own: takes a first step, then obeys lines `run K`; answers are JSON lines on stdout.
+"""One candidate in a process of its own: takes a first step, then obeys lines `run K`; answers are
+JSON lines on stdout.
 
-`benchmarks/trainer.py` starts it. Waiting for a line sleeps in the kernel, and what the process burns meanwhile is told.
+`benchmarks/trainer.py` starts it. Waiting for a line sleeps in the kernel, and what the process
+burns meanwhile is told.
 """
 
 from __future__ import annotations
@@ -47,7 +49,12 @@ def main(candidate: Candidate, orders: TextIO, answers: TextIO) -> None:
     for order in orders:
         idle_s, idle_cpu_s = time.perf_counter() - slept, time.process_time() - slept_cpu
         turn = run(int(order.removeprefix("run ")))
-        _answer(answers, replace(turn, idle_s=idle_s, idle_cpu_s=idle_cpu_s, peak_memory_bytes=_peak_memory_bytes()))
+        _answer(
+            answers,
+            replace(
+                turn, idle_s=idle_s, idle_cpu_s=idle_cpu_s, peak_memory_bytes=_peak_memory_bytes()
+            ),
+        )
         slept, slept_cpu = time.perf_counter(), time.process_time()
 
 
@@ -100,7 +107,9 @@ def _spec(candidate: Candidate) -> TrialSpec:
 
 
 def _gemm() -> Callable[[int], Turn]:
-    """Products of large float32 matrices by all cores; of the sizes, the one with the most FLOP/s."""
+    """Products of large float32 matrices by all cores; of the sizes, the one with the most
+    FLOP/s.
+    """
     import tensorflow as tf
 
     product = tf.function(lambda matrix: tf.linalg.matmul(matrix, matrix)[0, 0])
@@ -110,7 +119,8 @@ def _gemm() -> Callable[[int], Turn]:
 
     def run(num_steps: int) -> Turn:
         turns = [
-            _timed(lambda matrix=matrix: float(product(matrix)), num_steps, 2 * size**3) for size, matrix in matrices.items()
+            _timed(lambda matrix=matrix: float(product(matrix)), num_steps, 2 * size**3)
+            for size, matrix in matrices.items()
         ]
         return max(turns, key=lambda turn: turn.work / turn.wall_s)
 

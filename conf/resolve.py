@@ -1,4 +1,6 @@
-"""Turns one composed config into a trial: `auto` becomes a value, and what means nothing is refused."""
+"""Turns one composed config into a trial: `auto` becomes a value, and what means nothing is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from store.records import PLANTED, DeviceKind, TrialSpec, planted_text
 
 
 class TrialRefusedError(Exception):
-    """This cell of the grid means nothing, or cannot run here. The text says why, in one sentence."""
+    """This cell of the grid means nothing, or cannot run here. The text says why, in one
+    sentence.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,9 @@ EFFORT = {
 }
 
 ALWAYS_SIMULATED = {"noise": 0.02, "process_noise": 0.005}
-"""Planted in simulated trials unless the user says otherwise: no machine takes the same time twice."""
+"""Planted in simulated trials unless the user says otherwise: no machine takes the same time
+twice.
+"""
 
 
 def resolve(
@@ -48,28 +54,43 @@ def resolve(
     is_mig: bool = False,
     hosts: Hosts | None = None,
 ) -> TrialSpec:
-    """The trial this config means on a machine with `num_devices` devices of this kind, or on `hosts` with as many each.
+    """The trial this config means on a machine with `num_devices` devices of this kind, or on
+    `hosts` with as many each.
 
-    `compute_capability` is the least of the usable GPUs; None on stand-ins. `is_mig` says that they are MIG devices.
+    `compute_capability` is the least of the usable GPUs; None on stand-ins. `is_mig` says that they
+    are MIG devices.
 
     Raises TrialRefusedError, naming axis, value and remedy.
     """
     if (config.engine is Engine.simulated) != (device_kind is DeviceKind.SIMULATED_GPU):
-        raise TrialRefusedError(f"engine={config.engine.name}: one engine for the whole sweep; give it on the command line")
+        raise TrialRefusedError(
+            f"engine={config.engine.name}: one engine for the whole sweep; give it on the "
+            "command line"
+        )
     update = _auto(config.variable_update.name, "replicated")
     rule = rules.VARIABLE_UPDATES[update]
     stand_in = device_kind is DeviceKind.CPU_STAND_IN
-    runnable = [name for name in rule.all_reduces if not stand_in or ("all_reduce", name) not in rules.GPU_ONLY]
+    runnable = [
+        name
+        for name in rule.all_reduces
+        if not stand_in or ("all_reduce", name) not in rules.GPU_ONLY
+    ]
     model = config.model
     try:
-        batch_size = _number("batch_size", config.batch_size, model.stand_in_batch_size if stand_in else model.batch_size)
+        batch_size = _number(
+            "batch_size",
+            config.batch_size,
+            model.stand_in_batch_size if stand_in else model.batch_size,
+        )
         spec = TrialSpec(
             model=model.name,
             num_gpus=config.num_gpus,
             hosts=config.hosts,
             device_kind=device_kind,
             variable_update=update,
-            local_parameter_device=_auto(config.local_parameter_device.name, rule.local_parameter_devices[0]),
+            local_parameter_device=_auto(
+                config.local_parameter_device.name, rule.local_parameter_devices[0]
+            ),
             all_reduce=_auto(config.all_reduce.name, runnable[0]),
             staged_vars=config.staged_vars,
             gradient_repacking=config.gradient_repacking,
@@ -79,13 +100,19 @@ def resolve(
             xla=config.xla.name,
             optimizer=config.optimizer.name,
             learning_rate=_real("learning_rate", config.learning_rate, _learning_rate(config)),
-            momentum=_real("momentum", config.momentum, 0.0 if config.optimizer.name in rules.WITHOUT_MOMENTUM else MOMENTUM),
+            momentum=_real(
+                "momentum",
+                config.momentum,
+                0.0 if config.optimizer.name in rules.WITHOUT_MOMENTUM else MOMENTUM,
+            ),
             weight_decay=config.weight_decay,
             data=config.data.name,
             data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
             distortions=_flag("distortions", config.distortions, config.data.distorts),
             data_format=_auto(config.data_format.name, _data_format(config, stand_in)),
-            image_px=_number("image_px", config.image_px, model.stand_in_image_px if stand_in else model.image_px),
+            image_px=_number(
+                "image_px", config.image_px, model.stand_in_image_px if stand_in else model.image_px
+            ),
             num_classes=model.num_classes,
             batch_size=_per_replica(batch_size, config),
             scaling=config.scaling.name,
@@ -102,7 +129,9 @@ def resolve(
             data_threads=config.data_threads,
             prefetch=config.prefetch,
             visibility=config.visibility.name,
-            min_warm_up_steps=_number("min_warm_up_steps", config.min_warm_up_steps, EFFORT[device_kind].min_warm_up_steps),
+            min_warm_up_steps=_number(
+                "min_warm_up_steps", config.min_warm_up_steps, EFFORT[device_kind].min_warm_up_steps
+            ),
             num_steps=_number("num_steps", config.num_steps, EFFORT[device_kind].num_steps),
             min_window_s=config.min_window_s,
             profile=config.profile,
@@ -116,7 +145,9 @@ def resolve(
     least = rules.COMPUTE_CAPABILITY.get(spec.precision)
     if compute_capability and least and compute_capability < least:
         found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
-        raise TrialRefusedError(f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}")
+        raise TrialRefusedError(
+            f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}"
+        )
     if no_room := _problem_of_room(spec, num_devices, hosts):
         raise TrialRefusedError(no_room)
     if hosts and "link_mbit" in spec.planted_values:
@@ -137,7 +168,10 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
     if (spec.gpus_per_host if hosts else spec.num_gpus) <= num_devices:
         return None
     if not hosts:
-        return f"num_gpus={spec.num_gpus}: there are {num_devices} {_COUNTED[DeviceKind(spec.device_kind)]}"
+        return (
+            f"num_gpus={spec.num_gpus}: there are {num_devices} "
+            f"{_COUNTED[DeviceKind(spec.device_kind)]}"
+        )
     told = f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {spec.gpus_per_host} on each host"
     return f"{told}, which has {num_devices} {DeviceKind(spec.device_kind).plural}"
 
@@ -150,17 +184,23 @@ _COUNTED = {
 
 
 def _planted(config: Config) -> dict[str, float]:
-    """What is 0 is not planted. Of simulated trials the noise is always said, so that an identity without it has none."""
+    """What is 0 is not planted. Of simulated trials the noise is always said, so that an identity
+    without it has none.
+    """
     usual = ALWAYS_SIMULATED if config.engine is Engine.simulated else {}
     told = {name: getattr(config.planted, name) for name in PLANTED}
-    values = {name: usual.get(name, 0.0) if value is None else value for name, value in told.items()}
+    values = {
+        name: usual.get(name, 0.0) if value is None else value for name, value in told.items()
+    }
     return {name: value for name, value in values.items() if value != 0}
 
 
 def _problem_of_mig(spec: TrialSpec) -> str | None:
     slices = "the usable devices are MIG slices, and CUDA shows a process only one"
     if spec.gpus_per_host > 1:
-        return f"num_gpus={spec.num_gpus}{f' hosts={spec.hosts}' if spec.hosts > 1 else ''}: {slices}"
+        return (
+            f"num_gpus={spec.num_gpus}{f' hosts={spec.hosts}' if spec.hosts > 1 else ''}: {slices}"
+        )
     return f"visibility=all: {slices}; choose masked" if spec.visibility == "all" else None
 
 
@@ -168,9 +208,14 @@ def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
     """What only the model's and the data source's own files can tell."""
     problems = []
     if spec.image_px < config.model.min_image_px:
-        problems.append(f"image_px={spec.image_px}: {spec.model} needs at least {config.model.min_image_px}")
+        problems.append(
+            f"image_px={spec.image_px}: {spec.model} needs at least {config.model.min_image_px}"
+        )
     if spec.distortions and not config.data.distorts:
-        problems.append(f"distortions=true: data={spec.data} has no images to distort; leave it out or choose data=photos")
+        problems.append(
+            f"distortions=true: data={spec.data} has no images to distort; leave it out or "
+            "choose data=photos"
+        )
     if config.data.num_labels is not None and spec.num_classes < config.data.num_labels:
         problems.append(
             f"data={spec.data}: it has labels up to {config.data.num_labels - 1}; "
@@ -181,18 +226,38 @@ def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
 
 def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:
     if data.reads_folder and spec.device_kind == DeviceKind.SIMULATED_GPU:
-        return [f"data.dir={spec.data_dir}: simulated trials read no files; leave it out"] if spec.data_dir else []
+        return (
+            [f"data.dir={spec.data_dir}: simulated trials read no files; leave it out"]
+            if spec.data_dir
+            else []
+        )
     if data.reads_folder:
         if spec.data_dir or data.makes_folder:
             return []
-        return [f"data={spec.data}: wanted data.dir=FOLDER, the folder that holds its files train-*-of-*"]
+        return [
+            (
+                f"data={spec.data}: wanted data.dir=FOLDER, the folder that holds its files "
+                "train-*-of-*"
+            )
+        ]
     problems = []
     if spec.data_dir:
-        problems.append(f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
-    defaults = {"cache": data.cache, "data_threads": Config.data_threads, "prefetch": Config.prefetch}
+        problems.append(
+            f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out"
+        )
+    defaults = {
+        "cache": data.cache,
+        "data_threads": Config.data_threads,
+        "prefetch": Config.prefetch,
+    }
     for axis, default in defaults.items():
         if (value := getattr(spec, axis)) != default:
-            problems.append(f"{axis}={value}: data={spec.data} reads nothing, so that changes nothing; leave it out".lower())
+            problems.append(
+                (
+                    f"{axis}={value}: data={spec.data} reads nothing, so that changes nothing; "
+                    "leave it out"
+                ).lower()
+            )
     return problems
 
 
@@ -202,7 +267,8 @@ def _per_replica(batch_size: int, config: Config) -> int:
         return batch_size
     if batch_size % config.num_gpus:
         raise ValueError(
-            f"batch_size={batch_size}: scaling=strong splits it over num_gpus={config.num_gpus}, which does not divide it"
+            f"batch_size={batch_size}: scaling=strong splits it over "
+            f"num_gpus={config.num_gpus}, which does not divide it"
         )
     return batch_size // config.num_gpus
 
@@ -224,11 +290,15 @@ STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
 
 
 def _loss_scale(config: Config, rule: rules.VariableUpdateRule) -> str:
-    """As `TrialSpec.loss_scale` has it; numbers in their shortest form, so that 128 and 128.0 are one trial."""
+    """As `TrialSpec.loss_scale` has it; numbers in their shortest form, so that 128 and 128.0 are
+    one trial.
+    """
     value = config.loss_scale
     if isinstance(value, str):
         needed = config.precision.name in rules.LOSS_SCALED and rule.skips_together
-        return {"auto": "dynamic" if needed else "none", "static": STATIC_LOSS_SCALE}.get(value, value)
+        return {"auto": "dynamic" if needed else "none", "static": STATIC_LOSS_SCALE}.get(
+            value, value
+        )
     return f"{value:.17g}"
 
 

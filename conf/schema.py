@@ -1,4 +1,6 @@
-"""The typed shape of the config: every axis, its choices and its default. Hydra checks the command line against it."""
+"""The typed shape of the config: every axis, its choices and its default. Hydra checks the command
+line against it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ VariableUpdate = Enum(
     ],
 )
 LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
-AllReduce = Enum("AllReduce", ["auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring"])
+AllReduce = Enum(
+    "AllReduce", ["auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring"]
+)
 Precision = Enum("Precision", ["fp32", "tf32", "fp16", "bf16"])
 Xla = Enum("Xla", ["off", "on", "auto"])
 Optimizer = Enum("Optimizer", ["sgd", "momentum", "rmsprop", "adam"])
@@ -74,19 +78,28 @@ class DataConfig:
     reads_folder: bool = MISSING  # reads shards from a folder
     makes_folder: bool = False  # makes the set itself where the folder is empty
     distorts: bool = False  # its images can be distorted
-    num_labels: int | None = None  # labels are less than this; null = known only to who reads the set
+    # labels are less than this; null = known only to who reads the set
+    num_labels: int | None = None
     cache: bool = True  # small enough to be kept in memory
-    dir: str | None = None  # folder of the shards; null = a cache of our own where the set makes itself
+    # folder of the shards; null = a cache of our own where the set makes itself
+    dir: str | None = None
 
 
 @dataclass
 class AgentsConfig:
-    """Of launcher=agents, slurm and ray: hosts that share a sweep by way of a PostgreSQL database."""
+    """Of launcher=agents, slurm and ray: hosts that share a sweep by way of a PostgreSQL
+    database.
+    """
 
-    num_hosts: int = 1  # hosts that agents are started on, all together; launcher=agents starts none itself
-    gpus_per_host: int | None = None  # null = as Slurm or Ray tells; of CPU stand-ins hardware.num_stand_ins says how many
-    lease_s: float = 60.0  # an agent that gives no sign for so long, by the database's clock, is dead: others run its trials
-    pool: str | None = None  # equal hosts count as one machine of this name; null = each host stands for itself
+    # hosts that agents are started on, all together; launcher=agents starts none itself
+    num_hosts: int = 1
+    # null = as Slurm or Ray tells; of CPU stand-ins hardware.num_stand_ins says how many
+    gpus_per_host: int | None = None
+    # an agent that gives no sign for so long, by the database's clock, is dead: others run its
+    # trials
+    lease_s: float = 60.0
+    # equal hosts count as one machine of this name; null = each host stands for itself
+    pool: str | None = None
 
 
 @dataclass
@@ -96,8 +109,10 @@ class SlurmConfig:
     partition: str | None = None  # null = the cluster's default
     account: str | None = None
     time_min: int | None = None  # minutes that a job may take; null = the partition's
-    gres: str | None = None  # what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs
-    setup: list[str] = field(default_factory=list)  # lines of shell before an agent starts, as "module load cuda"
+    # what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs
+    gres: str | None = None
+    # lines of shell before an agent starts, as "module load cuda"
+    setup: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)  # more of sbatch's options, as "--qos=long"
 
 
@@ -105,7 +120,9 @@ class SlurmConfig:
 class RayConfig:
     """Of launcher=ray."""
 
-    address: str | None = None  # of the cluster; null = as RAY_ADDRESS or a cluster of this host tells, else one is started here
+    # of the cluster; null = as RAY_ADDRESS or a cluster of this host tells, else one is started
+    # here
+    address: str | None = None
 
 
 @dataclass
@@ -113,15 +130,23 @@ class LauncherConfig:
     """A file in conf/launcher/."""
 
     name: str = MISSING
-    start: Start = Start.fork  # fork a server that has TensorFlow loaded, or spawn a new Python for every attempt
-    share_host: bool = False  # run trials side by side on the devices that are free; results are marked
-    max_parallel: int | None = None  # trials side by side, with share_host; null = one per GPU, on CPU stand-ins one per core
+    # fork a server that has TensorFlow loaded, or spawn a new Python for every attempt
+    start: Start = Start.fork
+    # run trials side by side on the devices that are free; results are marked
+    share_host: bool = False
+    # trials side by side, with share_host; null = one per GPU, on CPU stand-ins one per core
+    max_parallel: int | None = None
     timeout_s: float = 3600.0  # an attempt that takes longer is ended
-    start_timeout_s: float = 1800.0  # an attempt that has not done its first step by then has hung, and is ended
-    step_timeout_s: float = 600.0  # an attempt whose steps stop coming for longer has hung, and is ended
-    grace_s: float = 5.0  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL, when an attempt is ended
-    host_memory_gib: float | None = None  # more data an attempt may not have on a host, all its processes alike; null = none
-    rank_start_timeout_s: float = 300.0  # a rank of a distributed trial that cannot be reached by then has hung: all are ended
+    # an attempt that has not done its first step by then has hung, and is ended
+    start_timeout_s: float = 1800.0
+    # an attempt whose steps stop coming for longer has hung, and is ended
+    step_timeout_s: float = 600.0
+    # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL, when an attempt is ended
+    grace_s: float = 5.0
+    # more data an attempt may not have on a host, all its processes alike; null = none
+    host_memory_gib: float | None = None
+    # a rank of a distributed trial that cannot be reached by then has hung: all are ended
+    rank_start_timeout_s: float = 300.0
     rank_timeout_s: float = 30.0  # a rank that gives no sign for longer has hung: all are ended
     agents: AgentsConfig = field(default_factory=AgentsConfig)
     slurm: SlurmConfig = field(default_factory=SlurmConfig)
@@ -130,9 +155,13 @@ class LauncherConfig:
 
 @dataclass
 class RetryConfig:
-    """How often a repeat is tried again after an attempt that ended so. What the sweep interrupted is always tried again."""
+    """How often a repeat is tried again after an attempt that ended so. What the sweep interrupted
+    is always tried again.
+    """
 
-    crashed: int = 1  # the process ended without a result: by a signal, killed, lost; or was interrupted, but not by the sweep
+    # the process ended without a result: by a signal, killed, lost; or was interrupted, but not by
+    # the sweep
+    crashed: int = 1
     failed: int = 0  # the trainer itself said what went wrong: it would again
     out_of_memory: int = 0
     timed_out: int = 0
@@ -141,14 +170,24 @@ class RetryConfig:
 
 
 def _profile_config() -> type:
-    """The fields of Hardware, in a dataclass that OmegaConf can fill: not frozen, and with dicts for mappings."""
+    """The fields of Hardware, in a dataclass that OmegaConf can fill: not frozen, and with dicts
+    for mappings.
+    """
     made: list[tuple[str, Any, Any]] = []
     hints = get_type_hints(Hardware)
     for one in fields(Hardware):
         if get_origin(hints[one.name]) is Mapping:
-            made.append((one.name, GenericAlias(dict, get_args(hints[one.name])), field(default_factory=dict)))
+            made.append(
+                (
+                    one.name,
+                    GenericAlias(dict, get_args(hints[one.name])),
+                    field(default_factory=dict),
+                )
+            )
         else:
-            made.append((one.name, hints[one.name], MISSING if one.default is REQUIRED else one.default))
+            made.append(
+                (one.name, hints[one.name], MISSING if one.default is REQUIRED else one.default)
+            )
     return make_dataclass("ProfileConfig", made)
 
 
@@ -157,7 +196,9 @@ if TYPE_CHECKING:
     PlantedConfig = Any
 else:
     ProfileConfig = _profile_config()
-    PlantedConfig = make_dataclass("PlantedConfig", [(name, float | None, None) for name in PLANTED])
+    PlantedConfig = make_dataclass(
+        "PlantedConfig", [(name, float | None, None) for name in PLANTED]
+    )
 
 
 @dataclass
@@ -166,7 +207,8 @@ class HardwareConfig:
 
     device_kind: str = MISSING  # auto, gpu, cpu_stand_in, or simulated_gpu with a profile
     num_stand_ins: int = 16  # how many CPU stand-ins there are
-    profile: ProfileConfig | None = None  # of simulated hardware: the fields of costs.hardware.Hardware
+    # of simulated hardware: the fields of costs.hardware.Hardware
+    profile: ProfileConfig | None = None
 
 
 @dataclass
@@ -175,17 +217,26 @@ class SweepConfig:
 
     name: str | None = None  # null = the time it started
     reason: str = ""  # why it was run, for the record
-    invalid: Invalid = Invalid.skip  # meaningless cells of a grid: leave out and list, or refuse the sweep
-    exclude: list[str] = field(default_factory=list)  # trials to leave out, as "model=vgg16,alexnet num_gpus>=4"
+    # meaningless cells of a grid: leave out and list, or refuse the sweep
+    invalid: Invalid = Invalid.skip
+    # trials to leave out, as "model=vgg16,alexnet num_gpus>=4"
+    exclude: list[str] = field(default_factory=list)
     max_trials: int = 10000  # a larger grid is refused: it was probably a slip
-    repeats: int = 1  # fresh processes per trial; each round of repeats runs all trials in a random order of its own
+    # fresh processes per trial; each round of repeats runs all trials in a random order of its own
+    repeats: int = 1
     seed: int = 1  # of that order
-    race: bool = False  # repeats is the most: none that could hardly change which contender of a race leads is run
-    race_over: list[str] = field(default_factory=lambda: ["strategy"])  # trials that differ in these axes alone are one race
-    on_failure: OnFailure = OnFailure["continue"]  # stop: start nothing more after an attempt that is not tried again
-    on_interrupt: OnInterrupt = OnInterrupt.stop  # of the first Ctrl-C, SIGTERM, SIGHUP: end what is running, or let it finish
-    skip_larger_after_oom: bool = False  # after out_of_memory skip trials that are equal but for a larger batch or image
-    notify: str | None = None  # a shell command to run at the end; it finds SCALEMARK_SWEEP_* in its environment; never stored
+    # repeats is the most: none that could hardly change which contender of a race leads is run
+    race: bool = False
+    # trials that differ in these axes alone are one race
+    race_over: list[str] = field(default_factory=lambda: ["strategy"])
+    # stop: start nothing more after an attempt that is not tried again
+    on_failure: OnFailure = OnFailure["continue"]
+    # of the first Ctrl-C, SIGTERM, SIGHUP: end what is running, or let it finish
+    on_interrupt: OnInterrupt = OnInterrupt.stop
+    # after out_of_memory skip trials that are equal but for a larger batch or image
+    skip_larger_after_oom: bool = False
+    # a shell command to run at the end; it finds SCALEMARK_SWEEP_* in its environment; never stored
+    notify: str | None = None
     rerun: bool = False  # run finished trials again
     dry_run: bool = False  # print the plan and stop
     plan_format: PlanFormat = PlanFormat.table  # of a dry run: for people, or for scripts
@@ -212,8 +263,10 @@ class Config:
     retry: RetryConfig = field(default_factory=RetryConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 
-    engine: Engine = Engine.tensorflow  # simulated: play trials by the cost model, on a profile of conf/hardware/
-    planted: PlantedConfig = field(default_factory=PlantedConfig)  # slowed or broken on purpose; null = nothing
+    # simulated: play trials by the cost model, on a profile of conf/hardware/
+    engine: Engine = Engine.tensorflow
+    # slowed or broken on purpose; null = nothing
+    planted: PlantedConfig = field(default_factory=PlantedConfig)
 
     num_gpus: int = 1
     hosts: int = 1
@@ -224,7 +277,8 @@ class Config:
     gradient_repacking: int = 0
     compact_gradients: bool = False
     precision: Precision = Precision.fp32
-    loss_scale: FloatOrAuto = "auto"  # none, dynamic, static or a number; auto = dynamic for fp16, else none
+    # none, dynamic, static or a number; auto = dynamic for fp16, else none
+    loss_scale: FloatOrAuto = "auto"
     xla: Xla = Xla.off
     optimizer: Optimizer = Optimizer.momentum
     learning_rate: FloatOrAuto = "auto"
@@ -256,13 +310,17 @@ class Config:
 
 
 def register() -> None:
-    """Make the schema known to Hydra; `conf/config.yaml` and the group files name it in their defaults."""
+    """Make the schema known to Hydra; `conf/config.yaml` and the group files name it in their
+    defaults.
+    """
     store = ConfigStore.instance()
     store.store(name="schema", node=Config)
 
 
 def typed(composed: DictConfig) -> Config:
-    """The composed config as a `Config`, interpolations resolved. Raises omegaconf errors for missing values."""
+    """The composed config as a `Config`, interpolations resolved. Raises omegaconf errors for
+    missing values.
+    """
     config = OmegaConf.to_object(composed)
     assert isinstance(config, Config)
     return config

@@ -1,16 +1,17 @@
-"""What each way of sharing variables and reducing gradients sends, and when: before the forward pass, or during the backward.
+"""What each way of sharing variables and reducing gradients sends, and when: before the forward
+pass, or during the backward.
 
 S = bytes of all gradients, n = GPUs:
   parameter_server cpu     pull S, push S per GPU; the host sums n S
-  parameter_server gpu     whole variables, greedily on the GPU with the fewest bytes; its owner sends and gets (n-1) times them
-  replicated none          gradient i is summed on GPU i mod n, round robin by number and not by size, and copied back
-  replicated pscpu         S to the host and S back per GPU
-  replicated psgpu         every gradient in n shards: (n-1)/n S out and in, twice
-  replicated hierarchical  half of the GPUs to one of them, these two exchange, and back
-  replicated nccl, ring    2 (n-1)/n S per GPU
+  parameter_server gpu     whole variables, greedily on the GPU with the fewest bytes; its owner
+  sends and gets (n-1) times them replicated none          gradient i is summed on GPU i mod n,
+  round robin by number and not by size, and copied back replicated pscpu         S to the host and
+  S back per GPU replicated psgpu         every gradient in n shards: (n-1)/n S out and in, twice
+  replicated hierarchical  half of the GPUs to one of them, these two exchange, and back replicated
+  nccl, ring    2 (n-1)/n S per GPU
 
-Repacking joins all gradients before it cuts them, as tf_cnn_benchmarks does: fewer messages, of which none hides behind the
-backward pass.
+Repacking joins all gradients before it cuts them, as tf_cnn_benchmarks does: fewer messages, of
+which none hides behind the backward pass.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from costs.topology import HOST, Traffic
 from costs.work import Work
 
 NCCL_PROTOCOLS = ((8.4, 1.0, 1.0), (6.6, 0.175, 2.0))
-"""Simple, and LL for small messages: microseconds of one all-reduce before its first hop, times the profile's hop_us, times the
-bytes. NCCL takes whichever is faster (NVIDIA/nccl src/graph/tuning.cc at 5067397c: LL hops 1.0 us on PCIe and 0.6 on NVLink).
+"""Simple, and LL for small messages: microseconds of one all-reduce before its first hop, times the
+profile's hop_us, times the bytes. NCCL takes whichever is faster (NVIDIA/nccl src/graph/tuning.cc
+at 5067397c: LL hops 1.0 us on PCIe and 0.6 on NVLink).
 """
 
 _FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}
-"""Of the buffers in which these send gradients, by default (Horovod's and PyTorch's documentation)."""
+"""Of the buffers in which these send gradients, by default (Horovod's and PyTorch's
+documentation).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,9 @@ def exchange(work: Work, hardware: Hardware) -> Exchange:
         of = _UPDATES[name]
     except KeyError:
         known = ", ".join(sorted(_UPDATES))
-        raise ValueError(f"variable_update={name}: the cost model does not know what it sends; it knows {known}") from None
+        raise ValueError(
+            f"variable_update={name}: the cost model does not know what it sends; it knows {known}"
+        ) from None
     return of(work, hardware)
 
 
@@ -75,7 +81,9 @@ def _parameter_server(work: Work, hardware: Hardware) -> Exchange:
     if on_host:
         push.host_sums(n * sum(sizes), (2 * n + 1) * sum(sizes))
     most = max(_owned(sizes, owners, owner) for owner in set(owners))
-    return _exchange(work, sizes, push, pull=pull, updated_share=most / sum(sizes), updates_on_host=on_host)
+    return _exchange(
+        work, sizes, push, pull=pull, updated_share=most / sum(sizes), updates_on_host=on_host
+    )
 
 
 def _replicated(work: Work, hardware: Hardware) -> Exchange:
@@ -84,12 +92,17 @@ def _replicated(work: Work, hardware: Hardware) -> Exchange:
     all_reduce = work.all_reduce.rstrip("?") or "none"
     if all_reduce not in _ALL_REDUCES:
         known = ", ".join(sorted(_ALL_REDUCES))
-        raise ValueError(f"all_reduce={work.all_reduce}: the cost model does not know what it sends; it knows {known}")
+        raise ValueError(
+            f"all_reduce={work.all_reduce}: the cost model does not know what it sends; it "
+            f"knows {known}"
+        )
     sizes = _sizes(work)
     push = Traffic(hardware=hardware)
     _ALL_REDUCES[all_reduce](push, sizes, work.num_gpus, work.local_parameter_device)
     casts = 2 * len(sizes) * (bool(work.gradient_repacking) + work.compact_gradients)
-    return _exchange(work, sizes, push, num_casts=casts, waits_for_all=bool(work.gradient_repacking))
+    return _exchange(
+        work, sizes, push, num_casts=casts, waits_for_all=bool(work.gradient_repacking)
+    )
 
 
 def _independent(work: Work, hardware: Hardware) -> Exchange:
@@ -189,9 +202,16 @@ def _hierarchical_copy(push: Traffic, sizes: Sequence[float], num_gpus: int, _de
                 push.copy(main, gpu, sum(owned), len(owned))
 
 
-def _nccl(push: Traffic, sizes: Sequence[float], launchers: int, _device: str, *, num_gpus: int | None = None) -> None:
-    """One process launches a kernel per GPU and message, while the message before is sent; with a process per GPU each launches
-    its own.
+def _nccl(
+    push: Traffic,
+    sizes: Sequence[float],
+    launchers: int,
+    _device: str,
+    *,
+    num_gpus: int | None = None,
+) -> None:
+    """One process launches a kernel per GPU and message, while the message before is sent; with a
+    process per GPU each launches its own.
     """
     n = num_gpus or launchers
     hardware = push.hardware
@@ -199,7 +219,10 @@ def _nccl(push: Traffic, sizes: Sequence[float], launchers: int, _device: str, *
     us_per_byte = _ring_us_per_byte(hardware, n)
     for size in sizes:
         sent = 2 * (n - 1) / n * size
-        ways = [(base_us + 2 * (n - 1) * hops * hardware.hop_us, times * sent) for base_us, hops, times in NCCL_PROTOCOLS]
+        ways = [
+            (base_us + 2 * (n - 1) * hops * hardware.hop_us, times * sent)
+            for base_us, hops, times in NCCL_PROTOCOLS
+        ]
         waited_us, loaded = min(ways, key=lambda way: way[0] + way[1] * us_per_byte)
         latency_us += max(waited_us, launchers * hardware.launch_us - loaded * us_per_byte)
         num_bytes += loaded
@@ -218,9 +241,16 @@ def _nccl_of_one_process(push: Traffic, sizes: Sequence[float], num_gpus: int, d
 
 
 def _ring(push: Traffic, sizes: Sequence[float], num_gpus: int, _device: str) -> None:
-    """TensorFlow's: copies from neighbor to neighbor, 2 (n-1) rounds one after another for each message."""
+    """TensorFlow's: copies from neighbor to neighbor, 2 (n-1) rounds one after another for each
+    message.
+    """
     for gpu in range(num_gpus):
-        push.copy(gpu, (gpu + 1) % num_gpus, 2 * (num_gpus - 1) / num_gpus * sum(sizes), 2 * (num_gpus - 1) * len(sizes))
+        push.copy(
+            gpu,
+            (gpu + 1) % num_gpus,
+            2 * (num_gpus - 1) / num_gpus * sum(sizes),
+            2 * (num_gpus - 1) * len(sizes),
+        )
 
 
 _AllReduce = Callable[[Traffic, Sequence[float], int, str], None]

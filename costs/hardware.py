@@ -1,4 +1,6 @@
-"""A box of GPUs as the cost model knows it: a file in `conf/hardware/`, or what was learned of a real one."""
+"""A box of GPUs as the cost model knows it: a file in `conf/hardware/`, or what was learned of a
+real one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """Rates are of one GPU, in one direction, and as large copies reach them, unless the comment says otherwise."""
+    """Rates are of one GPU, in one direction, and as large copies reach them, unless the comment
+    says otherwise.
+    """
 
     name: str  # of the profile
     gpu: str  # as NVML would name it
@@ -24,18 +28,24 @@ class Hardware:
     pcie_gb_per_s: float  # between a GPU and its host
     gpus_per_switch: int  # GPUs that share one uplink to their host bridge; 1 = none share
     gpus_per_board: int = 1  # GPUs that share one card, its power and its PCIe connector
-    peer_to_peer: bool = True  # GPUs below one host bridge copy to each other without the host's memory
+    # GPUs below one host bridge copy to each other without the host's memory
+    peer_to_peer: bool = True
     num_sockets: int = 2  # GPUs are spread evenly over them, lowest numbers first
-    socket_gb_per_s: float | None = None  # between two CPU sockets; None = not known, an error where it is needed
-    nvlink_gb_per_s: float | None = None  # bus bandwidth of a ring over all NVLinks of a GPU; None = no NVLink
-    nvlink_clique: int = 0  # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all, 2 with bridges
+    # between two CPU sockets; None = not known, an error where it is needed
+    socket_gb_per_s: float | None = None
+    # bus bandwidth of a ring over all NVLinks of a GPU; None = no NVLink
+    nvlink_gb_per_s: float | None = None
+    # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all, 2 with
+    # bridges
+    nvlink_clique: int = 0
     host_memory_gb_per_s: float  # of all sockets together, reads and writes
     host_sum_gb_per_s: float  # of gradients that the CPUs add up, bytes read
     num_cores: int
     host_memory_gib: float
     launch_us: float = 8.0  # of one kernel, from TensorFlow's executor
     copy_us: float = 15.0  # of one small copy between devices
-    hop_us: float = 5.7  # of a ring, per GPU that is passed: NCCL's Simple protocol on PCIe; 3.4 on NVLink
+    # of a ring, per GPU that is passed: NCCL's Simple protocol on PCIe; 3.4 on NVLink
+    hop_us: float = 5.7
     usd_per_gpu_hour: float | None = None  # None = not known: advice by price needs it
     power_w: float | None = None  # of one busy GPU
     decode_images_per_s_per_core: float = 110.0  # JPEG of 500 x 375 px, decoded and distorted
@@ -48,13 +58,20 @@ class Hardware:
                 raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {most:g}")
         for precision, peak in self.tflops.items():
             if not _LEAST_RATE <= peak <= _MOST_RATE:
-                raise ValueError(f"{self.name}: tflops.{precision}={peak:g}: wanted {_LEAST_RATE:g} to {_MOST_RATE:g}")
+                raise ValueError(
+                    f"{self.name}: tflops.{precision}={peak:g}: wanted {_LEAST_RATE:g} to "
+                    f"{_MOST_RATE:g}"
+                )
         if self.gpus_per_board > self.gpus_per_switch:
             raise ValueError(
-                f"{self.name}: gpus_per_board={self.gpus_per_board}: wanted at most gpus_per_switch={self.gpus_per_switch}"
+                f"{self.name}: gpus_per_board={self.gpus_per_board}: wanted at most "
+                f"gpus_per_switch={self.gpus_per_switch}"
             )
         if self.nvlink_gb_per_s and self.nvlink_clique < 2:
-            raise ValueError(f"{self.name}: nvlink_gb_per_s without nvlink_clique: how many GPUs reach each other directly?")
+            raise ValueError(
+                f"{self.name}: nvlink_gb_per_s without nvlink_clique: how many GPUs reach "
+                "each other directly?"
+            )
 
     @property
     def gpus_per_socket(self) -> int:
@@ -67,18 +84,28 @@ class Hardware:
 
     @property
     def is_mesh(self) -> bool:
-        """Each pair of GPUs has NVLinks of its own; else a switch or a bridge gives all of a GPU's links to any."""
-        return self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus and not self.is_bridged
+        """Each pair of GPUs has NVLinks of its own; else a switch or a bridge gives all of a GPU's
+        links to any.
+        """
+        return (
+            self.nvlink_gb_per_s is not None
+            and self.nvlink_clique < self.num_gpus
+            and not self.is_bridged
+        )
 
     @property
     def num_nvlink_pairs(self) -> int:
-        """GPUs that reach each other directly: all of a clique, and in a mesh those of the same place in the next."""
+        """GPUs that reach each other directly: all of a clique, and in a mesh those of the same
+        place in the next.
+        """
         if self.nvlink_gb_per_s is None:
             return 0
         num_cliques = -(-self.num_gpus // self.nvlink_clique)
         if self.is_bridged:
             return self.num_gpus // _PAIR
-        return num_cliques * math.comb(self.nvlink_clique, 2) + (num_cliques - 1) * self.nvlink_clique
+        return (
+            num_cliques * math.comb(self.nvlink_clique, 2) + (num_cliques - 1) * self.nvlink_clique
+        )
 
     def to_json(self) -> str:
         """Canonical: equal hardware gives equal text."""
@@ -86,7 +113,8 @@ class Hardware:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Hardware:
-        """Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers where these are wanted.
+        """Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers
+        where these are wanted.
 
         Whole numbers do where others are wanted.
         """
@@ -95,18 +123,26 @@ class Hardware:
         known = {one.name for one in fields(cls)}
         if unknown := set(values) - known:
             raise ValueError(
-                f"not a hardware profile: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}"
+                f"not a hardware profile: unknown {', '.join(sorted(unknown))}; known are "
+                f"{', '.join(sorted(known))}"
             )
         peaks = values.get("tflops", {})
         if not isinstance(peaks, Mapping):
-            raise ValueError(f"not a hardware profile: tflops={peaks!r}: wanted a number for each precision")
-        figures = {name: value for name, value in values.items() if name in _BOUNDS} | {f"tflops.{of}": peaks[of] for of in peaks}
+            raise ValueError(
+                f"not a hardware profile: tflops={peaks!r}: wanted a number for each precision"
+            )
+        figures = {name: value for name, value in values.items() if name in _BOUNDS} | {
+            f"tflops.{of}": peaks[of] for of in peaks
+        }
         for name, value in figures.items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int | float)
+            ):
                 raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
         floats = {one.name for one in fields(cls) if str(one.type).startswith("float")}
         told: dict[str, Any] = {
-            name: float(value) if name in floats and isinstance(value, int) else value for name, value in values.items()
+            name: float(value) if name in floats and isinstance(value, int) else value
+            for name, value in values.items()
         }
         if "tflops" in told:
             told["tflops"] = {precision: float(peak) for precision, peak in told["tflops"].items()}
@@ -125,7 +161,8 @@ _PAIR = 2  # GPUs that a bridge joins
 MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""
 
-_LEAST_RATE, _MOST_RATE = 1e-3, 1e6  # GB/s and TFLOP/s: far slower and faster than anything built; beyond is a slip of units
+# GB/s and TFLOP/s: far slower and faster than anything built; beyond is a slip of units
+_LEAST_RATE, _MOST_RATE = 1e-3, 1e6
 _RATE = (_LEAST_RATE, _MOST_RATE)
 _COUNT = (1, 1e6)
 _LATENCY_US = (0, 1e6)
@@ -157,4 +194,6 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 
 
 class MissingLinkError(ValueError):
-    """A strategy needs a link whose bandwidth the profile does not tell. The message says which, and how to supply it."""
+    """A strategy needs a link whose bandwidth the profile does not tell. The message says which,
+    and how to supply it.
+    """

@@ -1,4 +1,6 @@
-"""The language that networks are described in, layer by layer; it counts tensors, operations and outputs on the way."""
+"""The language that networks are described in, layer by layer; it counts tensors, operations and
+outputs on the way.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,21 @@ class Definition:
     """How to count a network."""
 
     image_px: int  # the usual one
-    num_classes: int = 1001  # the usual number; ImageNet's with the background, as tf_cnn_benchmarks counts
+    # the usual number; ImageNet's with the background, as tf_cnn_benchmarks counts
+    num_classes: int = 1001
     describe: Callable[[Layers, Output, int], Output]  # (layers, images, num_classes) -> logits
 
 
 class Layers:
-    """Sums of what was described so far. A layer is what Keras makes a layer of, so that both order them alike."""
+    """Sums of what was described so far. A layer is what Keras makes a layer of, so that both order
+    them alike.
+    """
 
     def __init__(self) -> None:
         self.forward_flops = 0  # of one image: 2 per multiply and add
         self.winograd_flops = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
-        self.num_outputs = 0  # elements that one image leaves behind in convolutions, norms, ReLUs, pools, sums and joins
+        # elements that one image leaves behind in convolutions, norms, ReLUs, pools, sums and joins
+        self.num_outputs = 0
         self.num_kernels = 0  # forward and backward
         self._inputs: list[tuple[int, ...]] = []
         self._tensors: list[tuple[int, ...]] = []
@@ -61,14 +67,20 @@ class Layers:
     ) -> Output:
         """Convolution, with bias and ReLU inside as AlexNet and VGG have them."""
         high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
-        height, width = _span(x.height, high, strides, padding), _span(x.width, wide, strides, padding)
+        height, width = (
+            _span(x.height, high, strides, padding),
+            _span(x.width, wide, strides, padding),
+        )
         weights = high * wide * x.channels // groups * filters
         y = self._layer((x,), height, width, filters, (weights, filters) if bias else (weights,))
         flops = 2 * weights * height * width
         self.forward_flops += flops
-        self.winograd_flops += flops if (high, wide) in _SHORTENED and strides == 1 and groups == 1 else 0
+        self.winograd_flops += (
+            flops if (high, wide) in _SHORTENED and strides == 1 and groups == 1 else 0
+        )
         self.num_outputs += y.num_elements * (2 if relu else 1)
-        gradients = 2 if self._inputs[x.layer] else 1  # nobody asks for the gradient of the pictures
+        # nobody asks for the gradient of the pictures
+        gradients = 2 if self._inputs[x.layer] else 1
         self.num_kernels += 1 + gradients + 2 * bias + 2 * relu
         return y
 
@@ -76,7 +88,13 @@ class Layers:
         """Batch normalization, by one fused operation."""
         self.num_outputs += x.num_elements
         self.num_kernels += 2
-        return self._layer((x,), x.height, x.width, x.channels, (x.channels, x.channels) if scale else (x.channels,))
+        return self._layer(
+            (x,),
+            x.height,
+            x.width,
+            x.channels,
+            (x.channels, x.channels) if scale else (x.channels,),
+        )
 
     def relu(self, x: Output) -> Output:
         self.num_outputs += x.num_elements
@@ -96,13 +114,25 @@ class Layers:
         groups: int = 1,
     ) -> Output:
         """Convolution without bias, batch normalization, and ReLU if asked."""
-        x = self.conv(x, filters, kernel, strides=strides, padding=padding, bias=False, relu=False, groups=groups)
+        x = self.conv(
+            x,
+            filters,
+            kernel,
+            strides=strides,
+            padding=padding,
+            bias=False,
+            relu=False,
+            groups=groups,
+        )
         x = self.norm(x, scale=scale)
         return self.relu(x) if relu else x
 
     def pool(self, x: Output, size: int, strides: int, padding: Padding = "valid") -> Output:
         """Largest or mean of each window."""
-        height, width = _span(x.height, size, strides, padding), _span(x.width, size, strides, padding)
+        height, width = (
+            _span(x.height, size, strides, padding),
+            _span(x.width, size, strides, padding),
+        )
         y = self._layer((x,), height, width, x.channels)
         self.num_outputs += y.num_elements
         self.num_kernels += 2
@@ -120,7 +150,9 @@ class Layers:
 
     def join(self, *branches: Output) -> Output:
         """Channels behind each other. Backward, each branch gets its slice."""
-        y = self._layer(branches, branches[0].height, branches[0].width, sum(one.channels for one in branches))
+        y = self._layer(
+            branches, branches[0].height, branches[0].width, sum(one.channels for one in branches)
+        )
         self.num_outputs += y.num_elements
         self.num_kernels += 1 + len(branches)
         return y
@@ -146,10 +178,12 @@ class Layers:
         return self._layer((x,), x.height, x.width, x.channels)
 
     def in_order(self, last: Output) -> tuple[int, ...]:
-        """Elements of all gradient tensors as Keras orders the layers of a model that ends in `last`.
+        """Elements of all gradient tensors as Keras orders the layers of a model that ends in
+        `last`.
 
-        By decreasing length of the longest path to the end; layers equally far from it as a walk from the end, inputs in their
-        order, first meets them (`keras.src.ops.function.map_graph`). Branches are therefore interleaved.
+        By decreasing length of the longest path to the end; layers equally far from it as a walk
+        from the end, inputs in their order, first meets them (`keras.src.ops.function.map_graph`).
+        Branches are therefore interleaved.
         """
         far = [0] * len(self._inputs)
         for layer in reversed(range(len(self._inputs))):
@@ -161,7 +195,11 @@ class Layers:
             if (layer := to_visit.pop()) not in met:
                 met[layer] = len(met)
                 to_visit.extend(reversed(self._inputs[layer]))
-        return tuple(size for layer in sorted(met, key=lambda one: (-far[one], met[one])) for size in self._tensors[layer])
+        return tuple(
+            size
+            for layer in sorted(met, key=lambda one: (-far[one], met[one]))
+            for size in self._tensors[layer]
+        )
 
     @property
     def num_forks(self) -> int:
@@ -169,7 +207,14 @@ class Layers:
         uses = [before for inputs in self._inputs for before in inputs if self._inputs[before]]
         return len(uses) - len(set(uses))
 
-    def _layer(self, inputs: tuple[Output, ...], height: int, width: int, channels: int, tensors: tuple[int, ...] = ()) -> Output:
+    def _layer(
+        self,
+        inputs: tuple[Output, ...],
+        height: int,
+        width: int,
+        channels: int,
+        tensors: tuple[int, ...] = (),
+    ) -> Output:
         if min(height, width) < 1:
             raise ValueError("the image is too small: nothing is left of it after some layers")
         self._inputs.append(tuple(one.layer for one in inputs))

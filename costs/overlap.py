@@ -5,7 +5,8 @@
  gradients      g9  g8  g7 ... are ready one by one  │
  link              [g9][g8 ][g7]..............[g0]───┤ exposed
 ```
-Dense layers come first in the backward pass: VGG16's 411 MB of fc6 have nearly all of it to hide behind.
+Dense layers come first in the backward pass: VGG16's 411 MB of fc6 have nearly all of it to hide
+behind.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ Floats = NDArray[np.float64]
 Values = float | Floats
 
 
-def exposed_after(shares: Floats, ready: Floats, transfer_s: Values, latency_s: Values, pass_s: Values) -> Values:
-    """Seconds from the end of the backward pass to that of the last message. Messages go one after another, as they are ready.
+def exposed_after(
+    shares: Floats, ready: Floats, transfer_s: Values, latency_s: Values, pass_s: Values
+) -> Values:
+    """Seconds from the end of the backward pass to that of the last message. Messages go one after
+    another, as they are ready.
 
-    `shares` (M,) of the bytes and `ready` (M,) as a share of the pass, both in the order in which messages are ready.
-    Seconds are numbers, or (D,) of as many cases.
+    `shares` (M,) of the bytes and `ready` (M,) as a share of the pass, both in the order in which
+    messages are ready. Seconds are numbers, or (D,) of as many cases.
     """
     num = len(shares)
     if num == 0:
@@ -33,10 +37,11 @@ def exposed_after(shares: Floats, ready: Floats, transfer_s: Values, latency_s: 
 
 
 def exposed_before(wanted: Floats, transfer_s: Values, latency_s: Values, pass_s: Values) -> Values:
-    """Seconds that the forward pass waits for variables. All set out at once and come in no order: of the first k layers' the
-    last is there after k / (k + 1) of the time.
+    """Seconds that the forward pass waits for variables. All set out at once and come in no order:
+    of the first k layers' the last is there after k / (k + 1) of the time.
 
-    `wanted` (M,) as a share of the pass, in the order of the layers. Seconds are numbers, or (D,) of as many cases.
+    `wanted` (M,) as a share of the pass, in the order of the layers. Seconds are numbers, or (D,)
+    of as many cases.
     """
     if len(wanted) == 0:
         return 0.0

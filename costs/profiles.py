@@ -18,7 +18,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "conf" / "hardware"
 
 
 class BrokenProfileError(ValueError):
-    """A file in the folder is no profile that can be used; the message names the file, and what is wrong with it."""
+    """A file in the folder is no profile that can be used; the message names the file, and what is
+    wrong with it.
+    """
 
 
 class UnknownProfileError(ValueError):
@@ -37,16 +39,22 @@ def profile(name: str) -> Hardware:
     if name not in profiles():
         close = difflib.get_close_matches(name, profiles(), n=1)
         meant = f"did you mean {close[0]}? " if close else ""
-        raise UnknownProfileError(f"hardware={name}: no such profile; {meant}There are {', '.join(profiles())}")
+        raise UnknownProfileError(
+            f"hardware={name}: no such profile; {meant}There are {', '.join(profiles())}"
+        )
     path = FOLDER / f"{name}.yaml"
     try:
         return Hardware.from_values(yaml.safe_load(path.read_text(encoding="utf-8"))["profile"])
     except (ValueError, TypeError, yaml.YAMLError) as error:
-        raise BrokenProfileError(f"conf/hardware/{path.name}: {' '.join(str(error).split())}; mend this file") from None
+        raise BrokenProfileError(
+            f"conf/hardware/{path.name}: {' '.join(str(error).split())}; mend this file"
+        ) from None
 
 
 def sound() -> tuple[Hardware, ...]:
-    """All that can be used: a file that is broken stands in nobody's way who does not ask for it."""
+    """All that can be used: a file that is broken stands in nobody's way who does not ask for
+    it.
+    """
     return tuple(found for name in profiles() if (found := _sound(name)))
 
 
@@ -67,10 +75,14 @@ def _may_be_one(path: Path) -> bool:
 
 
 def overrides_of(hardware_profile: str) -> tuple[str, ...]:
-    """What `sweep.py` must be told to simulate this hardware (JSON): its name, and in what it differs from the file so named."""
+    """What `sweep.py` must be told to simulate this hardware (JSON): its name, and in what it
+    differs from the file so named.
+    """
     told = json.loads(hardware_profile)
     name = told["name"]
-    changed = _changed(told, asdict(profile(name)), "hardware.profile") if name in profiles() else ()
+    changed = (
+        _changed(told, asdict(profile(name)), "hardware.profile") if name in profiles() else ()
+    )
     return ("engine=simulated", f"hardware={name}", *changed)
 
 

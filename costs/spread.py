@@ -1,4 +1,6 @@
-"""How whole variables are spread over the devices, or servers, that own them: as tf_cnn_benchmarks does."""
+"""How whole variables are spread over the devices, or servers, that own them: as tf_cnn_benchmarks
+does.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How long one step takes, and what of: compute, launches, communication that nothing hides, input."""
+"""How long one step takes, and what of: compute, launches, communication that nothing hides,
+input.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +19,54 @@ from costs.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What data sheets do not tell. Defaults are guesses; `analysis.calibration` learns them from rows, and tries many at once:
-    then each is an array (D,) of as many values.
+    """What data sheets do not tell. Defaults are guesses; `analysis.calibration` learns them from
+    rows, and tries many at once: then each is an array (D,) of as many values.
     """
 
-    compute: Values = 0.5  # share of the peak that convolutions and matmuls reach, once fast algorithms have shortened them
+    # share of the peak that convolutions and matmuls reach, once fast algorithms have shortened
+    # them
+    compute: Values = 0.5
     memory: Values = 0.7  # share of the GPU's memory bandwidth that element-wise work reaches
-    start: Values = 2.0  # times launch_us that each kernel takes whatever the batch: its blocks do not fill the GPU at its end
+    # times launch_us that each kernel takes whatever the batch: its blocks do not fill the GPU at
+    # its end
+    start: Values = 2.0
     link: Values = 0.8  # share of the bandwidth of PCIe and NVLink that communication reaches
-    sockets: Values = 0.9  # of the link between CPU sockets; profiles tell what peers reach over it, not its raw speed
+    # of the link between CPU sockets; profiles tell what peers reach over it, not its raw speed
+    sockets: Values = 0.9
     latency: Values = 1.0  # times what small messages take by the profile
-    across: Values = 0.4  # share of NVLink's bandwidth that is left to a ring through more than one clique
+    # share of NVLink's bandwidth that is left to a ring through more than one clique
+    across: Values = 0.4
     overlap: Values = 0.7  # share of communication that is free to run beside the passes
     board: Values = 0.0  # share that compute slows down as soon as GPUs of one board work together
     host_s: Values = 0.0  # per step and GPU more than one: the host launches for all of them
-    sync: Values = 0.005  # standard deviation of replicas' step times, over their mean: all wait for the slowest
+    # standard deviation of replicas' step times, over their mean: all wait for the slowest
+    sync: Values = 0.005
     input: Values = 1.0  # times the profile's rate of decoding
-    feed: Values = 0.0  # share of the time to make batches that slows steps, though batches are ready: cores are taken
+    # share of the time to make batches that slows steps, though batches are ready: cores are taken
+    feed: Values = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Of one step, seconds. step_s = max(input_s, compute_s + launch_s + exposed_s + update_s + host_s + sync_s)."""
+    """Of one step, seconds. step_s = max(input_s, compute_s + launch_s + exposed_s + update_s +
+    host_s + sync_s).
+    """
 
     step_s: float
     compute_s: float  # forward and backward on one GPU, with N working
     launch_s: float  # GPUs idle, because kernels come too slowly
     communication_s: float  # of gradients and variables, as if nothing hid it
-    exposed_s: float  # part of communication_s that nothing hides, and what the hidden part takes from computing
+    # part of communication_s that nothing hides, and what the hidden part takes from computing
+    exposed_s: float
     update_s: float  # of the variables
     host_s: float
     sync_s: float  # waiting for the slowest replica
-    input_s: float  # per step, to make the next batches: hidden unless it is the longest; 0 of synthetic data
+    # per step, to make the next batches: hidden unless it is the longest; 0 of synthetic data
+    input_s: float
     bottleneck: (
-        str  # which link communication_s is of, as "pcie", "switch", "sockets", "host memory", "host sum", "nvlink", "latency"
+        # which link communication_s is of, as "pcie", "switch", "sockets", "host memory", "host
+        # sum", "nvlink", "latency"
+        str
     )
     memory_bytes: float  # that one GPU needs
     images: int  # of all GPUs
@@ -58,7 +74,14 @@ class Costs:
     @property
     def busy_s(self) -> float:
         """Of a step, all but waiting for its batches."""
-        return self.compute_s + self.launch_s + self.exposed_s + self.update_s + self.host_s + self.sync_s
+        return (
+            self.compute_s
+            + self.launch_s
+            + self.exposed_s
+            + self.update_s
+            + self.host_s
+            + self.sync_s
+        )
 
     @property
     def images_per_second(self) -> float:
@@ -66,24 +89,31 @@ class Costs:
 
 
 def costs(work: Work, hardware: Hardware, rates: Rates | None = None) -> Costs:
-    """Raises costs.hardware.MissingLinkError, and ValueError for a precision that the hardware does not have."""
+    """Raises costs.hardware.MissingLinkError, and ValueError for a precision that the hardware does
+    not have.
+    """
     return Step.of(work, hardware).costs(rates or Rates())
 
 
 FAST = 3.0
-"""Times fewer multiplications of Winograd's algorithms than of a direct 3x3 convolution: F(2x2, 3x3) has 2.25 times fewer,
-F(4x4, 3x3) 4 times (Lavin and Gray, arXiv 1509.09308).
+"""Times fewer multiplications of Winograd's algorithms than of a direct 3x3 convolution: F(2x2,
+3x3) has 2.25 times fewer, F(4x4, 3x3) 4 times (Lavin and Gray, arXiv 1509.09308).
 """
 
-_TENSOR_CORES = 0.4  # of the share of the peak that ordinary cores reach: their peak is too high for convolutions to feed them
+# of the share of the peak that ordinary cores reach: their peak is too high for convolutions to
+# feed them
+_TENSOR_CORES = 0.4
 _BACKWARD = 2 / 3  # of the flops of a step: gradients of inputs and of weights
-_PASSES = 3.5  # how often activations go through memory: written, read by the next layer, and both again backward
+# how often activations go through memory: written, read by the next layer, and both again backward
+_PASSES = 3.5
 _XLA_TRAFFIC, _XLA_KERNELS = 0.6, 0.4  # left of them once element-wise work is fused
 _CALL_S = 0.4e-3  # of a call of the training function, before its first kernel
 _LAUNCH_CONTENTION = 0.1  # of launching, per GPU more that one process launches for
 _COPIES_AT_ONCE = 2.0  # that the host has in hand
 _STOLEN = 0.1  # of the time of NCCL's kernels, which take multiprocessors
-_ISSUED = 1 / 3  # of the latency of messages: issuing them is the host's work, whose threads launch kernels, too; assumed
+# of the latency of messages: issuing them is the host's work, whose threads launch kernels, too;
+# assumed
+_ISSUED = 1 / 3
 _UPDATE_PASSES = 5.0  # read gradient, slot and variable, write slot and variable
 _WEIGHT_PASSES = 3.0  # read forward, backward, and their gradients written
 _H2D_BYTES = 4.0  # of a color of a pixel, as batches are copied to GPUs
@@ -106,7 +136,14 @@ class Seconds:
 
     @property
     def step_s(self) -> Values:
-        busy_s = self.compute_s + self.launch_s + self.exposed_s + self.update_s + self.host_s + self.sync_s
+        busy_s = (
+            self.compute_s
+            + self.launch_s
+            + self.exposed_s
+            + self.update_s
+            + self.host_s
+            + self.sync_s
+        )
         longest: Values = np.maximum(self.input_s, busy_s)
         return longest
 
@@ -146,7 +183,13 @@ class Step:
             flops *= 1 - network.winograd_share * (1 - 1 / FAST)
         memory = hardware.memory_gb_per_s * 1e9
         parameters = 4.0 * network.num_parameters
-        traffic = _PASSES * network.activation_bytes * batch * (0.5 if is_half else 1.0) * (_XLA_TRAFFIC if work.xla else 1.0)
+        traffic = (
+            _PASSES
+            * network.activation_bytes
+            * batch
+            * (0.5 if is_half else 1.0)
+            * (_XLA_TRAFFIC if work.xla else 1.0)
+        )
         kernels = network.num_kernels * (_XLA_KERNELS if work.xla else 1.0)
         update_memory = hardware.host_memory_gb_per_s * 1e9 if sent.updates_on_host else memory
         backward, ready = _readiness(work, sent)
@@ -158,20 +201,26 @@ class Step:
             traffic_s=traffic / memory,
             kernels_s=kernels * hardware.launch_us * 1e-6,
             weights_s=_WEIGHT_PASSES * parameters * (0.5 if is_half else 1.0) / memory,
-            packing_s=(sent.num_casts * hardware.launch_us * 1e-6 + 2 * parameters / memory) if sent.num_casts else 0.0,
+            packing_s=(sent.num_casts * hardware.launch_us * 1e-6 + 2 * parameters / memory)
+            if sent.num_casts
+            else 0.0,
             update_s=_UPDATE_PASSES * sent.updated_bytes / update_memory,
             busy_pull=list(sent.pull.by_kind()),
             busy_push=list(sent.push.by_kind()),
             backward=backward,
             ready=ready,
             wanted=np.concatenate(([0.0], 1 - ready[::-1][:-1])) if len(ready) else ready,
-            slowest=expected_maximum(work.num_gpus) if work.variable_update != "independent" else 0.0,
+            slowest=expected_maximum(work.num_gpus)
+            if work.variable_update != "independent"
+            else 0.0,
         )
 
     def costs(self, rates: Rates) -> Costs:
         """Of one value of each rate."""
         told = self.seconds(rates)
-        parts = {field.name: float(np.ravel(getattr(told, field.name))[0]) for field in fields(Seconds)}
+        parts = {
+            field.name: float(np.ravel(getattr(told, field.name))[0]) for field in fields(Seconds)
+        }
         return Costs(
             **parts,
             step_s=float(np.ravel(told.step_s)[0]),
@@ -194,19 +243,27 @@ class Step:
             launch_s=launch_s,
             communication_s=communication_s,
             exposed_s=exposed_s,
-            update_s=self.update_s if self.exchange.updates_on_host else self.update_s / rates.memory,
+            update_s=self.update_s
+            if self.exchange.updates_on_host
+            else self.update_s / rates.memory,
             host_s=host_s,
             sync_s=rates.sync * self.slowest * compute_s,
             input_s=input_s,
         )
 
     def _compute_s(self, rates: Rates) -> Values:
-        alone = self.flops_s / rates.compute + (self.traffic_s + self.weights_s) / rates.memory + rates.start * self.kernels_s
+        alone = (
+            self.flops_s / rates.compute
+            + (self.traffic_s + self.weights_s) / rates.memory
+            + rates.start * self.kernels_s
+        )
         shares_board = self.hardware.gpus_per_board > 1 and self.work.num_gpus > 1
         return alone * (1 + rates.board) if shares_board else alone
 
     def _launch_s(self, compute_s: Values) -> Values:
-        """What kernels come later than the GPU could take them; and what each call of the training function begins with."""
+        """What kernels come later than the GPU could take them; and what each call of the training
+        function begins with.
+        """
         num_gpus = 1 if self.work.variable_update in OWN_PROCESSES else self.work.num_gpus
         launching = self.kernels_s * (1 + _LAUNCH_CONTENTION * (num_gpus - 1))
         late: Values = np.maximum(0.0, launching - compute_s)
@@ -214,14 +271,21 @@ class Step:
 
     def _communication(self, passes_s: Values, rates: Rates) -> tuple[Values, Values]:
         """As if nothing hid it; and what nothing hides."""
-        if not (self.busy_pull or self.busy_push or self.exchange.pull.latency_s or self.exchange.push.latency_s):
+        if not (
+            self.busy_pull
+            or self.busy_push
+            or self.exchange.pull.latency_s
+            or self.exchange.push.latency_s
+        ):
             return 0.0, 0.0
         pull_s, pull_latency_s = self._phase(self.exchange.pull, self.busy_pull, rates)
         push_s, push_latency_s = self._phase(self.exchange.push, self.busy_push, rates)
         total = pull_s + pull_latency_s + push_s + push_latency_s
         forward_s = passes_s * (1 - _BACKWARD)
         pull = exposed_before(self.wanted, pull_s, pull_latency_s, forward_s)
-        push = exposed_after(self.backward, self.ready, push_s, push_latency_s, passes_s - forward_s)
+        push = exposed_after(
+            self.backward, self.ready, push_s, push_latency_s, passes_s - forward_s
+        )
         if self.work.staged_vars:
             pull = np.maximum(0.0, pull_s + pull_latency_s - passes_s)
         hidden = rates.overlap * (total - pull - push)
@@ -230,17 +294,26 @@ class Step:
             exposed = exposed + _STOLEN * (total - exposed)
         return total + self.packing_s, exposed + self.packing_s
 
-    def _phase(self, traffic: Traffic, busy: list[tuple[str, float]], rates: Rates) -> tuple[Values, Values]:
+    def _phase(
+        self, traffic: Traffic, busy: list[tuple[str, float]], rates: Rates
+    ) -> tuple[Values, Values]:
         """Seconds of the busiest link, and of all latencies."""
         transfer_s: Values = 0.0
         for _, busy_s in self._reached(busy, rates):
             transfer_s = np.maximum(transfer_s, busy_s)
-        latency_s = traffic.latency_s + traffic.num_copies * self.hardware.copy_us * 1e-6 / _COPIES_AT_ONCE
+        latency_s = (
+            traffic.latency_s + traffic.num_copies * self.hardware.copy_us * 1e-6 / _COPIES_AT_ONCE
+        )
         return transfer_s, latency_s * rates.latency
 
     def _reached(self, busy: list[tuple[str, float]], rates: Rates) -> Iterator[tuple[str, Values]]:
         """Seconds of each kind of link, at the share of its bandwidth that is reached."""
-        reached = {"sockets": rates.sockets, "host memory": 1.0, "host sum": 1.0, BETWEEN_CLIQUES: rates.link * rates.across}
+        reached = {
+            "sockets": rates.sockets,
+            "host memory": 1.0,
+            "host sum": 1.0,
+            BETWEEN_CLIQUES: rates.link * rates.across,
+        }
         for kind, busy_s in busy:
             yield kind, busy_s / reached.get(kind, rates.link)
 
@@ -248,7 +321,9 @@ class Step:
         """Which link communication is of, for one value of each rate."""
         sent = ((self.exchange.pull, self.busy_pull), (self.exchange.push, self.busy_push))
         phases = [(self._phase(traffic, busy, rates), busy) for traffic, busy in sent]
-        transfer_s, latency_s = (sum(float(np.ravel(told[index])[0]) for told, _ in phases) for index in (0, 1))
+        transfer_s, latency_s = (
+            sum(float(np.ravel(told[index])[0]) for told, _ in phases) for index in (0, 1)
+        )
         if transfer_s <= latency_s:
             return "latency" if latency_s else "none"
         _, longest = max(phases, key=lambda phase: float(np.ravel(phase[0][0])[0]))
@@ -258,7 +333,11 @@ class Step:
         """The CPUs decode for all GPUs; batches then go to each GPU."""
         if not self.work.real_data:
             return 0.0
-        per_core = self.hardware.decode_images_per_s_per_core * rates.input * (1.0 if self.work.distortions else _UNDISTORTED)
+        per_core = (
+            self.hardware.decode_images_per_s_per_core
+            * rates.input
+            * (1.0 if self.work.distortions else _UNDISTORTED)
+        )
         decode_s = self.work.num_gpus * self.work.batch_size / (self.hardware.num_cores * per_core)
         batch_bytes = _H2D_BYTES * 3 * self.work.network.image_px**2 * self.work.batch_size
         sharing = min(self.work.num_gpus, self.hardware.gpus_per_switch)
@@ -289,8 +368,9 @@ def expected_maximum(num: int) -> float:
 
 
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:
-    """Of messages in the order in which their gradients are ready: their shares of the bytes, and of the backward pass done by
-    then. Every tensor is taken to be as much work as any other; a message of many is ready with its last.
+    """Of messages in the order in which their gradients are ready: their shares of the bytes, and
+    of the backward pass done by then. Every tensor is taken to be as much work as any other; a
+    message of many is ready with its last.
     """
     sizes = np.array(work.network.tensors[::-1], float)
     done = np.arange(1, len(sizes) + 1) / len(sizes)

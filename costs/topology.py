@@ -33,7 +33,8 @@ class Traffic:
     """Of one phase of a step; all of it is on its way at once."""
 
     hardware: Hardware
-    busy_s: dict[Link, float] = field(default_factory=lambda: defaultdict(float))  # at the bandwidths of the profile
+    # at the bandwidths of the profile
+    busy_s: dict[Link, float] = field(default_factory=lambda: defaultdict(float))
     num_copies: float = 0.0  # that the host issues
     latency_s: float = 0.0  # of collectives, one after another; copies have theirs by their number
     uses_nccl: bool = False  # its kernels take multiprocessors from the network's
@@ -57,10 +58,14 @@ class Traffic:
         """NCCL: every GPU sends so many bytes to its neighbor; the slowest hop sets the pace."""
         self.uses_nccl = True
         hardware = self.hardware
-        if hardware.nvlink_gb_per_s and not (hardware.is_bridged and num_gpus > hardware.nvlink_clique):
+        if hardware.nvlink_gb_per_s and not (
+            hardware.is_bridged and num_gpus > hardware.nvlink_clique
+        ):
             self.crosses_cliques = num_gpus > hardware.nvlink_clique
             kind = BETWEEN_CLIQUES if self.crosses_cliques else "nvlink"
-            self._load((kind, 0, "ring"), num_bytes, hardware.nvlink_gb_per_s * self._usable(num_gpus))
+            self._load(
+                (kind, 0, "ring"), num_bytes, hardware.nvlink_gb_per_s * self._usable(num_gpus)
+            )
             return
         for gpu in range(num_gpus):
             other = (gpu + 1) % num_gpus
@@ -72,12 +77,16 @@ class Traffic:
                 self._peer_copy(gpu, other, num_bytes, serial=False)
 
     def _usable(self, num_gpus: int) -> float:
-        """Share of a GPU's NVLinks that lead to one of these GPUs: in a mesh each pair of a clique has its own few."""
+        """Share of a GPU's NVLinks that lead to one of these GPUs: in a mesh each pair of a clique
+        has its own few.
+        """
         clique = self.hardware.nvlink_clique
         return (num_gpus - 1) / clique if self.hardware.is_mesh and num_gpus <= clique else 1.0
 
     def host_sums(self, num_bytes: float, memory_bytes: float) -> None:
-        """The CPUs add up so many bytes of gradients; all that is done moves so many through the host's memory."""
+        """The CPUs add up so many bytes of gradients; all that is done moves so many through the
+        host's memory.
+        """
         self._load(("host sum", 0, ""), num_bytes, self.hardware.host_sum_gb_per_s)
         self._load(("host memory", 0, ""), memory_bytes, self.hardware.host_memory_gb_per_s)
 
@@ -105,18 +114,26 @@ class Traffic:
         hardware = self.hardware
         self._load(("pcie", gpu, way), num_bytes, hardware.pcie_gb_per_s)
         if hardware.gpus_per_board > 1:
-            self._load(("board", gpu // hardware.gpus_per_board, way), num_bytes, hardware.pcie_gb_per_s)
+            self._load(
+                ("board", gpu // hardware.gpus_per_board, way), num_bytes, hardware.pcie_gb_per_s
+            )
         if hardware.gpus_per_switch > 1:
-            self._load(("switch", gpu // hardware.gpus_per_switch, way), num_bytes, hardware.pcie_gb_per_s)
+            self._load(
+                ("switch", gpu // hardware.gpus_per_switch, way), num_bytes, hardware.pcie_gb_per_s
+            )
 
     def _nvlink(self, source: int, target: int, num_bytes: float) -> bool:
-        """Within a clique, and in a mesh of cliques to the GPU of the same place in the next; others have no direct link."""
+        """Within a clique, and in a mesh of cliques to the GPU of the same place in the next;
+        others have no direct link.
+        """
         hardware = self.hardware
         if not hardware.nvlink_gb_per_s:
             return False
         clique = hardware.nvlink_clique
         is_partner = (
-            not hardware.is_bridged and source % clique == target % clique and abs(source // clique - target // clique) == 1
+            not hardware.is_bridged
+            and source % clique == target % clique
+            and abs(source // clique - target // clique) == 1
         )
         if source // clique != target // clique and not is_partner:
             return False
@@ -135,7 +152,9 @@ class Traffic:
         per_board = self.hardware.gpus_per_board
         return per_board > 1 and source // per_board == target // per_board
 
-    def _peer_copy(self, source: int, target: int, num_bytes: float, *, serial: bool = True) -> None:
+    def _peer_copy(
+        self, source: int, target: int, num_bytes: float, *, serial: bool = True
+    ) -> None:
         """A GPU sends its copies one after another: those to another socket hold up the others."""
         hardware = self.hardware
         slowest = hardware.pcie_gb_per_s
@@ -166,7 +185,11 @@ class Traffic:
                 "known; add it to the profile, or say hardware.profile.socket_gb_per_s=6 to a sweep and "
                 "--link socket_gb_per_s=6 to predict (QPI; UPI has 10, AMD 16)"
             )
-        self._load(("sockets", min(sockets), "up" if sockets[0] < sockets[1] else "down"), num_bytes, hardware.socket_gb_per_s)
+        self._load(
+            ("sockets", min(sockets), "up" if sockets[0] < sockets[1] else "down"),
+            num_bytes,
+            hardware.socket_gb_per_s,
+        )
         return hardware.socket_gb_per_s
 
     def _same_switch(self, source: int, target: int) -> bool:

@@ -40,10 +40,14 @@ SIMULATED = (
     "planted",
     "seed",
 )
-"""Axes that simulated trials may have: the cost model looks at them, or is known to take as long whatever they are."""
+"""Axes that simulated trials may have: the cost model looks at them, or is known to take as long
+whatever they are.
+"""
 
 NOT_SIMULATED = tuple(field.name for field in fields(TrialSpec) if field.name not in SIMULATED)
-"""Axes of which it does not know what they change. An axis that is added is one of them until it is added above."""
+"""Axes of which it does not know what they change. An axis that is added is one of them until it is
+added above.
+"""
 
 
 def not_simulated(spec: TrialSpec) -> Iterator[str]:
@@ -51,4 +55,7 @@ def not_simulated(spec: TrialSpec) -> Iterator[str]:
     for axis in NOT_SIMULATED:
         if (value := getattr(spec, axis)) != TrialSpec.__dataclass_fields__[axis].default:
             told = f"{axis}={value}".lower() if isinstance(value, bool) else f"{axis}={value}"
-            yield f"{told}: the cost model does not know what it changes; leave it out of simulated trials"
+            yield (
+                f"{told}: the cost model does not know what it changes; leave it out of "
+                "simulated trials"
+            )

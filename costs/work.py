@@ -1,4 +1,6 @@
-"""What is to be done in one step: the axes of a trial, or of a published figure, that the cost model looks at."""
+"""What is to be done in one step: the axes of a trial, or of a published figure, that the cost
+model looks at.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,17 @@ class Work:
 
     @classmethod
     def of(cls, axes: Mapping[str, Any]) -> Work:
-        """Of the axes of `analysis.results.Result`, measured or published, or of a TrialSpec's fields.
+        """Of the axes of `analysis.results.Result`, measured or published, or of a TrialSpec's
+        fields.
 
         Raises costs.networks.UnknownNetworkError.
         """
         precision, _, compiler = str(axes["precision"]).rstrip("?").partition("+")
         data = str(axes["data"]).rstrip("?")
         return cls(
-            network=network(str(axes["model"]).rstrip("?"), axes.get("image_px"), axes.get("num_classes")),
+            network=network(
+                str(axes["model"]).rstrip("?"), axes.get("image_px"), axes.get("num_classes")
+            ),
             num_gpus=int(axes["num_gpus"]),
             batch_size=int(axes["batch_size"]),
             variable_update=axes["variable_update"],

@@ -1,4 +1,6 @@
-"""Draws the tables of a results database and what refers to what: `python -m docs.draw_schema` writes docs/schema.png."""
+"""Draws the tables of a results database and what refers to what: `python -m docs.draw_schema`
+writes docs/schema.png.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def draw(path: Path = PICTURE) -> None:
     """Raises ValueError when a table has no place, or a place no table."""
     tables = dict(Base.metadata.tables)
     if missing := set(tables) ^ {name for column in COLUMNS for name in column}:
-        raise ValueError(f"{', '.join(sorted(missing))}: no such table, or it has no place in COLUMNS")
+        raise ValueError(
+            f"{', '.join(sorted(missing))}: no such table, or it has no place in COLUMNS"
+        )
     figure, axes = pyplot.subplots(figsize=(22, 16))
     boxes = {}
     for number, column in enumerate(COLUMNS):
@@ -53,7 +57,10 @@ def draw(path: Path = PICTURE) -> None:
     axes.autoscale_view()
     axes.set_aspect("equal")
     axes.axis("off")
-    axes.set_title("Tables of a results database; arrows lead to the row that is referred to; keys are bold", fontsize=14)
+    axes.set_title(
+        "Tables of a results database; arrows lead to the row that is referred to; keys are bold",
+        fontsize=14,
+    )
     figure.savefig(path, dpi=80, bbox_inches="tight", metadata={"Software": None})
     pyplot.close(figure)
 
@@ -66,12 +73,40 @@ def _fields(table: Table) -> list[tuple[str, bool]]:
 
 
 def _draw_table(axes: Axes, table: Table, x: float, y: float, height: float) -> None:
-    axes.add_patch(Rectangle((x, y - height), WIDTH, height, facecolor="white", edgecolor="#333333", zorder=2))
-    axes.add_patch(Rectangle((x, y - 1.2 * LINE), WIDTH, 1.2 * LINE, facecolor="#0072B2", edgecolor="#333333", zorder=3))
-    axes.text(x + 0.1, y - 0.6 * LINE, table.name, color="white", weight="bold", va="center", fontsize=11, zorder=4)
+    axes.add_patch(
+        Rectangle((x, y - height), WIDTH, height, facecolor="white", edgecolor="#333333", zorder=2)
+    )
+    axes.add_patch(
+        Rectangle(
+            (x, y - 1.2 * LINE),
+            WIDTH,
+            1.2 * LINE,
+            facecolor="#0072B2",
+            edgecolor="#333333",
+            zorder=3,
+        )
+    )
+    axes.text(
+        x + 0.1,
+        y - 0.6 * LINE,
+        table.name,
+        color="white",
+        weight="bold",
+        va="center",
+        fontsize=11,
+        zorder=4,
+    )
     for index, (name, is_key) in enumerate(_fields(table)):
         weight = "bold" if is_key else "normal"
-        axes.text(x + 0.1, y - (index + 1.8) * LINE, name, weight=weight, va="center", fontsize=9, zorder=4)
+        axes.text(
+            x + 0.1,
+            y - (index + 1.8) * LINE,
+            name,
+            weight=weight,
+            va="center",
+            fontsize=9,
+            zorder=4,
+        )
 
 
 def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -83,7 +118,13 @@ def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]
     if start[0] == end[0]:
         x_from, x_to, bend = start[0], end[0], -0.4 if end[1] > start[1] else 0.4
     points = ((x_from, start[1]), (x_to, end[1] - 0.6 * LINE))
-    style = {"arrowstyle": "-|>", "mutation_scale": 12, "color": "#D55E00", "alpha": 0.8, "zorder": 1}
+    style = {
+        "arrowstyle": "-|>",
+        "mutation_scale": 12,
+        "color": "#D55E00",
+        "alpha": 0.8,
+        "zorder": 1,
+    }
     axes.add_patch(FancyArrowPatch(*points, connectionstyle=f"arc3,rad={bend}", **style))
 
 

@@ -1,7 +1,8 @@
-"""`python -m docs.make_answers`: runs the commands that `answers.md` and `conclusions.md` show, and writes what they say anew.
+"""`python -m docs.make_answers`: runs the commands that `answers.md` and `conclusions.md` show, and
+writes what they say anew.
 
-A block begins with ```` ```console ```` and `$ python -m plots` or `$ python -m analysis`. All of them read the published
-references alone, so that every machine gets the same pages.
+A block begins with ```` ```console ```` and `$ python -m plots` or `$ python -m analysis`. All of
+them read the published references alone, so that every machine gets the same pages.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from store.command_line import run
 
 PAGES = tuple(Path(__file__).parent / name for name in ("answers.md", "conclusions.md"))
 _BLOCK = re.compile(
-    r"^```console\n\$ python -m (?P<module>plots|analysis) (?P<arguments>[^\n]+)\n.*?^```$", re.MULTILINE | re.DOTALL
+    r"^```console\n\$ python -m (?P<module>plots|analysis) (?P<arguments>[^\n]+)\n.*?^```$",
+    re.MULTILINE | re.DOTALL,
 )
 _WIDTH = 130
 
@@ -35,7 +37,12 @@ def _block(module: str, arguments: str) -> str:
 
 def _folded(line: str) -> str:
     indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or ""
+    return (
+        textwrap.fill(
+            line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        or ""
+    )
 
 
 def _said(module: str, arguments: list[str]) -> str:

@@ -1,7 +1,8 @@
-"""Makes the pictures of README and docs/charts.md from a real sweep: `python -m docs.make_pictures [RESULTS.db]`.
+"""Makes the pictures of README and docs/charts.md from a real sweep: `python -m docs.make_pictures
+[RESULTS.db]`.
 
-Without a database it runs the sweep first, in a folder of its own: some four minutes on 2 cores. The screenshots need chromium
-(`scripts/install-chromium`).
+Without a database it runs the sweep first, in a folder of its own: some four minutes on 2 cores.
+The screenshots need chromium (`scripts/install-chromium`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 FOLDER = Path(__file__).resolve().parent / "pictures"
 DATABASE = "results.db"
 SWEEP = (
-    *("-m", "model=resnet18_cifar,trivial", "num_gpus=1,2,4", "strategy=ps_cpu,replicated_none,replicated_pscpu"),
+    *(
+        "-m",
+        "model=resnet18_cifar,trivial",
+        "num_gpus=1,2,4",
+        "strategy=ps_cpu,replicated_none,replicated_pscpu",
+    ),
     *("sweep.repeats=3", "sweep.name=pictures"),
 )
 NUM_COLORS = 64  # small files
@@ -37,7 +43,8 @@ HEIGHT_PX = 1000
 
 def main(database: Path | None) -> int:
     given = database.resolve() if database else None
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # footers name files as they are named here
+    # footers name files as they are named here
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         if given:
             shutil.copy(given, DATABASE)
         else:
@@ -48,7 +55,9 @@ def main(database: Path | None) -> int:
 
 
 def _draw() -> None:
-    source = Source(selection=Selection(db=DATABASE), command="python -m plots charts --sweep pictures")
+    source = Source(
+        selection=Selection(db=DATABASE), command="python -m plots charts --sweep pictures"
+    )
     for path in drawing.draw(source, FOLDER, drawing.names()):
         _keep(path)
     for path in drawing.draw(source, FOLDER, ("scaling",), themes=(Theme.DARK,)):
@@ -56,7 +65,11 @@ def _draw() -> None:
 
 
 def _photograph(folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "plots", "report"], check=True, env={**os.environ, "PYTHONPATH": str(PROJECT)})
+    subprocess.run(
+        [sys.executable, "-m", "plots", "report"],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+    )
     program = find_program()
     if program is None:
         raise SystemExit("no chromium on PATH: run scripts/install-chromium")
@@ -79,5 +92,7 @@ def _keep(path: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("database", nargs="?", type=Path, help="draw this one, instead of sweeping anew")
+    parser.add_argument(
+        "database", nargs="?", type=Path, help="draw this one, instead of sweeping anew"
+    )
     sys.exit(main(parser.parse_args().database))

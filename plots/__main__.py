@@ -1,4 +1,6 @@
-"""`python -m plots`: tables, charts and reports from the command line. Each file of `plots/commands/` brings a command."""
+"""`python -m plots`: tables, charts and reports from the command line. Each file of
+`plots/commands/` brings a command.
+"""
 
 from __future__ import annotations
 
@@ -32,5 +34,6 @@ gc.freeze()
 gc.enable()
 
 if __name__ == "__main__":
-    atexit.register(gc.freeze)  # or Python looks through everything once more before it ends: a fifth of a second
+    # or Python looks through everything once more before it ends: a fifth of a second
+    atexit.register(gc.freeze)
     sys.exit(entry_point.run(lambda: run(app, "plots")))

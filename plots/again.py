@@ -8,7 +8,9 @@ from store.database import default_url
 from store.redact import masked
 
 
-def command(name: str, url: str, sweep: str, *, is_simulated: bool = False, room: str = "plots") -> str:
+def command(
+    name: str, url: str, sweep: str, *, is_simulated: bool = False, room: str = "plots"
+) -> str:
     """To be pasted; a password is masked in it."""
     database = [] if url == default_url() else ["--db", masked(url)]
     origin = ["--origin", "simulated"] if is_simulated else []

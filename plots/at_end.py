@@ -29,7 +29,8 @@ Tell = Callable[[str], None]
 
 
 def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin.MEASURED) -> bool:
-    """False when something could not be drawn or written, which is told, and does not keep the rest from it.
+    """False when something could not be drawn or written, which is told, and does not keep the rest
+    from it.
 
     Whoever interrupts it is told that the results are stored; raises KeyboardInterrupt then.
     """
@@ -63,7 +64,9 @@ def _print_tables(selection: Selection, tell: Tell) -> bool:
     try:
         source = _source(selection, "tables")
         found = pivot(source.results, lines(source.results))
-        formats.chosen(None)([document(found[:MOST_TABLES], laid_out(selection), failures.setdefault)], sys.stdout)
+        formats.chosen(None)(
+            [document(found[:MOST_TABLES], laid_out(selection), failures.setdefault)], sys.stdout
+        )
         sys.stdout.flush()
     except OSError as error:
         silence(sys.stdout)
@@ -92,18 +95,30 @@ def _write_report(selection: Selection, folder: Path, tell: Tell) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         source = _source(selection, "report")
-        write(folder / REPORT[selection.origin], render(source, datetime.now(UTC), failed=failures.setdefault))
+        write(
+            folder / REPORT[selection.origin],
+            render(source, datetime.now(UTC), failed=failures.setdefault),
+        )
     except OSError as error:
-        tell(f"sweep: no report: {folder}: {error.strerror}; the results are stored, write it with {command} --out FILE")
+        tell(
+            f"sweep: no report: {folder}: {error.strerror}; the results are stored, write it "
+            f"with {command} --out FILE"
+        )
         return False
     except LostDatabaseError:
         raise
     except Exception as error:  # whatever it is, charts are worth trying
-        tell(f"sweep: no report: {in_words(error)}; the results are stored, write it with {command} --out FILE")
+        tell(
+            f"sweep: no report: {in_words(error)}; the results are stored, write it with "
+            f"{command} --out FILE"
+        )
         return False
     tell(f"report: {folder / REPORT[selection.origin]}")
     for name, reason in failures.items():
-        tell(f"sweep: not in the report: {name}: {in_words(reason)}; the results are stored, write it with {command} --out FILE")
+        tell(
+            f"sweep: not in the report: {name}: {in_words(reason)}; the results are stored, "
+            f"write it with {command} --out FILE"
+        )
     return not failures
 
 
@@ -113,12 +128,17 @@ def _draw(source: Source, folder: Path, chart: str, tell: Tell) -> bool:
     command = f"{source.command} --chart {chart}"
     further: list[str] = []
     try:
-        for path in drawing.draw(source, folder, [chart], most=MOST_PICTURES, cut_short=further.append):
+        for path in drawing.draw(
+            source, folder, [chart], most=MOST_PICTURES, cut_short=further.append
+        ):
             tell(f"chart: {path}")
     except LostDatabaseError:
         raise
     except Exception as error:  # whatever it is, the other charts are worth trying
-        tell(f"sweep: no chart {chart}: {in_words(error)}; the results are stored, draw it with {command} --out FOLDER")
+        tell(
+            f"sweep: no chart {chart}: {in_words(error)}; the results are stored, draw it "
+            f"with {command} --out FOLDER"
+        )
         return False
     for text in further:
         tell(f"chart: {text}; all are drawn by {command}")

@@ -16,12 +16,17 @@ _ARTICLE = tuple(STRATEGY_COLUMNS.values())
 
 
 def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) -> Looks:
-    """The strategies of the article always have the first numbers; others follow by name. `over_hosts`: lines of strategies over
-    several hosts, each with its strategy, whose color it has, with another marker and other dashes.
+    """The strategies of the article always have the first numbers; others follow by name.
+    `over_hosts`: lines of strategies over several hosts, each with its strategy, whose color it
+    has, with another marker and other dashes.
     """
     lines = over_hosts or {}
     others = sorted({*names, *lines.values()} - set(_ARTICLE) - set(lines))
     found = {name: number for number, name in enumerate([*_ARTICLE, *others])}
     for line, strategy in lines.items():
-        found[line] = next(number for number in count(found[strategy] + NUM_COLORS, NUM_COLORS) if number not in found.values())
+        found[line] = next(
+            number
+            for number in count(found[strategy] + NUM_COLORS, NUM_COLORS)
+            if number not in found.values()
+        )
     return found

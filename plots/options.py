@@ -11,10 +11,16 @@ from plots.tables.quantities import QUANTITIES
 from store.redact import command_line
 
 RowsOption = Annotated[
-    str | None, typer.Option("--rows", help="Axes down, as model,strategy.", show_default="strategy, and hosts where they differ")
+    str | None,
+    typer.Option(
+        "--rows",
+        help="Axes down, as model,strategy.",
+        show_default="strategy, and hosts where they differ",
+    ),
 ]
 ColumnsOption = Annotated[
-    str | None, typer.Option("--columns", help="Axes across, as precision,num_gpus.", show_default="num_gpus")
+    str | None,
+    typer.Option("--columns", help="Axes across, as precision,num_gpus.", show_default="num_gpus"),
 ]
 ShowOption = Annotated[
     str | None,

@@ -1,4 +1,6 @@
-"""Parts of what is shown, as charts, tables and sections: one that fails is named, and never stops the others."""
+"""Parts of what is shown, as charts, tables and sections: one that fails is named, and never stops
+the others.
+"""
 
 from __future__ import annotations
 
@@ -30,4 +32,6 @@ def attempted(name: str, make: Callable[[], T], failed: Failed) -> T | None:
 
 def in_words(error: Exception) -> str:
     """As a message names it; an error that no message was written for comes with its type."""
-    return quoted(str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}")
+    return quoted(
+        str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+    )

@@ -1,4 +1,6 @@
-"""What charts and reports are made from: results, the details behind them, and how each strategy looks."""
+"""What charts and reports are made from: results, the details behind them, and how each strategy
+looks.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ class Source(source.Source):
 
     @cached_property
     def looks(self) -> Looks:
-        """Number of the look of each strategy, and of each line of it over several hosts; see `plots.looks`."""
+        """Number of the look of each strategy, and of each line of it over several hosts; see
+        `plots.looks`.
+        """
         over_hosts = {
-            result.line: result.strategy for result in sorted(self.results, key=lambda one: one.hosts) if result.hosts > 1
+            result.line: result.strategy
+            for result in sorted(self.results, key=lambda one: one.hosts)
+            if result.hosts > 1
         }
         return numbered((result.strategy for result in self.results), over_hosts)

@@ -1,4 +1,6 @@
-"""Files that appear whole or not at all: who reads sees the old one or the new, never half of one."""
+"""Files that appear whole or not at all: who reads sees the old one or the new, never half of
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from pathlib import Path
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """A file to write, of the same ending, which then takes the place of `path`; of what a link leads to, where it is one.
+    """A file to write, of the same ending, which then takes the place of `path`; of what a link
+    leads to, where it is one.
 
     A device or a pipe is written to as it is: nothing takes its place. Raises OSError.
     """

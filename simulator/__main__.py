@@ -1,4 +1,6 @@
-"""`python -m simulator TRIAL.json RUN_DIR`: what launchers start with engine=simulated. Ends with its outcome's exit code."""
+"""`python -m simulator TRIAL.json RUN_DIR`: what launchers start with engine=simulated. Ends with
+its outcome's exit code.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from pathlib import Path
 from simulator import environment
 from simulator.run import NoResultError, NotSimulatedError, run
 from store.host_memory import is_lack_of_host_memory
-from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
+from store.records import (
+    ORCHESTRATOR_VARIABLE,
+    TRAINER_EXIT_CODES,
+    Doing,
+    Outcome,
+    Result,
+    RunFolder,
+    TrialSpec,
+)
 from store.redact import without_secrets
 from trainer import ending, parent
 
@@ -36,7 +46,8 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     except NoResultError as error:
         print(f"Error: simulated: {error}", file=sys.stderr)
         return _EXIT_CODES[Outcome.FAILED]
-    except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
+    # the border of the process: the log keeps the traceback, the result the sentence
+    except Exception as error:
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
         result = _ended(outcome, f"simulated: {type(error).__name__}: {error}")
@@ -47,21 +58,30 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 
 def preload() -> None:
-    """Everything is imported above; what git says is asked once, for all that are forked from this process."""
+    """Everything is imported above; what git says is asked once, for all that are forked from this
+    process.
+    """
     environment.load()
 
 
 def _ended(outcome: Outcome, message: str) -> Result:
-    return Result(outcome=outcome, message=without_secrets(message), measurement=None, op_placement={})
+    return Result(
+        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m simulator",
-        description="Simulates one trial on the hardware that its run folder names, and leaves there what a trainer would.",
+        description=(
+            "Simulates one trial on the hardware that its run folder names, and leaves there "
+            "what a trainer would."
+        ),
         allow_abbrev=False,
     )
-    parser.add_argument("spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder")
+    parser.add_argument(
+        "spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder"
+    )
     parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
     return parser
 
@@ -71,4 +91,6 @@ if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
         parent.heed_signals()
-    sys.exit(entry_point.run(lambda: ending.run_and_exit(main, asked.spec, RunFolder(asked.folder))))
+    sys.exit(
+        entry_point.run(lambda: ending.run_and_exit(main, asked.spec, RunFolder(asked.folder)))
+    )

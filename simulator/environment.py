@@ -1,4 +1,6 @@
-"""Writes the software that played a trial into its run folder: `environment.json`. Asked for once per process that is forked."""
+"""Writes the software that played a trial into its run folder: `environment.json`. Asked for once
+per process that is forked.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from store.records import RunFolder
 
 
 def write(folder: RunFolder) -> None:
-    environment = _of_checkout() | {"variables": software.result_changing(os.environ), "set_by_trial": {}}
+    environment = _of_checkout() | {
+        "variables": software.result_changing(os.environ),
+        "set_by_trial": {},
+    }
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
 
 

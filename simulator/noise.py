@@ -1,4 +1,6 @@
-"""Why no two steps take the same time: a process's own pace, noise that lasts for a few steps, drift. A function of its seed."""
+"""Why no two steps take the same time: a process's own pace, noise that lasts for a few steps,
+drift. A function of its seed.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,13 @@ def process_factor(random: np.random.Generator, planted: Mapping[str, float]) ->
     return math.exp(spread * random.standard_normal() - spread**2 / 2)
 
 
-def step_factors(random: np.random.Generator, planted: Mapping[str, float], num_steps: int) -> Iterator[float]:
+def step_factors(
+    random: np.random.Generator, planted: Mapping[str, float], num_steps: int
+) -> Iterator[float]:
     """What the steps of one process are multiplied with, without end; of mean 1.
 
-    The drift grows over `num_steps`, from half of it below the mean to half of it above, and stays there.
+    The drift grows over `num_steps`, from half of it below the mean to half of it above, and stays
+    there.
     """
     spread, drift = _log_spread(planted.get("noise", 0.0)), planted.get("drift", 0.0)
     fresh = math.sqrt(1 - AUTOCORRELATION**2)
@@ -31,10 +36,17 @@ def step_factors(random: np.random.Generator, planted: Mapping[str, float], num_
         noise = AUTOCORRELATION * noise + fresh * random.standard_normal()
 
 
-def step_times(random: np.random.Generator, step_s: float, planted: Mapping[str, float], num_steps: int) -> list[float]:
-    """Durations of the steps of one process whose steps take `step_s` in the mean over all processes, seconds."""
+def step_times(
+    random: np.random.Generator, step_s: float, planted: Mapping[str, float], num_steps: int
+) -> list[float]:
+    """Durations of the steps of one process whose steps take `step_s` in the mean over all
+    processes, seconds.
+    """
     mean_s = step_s * process_factor(random, planted)
-    return [mean_s * factor for factor in itertools.islice(step_factors(random, planted, num_steps), num_steps)]
+    return [
+        mean_s * factor
+        for factor in itertools.islice(step_factors(random, planted, num_steps), num_steps)
+    ]
 
 
 def _log_spread(deviation: float) -> float:

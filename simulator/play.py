@@ -1,4 +1,6 @@
-"""Plays the steps of a trial in virtual time, by the trainer's own loop: warm-up until it is steady, then the window."""
+"""Plays the steps of a trial in virtual time, by the trainer's own loop: warm-up until it is
+steady, then the window.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def play(
     on_sample: Callable[[StepSample], None],
     hang: Callable[[], None],
 ) -> Played:
-    """`truth`: with what is planted. `hang` is called half-way through the measured steps where that is planted."""
+    """`truth`: with what is planted. `hang` is called half-way through the measured steps where
+    that is planted.
+    """
     planted = spec.planted_values
     factor = noise.process_factor(random, planted)
     effort = timing.Effort(
@@ -52,7 +56,10 @@ def play(
     )
     num_steps = _num_measured(effort, truth.step_s * factor)
     calls = _Calls(
-        truth, factor, noise.step_factors(random, planted, spec.min_warm_up_steps + num_steps), spec.steps_per_execution
+        truth,
+        factor,
+        noise.step_factors(random, planted, spec.min_warm_up_steps + num_steps),
+        spec.steps_per_execution,
     )
     if planted.get("hang"):
         calls.hangs_after = spec.min_warm_up_steps + num_steps // 2
@@ -79,7 +86,9 @@ class _Calls:
 
     hangs_after: float = math.inf  # so many steps
 
-    def __init__(self, truth: Costs, process_factor: float, factors: Iterator[float], steps_per_call: int) -> None:
+    def __init__(
+        self, truth: Costs, process_factor: float, factors: Iterator[float], steps_per_call: int
+    ) -> None:
         self.clock = VirtualClock()
         self.hang: Callable[[], None] = lambda: None
         self._busy_s = truth.busy_s * process_factor

@@ -1,4 +1,6 @@
-"""Plays one trial from its spec to its result: as the trainer would leave it, on hardware that is not here."""
+"""Plays one trial from its spec to its result: as the trainer would leave it, on hardware that is
+not here.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     """Leaves steps.jsonl in the folder. Raises NotSimulatedError and NoResultError."""
     machine = folder.read_machine()
     if machine is None or not machine.hardware_profile:
-        raise NotSimulatedError(f"{folder.machine}: wanted one with a hardware_profile, as sweep.py engine=simulated makes it")
+        raise NotSimulatedError(
+            f"{folder.machine}: wanted one with a hardware_profile, as sweep.py "
+            "engine=simulated makes it"
+        )
     if problem := next(not_simulated(spec), None):
         raise NotSimulatedError(problem)
     hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
@@ -60,9 +65,13 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
         raise NotSimulatedError(str(error)) from error
     random = np.random.default_rng(_seed(spec, folder, machine))
     if random.random() < spec.planted_values.get("failure_rate", 0.0):
-        raise NoResultError(f"planted.failure_rate={spec.planted_values['failure_rate']:g} met this attempt")
+        raise NoResultError(
+            f"planted.failure_rate={spec.planted_values['failure_rate']:g} met this attempt"
+        )
     if message := _no_room(spec, truth, hardware):
-        return Result(outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={})
+        return Result(
+            outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
+        )
     return _played(spec, folder, machine, hardware, work, truth, random)
 
 
@@ -92,7 +101,14 @@ def _played(
     durations_s = played.timed.step_durations_s()
     num_gpus = spec.num_gpus if spec.device_kind == DeviceKind.GPU else 0
     judged, reasons = verdict.judge(
-        spec, measurement, durations_s, seen, num_gpus, hardware.num_cores, shares_host=False, problem=None
+        spec,
+        measurement,
+        durations_s,
+        seen,
+        num_gpus,
+        hardware.num_cores,
+        shares_host=False,
+        problem=None,
     )
     return Result(
         outcome=Outcome.COMPLETED,
@@ -119,11 +135,17 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
     )
 
 
-def _measurement(spec: TrialSpec, hardware: Hardware, work: Work, truth: Costs, played: play.Played) -> Measurement:
+def _measurement(
+    spec: TrialSpec, hardware: Hardware, work: Work, truth: Costs, played: play.Played
+) -> Measurement:
     """What nothing simulates is none, and the memory of the host 0."""
     timed = played.timed
     taken = spec.planted_values.get("contention", 0.0) * hardware.num_cores
-    per_step = truth.launch_s + truth.host_s + (truth.input_s * (hardware.num_cores - taken) if work.real_data else 0.0)
+    per_step = (
+        truth.launch_s
+        + truth.host_s
+        + (truth.input_s * (hardware.num_cores - taken) if work.real_data else 0.0)
+    )
     num_steps = sum(sample.num_steps for sample in timed.measured())
     num_tensors = len(work.network.tensors) * spec.num_gpus
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s

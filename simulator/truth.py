@@ -1,4 +1,6 @@
-"""What a simulated step takes: the cost model's parts with what is planted in them, before any noise."""
+"""What a simulated step takes: the cost model's parts with what is planted in them, before any
+noise.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from costs.work import Work
 def with_planted(costs: Costs, planted: Mapping[str, float], work: Work) -> Costs:
     """`planted` as `TrialSpec.planted_values` has it; see `store.records.PLANTED`.
 
-    Gradients are reduced, and batches made, only where they are: one GPU alone never waits for `reduction_s`, synthetic data
-    never for `input_s`. All GPUs draw from one pipeline, so that a step waits for a batch of each.
+    Gradients are reduced, and batches made, only where they are: one GPU alone never waits for
+    `reduction_s`, synthetic data never for `input_s`. All GPUs draw from one pipeline, so that a
+    step waits for a batch of each.
     """
     slower_clock = 1 / (1 - planted.get("throttling", 0.0))
     fewer_cores = 1 / (1 - planted.get("contention", 0.0))
@@ -36,9 +39,17 @@ def with_planted(costs: Costs, planted: Mapping[str, float], work: Work) -> Cost
 
 
 def told(costs: Costs, planted: Mapping[str, float], process_factor: float) -> dict[str, float]:
-    """As `Result.truth` has it: seconds per step by part, planted values as `planted.NAME`, and what the process drew."""
-    parts = {name: float(value) for name, value in asdict(costs).items() if not isinstance(value, str)}
-    return parts | {f"planted.{name}": value for name, value in planted.items()} | {"process_factor": process_factor}
+    """As `Result.truth` has it: seconds per step by part, planted values as `planted.NAME`, and
+    what the process drew.
+    """
+    parts = {
+        name: float(value) for name, value in asdict(costs).items() if not isinstance(value, str)
+    }
+    return (
+        parts
+        | {f"planted.{name}": value for name, value in planted.items()}
+        | {"process_factor": process_factor}
+    )
 
 
 def _summed(costs: Costs) -> Costs:

@@ -1,4 +1,6 @@
-"""`python -m store`: the results database from the command line. Each file of `store/commands/` brings some commands."""
+"""`python -m store`: the results database from the command line. Each file of `store/commands/`
+brings some commands.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ app.add_typer(reference.app, name="reference")
 app.command("export")(exchange.export_)
 app.command("import")(exchange.import_)
 app.command()(rebuild.rebuild)
-for command in (maintain.current, maintain.upgrade, maintain.backup, maintain.check, maintain.vacuum):
+for command in (
+    maintain.current,
+    maintain.upgrade,
+    maintain.backup,
+    maintain.check,
+    maintain.vacuum,
+):
     app.command()(command)
 
 if __name__ == "__main__":

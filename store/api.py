@@ -7,9 +7,11 @@
 [{'strategy': 'replicated_nccl', 'num_gpus': 1, 'images_per_second': 100.0, 'speed_up': 1.0}, \
 {'strategy': 'replicated_nccl', 'num_gpus': 4, 'images_per_second': 360.0, 'speed_up': 3.6}]
 
-Every method takes filters as `python -m store list` does: `"model=resnet50"`, `"num_gpus>=4"`, `"model=resnet50,vgg16"`,
+Every method takes filters as `python -m store list` does: `"model=resnet50"`, `"num_gpus>=4"`,
+`"model=resnet50,vgg16"`,
 `"model!=vgg16"`, `"sweep~night*"`. Deleted attempts are in no frame. No frame has simulated numbers
-beside measured ones: with `simulated=True` it has simulated ones instead. Units stand in the names of columns; times are UTC.
+beside measured ones: with `simulated=True` it has simulated ones instead. Units stand in the names
+of columns; times are UTC.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def open(url: str | None = None) -> Database:  # noqa: A001  # as store.api.open
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A results database, open for reading. Every method raises StoreError for a filter that is none."""
+    """A results database, open for reading. Every method raises StoreError for a filter that is
+    none.
+    """
 
     engine: sa.Engine
 
@@ -59,15 +63,18 @@ class Database:
         | column | dtype | |
         |---|---|---|
         | attempt_id | int64 | as `python -m store show` takes it |
-        | trial_id | category | all axes follow, each under its own name: category, int64, float64 or bool |
+        | trial_id | category | all axes follow, each under its own name: category, int64, float64
+        or bool |
         | sweep, origin | category | origin: where it was imported from, empty for our own |
-        | repeat, attempt | int64 | counted from 1: repeat within the sweep, attempt within the repeat |
+        | repeat, attempt | int64 | counted from 1: repeat within the sweep, attempt within the
+        repeat |
         | outcome | category | `store.records.Outcome` |
         | shares_host | bool | others ran beside it |
         | started_at | datetime64[us, UTC] | |
         | duration_s | float64 | |
         | num_measured_steps | Int64 | |
-        | images_per_second, .._low, .._high | float64 | of all replicas; 95 % interval within the attempt |
+        | images_per_second, .._low, .._high | float64 | of all replicas; 95 % interval within the
+        attempt |
         | median_step_s, jitter_s, p90_step_s, time_to_first_step_s | float64 | |
         | data_wait_share | float64 | 0..1 |
         | cores_taken_by_others | float64 | |
@@ -75,10 +82,11 @@ class Database:
         | peak_host_memory_bytes, peak_device_memory_bytes | Int64 | |
         | verdict | category | `store.records.Verdict` |
         | machine, host, cpu, gpu, driver | category | machine: the key that tells it from others |
-        | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended before it was known |
+        | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended
+        before it was known |
 
-        Where there is no measurement its columns are missing (NaN or NA). All other columns there are: `python -m store list
-        --columns ... --format parquet`.
+        Where there is no measurement its columns are missing (NaN or NA). All other columns there
+        are: `python -m store list --columns ... --format parquet`.
         """
         with reading(self.engine) as connection:
             attempts = read_attempts(connection, ALL, chosen_by(filters, simulated=simulated))
@@ -91,7 +99,8 @@ class Database:
         return pd.DataFrame(ids | of_trials | sweep | told | others, copy=False)
 
     def trials(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """One row per trial, machine, software and whether others ran beside it: nothing is averaged over these. Oldest first.
+        """One row per trial, machine, software and whether others ran beside it: nothing is
+        averaged over these. Oldest first.
 
         >>> frame = db.trials("num_gpus=4", "model=resnet50")
         >>> frame[["num_completed", "images_per_second", "lowest", "highest"]].values.tolist()
@@ -101,51 +110,63 @@ class Database:
         |---|---|---|
         | trial_id | category | all axes follow, as in `attempts` |
         | machine, host, cpu, gpu, driver | category | |
-        | software_key, tensorflow, keras, scalemark | category | missing where attempts ended before it was known |
+        | software_key, tensorflow, keras, scalemark | category | missing where attempts ended
+        before it was known |
         | shares_host | bool | |
         | num_attempts, num_completed | int64 | |
-        | images_per_second, lowest, highest | float64 | median, slowest and fastest of the completed; NaN without any |
+        | images_per_second, lowest, highest | float64 | median, slowest and fastest of the
+        completed; NaN without any |
         | median_step_s | float64 | median of theirs |
         | num_doubtful | int64 | completed, but not of verdict valid |
         """
         with reading(self.engine) as connection:
-            attempts = read_attempts(connection, NEEDED_FOR_GROUPS, chosen_by(filters, simulated=simulated))
+            attempts = read_attempts(
+                connection, NEEDED_FOR_GROUPS, chosen_by(filters, simulated=simulated)
+            )
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
-        groups = grouped(kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts)
+        groups = grouped(
+            kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts
+        )
         first = groups["first"].to_numpy()
-        told = trials.of(groups["trial"].to_numpy()) | {name: take(others[name], first) for name in _OF_A_TRIAL}
+        told = trials.of(groups["trial"].to_numpy()) | {
+            name: take(others[name], first) for name in _OF_A_TRIAL
+        }
         numbers = groups.drop(columns=["trial", "machine_id", "software", "first"])
         return pd.DataFrame(told | {name: numbers[name].to_numpy() for name in numbers}, copy=False)
 
     def scaling(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """The view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU, with machine, software and
-        neighbors alike.
+        """The view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU, with
+        machine, software and neighbors alike.
 
-        Filters of axes choose rows, which keep their baseline; all others (sweep, host, tag, started_at, ...) choose the attempts
-        that rows and baselines are made of.
+        Filters of axes choose rows, which keep their baseline; all others (sweep, host, tag,
+        started_at, ...) choose the attempts that rows and baselines are made of.
 
         >>> frame = db.scaling("model=resnet50", "num_gpus>1")
-        >>> frame[["num_repeats", "images_per_second", "images_per_second_on_1", "efficiency"]].values.tolist()
-        [[2.0, 360.0, 100.0, 0.9]]
+        >>> frame[["num_repeats", "images_per_second", "images_per_second_on_1",
+        "efficiency"]].values.tolist() [[2.0, 360.0, 100.0, 0.9]]
 
         | column | dtype | |
         |---|---|---|
-        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts, and their links, alone |
+        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts,
+        and their links, alone |
         | model, strategy, .. scaling, planted | category, int64 | the axes that the view has |
         | machine_id | int64 | |
         | host, gpu, software_key | category | |
         | shares_host | bool | |
         | num_repeats | int64 | completed |
-        | lowest, highest, images_per_second | float64 | slowest, fastest and median of the repeats |
+        | lowest, highest, images_per_second | float64 | slowest, fastest and median of the repeats
+        |
         | num_doubtful | int64 | repeats that are not of verdict valid |
-        | images_per_second_on_1, speed_up, efficiency | float64 | NaN without a baseline; efficiency = speed_up / num_gpus |
+        | images_per_second_on_1, speed_up, efficiency | float64 | NaN without a baseline;
+        efficiency = speed_up / num_gpus |
         """
         with reading(self.engine) as connection:
             return scaling_frame(connection, filters, simulated=simulated)
 
     def steps(self, attempt: int) -> pd.DataFrame:
-        """One row per call of the training function of this attempt, in order; none when it never stepped.
+        """One row per call of the training function of this attempt, in order; none when it never
+        stepped.
 
         >>> db.steps(1)[["step", "phase", "duration_s"]].values.tolist()
         [[0, 'warm_up', 0.2], [1, 'measure', 0.1], [2, 'measure', 0.1]]
@@ -162,21 +183,40 @@ class Database:
         Raises StoreError when there is no such attempt, or it is deleted.
         """
         with reading(self.engine) as connection:
-            found = connection.execute(sa.select(AttemptRow.deleted_at).where(AttemptRow.id == attempt)).first()
+            found = connection.execute(
+                sa.select(AttemptRow.deleted_at).where(AttemptRow.id == attempt)
+            ).first()
             if found is None:
                 raise StoreError(f"{attempt}: no such attempt; see `python -m store list`")
             if found.deleted_at is not None:
-                raise StoreError(f"{attempt}: deleted; `python -m store restore {attempt}` brings it back")
-            statement = sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt)
+                raise StoreError(
+                    f"{attempt}: deleted; `python -m store restore {attempt}` brings it back"
+                )
+            statement = sa.select(StepArraysRow.__table__).where(
+                StepArraysRow.attempt_id == attempt
+            )
             row = connection.execute(statement).mappings().first()
         steps = step_arrays.unpack(dict(row)) if row else []
         columns = {name: [getattr(step, name) for step in steps] for name in _STEP_DTYPES}
-        return pd.DataFrame({name: pd.Series(cells, dtype=_STEP_DTYPES[name]) for name, cells in columns.items()})
+        return pd.DataFrame(
+            {name: pd.Series(cells, dtype=_STEP_DTYPES[name]) for name, cells in columns.items()}
+        )
 
 
-_OF_A_TRIAL = ("machine", "host", "cpu", "gpu", "driver", "software_key", "tensorflow", "keras", "scalemark")
+_OF_A_TRIAL = (
+    "machine",
+    "host",
+    "cpu",
+    "gpu",
+    "driver",
+    "software_key",
+    "tensorflow",
+    "keras",
+    "scalemark",
+)
 
 _PHASES = pd.CategoricalDtype([str(phase) for phase in Phase])
 _STEP_DTYPES: dict[str, Any] = {
-    field.name: {"int": np.int64, "str": _PHASES}.get(str(field.type), np.float64) for field in fields(StepSample)
+    field.name: {"int": np.int64, "str": _PHASES}.get(str(field.type), np.float64)
+    for field in fields(StepSample)
 }

@@ -15,7 +15,14 @@ from store.selection import attempt_ids, deleted_at
 
 _ATTEMPT = ("repeat", "attempt", "outcome", "shares_host", "started_at", "duration_s")
 _MEASUREMENT = (
-    *("images_per_second", "images_per_second_low", "images_per_second_high", "median_step_s", "jitter_s", "p90_step_s"),
+    *(
+        "images_per_second",
+        "images_per_second_low",
+        "images_per_second_high",
+        "median_step_s",
+        "jitter_s",
+        "p90_step_s",
+    ),
     *("steady", "time_to_first_step_s", "data_wait_share", "cores_taken_by_others"),
     *("peak_host_memory_bytes", "peak_device_memory_bytes", "verdict"),
 )
@@ -31,12 +38,19 @@ _COLUMNS: Mapping[str, tuple[Any, Kind]] = {
     "environment_id": (AttemptRow.environment_id, Kind.NUMBERS),
     **{name: (column := AttemptRow.__table__.columns[name], kind_of(column)) for name in _ATTEMPT},
     "num_measured_steps": (MeasurementRow.num_steps, Kind.MAYBE_WHOLE),
-    **{name: (column := MeasurementRow.__table__.columns[name], kind_of(column, optional=True)) for name in _MEASUREMENT},
+    **{
+        name: (column := MeasurementRow.__table__.columns[name], kind_of(column, optional=True))
+        for name in _MEASUREMENT
+    },
 }
 
 
-def read_attempts(connection: sa.Connection, names: Sequence[str], which: sa.ColumnElement[bool]) -> dict[str, Any]:
-    """These columns of the attempts for which `which` holds, oldest first, and what else is known by numbers."""
+def read_attempts(
+    connection: sa.Connection, names: Sequence[str], which: sa.ColumnElement[bool]
+) -> dict[str, Any]:
+    """These columns of the attempts for which `which` holds, oldest first, and what else is known
+    by numbers.
+    """
     chosen = dict.fromkeys(["trial_id", "sweep_id", "machine_id", "environment_id", *names])
     statement = (
         sa.select(*(_COLUMNS[name][0].label(name) for name in chosen))
@@ -49,10 +63,15 @@ def read_attempts(connection: sa.Connection, names: Sequence[str], which: sa.Col
 
 
 def chosen_by(filters: Sequence[str], *, simulated: bool = False) -> sa.ColumnElement[bool]:
-    """Of attempts: whether they count, all filters hold, and they are simulated, or else measured."""
+    """Of attempts: whether they count, all filters hold, and they are simulated, or else
+    measured.
+    """
     chosen = AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
     exists = MachineRow.hardware_profile == ""
-    return sa.and_(chosen, AttemptRow.machine_id.in_(sa.select(MachineRow.id).where(~exists if simulated else exists)))
+    return sa.and_(
+        chosen,
+        AttemptRow.machine_id.in_(sa.select(MachineRow.id).where(~exists if simulated else exists)),
+    )
 
 
 _SOFTWARE = ("software_key", "tensorflow", "keras", "scalemark", "revision")
@@ -60,9 +79,13 @@ _OTHERS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
     "sweep_id": (SweepRow, {"sweep": SweepRow.name, "origin": SweepRow.origin}),
     "machine_id": (
         MachineRow,
-        {"machine": MachineRow.key} | {name: MachineRow.__table__.columns[name] for name in ("host", "cpu", "gpu", "driver")},
+        {"machine": MachineRow.key}
+        | {name: MachineRow.__table__.columns[name] for name in ("host", "cpu", "gpu", "driver")},
     ),
-    "environment_id": (EnvironmentRow, {name: EnvironmentRow.__table__.columns[name] for name in _SOFTWARE}),
+    "environment_id": (
+        EnvironmentRow,
+        {name: EnvironmentRow.__table__.columns[name] for name in _SOFTWARE},
+    ),
 }
 
 
@@ -70,7 +93,9 @@ def read_others(connection: sa.Connection, numbers: Mapping[str, Any]) -> dict[s
     """What stands behind sweep_id, machine_id and environment_id: all words."""
     found: dict[str, Any] = {}
     for id_name, (table, columns) in _OTHERS.items():
-        statement = sa.select(table.id.label("id"), *(column.label(name) for name, column in columns.items()))
+        statement = sa.select(
+            table.id.label("id"), *(column.label(name) for name, column in columns.items())
+        )
         told = fetch(connection, statement, {"id": Kind.WHOLE} | dict.fromkeys(columns, Kind.WORDS))
         found |= _looked_up(told, numbers[id_name], columns)
     return found
@@ -79,5 +104,6 @@ def read_others(connection: sa.Connection, numbers: Mapping[str, Any]) -> dict[s
 def _looked_up(told: Mapping[str, Any], ids: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     """None where there is no id."""
     places = pd.Index(told["id"]).get_indexer(pd.Index(np.nan_to_num(ids, nan=-1).astype(np.int64)))
-    codes = {name: np.append(told[name].codes, -1).take(places) for name in names}  # -1 takes the last: none
+    # -1 takes the last: none
+    codes = {name: np.append(told[name].codes, -1).take(places) for name in names}
     return {name: pd.Categorical.from_codes(codes[name], dtype=told[name].dtype) for name in names}

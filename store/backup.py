@@ -24,16 +24,20 @@ class BackedUp:
 
 
 def back_up(url: str, to: str, *, force: bool = False, progress: Progress = silent) -> BackedUp:
-    """A copy as of one moment at `to`, also while a sweep writes: a SQLite file, of a server's database, too.
+    """A copy as of one moment at `to`, also while a sweep writes: a SQLite file, of a server's
+    database, too.
 
-    Of a file it is of whatever schema. Raises StoreError when there is none, it is damaged, or `to` exists without `force`.
+    Of a file it is of whatever schema. Raises StoreError when there is none, it is damaged, or `to`
+    exists without `force`.
     """
     database, target = locate(url), path_of(to)
     _check_target(database, target, force)
     digest_path = digest_path_of(target)
     with database.explained():
         if known_revision(database) is None:
-            raise StoreError(f"{database.name}: no such database, or an empty one; there is nothing to back up")
+            raise StoreError(
+                f"{database.name}: no such database, or an empty one; there is nothing to back up"
+            )
     draft = target.with_name(f"{target.name}.copy")
     try:
         remove_file(draft)  # of who was killed while making it
@@ -43,15 +47,20 @@ def back_up(url: str, to: str, *, force: bool = False, progress: Progress = sile
         else:
             _copy_all(database.name, url, draft, progress)
         digest = sha256_of(draft, progress)
-        digest_path.unlink(missing_ok=True)  # not before: until then it tells of the copy that is there
+        # not before: until then it tells of the copy that is there
+        digest_path.unlink(missing_ok=True)
         draft.replace(target)
         digest_path.write_text(f"{digest}  {target.name}\n")
         make_last(target.parent)
     except OSError as error:
-        raise StoreError(f"{target}: {error.strerror}; nothing was copied; choose another file") from error
+        raise StoreError(
+            f"{target}: {error.strerror}; nothing was copied; choose another file"
+        ) from error
     finally:
         remove_file(draft)
-    return BackedUp(path=target, size_bytes=target.stat().st_size, sha256=digest, digest_path=digest_path)
+    return BackedUp(
+        path=target, size_bytes=target.stat().st_size, sha256=digest, digest_path=digest_path
+    )
 
 
 def digest_path_of(path: Path) -> Path:
@@ -73,8 +82,14 @@ def _copy_all(name: str, url: str, draft: Path, progress: Progress) -> None:
     """Raises StoreError when it would lack anything."""
     if rejected := copy(url, draft, progress).rejected:
         first = f"{rejected[0].where}: {rejected[0].reason}"
-        what_to_do = "`python -m store check` tells more, and `python -m store export --format sqlite` writes what can be read"
-        raise StoreError(f"{name}: nothing was copied: {len(rejected)} rows of it are damaged ({first}); {what_to_do}")
+        what_to_do = (
+            "`python -m store check` tells more, and `python -m store export --format sqlite` "
+            "writes what can be read"
+        )
+        raise StoreError(
+            f"{name}: nothing was copied: {len(rejected)} rows of it are damaged ({first}); "
+            f"{what_to_do}"
+        )
 
 
 def _check_target(database: Database, target: Path, force: bool) -> None:
@@ -84,4 +99,6 @@ def _check_target(database: Database, target: Path, force: bool) -> None:
     if target.exists() and not force:
         raise StoreError(f"{target}: exists; name another file, or give --force to replace it")
     if not target.parent.is_dir():
-        raise StoreError(f"{target}: there is no folder {target.parent}; make it, or name another file")
+        raise StoreError(
+            f"{target}: there is no folder {target.parent}; make it, or name another file"
+        )

@@ -34,17 +34,20 @@ class Changes:
         self._url = url
         self._glance: _Glance | None = None
         self._mark = ""
-        self.last_write: str | None = None  # another one with anything that was written, as of the last call; None when not known
+        # another one with anything that was written, as of the last call; None when not known
+        self.last_write: str | None = None
 
     def mark(self) -> str:
-        """The same text as before when no attempt, sweep, tag, note or published figure was added or changed.
+        """The same text as before when no attempt, sweep, tag, note or published figure was added
+        or changed.
 
         Raises StoreError when the database cannot be read.
         """
         if self._glance is None:
             self._glance = _glance_at(self._url)
         try:
-            seen = self._glance.look()  # before reading: what is written meanwhile shows the next time
+            # before reading: what is written meanwhile shows the next time
+            seen = self._glance.look()
             if seen is None or seen != self.last_write:
                 self._mark = repr(rows(open_for_reading(self._url), _SHOWN))
                 self.last_write = seen
@@ -74,7 +77,9 @@ def _glance_at(url: str) -> _Glance:
 
 
 class _SqliteGlance:
-    """SQLite tells each connection whether others have written since; a file that was replaced is opened anew."""
+    """SQLite tells each connection whether others have written since; a file that was replaced is
+    opened anew.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -104,7 +109,9 @@ class _SqliteGlance:
 
 
 class _PostgresGlance:
-    """Which transactions are over: every one that wrote changes it, also in other databases of the server."""
+    """Which transactions are over: every one that wrote changes it, also in other databases of the
+    server.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

@@ -1,4 +1,6 @@
-"""Python's collector of cyclic garbage, kept from looking again and again through records that are all still needed."""
+"""Python's collector of cyclic garbage, kept from looking again and again through records that are
+all still needed.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from store.flat import Kind, Row
 from store.references import Rejected
 
 _ROWS_AT_ONCE = 10_000
-_MOST_ROWS = 20_000_000  # or one per byte of the file: measured numbers take more, so ours may have any number of rows
+# or one per byte of the file: measured numbers take more, so ours may have any number of rows
+_MOST_ROWS = 20_000_000
 _MOST_BYTES_OF_A_GROUP = 2**30  # uncompressed; what is written has a fourth at most
 _MOST_BYTES_OF_A_ROW = 2**20  # of text; those of an attempt take some tens of thousands
 _MOST_BYTES_AT_ONCE = 2**26
@@ -35,7 +36,9 @@ def write(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> None:
             writer.write_table(pa.Table.from_pylist(piece, schema=schema))
 
 
-def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> Iterator[tuple[str, Row] | Rejected]:
+def read(
+    path: Path, columns: Mapping[str, Kind], required: frozenset[str]
+) -> Iterator[tuple[str, Row] | Rejected]:
     """Each row with its place. A file that is no such table is one rejected row."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -58,10 +61,15 @@ def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> I
                 for row in _rows(piece):
                     number += 1
                     where = f"{path} row {number}"
-                    yield (where, row) if isinstance(row, dict) else Rejected(where=where, reason=row)
+                    yield (
+                        (where, row) if isinstance(row, dict) else Rejected(where=where, reason=row)
+                    )
     except (pa.ArrowException, ValueError, OverflowError, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
-        yield Rejected(where=f"{path} row {number + 1}", reason=f"cannot be read as Parquet: {first}; what follows is not read")
+        yield Rejected(
+            where=f"{path} row {number + 1}",
+            reason=f"cannot be read as Parquet: {first}; what follows is not read",
+        )
 
 
 def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -79,21 +87,34 @@ def _pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _too_large(metadata: Any, file_bytes: int) -> str:
-    """Empty when it is not, as far as the file tells before it is read: some kilobytes may hold gigabytes."""
+    """Empty when it is not, as far as the file tells before it is read: some kilobytes may hold
+    gigabytes.
+    """
     if metadata.num_rows > max(_MOST_ROWS, file_bytes):
         wanted = f"wanted no more than {_MOST_ROWS:,}, or one per byte"
-        return f"{metadata.num_rows:,} rows in {file_bytes:,} bytes; {wanted}; split it into several files"
+        return (
+            f"{metadata.num_rows:,} rows in {file_bytes:,} bytes; {wanted}; split it into "
+            "several files"
+        )
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
-        num_bytes = max(group.total_byte_size, sum(group.column(at).total_uncompressed_size for at in range(group.num_columns)))
+        num_bytes = max(
+            group.total_byte_size,
+            sum(group.column(at).total_uncompressed_size for at in range(group.num_columns)),
+        )
         if num_bytes > _MOST_BYTES_OF_A_GROUP:
             wanted = f"wanted no more than {_MOST_BYTES_OF_A_GROUP:,}"
-            return f"its row group {index + 1} has {num_bytes:,} bytes; {wanted}; export it anew, or as jsonl"
+            return (
+                f"its row group {index + 1} has {num_bytes:,} bytes; {wanted}; export it anew, "
+                "or as jsonl"
+            )
     return ""
 
 
 def _wrong_type(schema: Any, columns: Mapping[str, Kind]) -> str:
-    """Empty when each column can hold what is wanted of it; one of another kind of numbers is looked at row by row."""
+    """Empty when each column can hold what is wanted of it; one of another kind of numbers is
+    looked at row by row.
+    """
     import pyarrow as pa
 
     is_plain = (
@@ -108,12 +129,16 @@ def _wrong_type(schema: Any, columns: Mapping[str, Kind]) -> str:
     for field in schema:
         found = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not any(is_of(found) for is_of in is_plain):
-            return f"column {field.name} is of type {found}; wanted {columns[field.name].name.lower()}"
+            return (
+                f"column {field.name} is of type {found}; wanted {columns[field.name].name.lower()}"
+            )
     return ""
 
 
 def _rows(piece: Any) -> Iterator[Row | str]:
-    """Each row, or why it is none. So few are made at once that their texts, which were held once, fit into memory."""
+    """Each row, or why it is none. So few are made at once that their texts, which were held once,
+    fit into memory.
+    """
     sizes = _bytes_of_rows(piece)
     first = 0
     while first < len(sizes):

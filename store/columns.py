@@ -1,4 +1,6 @@
-"""Reads the rows of a statement as columns: straight from the driver's cursor into arrays whose types the schema tells."""
+"""Reads the rows of a statement as columns: straight from the driver's cursor into arrays whose
+types the schema tells.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ import sqlalchemy as sa
 from store.collector import paused
 from store.schema import UtcDateTime
 
-_AT_A_TIME = 1_000  # rows: few enough to stay in the processor's cache while they are turned into columns
+# rows: few enough to stay in the processor's cache while they are turned into columns
+_AT_A_TIME = 1_000
 
 _TIME = "datetime64[us]"
 
@@ -45,7 +48,9 @@ def kind_of(column: Any, *, optional: bool = False) -> Kind:
     return Kind.TIMES if isinstance(column.type, UtcDateTime) else Kind.WORDS
 
 
-def fetch(connection: sa.Connection, statement: sa.Select[Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def fetch(
+    connection: sa.Connection, statement: sa.Select[Any], kinds: Mapping[str, Kind]
+) -> dict[str, Any]:
     """Name -> array, in the statement's order: numpy's, or pandas' where numpy has no such type."""
     result = connection.execute(statement)
     names = list(result.keys())

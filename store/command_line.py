@@ -1,4 +1,6 @@
-"""What the command lines of `store` and `plots` share: their common options, and how a StoreError ends them."""
+"""What the command lines of `store` and `plots` share: their common options, and how a StoreError
+ends them.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 
 
 def make_app(about: str) -> typer.Typer:
-    return typer.Typer(help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    return typer.Typer(
+        help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    )
 
 
 def ask(what: str, *, yes: bool) -> None:
-    """Goes on when a person at the terminal wants it, or `yes` said so before. Raises StoreError."""
+    """Goes on when a person at the terminal wants it, or `yes` said so before. Raises
+    StoreError.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
@@ -42,7 +48,9 @@ def ask(what: str, *, yes: bool) -> None:
 
 
 def run(app: typer.Typer, name: str) -> int:
-    """Exit codes: 0 ok, 2 usage, and when its output cannot be written; 130 when a command that lasts was interrupted."""
+    """Exit codes: 0 ok, 2 usage, and when its output cannot be written; 130 when a command that
+    lasts was interrupted.
+    """
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
@@ -53,7 +61,8 @@ def run(app: typer.Typer, name: str) -> int:
         finally:
             sys.stdout.flush()
     except StoreError as error:
-        print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)  # whatever it quotes
+        # whatever it quotes
+        print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)
         return USAGE
     except BrokenPipeError:  # who read it has read enough
         silence(sys.stdout)

@@ -32,7 +32,8 @@ class Winner(StrEnum):
 class Speed:
     """Of one side."""
 
-    images_per_second: float  # geometric mean over processes: what the interval of the ratio is about
+    # geometric mean over processes: what the interval of the ratio is about
+    images_per_second: float
     low: float | None  # 95 % interval: over processes, or within the only one
     high: float | None
     num_processes: int
@@ -59,11 +60,14 @@ def compare(a: Side, b: Side) -> Comparison:
     is_replicated = min(len(of_a), len(of_b)) > 1
     low, high = ratio_interval(of_a, of_b) if is_replicated else _of_ratio(speed_a, speed_b)
     basis, winner = _basis(speed_a, speed_b), _WINNERS[relation(of_a, of_b)]
-    return Comparison(a=speed_a, b=speed_b, ratio=ratio, low=low, high=high, basis=basis, winner=winner)
+    return Comparison(
+        a=speed_a, b=speed_b, ratio=ratio, low=low, high=high, basis=basis, winner=winner
+    )
 
 
 def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
-    """Why their ratio would mislead, each in a few words; nothing when it would not. `named` is what the user wants to compare.
+    """Why their ratio would mislead, each in a few words; nothing when it would not. `named` is
+    what the user wants to compare.
 
     Raises StoreError for a name that is none.
     """
@@ -75,13 +79,20 @@ def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[
 
 def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
     """What a reader of the ratio must know."""
-    differing = {one.name for one in found if one.section == "axes"} | {name for name, _ in _differing_keys(a, b)}
+    differing = {one.name for one in found if one.section == "axes"} | {
+        name for name, _ in _differing_keys(a, b)
+    }
     told = [f"{name} was named, and does not differ" for name in named if name not in differing]
     for label, side in (("A", a), ("B", b)):
         suspect = [row for row in side.attempts if row["verdict"] == Verdict.SUSPECT]
-        reasons = dict.fromkeys(reason for row in suspect for reason in row["verdict_reasons"] or ())
+        reasons = dict.fromkeys(
+            reason for row in suspect for reason in row["verdict_reasons"] or ()
+        )
         if suspect:
-            told.append(f"{label}: {len(suspect)} of {len(side.attempts)} suspect ({'; '.join(reasons) or 'no reason told'})")
+            told.append(
+                f"{label}: {len(suspect)} of {len(side.attempts)} suspect "
+                f"({'; '.join(reasons) or 'no reason told'})"
+            )
     kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
     return told + [kind.note for kind in kinds if kind.note]
 
@@ -91,7 +102,9 @@ def _nameable() -> list[str]:
     return [*axes, *_OTHER_WORLDS]
 
 
-def _differing_axes(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> Iterator[str]:
+def _differing_axes(
+    a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
+) -> Iterator[str]:
     for one in found:
         if one.section != "axes" or one.name in _FREE:
             continue
@@ -109,7 +122,9 @@ def _same_global_batch(a: Side, b: Side) -> bool:
 
 def _differing_worlds(a: Side, b: Side, named: Sequence[str]) -> Iterator[str]:
     yield from (reason for name, reason in _differing_keys(a, b) if name not in named)
-    if "software" not in named and any(side.key is not None and side.key[1] is None for side in (a, b)):
+    if "software" not in named and any(
+        side.key is not None and side.key[1] is None for side in (a, b)
+    ):
         yield "software is not known"
 
 
@@ -138,7 +153,9 @@ def _invalid(a: Side, b: Side) -> Iterator[str]:
 def _images_per_second(side: Side) -> Sequence[float]:
     if any(row["deleted_at"] is not None for row in side.attempts):
         raise StoreError(f"{side.name}: deleted; `python -m store restore` brings it back")
-    measured = [row["images_per_second"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED]
+    measured = [
+        row["images_per_second"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED
+    ]
     if not measured or None in measured:
         how = ", ".join(dict.fromkeys(row["outcome"] for row in side.attempts)) or "no attempts"
         raise StoreError(f"{side.name}: nothing to compare, it has no completed attempt ({how})")
@@ -150,14 +167,21 @@ def _images_per_second(side: Side) -> Sequence[float]:
 def _speed(side: Side, measured: Sequence[float]) -> Speed:
     if len(measured) > 1:
         low, high = interval(measured)
-        return Speed(images_per_second=statistics.geometric_mean(measured), low=low, high=high, num_processes=len(measured))
+        return Speed(
+            images_per_second=statistics.geometric_mean(measured),
+            low=low,
+            high=high,
+            num_processes=len(measured),
+        )
     (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)
     low, high = row["images_per_second_low"], row["images_per_second_high"]
     return Speed(images_per_second=row["images_per_second"], low=low, high=high, num_processes=1)
 
 
 def _of_ratio(a: Speed, b: Speed) -> tuple[float | None, float | None]:
-    """Out of the intervals of both, by the method of variance estimates recovery on their logarithms (Zou & Donner 2008)."""
+    """Out of the intervals of both, by the method of variance estimates recovery on their
+    logarithms (Zou & Donner 2008).
+    """
     if not (a.low and a.high and b.low and b.high) or min(a.low, b.low) <= 0:
         return None, None
     ratio = a.images_per_second / b.images_per_second

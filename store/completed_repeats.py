@@ -1,4 +1,6 @@
-"""How fast the completed repeats of trials were, for who decides which repeats are still worth running."""
+"""How fast the completed repeats of trials were, for who decides which repeats are still worth
+running.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class CompletedRepeat:
     """One process that measured a trial to its end."""
 
     images_per_second: float
-    duration_s: float | None  # of the whole attempt, as its devices would tell; none when nobody saw it end
+    # of the whole attempt, as its devices would tell; none when nobody saw it end
+    duration_s: float | None
 
 
 def completed_repeats(
@@ -31,12 +34,16 @@ def completed_repeats(
     shares_host: bool = False,
     after: int = 0,
 ) -> dict[str, tuple[CompletedRepeat, ...]]:
-    """Of these trials those that `store.queries.num_completed` counts, oldest first, by trial id; of those that have any.
+    """Of these trials those that `store.queries.num_completed` counts, oldest first, by trial id;
+    of those that have any.
 
     `after` leaves out attempts up to this id: see `last_attempt`.
     """
-    simulated_s = MeasurementRow.time_to_first_step_s + MeasurementRow.window_s  # a simulated attempt itself takes no time
-    duration_s = sa.case((TrialRow.device_kind == DeviceKind.SIMULATED_GPU, simulated_s), else_=AttemptRow.duration_s)
+    # a simulated attempt itself takes no time
+    simulated_s = MeasurementRow.time_to_first_step_s + MeasurementRow.window_s
+    duration_s = sa.case(
+        (TrialRow.device_kind == DeviceKind.SIMULATED_GPU, simulated_s), else_=AttemptRow.duration_s
+    )
     statement = (
         sa.select(AttemptRow.trial_id, MeasurementRow.images_per_second, duration_s)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
@@ -57,7 +64,9 @@ def completed_repeats(
     found: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):
-            for trial_id, images_per_second, duration_s in connection.execute(statement.where(AttemptRow.trial_id.in_(ids))):
+            for trial_id, images_per_second, duration_s in connection.execute(
+                statement.where(AttemptRow.trial_id.in_(ids))
+            ):
                 repeat = CompletedRepeat(images_per_second=images_per_second, duration_s=duration_s)
                 found[trial_id] = (*found.get(trial_id, ()), repeat)
     return found

@@ -1,4 +1,6 @@
-"""Which calls of a training function count when step times are told: one answer for the trainer, the charts and the report."""
+"""Which calls of a training function count when step times are told: one answer for the trainer,
+the charts and the report.
+"""
 
 from __future__ import annotations
 

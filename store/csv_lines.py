@@ -1,4 +1,6 @@
-"""Rows as lines of CSV that every reader takes apart again: a cell with any line end in it, a lone "\\r", too, is quoted."""
+"""Rows as lines of CSV that every reader takes apart again: a cell with any line end in it, a lone
+"\\r", too, is quoted.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import TextIO
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTED = "\r\n"
-"""The standard library quotes what holds a character of the line end it was told, and no other line end."""
+"""The standard library quotes what holds a character of the line end it was told, and no other line
+end.
+"""
 
 
 def guarded(text: str) -> str:

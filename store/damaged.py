@@ -31,14 +31,17 @@ class Damage:
 
 @contextmanager
 def mended_copy(path: Path, work: Path) -> Iterator[None]:
-    """A copy of it at `work`, which is removed in the end. Its header is made good, and the first page if it can be."""
+    """A copy of it at `work`, which is removed in the end. Its header is made good, and the first
+    page if it can be.
+    """
     remove_file(work)
     try:
         shutil.copyfile(path, work)
         if wal_of(path).exists():
             shutil.copyfile(wal_of(path), wal_of(work))
         _mend_header(work)
-        with closing(opened(work)) as connection, suppress(sqlite3.DatabaseError):  # then the log stays beside it
+        # then the log stays beside it
+        with closing(opened(work)) as connection, suppress(sqlite3.DatabaseError):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         _mend_header(work)
         _mend_first_page(work)
@@ -50,14 +53,20 @@ def mended_copy(path: Path, work: Path) -> Iterator[None]:
 def mend_schema(work: Path, like: Path) -> None:
     """Gives tables whose definition makes no sense any more that of the whole database `like`."""
     with closing(sqlite3.connect(like)) as whole:
-        definitions = whole.execute("SELECT sql, name FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL").fetchall()
+        definitions = whole.execute(
+            "SELECT sql, name FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL"
+        ).fetchall()
     with closing(opened(work)) as connection:
         for sql, name in definitions:
             try:
                 connection.execute(f'SELECT 1 FROM "{name}" LIMIT 0')
             except sqlite3.DatabaseError:
-                with suppress(sqlite3.DatabaseError):  # then its rows cannot be read, which is told of them
-                    connection.execute("UPDATE sqlite_master SET sql = ? WHERE type = 'table' AND name = ?", (sql, name))
+                # then its rows cannot be read, which is told of them
+                with suppress(sqlite3.DatabaseError):
+                    connection.execute(
+                        "UPDATE sqlite_master SET sql = ? WHERE type = 'table' AND name = ?",
+                        (sql, name),
+                    )
 
 
 def opened(work: Path) -> sqlite3.Connection:
@@ -65,14 +74,21 @@ def opened(work: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(work, isolation_level=None)
     connection.text_factory = Text
     connection.execute("PRAGMA writable_schema = ON")
-    with suppress(sqlite3.DatabaseError):  # the first statement tells of the schema; those that follow work with what there is
+    # the first statement tells of the schema; those that follow work with what there is
+    with suppress(sqlite3.DatabaseError):
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     return connection
 
 
-def rows(connection: sqlite3.Connection, table: sa.Table, damage: Damage) -> Iterator[tuple[object, ...]]:
+def rows(
+    connection: sqlite3.Connection, table: sa.Table, damage: Damage
+) -> Iterator[tuple[object, ...]]:
     """All rows that can be read, in the order of their keys; `damage` tells of the others."""
-    key = "rowid" if table.dialect_options["sqlite"]["with_rowid"] else next(iter(table.primary_key)).name
+    key = (
+        "rowid"
+        if table.dialect_options["sqlite"]["with_rowid"]
+        else next(iter(table.primary_key)).name
+    )
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     select = f'SELECT {key}, {names} FROM "{table.name}" WHERE {key} >= ? ORDER BY {key}'
     at: int | None = 0
@@ -89,12 +105,18 @@ def rows(connection: sqlite3.Connection, table: sa.Table, damage: Damage) -> Ite
         at = _next_readable(connection, f"{select} LIMIT 1", at)
 
 
-def rows_without_tree(work: Path, table: sa.Table, others: Sequence[sa.Table]) -> Iterator[tuple[object, ...]]:
+def rows_without_tree(
+    work: Path, table: sa.Table, others: Sequence[sa.Table]
+) -> Iterator[tuple[object, ...]]:
     """Rows in any page that can be of this table and of none of the others."""
     with work.open("rb") as file:
         page_bytes = int.from_bytes(file.read(18)[16:]) % 65535 or 65536
     takes = _taker(table)
-    takes_others = [_taker(other) for other in others if other is not table and len(other.columns) == len(table.columns)]
+    takes_others = [
+        _taker(other)
+        for other in others
+        if other is not table and len(other.columns) == len(table.columns)
+    ]
     for row in leaf_rows(work, page_bytes):
         found = takes(row)
         if found is not None and not any(other(row) is not None for other in takes_others):
@@ -106,12 +128,18 @@ def _taker(table: sa.Table) -> Callable[[LeafRow], tuple[object, ...] | None]:
     fits = [fit_of(column) for column in table.columns]
     kind = TABLE_LEAF if table.dialect_options["sqlite"]["with_rowid"] else INDEX_LEAF
     keys = list(table.primary_key)
-    is_rowid = [len(keys) == 1 and column is keys[0] and isinstance(column.type, sa.Integer) for column in table.columns]
+    is_rowid = [
+        len(keys) == 1 and column is keys[0] and isinstance(column.type, sa.Integer)
+        for column in table.columns
+    ]
 
     def take(row: LeafRow) -> tuple[object, ...] | None:
         if row.kind != kind or len(row.values) != len(fits):
             return None
-        values = tuple(row.rowid if of_key else value for value, of_key in zip(row.values, is_rowid, strict=True))
+        values = tuple(
+            row.rowid if of_key else value
+            for value, of_key in zip(row.values, is_rowid, strict=True)
+        )
         return values if all(fit(value) for fit, value in zip(fits, values, strict=True)) else None
 
     return take
@@ -127,7 +155,9 @@ def num_rows(connection: sqlite3.Connection, table: sa.Table) -> int | None:
 
 
 def _next_readable(connection: sqlite3.Connection, probe: str, at: int) -> int | None:
-    """The least key after this one from which on something can be read; None when there is no more."""
+    """The least key after this one from which on something can be read; None when there is no
+    more.
+    """
     (num_pages,) = connection.execute("PRAGMA page_count").fetchone()
     most = at + num_pages * _MOST_ROWS_OF_A_PAGE
     failing, step = at, 1
@@ -140,7 +170,9 @@ def _next_readable(connection: sqlite3.Connection, probe: str, at: int) -> int |
         failing, step = found, 1 if tried < _SINGLE_STEPS else min(2 * step, _LONGEST_STEP)
     while found - failing > 1:
         middle = (failing + found) // 2
-        failing, found = (failing, middle) if _can_be_read(connection, probe, middle) else (middle, found)
+        failing, found = (
+            (failing, middle) if _can_be_read(connection, probe, middle) else (middle, found)
+        )
     return found
 
 
@@ -174,11 +206,15 @@ def table_names(path: Path) -> set[str]:
 
 
 def _mend_header(path: Path) -> None:
-    """As scalemark's databases have it, where it is not possible: https://www.sqlite.org/fileformat2.html#the_database_header."""
+    """As scalemark's databases have it, where it is not possible:
+    https://www.sqlite.org/fileformat2.html#the_database_header.
+    """
     with path.open("r+b") as file:
         header = bytearray(file.read(100).ljust(100, b"\0"))
         told = int.from_bytes(header[16:18])
-        page_bytes = 65536 if told == 1 else told if told >= 512 and told.bit_count() == 1 else _PAGE_BYTES
+        page_bytes = (
+            65536 if told == 1 else told if told >= 512 and told.bit_count() == 1 else _PAGE_BYTES
+        )
         size = file.seek(0, 2)
         num_pages = -(-size // page_bytes)
         header[:16] = b"SQLite format 3\0"

@@ -1,4 +1,6 @@
-"""Tables as CSV: no cell of which a spreadsheet would take for a formula, and every cell read back as it was."""
+"""Tables as CSV: no cell of which a spreadsheet would take for a formula, and every cell read back
+as it was.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,19 @@ from store.strict import utc_text
 
 _LOOKS_LIKE_A_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _ESCAPED = re.compile(r"'+[=+\-@\t\r]")
-_LONGEST_CELL = 2**24  # the standard library takes no more than 131,072 characters unless it is told
+# the standard library takes no more than 131,072 characters unless it is told
+_LONGEST_CELL = 2**24
 _TRUTHS = {"true": True, "false": False}
-_MAY_BE_NULL = ("verdict", "sweep_run_dir", "python", "tensorflow", "keras", "scalemark", "revision", "software_key")
+_MAY_BE_NULL = (
+    "verdict",
+    "sweep_run_dir",
+    "python",
+    "tensorflow",
+    "keras",
+    "scalemark",
+    "revision",
+    "software_key",
+)
 _WHOLE = re.compile(r"-?\d{1,40}")
 
 
@@ -29,7 +41,9 @@ def write(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> None:
         lines.write_rows([_text(row[name], kind) for name, kind in columns.items()] for row in rows)
 
 
-def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> Iterator[tuple[str, Row] | Rejected]:
+def read(
+    path: Path, columns: Mapping[str, Kind], required: frozenset[str]
+) -> Iterator[tuple[str, Row] | Rejected]:
     """Each row with its place. A file that is no such table is one rejected row."""
     before = csv.field_size_limit(_LONGEST_CELL)
     try:
@@ -44,7 +58,10 @@ def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> I
     except UnicodeDecodeError as error:
         yield Rejected(where=str(path), reason=f"byte {error.start} is not UTF-8; save it as UTF-8")
     except csv.Error as error:
-        yield Rejected(where=f"{path} line {reader.line_num}", reason=f"not CSV: {error}; what follows is not read")
+        yield Rejected(
+            where=f"{path} line {reader.line_num}",
+            reason=f"not CSV: {error}; what follows is not read",
+        )
     finally:
         csv.field_size_limit(before)
 
@@ -52,7 +69,10 @@ def read(path: Path, columns: Mapping[str, Kind], required: frozenset[str]) -> I
 def wrong_header(header: list[str], columns: Mapping[str, Kind], required: frozenset[str]) -> str:
     """Empty when it is right."""
     if missing := required - set(header):
-        return f"not a table that `python -m store export` wrote: no column {', '.join(sorted(missing)[:5])}"
+        return (
+            "not a table that `python -m store export` wrote: no column "
+            f"{', '.join(sorted(missing)[:5])}"
+        )
     if unknown := [name for name in header if name not in columns]:
         return f"unknown column {', '.join(unknown[:5])[:200]}; wanted {', '.join(columns)}"
     if len(set(header)) != len(header):
@@ -60,11 +80,18 @@ def wrong_header(header: list[str], columns: Mapping[str, Kind], required: froze
     return ""
 
 
-def _row(where: str, header: list[str], cells: list[str], columns: Mapping[str, Kind]) -> tuple[str, Row] | Rejected:
+def _row(
+    where: str, header: list[str], cells: list[str], columns: Mapping[str, Kind]
+) -> tuple[str, Row] | Rejected:
     if len(cells) != len(header):
-        return Rejected(where=where, reason=f"{len(cells)} cells; wanted {len(header)}, as in the header")
+        return Rejected(
+            where=where, reason=f"{len(cells)} cells; wanted {len(header)}, as in the header"
+        )
     try:
-        return where, {name: _value(name, cell, columns[name]) for name, cell in zip(header, cells, strict=True)}
+        return where, {
+            name: _value(name, cell, columns[name])
+            for name, cell in zip(header, cells, strict=True)
+        }
     except ValueError as error:
         return Rejected(where=where, reason=str(error))
 
@@ -83,7 +110,13 @@ def _text(cell: Cell, kind: Kind) -> str:
 
 def _value(name: str, text: str, kind: Kind) -> Cell:
     if kind is Kind.TEXT:
-        return None if not text and name in _MAY_BE_NULL else text.removeprefix("'") if _ESCAPED.match(text) else text
+        return (
+            None
+            if not text and name in _MAY_BE_NULL
+            else text.removeprefix("'")
+            if _ESCAPED.match(text)
+            else text
+        )
     if not text:
         return None
     if kind in (Kind.JSON, Kind.TIME):

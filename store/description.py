@@ -1,4 +1,6 @@
-"""What a database is: of which schema, in which engine, how big. Of any schema, also one from the future."""
+"""What a database is: of which schema, in which engine, how big. Of any schema, also one from the
+future.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ class Description:
         if self.is_newer:
             return "written by a newer scalemark; upgrade scalemark"
         if self.revision < self.known_revision:
-            return "`python -m store upgrade` brings it to this version's schema, and keeps a copy as it is"
+            return (
+                "`python -m store upgrade` brings it to this version's schema, and keeps a copy "
+                "as it is"
+            )
         return "it has this version's schema"
 
 
@@ -46,7 +51,10 @@ def describe(url: str) -> Description:
     with database.explained():
         revision = database.revision()
         if revision is None:
-            raise StoreError(f"{database.name}: no such database, or an empty one; `python -m store upgrade` makes one")
+            raise StoreError(
+                f"{database.name}: no such database, or an empty one; `python -m store "
+                "upgrade` makes one"
+            )
         wal = wal_of(database.path) if isinstance(database, SqliteFile) else None
         wal_bytes = None if wal is None else wal.stat().st_size if wal.exists() else 0
         engine = database.reader()

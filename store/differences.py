@@ -1,4 +1,6 @@
-"""In what two attempts or trials differ: their axes, and all that is known of where and with what they ran."""
+"""In what two attempts or trials differ: their axes, and all that is known of where and with what
+they ran.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Side:
     name: str
     trial: Row
     attempts: Sequence[Row]  # of one key, oldest first; those of an attempt are itself
-    num_left_out: int  # attempts of the trial on other machines, with other software, or not completed
+    # attempts of the trial on other machines, with other software, or not completed
+    num_left_out: int
 
     @property
     def key(self) -> Key | None:
@@ -45,14 +48,23 @@ class Difference:
 
 
 def sides(engine: sa.Engine, a: str, b: str) -> tuple[Side, Side]:
-    """Of a trial those of its attempts that are of one kind with the other's, else its newest kind; deleted ones do not count.
+    """Of a trial those of its attempts that are of one kind with the other's, else its newest kind;
+    deleted ones do not count.
 
     Raises StoreError when there is no such attempt or trial.
     """
-    (name_a, found_a, kinds_a), (name_b, found_b, kinds_b) = (_kinds(engine, which) for which in (a, b))
+    (name_a, found_a, kinds_a), (name_b, found_b, kinds_b) = (
+        _kinds(engine, which) for which in (a, b)
+    )
     common = [key for key in kinds_a if key in kinds_b]
-    newest_common = max(common, key=lambda key: (kinds_a[key][-1]["attempt_id"], kinds_b[key][-1]["attempt_id"]), default=None)
-    return _side(name_a, found_a, kinds_a, newest_common), _side(name_b, found_b, kinds_b, newest_common)
+    newest_common = max(
+        common,
+        key=lambda key: (kinds_a[key][-1]["attempt_id"], kinds_b[key][-1]["attempt_id"]),
+        default=None,
+    )
+    return _side(name_a, found_a, kinds_a, newest_common), _side(
+        name_b, found_b, kinds_b, newest_common
+    )
 
 
 def differences(a: Side, b: Side) -> list[Difference]:
@@ -63,7 +75,9 @@ def differences(a: Side, b: Side) -> list[Difference]:
         of_a, of_b = facts_a[section], facts_b[section]
         for name in [*of_a, *(name for name in of_b if name not in of_a)]:
             if of_a.get(name) != of_b.get(name):
-                found.append(Difference(section=section, name=name, a=of_a.get(name), b=of_b.get(name)))
+                found.append(
+                    Difference(section=section, name=name, a=of_a.get(name), b=of_b.get(name))
+                )
     return found
 
 
@@ -87,9 +101,18 @@ def _kinds(engine: sa.Engine, which: str) -> tuple[str, Row, dict[Key, list[Row]
 
 
 def _side(name: str, found: Row, kinds: Mapping[Key, list[Row]], key: Key | None) -> Side:
-    newest = max(kinds, key=lambda key: kinds[key][-1]["attempt_id"], default=None) if key is None else key
+    newest = (
+        max(kinds, key=lambda key: kinds[key][-1]["attempt_id"], default=None)
+        if key is None
+        else key
+    )
     attempts = kinds[newest] if newest is not None else []
-    return Side(name=name, trial=found["trial"], attempts=attempts, num_left_out=len(found["attempts"]) - len(attempts))
+    return Side(
+        name=name,
+        trial=found["trial"],
+        attempts=attempts,
+        num_left_out=len(found["attempts"]) - len(attempts),
+    )
 
 
 def _facts(side: Side) -> dict[str, dict[str, Any]]:
@@ -109,7 +132,17 @@ def _merged(values: Sequence[Any]) -> Any:
 
 
 _SECTIONS = ("machine", "gpus", "links", "software", "packages", "variables", "commit", "run")
-_MACHINE = ("host", "cpu", "num_cores", "memory_bytes", "num_gpus", "gpu", "driver", "hardware_profile", "pool")
+_MACHINE = (
+    "host",
+    "cpu",
+    "num_cores",
+    "memory_bytes",
+    "num_gpus",
+    "gpu",
+    "driver",
+    "hardware_profile",
+    "pool",
+)
 _RUN = ("shares_host", "start", "devices", "cores", "hosts", "rank_start")
 _COMMIT = ("commit", "diff")
 _OWN_SECTIONS = ("packages", "variables", *_COMMIT)
@@ -117,7 +150,15 @@ _OWN_SECTIONS = ("packages", "variables", *_COMMIT)
 
 def _of_attempt(row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "machine", {name: row["machine_facts"][name] for name in _MACHINE}
-    yield "gpus", {f"{gpu['position']} {name}": value for gpu in row["gpus"] for name, value in gpu.items() if name != "position"}
+    yield (
+        "gpus",
+        {
+            f"{gpu['position']} {name}": value
+            for gpu in row["gpus"]
+            for name, value in gpu.items()
+            if name != "position"
+        },
+    )
     yield "links", dict(_links(row))
     environment = row["environment"]
     known = environment or {"environment": "unknown: it ended before it could tell"}
@@ -129,9 +170,13 @@ def _of_attempt(row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _links(row: Row) -> Iterator[tuple[str, str]]:
-    """By the places of the GPUs, so that those of two machines can be told apart by how they are wired alone."""
+    """By the places of the GPUs, so that those of two machines can be told apart by how they are
+    wired alone.
+    """
     places = {gpu["uuid"]: gpu["position"] for gpu in row["gpus"]}
     for link in row["links"]:
-        ends = sorted(str(places.get(link[end], link[end])) for end in ("first_uuid", "second_uuid"))
+        ends = sorted(
+            str(places.get(link[end], link[end])) for end in ("first_uuid", "second_uuid")
+        )
         nvlinks = f"{link['num_nvlinks']} NVLinks" if link["num_nvlinks"] else ""
         yield "-".join(ends), nvlinks or link["pcie"] or "unknown"

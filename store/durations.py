@@ -38,7 +38,9 @@ ORDER BY trial_id
 
 _ON_MACHINE = "machines.key = :machine"
 _OF_PROCESSES = _MEDIANS.format(where=_ON_MACHINE, duration_s="attempts.duration_s")
-_OF_SHARED = _MEDIANS.format(where="sweeps.name = :sweep OR machines.pool = :pool", duration_s="attempts.duration_s")
+_OF_SHARED = _MEDIANS.format(
+    where="sweeps.name = :sweep OR machines.pool = :pool", duration_s="attempts.duration_s"
+)
 _OF_DEVICES = _MEDIANS.format(
     where=_ON_MACHINE,
     duration_s=f"""CASE WHEN trials.device_kind = '{DeviceKind.SIMULATED_GPU}'
@@ -46,22 +48,30 @@ _OF_DEVICES = _MEDIANS.format(
 )
 
 
-def recorded_durations_s(engine: sa.Engine, machine_key: str, *, on_devices: bool = False) -> list[Row]:
-    """Each trial's median over its completed attempts on this machine, of whatever software: trial_id, model, device_kind,
-    num_gpus, hosts, num_steps, min_window_s, num_attempts, duration_s; of that, window_s and step_s where they were measured.
+def recorded_durations_s(
+    engine: sa.Engine, machine_key: str, *, on_devices: bool = False
+) -> list[Row]:
+    """Each trial's median over its completed attempts on this machine, of whatever software:
+    trial_id, model, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
+    duration_s; of that, window_s and step_s where they were measured.
 
-    `on_devices`: of simulated ones what their devices would take, and not the process that plays them.
+    `on_devices`: of simulated ones what their devices would take, and not the process that plays
+    them.
     """
     return rows(engine, _OF_DEVICES if on_devices else _OF_PROCESSES, machine=machine_key)
 
 
 def recorded_durations_shared_s(engine: sa.Engine, sweep: str, pool: str | None) -> list[Row]:
-    """As `recorded_durations_s`, of what counts for a shared sweep: its own attempts, on any host, and all of its pool."""
+    """As `recorded_durations_s`, of what counts for a shared sweep: its own attempts, on any host,
+    and all of its pool.
+    """
     return rows(engine, _OF_SHARED, sweep=sweep, pool=pool)
 
 
 class Durations:
-    """What attempts are expected to take, from what was recorded. Nothing is known where nothing was."""
+    """What attempts are expected to take, from what was recorded. Nothing is known where nothing
+    was.
+    """
 
     def __init__(self, recorded: Sequence[Row] = ()) -> None:
         """`recorded` as `recorded_durations_s` gives it."""
@@ -72,7 +82,8 @@ class Durations:
         self._alike_s: dict[tuple[_Like, int, float], float] = {}  # as far as it was asked for
 
     def expected_s(self, spec: TrialSpec) -> float | None:
-        """The median of this trial's own attempts, else of trials of equal model, device_kind, num_gpus and hosts, else None.
+        """The median of this trial's own attempts, else of trials of equal model, device_kind,
+        num_gpus and hosts, else None.
 
         Of those that measured more or fewer steps, as if they had measured as many as this one.
         """
@@ -83,14 +94,19 @@ class Durations:
             return None
         key = like, spec.num_steps, spec.min_window_s
         if key not in self._alike_s:
-            self._alike_s[key] = median(_with_steps_s(row, spec.num_steps, spec.min_window_s) for row in self._alike[like])
+            self._alike_s[key] = median(
+                _with_steps_s(row, spec.num_steps, spec.min_window_s) for row in self._alike[like]
+            )
         return self._alike_s[key]
 
 
 def _with_steps_s(row: Row, num_steps: int, min_window_s: float) -> float:
     """What that trial would take with so many steps: what is not its window stays."""
     duration_s: float = row["duration_s"]
-    if row["step_s"] is None or (row["num_steps"], row["min_window_s"]) == (num_steps, min_window_s):
+    if row["step_s"] is None or (row["num_steps"], row["min_window_s"]) == (
+        num_steps,
+        min_window_s,
+    ):
         return duration_s
     window_s: float = row["window_s"]
     step_s: float = row["step_s"]

@@ -13,10 +13,18 @@ compact_json = json.JSONEncoder(separators=(",", ":")).encode
 
 SCALEMARK_ONLY_READS = "scalemark_only_reads"
 SCALEMARK_BESIDE_OTHERS = "scalemark_beside_others"
-"""Execution option of a connection whose transactions do not wait for who else writes: they lock the rows that they change."""
+"""Execution option of a connection whose transactions do not wait for who else writes: they lock
+the rows that they change.
+"""
 
 ONLY_READS: dict[str, dict[str, Any]] = {
     "sqlite": {SCALEMARK_ONLY_READS: True},
-    "postgresql": {SCALEMARK_ONLY_READS: True, "isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+    "postgresql": {
+        SCALEMARK_ONLY_READS: True,
+        "isolation_level": "REPEATABLE READ",
+        "postgresql_readonly": True,
+    },
 }
-"""Dialect -> execution options of a connection that only reads, all its statements from one moment."""
+"""Dialect -> execution options of a connection that only reads, all its statements from one
+moment.
+"""

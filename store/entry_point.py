@@ -1,4 +1,5 @@
-"""What every command does before its slow imports: it ends quietly at Ctrl-C, and mends what it was started with.
+"""What every command does before its slow imports: it ends quietly at Ctrl-C, and mends what it was
+started with.
 
 ```
   loading()      imports: Ctrl-C ends at once, with nothing to lose
@@ -6,7 +7,8 @@
                  afterwards Python tidies up: Ctrl-C ends at once again
 ```
 
-Standard library only, and little of it: what is imported before `loading` is called can still be interrupted with a traceback.
+Standard library only, and little of it: what is imported before `loading` is called can still be
+interrupted with a traceback.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ INTERRUPTED = 130
 
 
 def loading() -> None:
-    """Call first. A child of whoever ignores SIGCHLD could not be waited for, and blocked signals would never arrive."""
+    """Call first. A child of whoever ignores SIGCHLD could not be waited for, and blocked signals
+    would never arrive.
+    """
     _open_missing_streams()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not _is_ignored():
@@ -29,7 +33,9 @@ def loading() -> None:
 
 
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
-    """Its exit code; INTERRUPTED when it was interrupted. What ignores SIGINT goes on ignoring it, unless it `hears_ignored`."""
+    """Its exit code; INTERRUPTED when it was interrupted. What ignores SIGINT goes on ignoring it,
+    unless it `hears_ignored`.
+    """
     listens = hears_ignored or not _is_ignored()
     try:
         if listens:
@@ -43,7 +49,9 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
 
 
 def _end_at_once(*_: object) -> None:
-    """An exception could be swallowed, or told as a traceback, by whatever library is being imported."""
+    """An exception could be swallowed, or told as a traceback, by whatever library is being
+    imported.
+    """
     os._exit(INTERRUPTED)
 
 
@@ -61,5 +69,6 @@ def _open_missing_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
+            # the lowest free number is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - print(file=None) would write to stdout

@@ -2,7 +2,9 @@
 
 
 class StoreError(Exception):
-    """The database cannot be opened, read or written. The text says which file, why, and what to do."""
+    """The database cannot be opened, read or written. The text says which file, why, and what to
+    do.
+    """
 
 
 class NoSweepError(StoreError):
@@ -10,11 +12,15 @@ class NoSweepError(StoreError):
 
 
 class AwayError(StoreError):
-    """The server does not answer, or has hung up: it may be back later. What was sent to it last may have been done."""
+    """The server does not answer, or has hung up: it may be back later. What was sent to it last
+    may have been done.
+    """
 
 
 class LostDatabaseError(StoreError):
-    """The database was removed, replaced or damaged while it was used: nothing is gained by waiting."""
+    """The database was removed, replaced or damaged while it was used: nothing is gained by
+    waiting.
+    """
 
 
 class DamagedError(LostDatabaseError):

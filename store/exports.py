@@ -1,4 +1,6 @@
-"""Writes a database, or a selection of its attempts, in a format that others read: all or nothing, never over what is there."""
+"""Writes a database, or a selection of its attempts, in a format that others read: all or nothing,
+never over what is there.
+"""
 
 from __future__ import annotations
 
@@ -57,21 +59,26 @@ def export(
     experiment: str = "scalemark",
     progress: Progress = silent,
 ) -> Exported:
-    """All, or the selected attempts with what is around them. `out` is a file, of MLflow its tracking URI.
+    """All, or the selected attempts with what is around them. `out` is a file, of MLflow its
+    tracking URI.
 
-    All are also the deleted ones, which jsonl, sqlite, csv and parquet tell as such; other formats cannot, and get none of them.
-    In csv and parquet steps are in a file of their own. Raises StoreError when the file exists, or cannot be written.
+    All are also the deleted ones, which jsonl, sqlite, csv and parquet tell as such; other formats
+    cannot, and get none of them. In csv and parquet steps are in a file of their own. Raises
+    StoreError when the file exists, or cannot be written.
     """
     engine = open_for_reading(url)
     try:
         with reading(engine) as connection:
-            return _export(connection, short_name(url), out, wanted, ids, with_steps, experiment, progress)
+            return _export(
+                connection, short_name(url), out, wanted, ids, with_steps, experiment, progress
+            )
     finally:
         engine.dispose()
 
 
 def copy(url: str, out: Path, progress: Progress = silent) -> Exported:
-    """All of it in a SQLite file that is the same database, by its id, too: what was measured into it was not imported.
+    """All of it in a SQLite file that is the same database, by its id, too: what was measured into
+    it was not imported.
 
     Raises StoreError when the file exists, or cannot be written.
     """
@@ -89,11 +96,16 @@ def copy(url: str, out: Path, progress: Progress = silent) -> Exported:
 
 _TELL_NOT_WHAT_IS_DELETED = (ExportFormat.MLPERF, ExportFormat.MLFLOW)
 _Write = Callable[[Path, Mapping[str, flat.Kind], Iterable[flat.Row]], None]
-_TABLES: dict[ExportFormat, _Write] = {ExportFormat.CSV: delimited.write, ExportFormat.PARQUET: columnar.write}
+_TABLES: dict[ExportFormat, _Write] = {
+    ExportFormat.CSV: delimited.write,
+    ExportFormat.PARQUET: columnar.write,
+}
 
 
 def short_name(url: str) -> str:
-    """Of a database, as others are told where its rows come from: of a file its name, of a URL what follows the host."""
+    """Of a database, as others are told where its rows come from: of a file its name, of a URL what
+    follows the host.
+    """
     return Path(locate(url).name.partition("?")[0]).name
 
 
@@ -116,7 +128,9 @@ def _export(
     is_table = wanted in (ExportFormat.CSV, ExportFormat.PARQUET)
     if ids is None and wanted in _TELL_NOT_WHAT_IS_DELETED:
         ids = attempt_ids([])
-    rows = PortableRows(connection, name, f"{database_id(connection)} {name}", with_steps or not is_table)
+    rows = PortableRows(
+        connection, name, f"{database_id(connection)} {name}", with_steps or not is_table
+    )
     attempts = _counted(rows.attempts(ids), done, progress, _num_attempts(connection, ids))
     if wanted is ExportFormat.MLFLOW:
         _to_mlflow(attempts, out, experiment)
@@ -140,7 +154,10 @@ def _export(
 
 def _num_attempts(connection: sa.Connection, ids: Selection | None) -> int:
     statement = sa.select(sa.func.count()).select_from(AttemptRow)
-    return connection.scalar(statement if ids is None else statement.where(AttemptRow.id.in_(ids))) or 0
+    return (
+        connection.scalar(statement if ids is None else statement.where(AttemptRow.id.in_(ids)))
+        or 0
+    )
 
 
 def _counted(
@@ -161,7 +178,9 @@ def _sound(found: Iterable[Any], done: Exported) -> Iterator[Any]:
             yield record
 
 
-def _all_of(rows: PortableRows, ids: Selection | None, attempts: Iterator[PortableAttempt], done: Exported) -> Iterator[Portable]:
+def _all_of(
+    rows: PortableRows, ids: Selection | None, attempts: Iterator[PortableAttempt], done: Exported
+) -> Iterator[Portable]:
     """Also what belongs to no attempt; of a selection, no references."""
     yield from _sound(rows.sweeps(ids), done)
     yield from _sound(rows.trials(ids), done)
@@ -176,13 +195,17 @@ def _drafted(out: Path, done: Exported) -> Iterator[Path]:
     draft = out.with_name(f"{out.name}.draft")
     for path in (out, draft):
         if path.exists():
-            raise StoreError(f"{path}: it is there already; remove it, or give another file with --out")
+            raise StoreError(
+                f"{path}: it is there already; remove it, or give another file with --out"
+            )
     try:
         yield draft
         draft.replace(out)
         done.paths.insert(0, str(out))
     except OSError as error:
-        raise StoreError(f"{out}: {error.strerror or error}; give another file with --out") from error
+        raise StoreError(
+            f"{out}: {error.strerror or error}; give another file with --out"
+        ) from error
     finally:
         for name in ("", "-wal", "-shm", ".lock"):
             draft.with_name(f"{draft.name}{name}").unlink(missing_ok=True)
@@ -193,7 +216,9 @@ def _to_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def _to_two_tables(write: _Write, path: Path, out: Path, attempts: Iterable[PortableAttempt], done: Exported) -> None:
+def _to_two_tables(
+    write: _Write, path: Path, out: Path, attempts: Iterable[PortableAttempt], done: Exported
+) -> None:
     """Steps are written while attempts are read, piece by piece."""
     with _drafted(steps_beside(out), done) as steps_path:
         kept: list[PortableAttempt] = []
@@ -207,13 +232,17 @@ def _to_two_tables(write: _Write, path: Path, out: Path, attempts: Iterable[Port
         write(path, flat.COLUMNS, map(flat.row_of, kept))
 
 
-def _to_database(path: Path, records: Iterable[Portable], done: Exported, own_id: str | None = None) -> None:
+def _to_database(
+    path: Path, records: Iterable[Portable], done: Exported, own_id: str | None = None
+) -> None:
     """`own_id`: what the new one is known by, and whose sweeps are at home in it."""
     engine = open_for_writing(str(path))
     try:
         if own_id is not None:
             with writing(engine) as connection:
-                connection.execute(sa.update(InfoRow).where(InfoRow.name == "id").values(value=own_id))
+                connection.execute(
+                    sa.update(InfoRow).where(InfoRow.name == "id").values(value=own_id)
+                )
         bulk = Bulk()
         located: Iterator[Located] = (("", record) for record in records)
         while batch := list(itertools.islice(located, ROWS_PER_TRANSACTION)):
@@ -227,7 +256,9 @@ def _to_database(path: Path, records: Iterable[Portable], done: Exported, own_id
 def _to_mlperf(path: Path, attempts: Iterable[PortableAttempt]) -> None:
     from store.formats import mlperf
 
-    _to_lines(path, itertools.chain.from_iterable(mlperf.write(_plain(attempt)) for attempt in attempts))
+    _to_lines(
+        path, itertools.chain.from_iterable(mlperf.write(_plain(attempt)) for attempt in attempts)
+    )
 
 
 def _to_mlflow(attempts: Iterable[PortableAttempt], tracking_uri: str, experiment: str) -> None:

@@ -1,4 +1,6 @@
-"""Tells file systems on which databases get damaged, because locks there do not reach all who write."""
+"""Tells file systems on which databases get damaged, because locks there do not reach all who
+write.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,24 @@ _LOCAL = ("fuse.fuse-overlayfs",)  # the root of containers that are run without
 
 
 def without_reliable_locks(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the file system that will hold this file when SQLite should not be there; None when all is well or unknown."""
+    """The type of the file system that will hold this file when SQLite should not be there; None
+    when all is well or unknown.
+    """
     try:
         lines = mounts.read_bytes().splitlines()
     except OSError:
         return None
-    existing = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists()).resolve()
+    existing = next(
+        folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists()
+    ).resolve()
     depth, kind = 0, ""
     for line in lines:
         before, _, after = line.partition(b" - ")
-        mount_point = Path(os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), before.split()[4])))
-        if existing.is_relative_to(mount_point) and len(mount_point.parts) >= depth:  # of two at one place the later one hides
+        mount_point = Path(
+            os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), before.split()[4]))
+        )
+        # of two at one place the later one hides
+        if existing.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
             depth, kind = len(mount_point.parts), os.fsdecode(after.split()[0])
     shared = kind in _NETWORK or kind in _OF_HOSTS or kind.startswith("fuse.")
     return kind if shared and kind not in _LOCAL else None

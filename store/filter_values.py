@@ -1,4 +1,6 @@
-"""What stands behind a filter's operator, read as the type its name has. Raises StoreError with what was found and wanted."""
+"""What stands behind a filter's operator, read as the type its name has. Raises StoreError with
+what was found and wanted.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,20 @@ def checked(text: str, what: str) -> str:
     except UnicodeEncodeError:
         raise StoreError(f"{what}{shortened(text)}: not valid UTF-8") from None
     if "\0" in text:
-        raise StoreError(f"{what}{shortened(text)}: has a zero byte, which no database takes for text")
+        raise StoreError(
+            f"{what}{shortened(text)}: has a zero byte, which no database takes for text"
+        )
     return text
 
 
 def several(one: _Told, most: int) -> list[str]:
-    """Values between commas. A backslash makes a comma, or an equals sign at the beginning, part of a value."""
-    found = [re.sub(r"^\\=", "=", value.replace(r"\,", ",")) for value in re.split(r"(?<!\\),", one.value)]
+    """Values between commas. A backslash makes a comma, or an equals sign at the beginning, part of
+    a value.
+    """
+    found = [
+        re.sub(r"^\\=", "=", value.replace(r"\,", ","))
+        for value in re.split(r"(?<!\\),", one.value)
+    ]
     if len(found) > most:
         raise StoreError(f"{one}: {len(found)} values; wanted {most} or fewer")
     return found
@@ -67,7 +76,9 @@ def whole(one: _Told, value: str) -> int:
     try:
         found = int(value)
     except ValueError:
-        raise StoreError(f"{one}: {one.name} is a whole number; found {shortened(value) or 'nothing'}") from None
+        raise StoreError(
+            f"{one}: {one.name} is a whole number; found {shortened(value) or 'nothing'}"
+        ) from None
     if abs(found) > _LARGEST:
         raise StoreError(f"{one}: wanted a whole number between -2**63 and 2**63")
     return found
@@ -81,7 +92,9 @@ def real(one: _Told, value: str) -> float:
     try:
         found = float(value)
     except ValueError:
-        raise StoreError(f"{one}: {one.name} is a number; found {shortened(value) or 'nothing'}") from None
+        raise StoreError(
+            f"{one}: {one.name} is a number; found {shortened(value) or 'nothing'}"
+        ) from None
     if not math.isfinite(found):
         raise StoreError(f"{one}: wanted a finite number; found {value}")
     return found
@@ -94,7 +107,9 @@ def number(one: _Told, value: str) -> sa.ColumnElement[Any]:
 def boolean(one: _Told, value: str) -> bool:
     found = _YES_OR_NO.get(value.strip().lower())
     if found is None:
-        raise StoreError(f"{one}: {one.name} is true or false, yes or no; found {shortened(value) or 'nothing'}")
+        raise StoreError(
+            f"{one}: {one.name} is true or false, yes or no; found {shortened(value) or 'nothing'}"
+        )
     return found
 
 
@@ -115,7 +130,9 @@ def beginning_of_id(one: _Told, value: str) -> str:
 
 
 def time_span(one: _Told, value: str) -> tuple[datetime, datetime]:
-    """From the first moment that a date or a time means, to the first after: a day, a minute, a second or less."""
+    """From the first moment that a date or a time means, to the first after: a day, a minute, a
+    second or less.
+    """
     told = _TIME.fullmatch(value.strip())
     try:
         if told is None:
@@ -125,12 +142,15 @@ def time_span(one: _Told, value: str) -> tuple[datetime, datetime]:
         length = next(length for part, length in _LENGTHS.items() if told[part] is not None)
         return begin, begin + length
     except (ValueError, OverflowError):
-        wanted = "a date as 2026-11-21, or a time as 2026-11-21T12:30 (UTC) or 2026-11-21T12:30+02:00"
+        wanted = (
+            "a date as 2026-11-21, or a time as 2026-11-21T12:30 (UTC) or 2026-11-21T12:30+02:00"
+        )
         raise StoreError(f"{one}: wanted {wanted}; found {shortened(value) or 'nothing'}") from None
 
 
 _TIME = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)([T ](?P<minute>\d\d:\d\d)(?P<second>:\d\d(?P<less>\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
+    r"(?P<day>\d{4}-\d\d-\d\d)([T ](?P<minute>\d\d:\d\d)(?P<second>:\d\d(?P<less>\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?",
+    re.ASCII,
 )
 _LENGTHS = {
     "less": timedelta(microseconds=1),

@@ -34,8 +34,12 @@ class FinishedAttempt:
     environment: dict[str, Any] | None  # environment.json, if the trainer came that far
 
 
-def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attempt: FinishedAttempt) -> int:
-    """The attempt, its environment, its measurement and its steps, inside the caller's transaction."""
+def add_attempt(
+    connection: sa.Connection, sweep_id: int, machine_id: int, attempt: FinishedAttempt
+) -> int:
+    """The attempt, its environment, its measurement and its steps, inside the caller's
+    transaction.
+    """
     result, placement = attempt.result, attempt.placement
     attempt_id = inserted_id(
         connection,
@@ -44,7 +48,9 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
             "sweep_id": sweep_id,
             "trial_id": attempt.trial_id,
             "machine_id": machine_id,
-            "environment_id": environment_id_of(connection, attempt.environment) if attempt.environment else None,
+            "environment_id": environment_id_of(connection, attempt.environment)
+            if attempt.environment
+            else None,
             "repeat": attempt.repeat,
             "attempt": attempt.attempt,
             "outcome": result.outcome,
@@ -61,13 +67,22 @@ def add_attempt(connection: sa.Connection, sweep_id: int, machine_id: int, attem
         told = asdict(result)
         around = {name: told[name] for name in BESIDE_A_MEASUREMENT}
         op_placement_id = find_or_insert(
-            connection, schema.OpPlacementRow, digest(result.op_placement), {"description": result.op_placement}
+            connection,
+            schema.OpPlacementRow,
+            digest(result.op_placement),
+            {"description": result.op_placement},
         )
-        values = told["measurement"] | around | {"attempt_id": attempt_id, "op_placement_id": op_placement_id}
+        values = (
+            told["measurement"]
+            | around
+            | {"attempt_id": attempt_id, "op_placement_id": op_placement_id}
+        )
         connection.execute(sa.insert(schema.MeasurementRow).values(values))
     if attempt.steps:
         packed = step_arrays.pack(attempt.steps)
-        connection.execute(sa.insert(schema.StepArraysRow).values(packed | {"attempt_id": attempt_id}))
+        connection.execute(
+            sa.insert(schema.StepArraysRow).values(packed | {"attempt_id": attempt_id})
+        )
     return attempt_id
 
 
@@ -108,8 +123,16 @@ def placement_id_of(connection: sa.Connection, placement: Placement) -> int:
 
 
 def placement_key(values: Mapping[str, Any]) -> str:
-    """Digest of its other columns. Without hosts it is as before schema 0006, which was the first to have them."""
-    return digest({name: value for name, value in values.items() if value != "" or name not in ("hosts", "rank_start")})
+    """Digest of its other columns. Without hosts it is as before schema 0006, which was the first
+    to have them.
+    """
+    return digest(
+        {
+            name: value
+            for name, value in values.items()
+            if value != "" or name not in ("hosts", "rank_start")
+        }
+    )
 
 
 def _within_sweep(connection: sa.Connection, sweep_id: int, run_dir: Path) -> str:

@@ -1,4 +1,6 @@
-"""Attempts as rows of one table, and back without loss: what is nested is JSON in a cell of its own."""
+"""Attempts as rows of one table, and back without loss: what is nested is JSON in a cell of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,15 @@ _KINDS = _BY_TYPE | {f"{name} | None": kind for name, kind in _BY_TYPE.items()}
 
 _AXES = {field.name: _KINDS[str(field.type)] for field in fields(TrialSpec)}
 _MEASURED = {
-    f"measured_{field.name}" if field.name in _AXES else field.name: (field.name, _KINDS[str(field.type)])
+    f"measured_{field.name}" if field.name in _AXES else field.name: (
+        field.name,
+        _KINDS[str(field.type)],
+    )
     for field in fields(Measurement)
 }
-"""Column -> name and kind: `num_steps` is what was asked for, `measured_num_steps` what was measured."""
+"""Column -> name and kind: `num_steps` is what was asked for, `measured_num_steps` what was
+measured.
+"""
 
 _TOLD: dict[str, Kind] = {
     "sweep_uid": Kind.TEXT,
@@ -68,9 +75,9 @@ _TOLD: dict[str, Kind] = {
     "verdict": Kind.TEXT,
 }
 _NESTED = ("spec", "machine", "environment", "placement", "changes", "tags", "notes")
-_NESTED_MEASURED = {name: name for name in ("op_placement", "verdict_reasons", "gpu_telemetry", "truth")} | {
-    "profile_summary": "profile"
-}
+_NESTED_MEASURED = {
+    name: name for name in ("op_placement", "verdict_reasons", "gpu_telemetry", "truth")
+} | {"profile_summary": "profile"}
 """Column -> name: `profile` is whether one was asked for."""
 
 _FOLLOWS: dict[str, Kind] = {
@@ -89,7 +96,9 @@ _FOLLOWS: dict[str, Kind] = {
     "software_key": Kind.TEXT,
     "shares_host": Kind.TRUTH,
 }
-"""What follows from the nested cells: for who reads the table. It may be missing, but not contradict them."""
+"""What follows from the nested cells: for who reads the table. It may be missing, but not
+contradict them.
+"""
 
 COLUMNS: dict[str, Kind] = {
     **_TOLD,
@@ -125,12 +134,29 @@ Identity = tuple[str, str, int, int]
 def row_of(attempt: PortableAttempt) -> Row:
     """Every column, in its order."""
     sweep, repeat, measured = attempt.sweep, attempt.repeat, attempt.measured
-    told: dict[str, Any] = {name: getattr(attempt, name) for name in _TOLD if hasattr(attempt, name)}
-    told |= {f"sweep_{field.name}": getattr(sweep, field.name) for field in fields(sweep) if field.name != "name"}
-    told |= {"sweep": sweep.name, "repeat": repeat.number, "repeat_state": repeat.state, "repeat_reason": repeat.reason}
-    told |= {"repeat_num_attempts": repeat.num_attempts, "verdict": measured.verdict if measured else None}
+    told: dict[str, Any] = {
+        name: getattr(attempt, name) for name in _TOLD if hasattr(attempt, name)
+    }
+    told |= {
+        f"sweep_{field.name}": getattr(sweep, field.name)
+        for field in fields(sweep)
+        if field.name != "name"
+    }
+    told |= {
+        "sweep": sweep.name,
+        "repeat": repeat.number,
+        "repeat_state": repeat.state,
+        "repeat_reason": repeat.reason,
+    }
+    told |= {
+        "repeat_num_attempts": repeat.num_attempts,
+        "verdict": measured.verdict if measured else None,
+    }
     told |= _following(attempt)
-    told |= {column: measured.measurement[name] if measured else None for column, (name, _) in _MEASURED.items()}
+    told |= {
+        column: measured.measurement[name] if measured else None
+        for column, (name, _) in _MEASURED.items()
+    }
     nested: dict[str, Any] = {name: getattr(attempt, name, None) for name in _NESTED}
     nested |= {"spec": json.loads(attempt.spec.to_json()), "changes": repeat.changes}
     nested |= {column: getattr(measured, name, None) for column, name in _NESTED_MEASURED.items()}
@@ -147,18 +173,27 @@ def attempt_of(row: Mapping[str, Cell], steps: PackedSteps | None) -> PortableAt
     repeat = {name: row[f"repeat_{name}"] for name in ("state", "reason", "num_attempts")}
     repeat |= {"number": row["repeat"], "changes": told.pop("changes")}
     measurement = {name: row.get(column) for column, (name, _) in _MEASURED.items()}
-    measured: dict[str, Any] = {name: told.pop(column) for column, name in _NESTED_MEASURED.items()} | {"verdict": row["verdict"]}
+    measured: dict[str, Any] = {
+        name: told.pop(column) for column, name in _NESTED_MEASURED.items()
+    } | {"verdict": row["verdict"]}
     is_measured = measured["op_placement"] is not None
-    if not is_measured and any(value is not None for value in (*measurement.values(), *measured.values())):
+    if not is_measured and any(
+        value is not None for value in (*measurement.values(), *measured.values())
+    ):
         raise ValueError("op_placement is empty, and there is a measurement; wanted both or none")
-    told |= {"sweep": sweep, "repeat": repeat, "measured": measured | {"measurement": measurement} if is_measured else None}
+    told |= {
+        "sweep": sweep,
+        "repeat": repeat,
+        "measured": measured | {"measurement": measurement} if is_measured else None,
+    }
     found = from_told(told | {"steps": steps, "scalemark": VERSION, "kind": "attempt"})
     assert isinstance(found, PortableAttempt)
     following = _following(found)
     for name in _FOLLOWS:
         if name in row and row[name] != following[name]:
             raise ValueError(
-                f"{name}={row[name]}: the other cells tell of {following[name]}; change both, or leave the column out"
+                f"{name}={row[name]}: the other cells tell of {following[name]}; change "
+                "both, or leave the column out"
             )
     return found
 
@@ -180,7 +215,12 @@ def step_rows(attempt: PortableAttempt) -> Iterator[Row]:
     if attempt.steps is None:
         return
     sweep_uid, trial_id, repeat, number = attempt.identity
-    of_attempt: Row = {"sweep_uid": sweep_uid, "trial_id": trial_id, "repeat": repeat, "attempt": number}
+    of_attempt: Row = {
+        "sweep_uid": sweep_uid,
+        "trial_id": trial_id,
+        "repeat": repeat,
+        "attempt": number,
+    }
     units: Row = {"loss_unit": attempt.steps.loss_unit, "time_unit_us": attempt.steps.time_unit_us}
     for step in step_arrays.unpack(attempt.steps.columns()):
         told: Row = {field.name: getattr(step, field.name) for field in fields(step)}
@@ -210,13 +250,19 @@ def _unit(rows: Sequence[Row], name: str, wanted: type[_Number]) -> _Number | No
     return unit
 
 
-_OF_A_STEP = {field.name: {"str": str, "int": int, "float": float}.get(str(field.type)) for field in fields(StepSample)}
+_OF_A_STEP = {
+    field.name: {"str": str, "int": int, "float": float}.get(str(field.type))
+    for field in fields(StepSample)
+}
 """Name -> type; None of the loss, which may be missing."""
 
 
 def _sample(told: dict[str, Any]) -> StepSample:
     """There are millions of them: what is of the right types is looked at by `pack` alone."""
-    if all(type(value) is kind or kind is None for value, kind in zip(told.values(), _OF_A_STEP.values(), strict=True)):
+    if all(
+        type(value) is kind or kind is None
+        for value, kind in zip(told.values(), _OF_A_STEP.values(), strict=True)
+    ):
         loss = told["loss"]
         if loss is None or (type(loss) is float and isfinite(loss)):
             return StepSample(**told)
@@ -226,9 +272,19 @@ def _sample(told: dict[str, Any]) -> StepSample:
 def _following(attempt: PortableAttempt) -> dict[str, Any]:
     spec, machine = attempt.spec, attempt.machine
     told: dict[str, Any] = {name: getattr(spec, name) for name in _AXES}
-    told["strategy"] = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    told |= {"host": machine.host, "cpu": machine.cpu, "driver": machine.driver, "machine_num_gpus": len(machine.gpus)}
-    told |= {"gpu": machine.gpus[0].name if machine.gpus else "", "shares_host": attempt.placement.shares_host}
+    told["strategy"] = strategy_name(
+        spec.variable_update, spec.local_parameter_device, spec.all_reduce
+    )
+    told |= {
+        "host": machine.host,
+        "cpu": machine.cpu,
+        "driver": machine.driver,
+        "machine_num_gpus": len(machine.gpus),
+    }
+    told |= {
+        "gpu": machine.gpus[0].name if machine.gpus else "",
+        "shares_host": attempt.placement.shares_host,
+    }
     names = ("python", "tensorflow", "keras", "scalemark", "revision", "software_key")
     values = environment_values(attempt.environment) if attempt.environment else {}
     return told | {name: values.get(name) for name in names}

@@ -1,4 +1,6 @@
-"""A comparison with a pattern of `*` and `?`, which both engines make alike: upper and lower case are told apart."""
+"""A comparison with a pattern of `*` and `?`, which both engines make alike: upper and lower case
+are told apart.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class _Glob(FunctionElement[bool]):
 
 def glob(column: Any, pattern: str) -> sa.ColumnElement[bool]:
     """Whether the whole text is as the pattern: `*` stands for any characters, `?` for one."""
-    return _Glob(column, sa.literal(_as_glob(pattern), sa.Text), sa.literal(_as_like(pattern), sa.Text))
+    return _Glob(
+        column, sa.literal(_as_glob(pattern), sa.Text), sa.literal(_as_like(pattern), sa.Text)
+    )
 
 
 def _as_glob(pattern: str) -> str:

@@ -1,4 +1,6 @@
-"""Attempts of one trial on one machine, with one software, alone or beside others: what may be put into one number."""
+"""Attempts of one trial on one machine, with one software, alone or beside others: what may be put
+into one number.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,15 @@ ONE_KIND = ("trial", "machine_id", "software", "shares_host")
 
 
 def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataFrame:
-    """`kinds` are the columns of ONE_KIND. Returns these and, for each group: num_attempts, num_completed, images_per_second,
-    lowest, highest and median_step_s of the completed, num_doubtful (completed, and not valid), and `first`, the place of its
-    first attempt, by which they are ordered.
+    """`kinds` are the columns of ONE_KIND. Returns these and, for each group: num_attempts,
+    num_completed, images_per_second, lowest, highest and median_step_s of the completed,
+    num_doubtful (completed, and not valid), and `first`, the place of its first attempt, by which
+    they are ordered.
     """
     group, first = _groups(kinds)
-    completed = np.asarray(attempts["outcome"] == Outcome.COMPLETED) & ~np.isnan(attempts["images_per_second"])
+    completed = np.asarray(attempts["outcome"] == Outcome.COMPLETED) & ~np.isnan(
+        attempts["images_per_second"]
+    )
     doubtful = completed & ~np.asarray(attempts["verdict"] == Verdict.VALID)
     num = len(first)
     of_completed = group[completed]
@@ -44,7 +49,9 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
     )
 
 
-def kinds_of(trial_places: Array, attempts: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Array]:
+def kinds_of(
+    trial_places: Array, attempts: Mapping[str, Any], others: Mapping[str, Any]
+) -> dict[str, Array]:
     """The columns of ONE_KIND."""
     return {
         "trial": trial_places,
@@ -61,7 +68,8 @@ def _groups(kinds: Mapping[str, Array]) -> tuple[Array, Array]:
         column = np.asarray(kinds[name], np.int64)
         least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         key = key * (most - least + 1) + (column - least)
-        _, key = np.unique(key, return_inverse=True)  # small again, so that no product grows beyond 64 bits
+        # small again, so that no product grows beyond 64 bits
+        _, key = np.unique(key, return_inverse=True)
     _, first = np.unique(key, return_index=True)
     order = np.argsort(first)
     number = np.empty_like(order)

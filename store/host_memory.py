@@ -1,18 +1,25 @@
-"""Tells an error that is a lack of host memory, under a limit (ulimit -v, a control group) too. Standard library only."""
+"""Tells an error that is a lack of host memory, under a limit (ulimit -v, a control group) too.
+Standard library only.
+"""
 
 from __future__ import annotations
 
 import errno
 import re
 
-OUT_OF_HOST_MEMORY = "out of host memory; try a smaller batch_size or image_px, or a higher limit (ulimit -v, control group)"
+OUT_OF_HOST_MEMORY = (
+    "out of host memory; try a smaller batch_size or image_px, or a higher limit (ulimit -v, "
+    "control group)"
+)
 _SIGNS = re.compile(
     r"std::bad_alloc|^MemoryError\b|Cannot allocate memory|Unable to allocate [\d.]+ \w+ for an array"
-    r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"  # unless its file system is noexec
+    # unless its file system is noexec
+    r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"
 )
 _OTHER_LIMITS = {  # that are told with the same words, or mostly the cause of what is told
     re.compile(r"pthread_create\(\) failed|can't start new thread"): (
-        "no thread could be started; raise the limit of processes (ulimit -u, pids.max of the control group), or that of memory"
+        "no thread could be started; raise the limit of processes (ulimit -u, pids.max of "
+        "the control group), or that of memory"
     ),
     re.compile(r"(?i)(?:ibv_|memlock|mlock|regist(?:er|ration)).*Cannot allocate memory"): (
         "memory could not be locked; raise the limit of locked memory (ulimit -l)"
@@ -24,7 +31,11 @@ def is_lack_of_host_memory(error: BaseException) -> bool:
     """Of the error itself, or one that it was raised for."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno == errno.ENOMEM) or says_so(str(seen)):
+        if (
+            isinstance(seen, MemoryError)
+            or (isinstance(seen, OSError) and seen.errno == errno.ENOMEM)
+            or says_so(str(seen))
+        ):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -36,5 +47,7 @@ def says_so(line: str) -> bool:
 
 
 def other_limit(line: str) -> str:
-    """What to do about a limit that was met and is not one of memory; empty when the line tells of none."""
+    """What to do about a limit that was met and is not one of memory; empty when the line tells of
+    none.
+    """
     return next((remedy for sign, remedy in _OTHER_LIMITS.items() if sign.search(line)), "")

@@ -1,4 +1,6 @@
-"""Takes in what others export: each record is added, known already, or rejected with its place and the reason."""
+"""Takes in what others export: each record is added, known already, or rejected with its place and
+the reason.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ import sqlalchemy as sa
 
 from store import columnar, delimited, flat
 from store.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Located
-from store.database import explained, known_revision, locate, open_for_reading, open_for_writing, reading, writing
+from store.database import (
+    explained,
+    known_revision,
+    locate,
+    open_for_reading,
+    open_for_writing,
+    reading,
+    writing,
+)
 from store.errors import StoreError
 from store.exports import short_name, steps_beside
 from store.formats import mlperf, tf_cnn_benchmarks
@@ -69,21 +79,32 @@ def import_files(
     dry_run: bool = False,
     progress: Progress = silent,
 ) -> Added:
-    """Into the database at `url`. Each piece of up to 5000 records of one sweep and file is one transaction.
+    """Into the database at `url`. Each piece of up to 5000 records of one sweep and file is one
+    transaction.
 
-    `strict`: all is one transaction, of which nothing is left when any record is rejected; `dry_run`: nothing is left anyway.
-    Both read everything before they keep others from writing.
-    Raises StoreError for paths that are not there or of no known format, before anything is imported.
+    `strict`: all is one transaction, of which nothing is left when any record is rejected;
+    `dry_run`: nothing is left anyway. Both read everything before they keep others from writing.
+    Raises StoreError for paths that are not there or of no known format, before anything is
+    imported.
     """
     sources = [(path, wanted or guessed(path)) for path in paths]
     for path, kind in sources:
         if _is_url(path) and kind is not ImportFormat.SQLITE:
-            raise StoreError(f"{masked(path)}: a URL is one of a database; give a file, or leave --format out")
+            raise StoreError(
+                f"{masked(path)}: a URL is one of a database; give a file, or leave --format out"
+            )
         if kind in LOGS and not (log and log.source and log.citation and log.hardware):
-            raise StoreError(f"{path}: a log of {kind} does not tell them itself: give --source, --citation and --hardware")
+            raise StoreError(
+                f"{path}: a log of {kind} does not tell them itself: give --source, "
+                "--citation and --hardware"
+            )
     with tempfile.TemporaryDirectory(prefix="scalemark-import-") as name:
         folder, told = Path(name), _Telling(progress)
-        batches = (one for path, kind in sources for one in _batches(path, told(_read(path, kind, log, folder))))
+        batches = (
+            one
+            for path, kind in sources
+            for one in _batches(path, told(_read(path, kind, log, folder)))
+        )
         engine = _opened_to_try(url, folder) if dry_run else open_for_writing(url)
         try:
             if strict or dry_run:
@@ -99,7 +120,10 @@ def guessed(path: str) -> ImportFormat:
         return ImportFormat.SQLITE
     file = Path(path)
     if file.exists() and not file.is_file():
-        raise StoreError(f"{path}: not a file, and what is looked at to guess what it is would be lost; save it in a file first")
+        raise StoreError(
+            f"{path}: not a file, and what is looked at to guess what it is would be lost; "
+            "save it in a file first"
+        )
     try:
         with file.open("rb") as opened:
             begin = opened.read(_LOOKED_AT_BYTES)
@@ -115,7 +139,9 @@ def guessed(path: str) -> ImportFormat:
             return kind
     if begin.lstrip().startswith(b"{"):
         return ImportFormat.JSONL
-    raise StoreError(f"{path}: of no format that is known; say which with --format {'|'.join(ImportFormat)}")
+    raise StoreError(
+        f"{path}: of no format that is known; say which with --format {'|'.join(ImportFormat)}"
+    )
 
 
 def _is_url(path: str) -> bool:
@@ -141,8 +167,8 @@ _WORDS = {
 
 
 def _opened_to_try(url: str, folder: Path) -> sa.Engine:
-    """A copy of it, so that nobody waits. A server's own, where one transaction comes to nothing; one of an earlier version is
-    not upgraded for that. Raises StoreError."""
+    """A copy of it, so that nobody waits. A server's own, where one transaction comes to nothing;
+    one of an earlier version is not upgraded for that. Raises StoreError."""
     if locate(url).revision() is None:
         return open_for_writing(str(folder / "nothing.db"))  # so that none is made
     tried = _as_known(url, folder)
@@ -203,7 +229,9 @@ def _add(bulk: Bulk, connection: sa.Connection, batch: Sequence[Found]) -> None:
 
 
 def _batches(path: str, found: Iterable[Found]) -> Iterator[_Batch]:
-    """Consecutive records of one sweep, with the name of where they come from; they are read before the database is locked."""
+    """Consecutive records of one sweep, with the name of where they come from; they are read before
+    the database is locked.
+    """
     for _, of_sweep in itertools.groupby(found, key=_sweep_of):
         while batch := list(itertools.islice(of_sweep, ROWS_PER_TRANSACTION)):
             yield Path(path).name, batch
@@ -230,7 +258,9 @@ class _Telling:
 
 
 def _read(path: str, kind: ImportFormat, log: LogSource | None, folder: Path) -> Iterator[Found]:
-    """Every record with its place. A file that cannot be read is one rejected row, and what was read of it counts."""
+    """Every record with its place. A file that cannot be read is one rejected row, and what was
+    read of it counts.
+    """
     try:
         if kind is ImportFormat.SQLITE:
             yield from _of_database(path, folder)
@@ -294,14 +324,20 @@ def _of_table(read: _ReadTable, path: Path) -> Iterator[Found]:
         except ValueError as error:
             yield Rejected(where=where, reason=str(error))
     for identity in steps:
-        which = f"attempt {identity[3]} of repeat {identity[2]} of trial {identity[1]} of sweep {identity[0]}"
+        which = (
+            f"attempt {identity[3]} of repeat {identity[2]} of trial {identity[1]} of sweep "
+            f"{identity[0]}"
+        )
         yield Rejected(where=str(beside), reason=f"steps of {which}, which is not in {path.name}")
 
 
 def _packed(
-    rows: Iterable[tuple[str, flat.Row] | Rejected], steps: dict[flat.Identity, PackedSteps | ValueError]
+    rows: Iterable[tuple[str, flat.Row] | Rejected],
+    steps: dict[flat.Identity, PackedSteps | ValueError],
 ) -> list[Rejected]:
-    """Fills `steps`; those of one attempt stand together. An attempt whose steps are damaged is rejected where it stands."""
+    """Fills `steps`; those of one attempt stand together. An attempt whose steps are damaged is
+    rejected where it stands.
+    """
     rejected: list[Rejected] = []
 
     def sound() -> Iterator[flat.Row]:
@@ -328,14 +364,21 @@ def _identity(row: flat.Row) -> flat.Identity:
 
 
 def _of_log(path: Path, kind: ImportFormat, log: LogSource) -> Iterator[Found]:
-    told: dict[str, Any] = {name: getattr(log, name) for name in ("source", "citation", "hardware", "num_gpus")}
+    told: dict[str, Any] = {
+        name: getattr(log, name) for name in ("source", "citation", "hardware", "num_gpus")
+    }
     with path.open(encoding="utf-8", errors="replace") as lines:
         if kind is ImportFormat.MLPERF:
             references, rejected = mlperf.parse(lines, **told)
         else:
-            references, rejected = tf_cnn_benchmarks.parse(lines, **told, model=log.model, batch_size=log.batch_size)
+            references, rejected = tf_cnn_benchmarks.parse(
+                lines, **told, model=log.model, batch_size=log.batch_size
+            )
     yield from ((str(path), reference) for reference in references)
-    yield from (Rejected(where=one.where.replace(log.source, str(path), 1), reason=one.reason) for one in rejected)
+    yield from (
+        Rejected(where=one.where.replace(log.source, str(path), 1), reason=one.reason)
+        for one in rejected
+    )
 
 
 def _of_database(path: str, folder: Path) -> Iterator[Found]:
@@ -345,11 +388,19 @@ def _of_database(path: str, folder: Path) -> Iterator[Found]:
     try:
         with explained(engine), reading(engine) as connection:
             rows = PortableRows(connection, name, f"{database_id(connection)} {name}")
-            for kind, records in (("sweep", rows.sweeps()), ("trial", rows.trials()), ("attempt", rows.attempts())):
+            for kind, records in (
+                ("sweep", rows.sweeps()),
+                ("trial", rows.trials()),
+                ("attempt", rows.attempts()),
+            ):
                 for record in records:
                     yield record if isinstance(record, Rejected) else (f"{name} {kind}", record)
             for reference in rows.references():
-                yield reference if isinstance(reference, Rejected) else (f"{name} reference", reference)
+                yield (
+                    reference
+                    if isinstance(reference, Rejected)
+                    else (f"{name} reference", reference)
+                )
     finally:
         engine.dispose()
 
@@ -358,7 +409,9 @@ def _as_known(path: str, folder: Path) -> str:
     """The database itself, or the upgraded copy of one of an earlier version."""
     database = locate(path)
     with database.explained():
-        if known_revision(database) in (head_revision(), None) or not isinstance(database, SqliteFile):
+        if known_revision(database) in (head_revision(), None) or not isinstance(
+            database, SqliteFile
+        ):
             return path  # if it is of an earlier version, who opens it says what to do
     copy = Path(tempfile.mkdtemp(dir=folder)) / database.path.name
     copy_whole(database.path, copy)

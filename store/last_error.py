@@ -18,10 +18,14 @@ _MOST_CHARACTERS = 300
 
 
 def last_error(log: Path) -> str:
-    """The last line near the end of the log that looks like an error; empty where there is none. Raises OSError."""
+    """The last line near the end of the log that looks like an error; empty where there is none.
+    Raises OSError.
+    """
     with open_regular(log) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        lines = [line.strip() for line in file.read(_TAIL_BYTES).decode(errors="replace").splitlines()]
+        lines = [
+            line.strip() for line in file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
+        ]
     is_error = (number for number in reversed(range(len(lines))) if _is_error(lines[number]))
     number = next(is_error, None)
     return "" if number is None else quoted(_whole(lines[number:]), _MOST_CHARACTERS)

@@ -1,6 +1,7 @@
 """Reads rows straight out of the pages of a SQLite file, where no tree leads to them any more.
 
-The format: https://www.sqlite.org/fileformat2.html#b_tree_pages. Rows that were deleted long ago may be among them.
+The format: https://www.sqlite.org/fileformat2.html#b_tree_pages. Rows that were deleted long ago
+may be among them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class LeafRow:
 
 
 def leaf_rows(path: Path, page_bytes: int) -> Iterator[LeafRow]:
-    """Of every leaf in the file, in the order of pages. Cells that make no sense are passed over."""
+    """Of every leaf in the file, in the order of pages. Cells that make no sense are passed
+    over.
+    """
     with path.open("rb") as file:
         file.seek(page_bytes)  # on the first page there is the list of the tables
         while len(page := file.read(page_bytes)) == page_bytes:
@@ -44,7 +47,8 @@ def _rows_of(path: Path, page: bytes) -> Iterator[LeafRow]:
     for (at,) in struct.iter_unpack(">H", page[8 : 8 + 2 * num_cells]):
         try:
             yield _row(path, page, at)
-        except (ValueError, IndexError, struct.error):  # a cell that points out of its page, or holds no record
+        # a cell that points out of its page, or holds no record
+        except (ValueError, IndexError, struct.error):
             continue
 
 
@@ -56,7 +60,9 @@ def _row(path: Path, page: bytes, at: int) -> LeafRow:
     local = _local_bytes(kind, size, len(page))
     payload = page[at : at + local]
     if local < size:
-        payload += _overflow(path, int.from_bytes(page[at + local : at + local + 4]), size - local, len(page))
+        payload += _overflow(
+            path, int.from_bytes(page[at + local : at + local + 4]), size - local, len(page)
+        )
     if len(payload) != size:
         raise ValueError("cut off")
     return LeafRow(kind, rowid, tuple(_values(payload)))

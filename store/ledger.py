@@ -1,4 +1,5 @@
-"""The states of a sweep's repeats: every change is one transaction, written before it is acted upon.
+"""The states of a sweep's repeats: every change is one transaction, written before it is acted
+upon.
 
 ```
   pending ──► claimed ──► running ──► completed | failed | out_of_memory | timed_out | hung | unsupported | invalid
@@ -7,7 +8,8 @@
      └── tried again ◄─────────────────────┘
 ```
 
-Whoever changes a claimed or running repeat names itself and the attempt: who was thought dead and comes back changes nothing.
+Whoever changes a claimed or running repeat names itself and the attempt: who was thought dead and
+comes back changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Claim(Enum):
 
 
 class LostError(Exception):
-    """Another orchestrator took this one for dead. Whatever it still runs is to be killed: others may be running the same."""
+    """Another orchestrator took this one for dead. Whatever it still runs is to be killed: others
+    may be running the same.
+    """
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: another orchestrator took this one for dead; repeat the command")
@@ -81,10 +85,11 @@ class Abandoned:
 class Ledger:
     """The states of one sweep, as the one orchestrator that runs it may change them.
 
-    `wanted_repeats` of each trial are enough, whichever sweep on this machine and software made them; None counts none of others.
-    What ran side by side is enough only for a sweep that `shares_host` itself.
-    Raises StoreError from every method when the database cannot be used, and LostError, with nothing written, where a method says
-    so: when another orchestrator took this one for dead.
+    `wanted_repeats` of each trial are enough, whichever sweep on this machine and software made
+    them; None counts none of others. What ran side by side is enough only for a sweep that
+    `shares_host` itself. Raises StoreError from every method when the database cannot be used, and
+    LostError, with nothing written, where a method says so: when another orchestrator took this one
+    for dead.
     """
 
     def __init__(
@@ -101,14 +106,21 @@ class Ledger:
         self.engine = engine
         self._states = engine  # through which states alone are changed
         self.sweep_id, self.orchestrator_id, self.machine_id = sweep_id, orchestrator_id, machine_id
-        self._software_key, self._wanted_repeats, self._shares_host = software_key, wanted_repeats, shares_host
+        self._software_key, self._wanted_repeats, self._shares_host = (
+            software_key,
+            wanted_repeats,
+            shares_host,
+        )
 
     def open_repeats(self) -> list[OpenRepeat]:
         """All that this orchestrator is to run and nobody has claimed, in the order of the plan."""
         asked_for = schema.SweepTrialRow
         statement = (
             sa.select(_Repeat.id, _Repeat.trial_id, _Repeat.repeat, _Repeat.num_attempts)
-            .join(asked_for, (asked_for.sweep_id == _Repeat.sweep_id) & (asked_for.trial_id == _Repeat.trial_id))
+            .join(
+                asked_for,
+                (asked_for.sweep_id == _Repeat.sweep_id) & (asked_for.trial_id == _Repeat.trial_id),
+            )
             .where(
                 _Repeat.sweep_id == self.sweep_id,
                 _Repeat.state == State.PENDING,
@@ -118,7 +130,10 @@ class Ledger:
         )
         with reading(self.engine) as connection:
             found = connection.execute(statement).all()
-        return [OpenRepeat(repeat_id=row[0], trial_id=row[1], repeat=row[2], num_attempts=row[3]) for row in found]
+        return [
+            OpenRepeat(repeat_id=row[0], trial_id=row[1], repeat=row[2], num_attempts=row[3])
+            for row in found
+        ]
 
     def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
         """Raises LostError."""
@@ -128,36 +143,71 @@ class Ledger:
                 completed = self._num_completed(connection, repeat.trial_id)
                 if completed >= self._wanted_repeats:
                     pending = self._own(repeat.repeat_id, State.PENDING)
-                    change(connection, pending, State.SKIPPED, at, FINISHED_ELSEWHERE, reason=FINISHED_ELSEWHERE)
+                    change(
+                        connection,
+                        pending,
+                        State.SKIPPED,
+                        at,
+                        FINISHED_ELSEWHERE,
+                        reason=FINISHED_ELSEWHERE,
+                    )
                     return Claim.GONE
-                if completed + self._num_in_flight(connection, repeat.trial_id) >= self._wanted_repeats:
+                if (
+                    completed + self._num_in_flight(connection, repeat.trial_id)
+                    >= self._wanted_repeats
+                ):
                     return Claim.BUSY
             pending = self._own(repeat.repeat_id, State.PENDING)
-            taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)  # of an earlier one nothing may seem to run
+            # of an earlier one nothing may seem to run
+            taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)
         return Claim.TAKEN if taken else Claim.GONE
 
     def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int:
-        """To be called before the process is started. Returns the number of the attempt. Raises LostError."""
+        """To be called before the process is started. Returns the number of the attempt. Raises
+        LostError.
+        """
         attempt = repeat.num_attempts + 1
-        values = {"num_attempts": attempt, "started_at": at, "run_dir": run_dir, "placement": asdict(placement)}
-        claimed = (*self._own(repeat.repeat_id, State.CLAIMED), _Repeat.num_attempts == repeat.num_attempts)
+        values = {
+            "num_attempts": attempt,
+            "started_at": at,
+            "run_dir": run_dir,
+            "placement": asdict(placement),
+        }
+        claimed = (
+            *self._own(repeat.repeat_id, State.CLAIMED),
+            _Repeat.num_attempts == repeat.num_attempts,
+        )
         with writing(self._states) as connection:
             if change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values):
                 return attempt
-            begun = (*self._own(repeat.repeat_id, State.RUNNING), _Repeat.num_attempts == attempt, _Repeat.run_dir == run_dir)
-            if not self._has(connection, begun):  # else it was written before, and the answer was lost
+            begun = (
+                *self._own(repeat.repeat_id, State.RUNNING),
+                _Repeat.num_attempts == attempt,
+                _Repeat.run_dir == run_dir,
+            )
+            # else it was written before, and the answer was lost
+            if not self._has(connection, begun):
                 raise LostError(f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]}")
         return attempt
 
     def started(self, repeat_id: int, pid: int, start_ticks: int) -> None:
-        """Which process it is, so that it can be found when this one is killed. Raises LostError."""
-        statement = sa.update(_Repeat).where(*self._own(repeat_id, State.RUNNING)).values(pid=pid, start_ticks=start_ticks)
+        """Which process it is, so that it can be found when this one is killed. Raises
+        LostError.
+        """
+        statement = (
+            sa.update(_Repeat)
+            .where(*self._own(repeat_id, State.RUNNING))
+            .values(pid=pid, start_ticks=start_ticks)
+        )
         with writing(self._states) as connection:
             if connection.execute(statement).rowcount != 1:
                 raise LostError(f"process {pid}")
 
-    def finish(self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None) -> None:
-        """The attempt with all it measured, and the repeat's next state: the outcome, or pending with the reason `again`.
+    def finish(
+        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
+    ) -> None:
+        """The attempt with all it measured, and the repeat's next state: the outcome, or pending
+        with the reason `again`.
 
         Raises LostError.
         """
@@ -167,24 +217,40 @@ class Ledger:
             if not change(connection, running, outcome, at, **NO_ATTEMPT):
                 if self._is_recorded(connection, attempt):
                     return  # by an earlier try, whose answer was lost
-                raise LostError(f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial {attempt.trial_id[:8]}")
+                raise LostError(
+                    f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial "
+                    f"{attempt.trial_id[:8]}"
+                )
             self._open_again(connection, repeat_id, outcome, at, again)
             add_attempt(connection, self.sweep_id, self.machine_id, attempt)
 
-    def _open_again(self, connection: sa.Connection, repeat_id: int, outcome: State, at: datetime, again: str | None) -> None:
+    def _open_again(
+        self,
+        connection: sa.Connection,
+        repeat_id: int,
+        outcome: State,
+        at: datetime,
+        again: str | None,
+    ) -> None:
         if again is not None:
             change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
         """Claimed, but not started after all."""
         with writing(self._states) as connection:
-            change(connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started")
+            change(
+                connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started"
+            )
 
     def skip(self, repeat_ids: Iterable[int], reason: str, at: datetime) -> None:
-        """Pending repeats that shall not be run; those that are not pending are left as they are."""
+        """Pending repeats that shall not be run; those that are not pending are left as they
+        are.
+        """
         own_pending = (_Repeat.state == State.PENDING, self._may_skip)
         with writing(self._states) as connection:
-            change_all(connection, list(repeat_ids), own_pending, State.SKIPPED, at, reason, reason=reason)
+            change_all(
+                connection, list(repeat_ids), own_pending, State.SKIPPED, at, reason, reason=reason
+            )
 
     def beat(self, at: datetime) -> None:
         """Tell the others that this orchestrator lives. Raises LostError."""
@@ -196,14 +262,22 @@ class Ledger:
     def end(self, at: datetime, *, finished: bool) -> None:
         """This orchestrator runs nothing more; `finished`: the sweep has nothing left to run.
 
-        Nothing is written when others have taken this one for dead: the sweep may be another's by now.
+        Nothing is written when others have taken this one for dead: the sweep may be another's by
+        now.
         """
         with writing(self.engine) as connection:
             own = (_Orchestrator.id == self.orchestrator_id, _Orchestrator.ended_at.is_(None))
-            ended = connection.execute(sa.update(_Orchestrator).where(*own).values(ended_at=at)).rowcount == 1
+            ended = (
+                connection.execute(
+                    sa.update(_Orchestrator).where(*own).values(ended_at=at)
+                ).rowcount
+                == 1
+            )
             if ended and finished:
                 of_sweep = schema.SweepRow.id == self.sweep_id
-                connection.execute(sa.update(schema.SweepRow).where(of_sweep).values(finished_at=at))
+                connection.execute(
+                    sa.update(schema.SweepRow).where(of_sweep).values(finished_at=at)
+                )
 
     def _is_recorded(self, connection: sa.Connection, attempt: FinishedAttempt) -> bool:
         """Raises LostError when it may be by who took this one for dead."""
@@ -217,15 +291,26 @@ class Ledger:
         return bool(connection.scalar(sa.select(sa.exists().where(*which))))
 
     def _own(self, repeat_id: int, state: State) -> tuple[sa.ColumnElement[bool], ...]:
-        return _Repeat.id == repeat_id, _Repeat.state == state, _Repeat.orchestrator_id == self.orchestrator_id
+        return (
+            _Repeat.id == repeat_id,
+            _Repeat.state == state,
+            _Repeat.orchestrator_id == self.orchestrator_id,
+        )
 
     @property
     def _may_skip(self) -> sa.ColumnElement[bool]:
         return _Repeat.orchestrator_id == self.orchestrator_id
 
     def _check_not_ended(self, connection: sa.Connection) -> None:
-        """What an ended orchestrator claimed would never be closed: nobody looks after it any more."""
-        if connection.scalar(sa.select(_Orchestrator.ended_at).where(_Orchestrator.id == self.orchestrator_id)) is not None:
+        """What an ended orchestrator claimed would never be closed: nobody looks after it any
+        more.
+        """
+        if (
+            connection.scalar(
+                sa.select(_Orchestrator.ended_at).where(_Orchestrator.id == self.orchestrator_id)
+            )
+            is not None
+        ):
             raise LostError(f"orchestrator {self.orchestrator_id}")
 
     @property
@@ -269,9 +354,11 @@ class Ledger:
 
 
 def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
-    """Orchestrators that have not said that they ended: id, process, last heartbeat. Some may have been killed.
+    """Orchestrators that have not said that they ended: id, process, last heartbeat. Some may have
+    been killed.
 
-    Those of shared sweeps are left out: their heartbeats are by another clock, and `store.shared` looks after them.
+    Those of shared sweeps are left out: their heartbeats are by another clock, and `store.shared`
+    looks after them.
     """
     own = sa.select(schema.SweepRow.id).where(schema.SweepRow.settings.is_(None))
     which = (_Orchestrator.ended_at.is_(None), _Orchestrator.sweep_id.in_(own))
@@ -286,10 +373,19 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
     statement = (
         sa.select(
             *_Repeat.__table__.columns,
-            *(getattr(_Orchestrator, field.name).label(f"owner_{field.name}") for field in fields(ProcessIdentity)),
+            *(
+                getattr(_Orchestrator, field.name).label(f"owner_{field.name}")
+                for field in fields(ProcessIdentity)
+            ),
         )
-        .add_columns(_Orchestrator.machine_id, schema.SweepRow.settings.is_not(None).label("is_shared"))
-        .join(_Orchestrator, (_Orchestrator.id == _Repeat.orchestrator_id) & (_Orchestrator.sweep_id == _Repeat.sweep_id))
+        .add_columns(
+            _Orchestrator.machine_id, schema.SweepRow.settings.is_not(None).label("is_shared")
+        )
+        .join(
+            _Orchestrator,
+            (_Orchestrator.id == _Repeat.orchestrator_id)
+            & (_Orchestrator.sweep_id == _Repeat.sweep_id),
+        )
         .join(schema.SweepRow, schema.SweepRow.id == _Repeat.sweep_id)
         .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(IN_FLIGHT))
         .order_by(_Repeat.id)
@@ -298,11 +394,14 @@ def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abando
         return [_abandoned(row) for row in connection.execute(statement).mappings()]
 
 
-def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAttempt | None, at: datetime) -> bool:
-    """Record what became of it: `finished` is what its run folder held, None when it was not running but claimed only.
+def close_abandoned(
+    engine: sa.Engine, repeat: Abandoned, finished: FinishedAttempt | None, at: datetime
+) -> bool:
+    """Record what became of it: `finished` is what its run folder held, None when it was not
+    running but claimed only.
 
-    What was interrupted or not begun is pending again: for who continues its sweep, or the next agent that shares it. False, and
-    nothing is written, when somebody else has closed it already.
+    What was interrupted or not begun is pending again: for who continues its sweep, or the next
+    agent that shares it. False, and nothing is written, when somebody else has closed it already.
     """
     as_found = (
         _Repeat.id == repeat.repeat_id,
@@ -312,11 +411,25 @@ def close_abandoned(engine: sa.Engine, repeat: Abandoned, finished: FinishedAtte
     opened: dict[str, Any] = {"orchestrator_id": None} if repeat.is_shared else {}
     with writing(engine) as connection:
         if repeat.state is State.CLAIMED:
-            return change(connection, (*as_found, _Repeat.state == State.CLAIMED), State.PENDING, at, KILLED, **opened)
+            return change(
+                connection,
+                (*as_found, _Repeat.state == State.CLAIMED),
+                State.PENDING,
+                at,
+                KILLED,
+                **opened,
+            )
         if finished is None:
             raise ValueError(f"{repeat}: it was running, and what its run folder held is not told")
         outcome = State(finished.result.outcome)
-        if not change(connection, (*as_found, _Repeat.state == State.RUNNING), outcome, at, KILLED, **NO_ATTEMPT):
+        if not change(
+            connection,
+            (*as_found, _Repeat.state == State.RUNNING),
+            outcome,
+            at,
+            KILLED,
+            **NO_ATTEMPT,
+        ):
             return False
         if outcome is State.INTERRUPTED:
             change(connection, as_found, State.PENDING, at, KILLED, **opened)
@@ -329,15 +442,29 @@ def refuses_a_row(error: Exception) -> bool:
     found = error.__cause__ if isinstance(error, StoreError) else error
     if isinstance(found, sa.exc.ProgrammingError) and getattr(found.orig, "sqlstate", None):
         return False  # the server says so: a right or a table is missing
-    return isinstance(found, (ValueError, TypeError, OverflowError, *_REFUSALS)) or type(found) is sa.exc.StatementError
+    return (
+        isinstance(found, (ValueError, TypeError, OverflowError, *_REFUSALS))
+        or type(found) is sa.exc.StatementError
+    )
 
 
-_REFUSALS = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.InterfaceError, sa.exc.ProgrammingError)
+_REFUSALS = (
+    sa.exc.DataError,
+    sa.exc.IntegrityError,
+    sa.exc.InterfaceError,
+    sa.exc.ProgrammingError,
+)
 
 
 def end_abandoned(engine: sa.Engine, orchestrator_ids: Iterable[int], at: datetime) -> None:
-    """These orchestrators were found dead, and what they ran is closed; who has taken more since is left for the next look."""
-    dead = (_Orchestrator.id.in_(list(orchestrator_ids)), _Orchestrator.ended_at.is_(None), ~has_in_flight())
+    """These orchestrators were found dead, and what they ran is closed; who has taken more since is
+    left for the next look.
+    """
+    dead = (
+        _Orchestrator.id.in_(list(orchestrator_ids)),
+        _Orchestrator.ended_at.is_(None),
+        ~has_in_flight(),
+    )
     with writing(engine) as connection:
         connection.execute(sa.update(_Orchestrator).where(*dead).values(ended_at=at))
 
@@ -351,7 +478,9 @@ def has_in_flight() -> sa.Exists:
     )
 
 
-NO_ATTEMPT: dict[str, Any] = dict.fromkeys(("started_at", "run_dir", "placement", "pid", "start_ticks"))
+NO_ATTEMPT: dict[str, Any] = dict.fromkeys(
+    ("started_at", "run_dir", "placement", "pid", "start_ticks")
+)
 KILLED = "its orchestrator was killed"
 """Detail of the events that say so."""
 
@@ -360,7 +489,9 @@ def placement_of(stored: dict[str, Any] | None) -> Placement | None:
     """Out of the column of `repeats`: JSON knows no tuples."""
     if not stored:
         return None
-    lists: dict[str, Any] = {name: tuple(stored[name]) for name in ("devices", "cores", "hosts") if name in stored}
+    lists: dict[str, Any] = {
+        name: tuple(stored[name]) for name in ("devices", "cores", "hosts") if name in stored
+    }
     return Placement(**stored | lists)
 
 
@@ -377,7 +508,9 @@ def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
         repeat=row["repeat"],
         attempt=row["num_attempts"],
         machine_id=row["machine_id"],
-        owner=ProcessIdentity(**{field.name: row[f"owner_{field.name}"] for field in fields(ProcessIdentity)}),
+        owner=ProcessIdentity(
+            **{field.name: row[f"owner_{field.name}"] for field in fields(ProcessIdentity)}
+        ),
         orchestrator_id=row["orchestrator_id"],
         is_shared=bool(row["is_shared"]),
         state=State(row["state"]),

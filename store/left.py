@@ -1,4 +1,6 @@
-"""Reads what an attempt left in its run folder, for the database: what passes here, SQLite and PostgreSQL take."""
+"""Reads what an attempt left in its run folder, for the database: what passes here, SQLite and
+PostgreSQL take.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,17 @@ class Left:
 
 
 def read_left(folder: RunFolder, result: Result) -> Left:
-    """Beside the result. Raises ValueError or OSError, naming the file, for what it cannot rest on."""
+    """Beside the result. Raises ValueError or OSError, naming the file, for what it cannot rest
+    on.
+    """
     check_measured(folder, result)
     if result.measurement is None:
         return Left(result=result, steps=[], environment=readable_environment(folder))
-    return Left(result=result, steps=steps_of(folder, result.measurement), environment=folder.read_environment())
+    return Left(
+        result=result,
+        steps=steps_of(folder, result.measurement),
+        environment=folder.read_environment(),
+    )
 
 
 def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
@@ -36,11 +44,15 @@ def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
 def check_measured(folder: RunFolder, result: Result) -> None:
     """Raises ValueError."""
     if result.outcome == Outcome.COMPLETED and result.measurement is None:
-        raise ValueError(f"{folder.result}: outcome=completed, measurement=null: wanted a measurement")
+        raise ValueError(
+            f"{folder.result}: outcome=completed, measurement=null: wanted a measurement"
+        )
 
 
 def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
-    """Those that it was made of. Raises ValueError when there are fewer, or some that no attempt can have."""
+    """Those that it was made of. Raises ValueError when there are fewer, or some that no attempt
+    can have.
+    """
     steps = folder.read_steps()
     try:
         if steps:

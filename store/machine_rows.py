@@ -16,10 +16,12 @@ from store.rows import insert_all, inserted_id
 def machine_id_of(connection: sa.Connection, machine: Machine) -> int:
     """The row of this machine, made when it is new, inside the caller's transaction.
 
-    What was learned to be told later (links, near cores) stays as it was told first. A pool goes by its own name, and its GPUs
-    are those of the host that was told first.
+    What was learned to be told later (links, near cores) stays as it was told first. A pool goes by
+    its own name, and its GPUs are those of the host that was told first.
     """
-    known = connection.scalar(sa.select(schema.MachineRow.id).where(schema.MachineRow.key == machine.key))
+    known = connection.scalar(
+        sa.select(schema.MachineRow.id).where(schema.MachineRow.key == machine.key)
+    )
     if known is not None:
         return known
     told = {name: getattr(machine, name) for name in _TOLD} | {"host": machine.pool or machine.host}
@@ -28,7 +30,12 @@ def machine_id_of(connection: sa.Connection, machine: Machine) -> int:
     of_machine = {"machine_id": machine_id}
     insert_all(connection, schema.GpuRow, [of_machine | row for row in _gpus(machine)])
     links = [
-        {"first_uuid": link.between[0], "second_uuid": link.between[1], "num_nvlinks": link.num_nvlinks, "pcie": link.pcie}
+        {
+            "first_uuid": link.between[0],
+            "second_uuid": link.between[1],
+            "num_nvlinks": link.num_nvlinks,
+            "pcie": link.pcie,
+        }
         for link in machine.links
     ]
     insert_all(connection, schema.GpuLinkRow, [of_machine | row for row in links])

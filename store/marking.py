@@ -1,4 +1,6 @@
-"""What people do to results once they are there: tags and notes, and attempts that shall not count for a while."""
+"""What people do to results once they are there: tags and notes, and attempts that shall not count
+for a while.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,16 @@ def add_tags(engine: sa.Engine, target: Target, words: Sequence[str], at: dateti
     """How many it did not have before. Raises StoreError for a tag that is none."""
     wanted = list(dict.fromkeys(_checked(word, "tag") for word in words))
     with writing(engine) as connection:
-        known = set(connection.scalars(sa.select(TagRow.tag).where(_of(TagRow, target), TagRow.tag.in_(wanted))))
-        new = [{target.column: target.id, "tag": word, "added_at": at} for word in wanted if word not in known]
+        known = set(
+            connection.scalars(
+                sa.select(TagRow.tag).where(_of(TagRow, target), TagRow.tag.in_(wanted))
+            )
+        )
+        new = [
+            {target.column: target.id, "tag": word, "added_at": at}
+            for word in wanted
+            if word not in known
+        ]
         if new:
             connection.execute(sa.insert(TagRow), new)
     return len(new)
@@ -44,7 +54,9 @@ def remove_tags(engine: sa.Engine, target: Target, words: Sequence[str]) -> int:
     """How many it had."""
     wanted = [_checked(word, "tag") for word in words]
     with writing(engine) as connection:
-        return connection.execute(sa.delete(TagRow).where(_of(TagRow, target), TagRow.tag.in_(wanted))).rowcount
+        return connection.execute(
+            sa.delete(TagRow).where(_of(TagRow, target), TagRow.tag.in_(wanted))
+        ).rowcount
 
 
 def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None:
@@ -55,7 +67,8 @@ def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None
 
 
 def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
-    """One target (see `store.targets`), or filters (see `store.selection`): of its attempts those that are deleted, or not.
+    """One target (see `store.targets`), or filters (see `store.selection`): of its attempts those
+    that are deleted, or not.
 
     Raises StoreError for what is neither.
     """
@@ -64,8 +77,12 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
     elif len(words) == 1:
         condition = sa.and_(targets.find(engine, words[0]).has_attempt(), deleted_at(deleted))
     else:
-        raise StoreError("wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'")
-    counts = sa.select(sa.func.count(), sa.func.count(AttemptRow.trial_id.distinct())).where(condition)
+        raise StoreError(
+            "wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'"
+        )
+    counts = sa.select(sa.func.count(), sa.func.count(AttemptRow.trial_id.distinct())).where(
+        condition
+    )
     with reading(engine) as connection:
         num_attempts, num_trials = connection.execute(counts).one()
     return Chosen(condition=condition, num_attempts=num_attempts, num_trials=num_trials)
@@ -74,7 +91,9 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
 def set_deleted(engine: sa.Engine, chosen: Chosen, at: datetime | None) -> int:
     """`at` none restores them. How many they were in the end: others may have been quicker."""
     with writing(engine) as connection:
-        return connection.execute(sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)).rowcount
+        return connection.execute(
+            sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)
+        ).rowcount
 
 
 def _of(table: type[TagRow], target: Target) -> sa.ColumnElement[bool]:

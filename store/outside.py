@@ -1,6 +1,8 @@
-"""Text from outside (processes, trainers, logs, databases, files): without secrets, without controls, and short.
+"""Text from outside (processes, trainers, logs, databases, files): without secrets, without
+controls, and short.
 
-All such text goes through `visible`, `quoted` or `quoted_lines` before it reaches a terminal, a page, a message or the database.
+All such text goes through `visible`, `quoted` or `quoted_lines` before it reaches a terminal, a
+page, a message or the database.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ _LINES = "\n\t"
 
 
 def visible(text: str) -> str:
-    """Secrets masked, then whatever a terminal would obey (escapes, newlines, other controls) shown as Python writes it."""
+    """Secrets masked, then whatever a terminal would obey (escapes, newlines, other controls) shown
+    as Python writes it.
+    """
     return _visible_cell(text) if len(text) <= _SHORT else quoted(text, _MOST_SHOWN)
 
 
@@ -29,7 +33,8 @@ def quoted(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def quoted_lines(text: str, most: int = MOST_CHARACTERS) -> str:
-    """As `quoted`, and its lines stay lines: for what is stored, and for messages of ours that quote others.
+    """As `quoted`, and its lines stay lines: for what is stored, and for messages of ours that
+    quote others.
 
     What went through it once stays as it is.
     """
@@ -45,7 +50,9 @@ def _shown(text: str, also: str) -> str:
     masked = without_secrets(text)
     if masked.isprintable():
         return masked
-    printable = "".join(one if one.isprintable() or one in also else _escaped(one) for one in masked)
+    printable = "".join(
+        one if one.isprintable() or one in also else _escaped(one) for one in masked
+    )
     return without_secrets(printable)  # an escape may have become a part of a name
 
 
@@ -54,7 +61,9 @@ def _escaped(character: str) -> str:
 
 
 def _begin(text: str, most: int) -> str:
-    """What can matter of a text of megabytes; it ends with a whole word, so that no secret is cut in two before it is masked."""
+    """What can matter of a text of megabytes; it ends with a whole word, so that no secret is cut
+    in two before it is masked.
+    """
     looked_at = max(_MOST_SHOWN, 2 * most)
     if len(text) <= looked_at:
         return text

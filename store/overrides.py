@@ -1,4 +1,6 @@
-"""The command that makes a trial again: overrides that compose to the same trial, whatever `auto` means elsewhere."""
+"""The command that makes a trial again: overrides that compose to the same trial, whatever `auto`
+means elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ from store.records import NOISE, STRATEGY_AXES, STRATEGY_NAMES, DeviceKind, Tria
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_STAND_IN: "hardware=cpu"}
 STAND_INS = 16  # that there are unless more are asked for
-_NO_AXES = ("device_kind", "num_classes", *STRATEGY_AXES)  # hardware and model bring them, and the strategy
-_ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")  # left out they are not what a trial without them has
+# hardware and model bring them, and the strategy
+_NO_AXES = ("device_kind", "num_classes", *STRATEGY_AXES)
+# left out they are not what a trial without them has
+_ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")
 
 
 def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
     """As `sweep.py` takes them: all that depends on model, machine or version is said.
 
-    `hardware`: what chooses that of a simulated trial, see `costs.profiles.overrides_of`. Raises ValueError when it is not told.
+    `hardware`: what chooses that of a simulated trial, see `costs.profiles.overrides_of`. Raises
+    ValueError when it is not told.
     """
     told = [f"model={_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
     kind = DeviceKind(spec.device_kind)
@@ -31,7 +36,9 @@ def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
 
 
 def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
-    """For a shell, to be pasted: runs the trial, where that is not done yet. `hardware`: as `overrides` has it."""
+    """For a shell, to be pasted: runs the trial, where that is not done yet. `hardware`: as
+    `overrides` has it.
+    """
     return sweep(overrides(spec, hardware))
 
 
@@ -50,7 +57,9 @@ def as_often(spec: TrialSpec, hardware: Sequence[str], repeats: int) -> str:
     return command(spec, hardware) + (f" sweep.repeats={repeats}" if repeats > 1 else "")
 
 
-def again(spec: TrialSpec, hardware: Sequence[str], *, repeats: int = 1, shares_host: bool = False) -> str:
+def again(
+    spec: TrialSpec, hardware: Sequence[str], *, repeats: int = 1, shares_host: bool = False
+) -> str:
     """As `command`, also where it is done: as often."""
     shared = " launcher.share_host=true" if shares_host else ""
     return f"{command(spec, hardware)}{shared} sweep.repeats={max(1, repeats)} sweep.rerun=true"
@@ -91,8 +100,11 @@ def _value(value: object) -> str:
         return str(value).lower()
     if not isinstance(value, str) or _PLAIN.fullmatch(value):
         return str(value)
-    escaped = re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", value)  # no interpolation is meant
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + (r"\'" if found[2] else ""), escaped)
+    # no interpolation is meant
+    escaped = re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", value)
+    escaped = re.sub(
+        r"(\\*)('|$)", lambda found: found[1] * 2 + (r"\'" if found[2] else ""), escaped
+    )
     return f"'{escaped}'"
 
 

@@ -1,6 +1,8 @@
-"""What travels between databases: one attempt with all around it, and what belongs to no attempt. One record is one line of JSON.
+"""What travels between databases: one attempt with all around it, and what belongs to no attempt.
+One record is one line of JSON.
 
-Every record is checked when it is made: what no attempt can be is refused with its reason. Nothing in it is a number of a row.
+Every record is checked when it is made: what no attempt can be is refused with its reason. Nothing
+in it is a number of a row.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ from store.strict import build, canonical, check_least, check_one_of, checked, p
 VERSION = 1
 """Of the JSON: a record says `"scalemark": 1`."""
 
-NULLABLE = frozenset(field.name for field in fields(Measurement) if schema.MeasurementRow.__table__.columns[field.name].nullable)
+NULLABLE = frozenset(
+    field.name
+    for field in fields(Measurement)
+    if schema.MeasurementRow.__table__.columns[field.name].nullable
+)
 """Of a measurement: what earlier versions did not measure."""
 
 
@@ -90,7 +96,9 @@ class PortableRepeat:
         check_least("repeat.num_attempts", self.num_attempts, 0)
         check_one_of("repeat.state", self.state, State)
         if self.state in (State.CLAIMED, State.RUNNING):
-            raise ValueError(f"repeat.state={self.state}: whoever runs it runs it elsewhere; wanted pending")
+            raise ValueError(
+                f"repeat.state={self.state}: whoever runs it runs it elsewhere; wanted pending"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +113,8 @@ class Annotation:
 class Measured:
     """The measurement of an attempt, and what was seen beside it."""
 
-    measurement: dict[str, Any]  # the fields of store.records.Measurement; null where an earlier version did not measure it
+    # the fields of store.records.Measurement; null where an earlier version did not measure it
+    measurement: dict[str, Any]
     op_placement: dict[str, dict[str, int]]
     verdict: str | None  # a Verdict
     verdict_reasons: tuple[str, ...] | None
@@ -125,7 +134,9 @@ _LATER: dict[str, Any] = {"link_bytes_per_s": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedSteps:
-    """The columns of `store.schema.StepArraysRow`: the steps of one attempt as `store.step_arrays` packs them."""
+    """The columns of `store.schema.StepArraysRow`: the steps of one attempt as `store.step_arrays`
+    packs them.
+    """
 
     first_step: int
     num_steps: int
@@ -141,26 +152,48 @@ class PackedSteps:
 
     def __post_init__(self) -> None:
         num_calls = len(self.duration_over_least)
-        lengths = {len(self.data_wait) or num_calls, len(self.gap_before), len(self.loss_over_least), num_calls}
+        lengths = {
+            len(self.data_wait) or num_calls,
+            len(self.gap_before),
+            len(self.loss_over_least),
+            num_calls,
+        }
         if len(lengths) != 1 or not num_calls:
-            raise ValueError(f"steps: lists of {sorted(lengths)} calls; wanted all of one length, 1 or more")
-        for name, least in (("first_step", 0), ("num_steps", 1), ("num_warm_up", 0), ("time_unit_us", 1), ("least_duration", 0)):
+            raise ValueError(
+                f"steps: lists of {sorted(lengths)} calls; wanted all of one length, 1 or more"
+            )
+        for name, least in (
+            ("first_step", 0),
+            ("num_steps", 1),
+            ("num_warm_up", 0),
+            ("time_unit_us", 1),
+            ("least_duration", 0),
+        ):
             check_least(f"steps.{name}", getattr(self, name), least)
         if self.num_warm_up > num_calls:
-            raise ValueError(f"steps.num_warm_up={self.num_warm_up}: wanted no more than the {num_calls} calls there are")
+            raise ValueError(
+                f"steps.num_warm_up={self.num_warm_up}: wanted no more than the {num_calls} "
+                "calls there are"
+            )
         if min(self.duration_over_least) != 0:
-            raise ValueError(f"steps.duration_over_least: the least is {min(self.duration_over_least)}; wanted 0")
+            raise ValueError(
+                f"steps.duration_over_least: the least is {min(self.duration_over_least)}; wanted 0"
+            )
         if min(self.data_wait, default=0) < 0:
             raise ValueError(f"steps.data_wait: {min(self.data_wait)}; wanted 0 or more")
         if not 0 < self.loss_unit < math.inf:
-            raise ValueError(f"steps.loss_unit={self.loss_unit}: wanted a finite number greater than 0")
+            raise ValueError(
+                f"steps.loss_unit={self.loss_unit}: wanted a finite number greater than 0"
+            )
         if self.least_loss is None and any(loss is not None for loss in self.loss_over_least):
             raise ValueError("steps.least_loss is null, and there are losses")
 
     def columns(self) -> dict[str, Any]:
         """As `store.step_arrays.unpack` takes them."""
         told = {name: getattr(self, name) for name in _STEP_COLUMNS}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in told.items()
+        }
 
 
 _STEP_COLUMNS = [field.name for field in fields(PackedSteps)]
@@ -198,12 +231,18 @@ class PortableAttempt:
         check_least("attempt", self.attempt, 1)
         check_least("position", self.position, 0)
         if self.attempt > self.repeat.num_attempts:
-            raise ValueError(f"attempt={self.attempt}: its repeat.num_attempts is {self.repeat.num_attempts}; wanted no more")
+            raise ValueError(
+                f"attempt={self.attempt}: its repeat.num_attempts is "
+                f"{self.repeat.num_attempts}; wanted no more"
+            )
         if self.duration_s is not None:
             check_duration("duration_s", self.duration_s)
         check_year("started_at", self.started_at)
         if self.outcome == Outcome.COMPLETED and self.measured is None:
-            raise ValueError("outcome=completed, and nothing is measured; wanted a measurement, or another outcome")
+            raise ValueError(
+                "outcome=completed, and nothing is measured; wanted a measurement, or "
+                "another outcome"
+            )
         check_kind_of_machine(self.spec.device_kind, self.machine)
         uuids = [one.uuid for gpu in self.machine.gpus for one in (gpu, *gpu.mig_devices)]
         pairs = [link.between for link in self.machine.links]
@@ -220,14 +259,23 @@ class PortableAttempt:
     def content(self) -> str:
         """Digest of what was measured: of the same attempt it is the same everywhere.
 
-        Left out is what may become more: what people made of it (tags, notes, deleted), its steps, where its folder is, and what
-        is told of its sweep and its repeat.
+        Left out is what may become more: what people made of it (tags, notes, deleted), its steps,
+        where its folder is, and what is told of its sweep and its repeat.
         """
         told = {name: getattr(self, name) for name in CONTENT}
         return digest(json.loads(canonical(told | {"machine": self.machine.key})))
 
 
-CONTENT = ("environment", "placement", "outcome", "message", "exit_code", "started_at", "duration_s", "measured")
+CONTENT = (
+    "environment",
+    "placement",
+    "outcome",
+    "message",
+    "exit_code",
+    "started_at",
+    "duration_s",
+    "measured",
+)
 """Of an attempt, beside its machine's key and its steps: what never changes."""
 
 
@@ -287,7 +335,9 @@ def from_told(told: object) -> Portable:
     if not isinstance(told, dict) or "scalemark" not in told:
         raise ValueError('no record of scalemark: wanted an object with "scalemark": 1')
     if told["scalemark"] != VERSION:
-        raise ValueError(f'"scalemark": {str(told["scalemark"])[:60]}: this version reads {VERSION}; upgrade scalemark')
+        raise ValueError(
+            f'"scalemark": {str(told["scalemark"])[:60]}: this version reads {VERSION}; upgrade scalemark'
+        )
     values = {name: value for name, value in told.items() if name not in ("scalemark", "kind")}
     kind = told.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
@@ -300,16 +350,24 @@ def from_told(told: object) -> Portable:
     return record
 
 
-def pack(steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_us: int | None = None) -> PackedSteps | None:
+def pack(
+    steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_us: int | None = None
+) -> PackedSteps | None:
     """None without steps. Raises ValueError for what no attempt's steps can be."""
-    return build(PackedSteps, step_arrays.pack(steps, loss_unit, time_unit_us), "steps") if steps else None
+    return (
+        build(PackedSteps, step_arrays.pack(steps, loss_unit, time_unit_us), "steps")
+        if steps
+        else None
+    )
 
 
 def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:
     """What is not read by its type alone."""
     found: dict[str, Any] = {}
     if isinstance(measured := values.get("measured"), dict):
-        measurement = _LATER | checked(Measurement, measured.get("measurement"), "measurement", NULLABLE)
+        measurement = _LATER | checked(
+            Measurement, measured.get("measurement"), "measurement", NULLABLE
+        )
         found["measured"] = build(Measured, measured | {"measurement": measurement}, "measured")
     if isinstance(steps := values.get("steps"), list):
         samples = [build(StepSample, step, f"steps[{index}]") for index, step in enumerate(steps)]

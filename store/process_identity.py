@@ -9,7 +9,8 @@ from pathlib import Path
 
 from store.records import ProcessIdentity
 
-SILENT_FOR = timedelta(seconds=120)  # who has given no sign for so long, and cannot be looked at, is taken for dead
+# who has given no sign for so long, and cannot be looked at, is taken for dead
+SILENT_FOR = timedelta(seconds=120)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
@@ -35,8 +36,12 @@ def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | N
     return (now or datetime.now(UTC)) - heartbeat_at < SILENT_FOR
 
 
-def dead_in_s(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None) -> float | None:
-    """Seconds until it is taken for dead, should it give no sign again; None of one that can be looked at."""
+def dead_in_s(
+    process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None
+) -> float | None:
+    """Seconds until it is taken for dead, should it give no sign again; None of one that can be
+    looked at.
+    """
     here = this_process()
     if is_visible(process, here) and not _is_hidden(process.pid):
         return None
@@ -60,7 +65,9 @@ def _is_hidden(pid: int) -> bool:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process of this number began, in clock ticks since boot; None when there is none, or only its zombie."""
+    """When the process of this number began, in clock ticks since boot; None when there is none, or
+    only its zombie.
+    """
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,6 @@
-"""What readers ask of a database, as plain rows. Every query keeps trials whole: none averages over an axis."""
+"""What readers ask of a database, as plain rows. Every query keeps trials whole: none averages over
+an axis.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,29 @@ from store.targets import Target
 
 Row = dict[str, Any]
 
-_ABOUT_ATTEMPTS = ("repeat", "outcome", "message", "exit_code", "shares_host", "started_at", "duration_s", "deleted_at")
-_NOT_LISTED = ("attempt_id", "num_steps", "op_placement_id", "verdict_reasons", "gpu_telemetry", "profile", "truth")
+_ABOUT_ATTEMPTS = (
+    "repeat",
+    "outcome",
+    "message",
+    "exit_code",
+    "shares_host",
+    "started_at",
+    "duration_s",
+    "deleted_at",
+)
+_NOT_LISTED = (
+    "attempt_id",
+    "num_steps",
+    "op_placement_id",
+    "verdict_reasons",
+    "gpu_telemetry",
+    "profile",
+    "truth",
+)
 
 RUN_DIR = sa.case(
-    (sa.func.substr(AttemptRow.run_dir, 1, 1) == "/", AttemptRow.run_dir), else_=SweepRow.run_dir + "/" + AttemptRow.run_dir
+    (sa.func.substr(AttemptRow.run_dir, 1, 1) == "/", AttemptRow.run_dir),
+    else_=SweepRow.run_dir + "/" + AttemptRow.run_dir,
 ).label("run_dir")
 """Of an attempt joined with its sweep: the whole path."""
 
@@ -50,12 +70,23 @@ LISTABLE: Mapping[str, sa.ColumnElement[Any]] = {
     "trial_id": TrialRow.id.expression,
     **{column.name: column for column in TrialRow.__table__.columns if column.name != "id"},
     **{name: AttemptRow.__table__.columns[name] for name in _ABOUT_ATTEMPTS},
-    **{column.name: column for column in MeasurementRow.__table__.columns if column.name not in _NOT_LISTED},
+    **{
+        column.name: column
+        for column in MeasurementRow.__table__.columns
+        if column.name not in _NOT_LISTED
+    },
     "num_measured_steps": MeasurementRow.num_steps.expression,
-    **{name: MachineRow.__table__.columns[name] for name in ("host", "cpu", "num_cores", "gpu", "driver")},
+    **{
+        name: MachineRow.__table__.columns[name]
+        for name in ("host", "cpu", "num_cores", "gpu", "driver")
+    },
     "machine": MachineRow.key.expression,
     "machine_num_gpus": MachineRow.num_gpus.expression,
-    **{column.name: column for column in EnvironmentRow.__table__.columns if column.name not in ("id", "key", "description")},
+    **{
+        column.name: column
+        for column in EnvironmentRow.__table__.columns
+        if column.name not in ("id", "key", "description")
+    },
     "sweep": SweepRow.name.expression,
     "origin": SweepRow.origin.expression,
     "run_dir": RUN_DIR.element,
@@ -63,28 +94,61 @@ LISTABLE: Mapping[str, sa.ColumnElement[Any]] = {
 """What can be listed and sorted by: name -> column of an attempt, or of what belongs to it."""
 
 LISTED = (
-    *("attempt", "trial", "model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data", "device_kind"),
-    *("planted", "repeat", "outcome", "images_per_second", "jitter_s", "verdict", "duration_s", "sweep", "started_at"),
+    *(
+        "attempt",
+        "trial",
+        "model",
+        "strategy",
+        "num_gpus",
+        "hosts",
+        "batch_size",
+        "precision",
+        "data",
+        "device_kind",
+    ),
+    *(
+        "planted",
+        "repeat",
+        "outcome",
+        "images_per_second",
+        "jitter_s",
+        "verdict",
+        "duration_s",
+        "sweep",
+        "started_at",
+    ),
 )
 """What is listed unless something else is asked for."""
 
 _OF_AN_ATTEMPT = (
     AttemptRow.id.label("attempt_id"),
     *(AttemptRow.repeat, AttemptRow.outcome, AttemptRow.started_at, AttemptRow.shares_host),
-    *(MeasurementRow.images_per_second, MeasurementRow.median_step_s, MeasurementRow.jitter_s, MeasurementRow.steady),
+    *(
+        MeasurementRow.images_per_second,
+        MeasurementRow.median_step_s,
+        MeasurementRow.jitter_s,
+        MeasurementRow.steady,
+    ),
     *(MeasurementRow.images_per_second_low, MeasurementRow.images_per_second_high),
     *(MeasurementRow.verdict, MeasurementRow.num_parameters),
     MachineRow.key.label("machine"),
     *(MachineRow.host, MachineRow.cpu, MachineRow.num_cores, MachineRow.gpu),
     MachineRow.num_gpus.label("machine_num_gpus"),
-    *(MachineRow.driver, EnvironmentRow.tensorflow, EnvironmentRow.scalemark, EnvironmentRow.software_key),
+    *(
+        MachineRow.driver,
+        EnvironmentRow.tensorflow,
+        EnvironmentRow.scalemark,
+        EnvironmentRow.software_key,
+    ),
 )
 
 _COUNTS = deleted_at(False)
 
 
 def list_attempts(engine: sa.Engine, *, sweep: str | None = None) -> list[Row]:
-    """All attempts, oldest first; or those of one sweep. Raises StoreError when there is no such sweep."""
+    """All attempts, oldest first; or those of one sweep. Raises StoreError when there is no such
+    sweep.
+    """
     return selected(engine, listing(engine, sweep=sweep))
 
 
@@ -100,8 +164,8 @@ def listing(
 ) -> sa.Select[Any]:
     """Of the attempts chosen by `filters` (see `store.selection`) these columns, oldest first.
 
-    `sort` names a column, with a minus before it for largest first; what has none comes last. Raises StoreError for a filter, a
-    column or a sweep that is none.
+    `sort` names a column, with a minus before it for largest first; what has none comes last.
+    Raises StoreError for a filter, a column or a sweep that is none.
     """
     if sweep is not None:
         check_sweep(engine, sweep)
@@ -113,7 +177,11 @@ def listing(
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-        .where(AttemptRow.id.in_(attempt_ids(filters, deleted=deleted)) if filters else deleted_at(deleted))
+        .where(
+            AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
+            if filters
+            else deleted_at(deleted)
+        )
         .order_by(*([_ordered(sort, engine.dialect.name)] if sort else []), AttemptRow.id)
         .limit(limit)
     )
@@ -123,25 +191,37 @@ def listing(
 def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
     """How many there are in all: of those that count, or of those that are deleted."""
     with reading(engine) as connection:
-        return connection.scalar(sa.select(sa.func.count()).select_from(AttemptRow).where(deleted_at(deleted))) or 0
+        return (
+            connection.scalar(
+                sa.select(sa.func.count()).select_from(AttemptRow).where(deleted_at(deleted))
+            )
+            or 0
+        )
 
 
 def _listable(name: str) -> sa.ColumnElement[Any]:
     if name not in LISTABLE:
-        raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(LISTABLE))}")
+        raise StoreError(
+            f"{shortened(name)}: no such column; {nearest(name[:100], list(LISTABLE))}"
+        )
     return LISTABLE[name]
 
 
 def _ordered(sort: str, dialect: str) -> sa.ColumnElement[Any]:
     column = _listable(sort.removeprefix("-"))
-    if isinstance(column.type, sa.String):  # by code points: languages would order each server's texts their own way
+    # by code points: languages would order each server's texts their own way
+    if isinstance(column.type, sa.String):
         column = sa.collate(column, {"sqlite": "BINARY", "postgresql": "C"}[dialect])
     return (column.desc() if sort.startswith("-") else column.asc()).nulls_last()
 
 
-def measured(engine: sa.Engine, filters: Sequence[str] = (), *, like_sweep: str | None = None) -> list[Row]:
-    """Attempts for which the filters hold, oldest first; only of models that one sweep asked for, where it is named. Each has its
-    `trial` (id, curve and axes), `machine` and `environment` (None: it ended before that was known) as rows that many share, and
+def measured(
+    engine: sa.Engine, filters: Sequence[str] = (), *, like_sweep: str | None = None
+) -> list[Row]:
+    """Attempts for which the filters hold, oldest first; only of models that one sweep asked for,
+    where it is named. Each has its
+    `trial` (id, curve and axes), `machine` and `environment` (None: it ended before that was known)
+    as rows that many share, and
     `ran_on`: of each of its hosts the machine's name; empty where all were processes of `machine`.
 
     Raises StoreError for a filter that is none.
@@ -149,11 +229,25 @@ def measured(engine: sa.Engine, filters: Sequence[str] = (), *, like_sweep: str 
     chosen = _COUNTS if not filters else sa.and_(_COUNTS, AttemptRow.id.in_(attempt_ids(filters)))
     trials = sa.select(*_OF_A_TRIAL)
     if like_sweep is not None:
-        asked_for = sa.select(TrialRow.model).join(SweepTrialRow).join(SweepRow).where(SweepRow.name == like_sweep)
+        asked_for = (
+            sa.select(TrialRow.model)
+            .join(SweepTrialRow)
+            .join(SweepRow)
+            .where(SweepRow.name == like_sweep)
+        )
         trials = trials.where(TrialRow.model.in_(asked_for))
-        chosen = sa.and_(chosen, AttemptRow.trial_id.in_(sa.select(TrialRow.id).where(TrialRow.model.in_(asked_for))))
+        chosen = sa.and_(
+            chosen,
+            AttemptRow.trial_id.in_(sa.select(TrialRow.id).where(TrialRow.model.in_(asked_for))),
+        )
     attempts = (
-        sa.select(AttemptRow.trial_id, AttemptRow.machine_id, AttemptRow.environment_id, *_MEASURED, AttemptRow.placement_id)
+        sa.select(
+            AttemptRow.trial_id,
+            AttemptRow.machine_id,
+            AttemptRow.environment_id,
+            *_MEASURED,
+            AttemptRow.placement_id,
+        )
         .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(chosen)
         .order_by(AttemptRow.id)
@@ -189,13 +283,22 @@ def measured(engine: sa.Engine, filters: Sequence[str] = (), *, like_sweep: str 
 
 def _of_gpus(figure: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
     """A figure of all GPUs of a machine."""
-    return sa.select(figure).where(GpuRow.machine_id == MachineRow.id).correlate(MachineRow).scalar_subquery()
+    return (
+        sa.select(figure)
+        .where(GpuRow.machine_id == MachineRow.id)
+        .correlate(MachineRow)
+        .scalar_subquery()
+    )
 
 
 _MEASURED = (
     AttemptRow.id.label("attempt_id"),
     *(AttemptRow.sweep_id, AttemptRow.repeat, AttemptRow.outcome, AttemptRow.shares_host),
-    *(MeasurementRow.images_per_second, MeasurementRow.images_per_second_low, MeasurementRow.images_per_second_high),
+    *(
+        MeasurementRow.images_per_second,
+        MeasurementRow.images_per_second_low,
+        MeasurementRow.images_per_second_high,
+    ),
     *(MeasurementRow.verdict, MeasurementRow.steady),
 )
 _OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
@@ -212,7 +315,12 @@ _OF_A_MACHINE = (
     .label("num_nvlink_pairs"),
 )
 _OF_AN_ENVIRONMENT = (
-    *(EnvironmentRow.id, EnvironmentRow.tensorflow, EnvironmentRow.scalemark, EnvironmentRow.software_key),
+    *(
+        EnvironmentRow.id,
+        EnvironmentRow.tensorflow,
+        EnvironmentRow.scalemark,
+        EnvironmentRow.software_key,
+    ),
     EnvironmentRow.description,
 )
 
@@ -230,22 +338,31 @@ class AskedFor:
 
     sweep_id: int
     positions: Mapping[str, int]  # of trials by their ids, also of those that it found finished
-    counted: frozenset[tuple[str, str, bool]]  # machine, software, whether the host was shared: its own, whoever measured it
+    # machine, software, whether the host was shared: its own, whoever measured it
+    counted: frozenset[tuple[str, str, bool]]
 
 
 def asked_for(engine: sa.Engine, sweep: str) -> AskedFor:
     """Raises StoreError when there is no such sweep."""
     check_sweep(engine, sweep)
     of_sweep = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
-    links = sa.select(SweepTrialRow.trial_id, SweepTrialRow.position).where(SweepTrialRow.sweep_id == of_sweep)
-    where = sa.select(MachineRow.key, OrchestratorRow.software_key, OrchestratorRow.shares_host).select_from(OrchestratorRow)
+    links = sa.select(SweepTrialRow.trial_id, SweepTrialRow.position).where(
+        SweepTrialRow.sweep_id == of_sweep
+    )
+    where = sa.select(
+        MachineRow.key, OrchestratorRow.software_key, OrchestratorRow.shares_host
+    ).select_from(OrchestratorRow)
     where = where.join(MachineRow).where(OrchestratorRow.sweep_id == of_sweep)
     with reading(engine) as connection:
-        counted = {(row.key, row.software_key, row.shares_host) for row in connection.execute(where)}
+        counted = {
+            (row.key, row.software_key, row.shares_host) for row in connection.execute(where)
+        }
         return AskedFor(
             sweep_id=connection.scalars(sa.select(of_sweep)).one(),
             positions={row.trial_id: row.position for row in connection.execute(links)},
-            counted=frozenset({*counted, *((machine, software, False) for machine, software, _ in counted)}),
+            counted=frozenset(
+                {*counted, *((machine, software, False) for machine, software, _ in counted)}
+            ),
         )
 
 
@@ -263,8 +380,12 @@ def is_simulated(engine: sa.Engine, sweep: str) -> bool:
 
 
 def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
-    """Ids of trials that have an attempt for which the filters hold. Raises StoreError for a filter that is none."""
-    statement = sa.select(AttemptRow.trial_id).distinct().where(AttemptRow.id.in_(attempt_ids(filters)))
+    """Ids of trials that have an attempt for which the filters hold. Raises StoreError for a filter
+    that is none.
+    """
+    statement = (
+        sa.select(AttemptRow.trial_id).distinct().where(AttemptRow.id.in_(attempt_ids(filters)))
+    )
     return {row["trial_id"] for row in selected(engine, statement)}
 
 
@@ -281,8 +402,11 @@ def with_its_machine(*columns: Any) -> sa.Select[Any]:
     )
 
 
-def num_completed(engine: sa.Engine, machine_key: str, software_key: str, *, shares_host: bool = False) -> dict[str, int]:
-    """How many completed attempts each trial has on this machine with this software: trial id -> count.
+def num_completed(
+    engine: sa.Engine, machine_key: str, software_key: str, *, shares_host: bool = False
+) -> dict[str, int]:
+    """How many completed attempts each trial has on this machine with this software: trial id ->
+    count.
 
     Those that ran side by side with others count only for a sweep that `shares_host` itself.
     """
@@ -303,13 +427,22 @@ def num_completed(engine: sa.Engine, machine_key: str, software_key: str, *, sha
 
 
 def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
-    """Of these attempts everything that can be listed, `verdict_reasons`, `recorded_profile` (a `store.records.Profile`),
-    `recorded_telemetry` (of each GPU a `store.records.GpuTelemetry`), `truth` (of simulated ones, as in `store.records.Result`),
-    and `devices`: the slots it held, as "0,1".
+    """Of these attempts everything that can be listed, `verdict_reasons`, `recorded_profile` (a
+    `store.records.Profile`),
+    `recorded_telemetry` (of each GPU a `store.records.GpuTelemetry`), `truth` (of simulated ones,
+    as in `store.records.Result`), and `devices`: the slots it held, as "0,1".
     """
     listed = (column.label(name) for name, column in LISTABLE.items())
-    columns = [*listed, MeasurementRow.verdict_reasons, MeasurementRow.profile.label("recorded_profile")]
-    columns += [MeasurementRow.gpu_telemetry.label("recorded_telemetry"), MeasurementRow.truth, PlacementRow.devices]
+    columns = [
+        *listed,
+        MeasurementRow.verdict_reasons,
+        MeasurementRow.profile.label("recorded_profile"),
+    ]
+    columns += [
+        MeasurementRow.gpu_telemetry.label("recorded_telemetry"),
+        MeasurementRow.truth,
+        PlacementRow.devices,
+    ]
     statement = (
         with_its_machine(*columns)
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
@@ -320,14 +453,23 @@ def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
 
 
 def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
-    """Of these attempts, those that stepped: every call of the training function in order, warm-up included."""
+    """Of these attempts, those that stepped: every call of the training function in order, warm-up
+    included.
+    """
     statement = sa.select(*StepArraysRow.__table__.columns)
     found = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
     return {row["attempt_id"]: step_arrays.unpack(row) for row in found}
 
 
-def in_parts(engine: sa.Engine, statement: sa.Select[Any], column: sa.ColumnElement[int], values: Sequence[int]) -> list[Row]:
-    """The rows of so many values of a column, asked for in parts: databases take only so many at once."""
+def in_parts(
+    engine: sa.Engine,
+    statement: sa.Select[Any],
+    column: sa.ColumnElement[int],
+    values: Sequence[int],
+) -> list[Row]:
+    """The rows of so many values of a column, asked for in parts: databases take only so many at
+    once.
+    """
     parts = (values[start : start + _AT_A_TIME] for start in range(0, len(values), _AT_A_TIME))
     return [row for part in parts for row in selected(engine, statement.where(column.in_(part)))]
 
@@ -337,15 +479,38 @@ def with_its_trial(engine: sa.Engine, target: Target) -> Row:
     if target.column == "trial_id":
         trial_id = target.id
     else:
-        (trial_id,) = selected(engine, sa.select(AttemptRow.trial_id).where(target.has_attempt()))[0].values()
-    (trial,) = selected(engine, sa.select(*TrialRow.__table__.columns).where(TrialRow.id == trial_id))
+        (trial_id,) = selected(engine, sa.select(AttemptRow.trial_id).where(target.has_attempt()))[
+            0
+        ].values()
+    (trial,) = selected(
+        engine, sa.select(*TrialRow.__table__.columns).where(TrialRow.id == trial_id)
+    )
     statement = (
         sa.select(
             *_OF_AN_ATTEMPT,
-            *(SweepRow.name.label("sweep"), AttemptRow.sweep_id, AttemptRow.machine_id, AttemptRow.attempt),
-            *(AttemptRow.message, AttemptRow.exit_code, AttemptRow.duration_s, AttemptRow.deleted_at, RUN_DIR),
-            *(column for column in PlacementRow.__table__.columns if column.name not in ("id", "key", "shares_host")),
-            *(column for column in MeasurementRow.__table__.columns if column.name not in _NOT_SHOWN),
+            *(
+                SweepRow.name.label("sweep"),
+                AttemptRow.sweep_id,
+                AttemptRow.machine_id,
+                AttemptRow.attempt,
+            ),
+            *(
+                AttemptRow.message,
+                AttemptRow.exit_code,
+                AttemptRow.duration_s,
+                AttemptRow.deleted_at,
+                RUN_DIR,
+            ),
+            *(
+                column
+                for column in PlacementRow.__table__.columns
+                if column.name not in ("id", "key", "shares_host")
+            ),
+            *(
+                column
+                for column in MeasurementRow.__table__.columns
+                if column.name not in _NOT_SHOWN
+            ),
             OpPlacementRow.description.label("op_placement"),
             EnvironmentRow.description.label("environment"),
         )
@@ -374,7 +539,11 @@ def list_references(engine: sa.Engine) -> list[Row]:
 
 def known_references(engine: sa.Engine | None) -> list[Row]:
     """As `list_references`; without a database those that come with scalemark."""
-    return [asdict(reference) for reference in published()] if engine is None else list_references(engine)
+    return (
+        [asdict(reference) for reference in published()]
+        if engine is None
+        else list_references(engine)
+    )
 
 
 def check_sweep(engine: sa.Engine, sweep: str) -> None:
@@ -386,7 +555,9 @@ def check_sweep(engine: sa.Engine, sweep: str) -> None:
 
 
 def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
-    """Columns and rows of any statement that only reads. Raises StoreError for others, and with what is wrong in the SQL."""
+    """Columns and rows of any statement that only reads. Raises StoreError for others, and with
+    what is wrong in the SQL.
+    """
     with queried(engine, sql) as (columns, found):
         return columns, list(found)
 
@@ -404,16 +575,25 @@ def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[S
             yield list(result.keys()), map(tuple, result)
         except sa.exc.DBAPIError as error:
             connection.rollback()
-            cause = str(error.orig).partition("\n")[0]  # below it PostgreSQL shows a statement that is not the user's
-            hint = f"; tables and views: {', '.join(_names(connection))}" if _no_such_table(cause) else ""
+            # below it PostgreSQL shows a statement that is not the user's
+            cause = str(error.orig).partition("\n")[0]
+            hint = (
+                f"; tables and views: {', '.join(_names(connection))}"
+                if _no_such_table(cause)
+                else ""
+            )
             raise StoreError(f"{cause}{hint}") from error
 
 
 @contextmanager
-def streamed(engine: sa.Engine, statement: sa.Select[Any]) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
+def streamed(
+    engine: sa.Engine, statement: sa.Select[Any]
+) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
     """Columns and rows of one of our own statements, row by row."""
     with reading(engine) as connection:
-        result = connection.execution_options(stream_results=True, yield_per=_AT_A_TIME).execute(statement)
+        result = connection.execution_options(stream_results=True, yield_per=_AT_A_TIME).execute(
+            statement
+        )
         yield list(result.keys()), map(tuple, result)
 
 

@@ -1,7 +1,8 @@
 """Makes a lost database anew out of the run folders of its sweeps.
 
-What they do not tell is lost: orchestrators, and when they claimed a repeat; repeats that were never begun; when a sweep was
-continued, and when it was finished (told here: the end of its last attempt); tags, notes, and what was deleted.
+What they do not tell is lost: orchestrators, and when they claimed a repeat; repeats that were
+never begun; when a sweep was continued, and when it was finished (told here: the end of its last
+attempt); tags, notes, and what was deleted.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ from store.strict import build, canonical, checked, parsed
 SWEEP_FILE = "sweep.json"
 _KILLED = ("its orchestrator was killed", "its agent was killed")
 _STOPPED = ("the sweep was interrupted", "its agent was ended by ")
-_NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")  # RunFolders: MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT
+# RunFolders: MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT
+_NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")
 
 
 @dataclass(slots=True)
@@ -92,13 +94,17 @@ class _Found:
 
 
 def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> Rebuilt:
-    """Into the database at `url`: what it has already stays as it is. A damaged folder is rejected, the rest goes on.
+    """Into the database at `url`: what it has already stays as it is. A damaged folder is rejected,
+    the rest goes on.
 
     Raises StoreError for a folder that is not there, or when there is no sweep in any.
     """
     folders = list(dict.fromkeys(_sweep_folders(runs_dirs)))
     if not folders:
-        raise StoreError(f"{', '.join(runs_dirs)}: no run folder in it; wanted one that holds sweeps, or the folder of a sweep")
+        raise StoreError(
+            f"{', '.join(runs_dirs)}: no run folder in it; wanted one that holds sweeps, or "
+            "the folder of a sweep"
+        )
     engine = open_for_writing(url)
     rebuilt = Rebuilt(added=Added())
     try:
@@ -110,7 +116,9 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
                     with writing(engine) as connection:
                         bulk.add(connection, batch)
             except (ValueError, OSError) as error:
-                rebuilt.added.rejected.append(Rejected(where=str(folder), reason=_reason(error, folder)))
+                rebuilt.added.rejected.append(
+                    Rejected(where=str(folder), reason=_reason(error, folder))
+                )
             else:
                 rebuilt.num_sweeps += 1
     finally:
@@ -142,20 +150,28 @@ def _records(folder: Path, rebuilt: Rebuilt, progress: Progress) -> Iterator[Loc
         progress(folder.name, number, len(paths))
         try:
             if _never_began(path):
-                rebuilt.warnings.append(f"{path}: never began: whoever made the folder was killed while doing so")
+                rebuilt.warnings.append(
+                    f"{path}: never began: whoever made the folder was killed while doing so"
+                )
             else:
                 found.append(_attempt_in(RunFolder(path)))
         except (ValueError, OSError) as error:
             rebuilt.added.rejected.append(Rejected(where=str(path), reason=_reason(error, path)))
     if old := sum(one.sweep is None for one in found):
-        from_what = "their repeat and attempt are from the folders' names, their times from the times of files"
+        from_what = (
+            "their repeat and attempt are from the folders' names, their times from the times "
+            "of files"
+        )
         rebuilt.warnings.append(f"{folder}: {old} attempts of an earlier version; {from_what}")
     found = _recorded(found, rebuilt)
     head, record = _sweep_of(folder, found, rebuilt)
     positions = {trial.trial_id: position for position, trial in _asked_for(record, found)}
     yield str(folder), PortableSweep(sweep=head, left_out=record.left_out if record else ())
     for position, trial in _asked_for(record, found):
-        yield str(folder), PortableTrial(sweep=head, position=position, trial_id=trial.trial_id, spec=trial)
+        yield (
+            str(folder),
+            PortableTrial(sweep=head, position=position, trial_id=trial.trial_id, spec=trial),
+        )
     repeats = _repeats(head, found)
     for one in sorted(found, key=lambda one: one.ended_at):
         try:
@@ -163,11 +179,15 @@ def _records(folder: Path, rebuilt: Rebuilt, progress: Progress) -> Iterator[Loc
             told = _told(one, head, repeats[one.repeat_key], positions[one.spec.trial_id])
             yield str(one.folder), build(PortableAttempt, told | {"steps": pack(steps)})
         except (ValueError, OSError) as error:
-            rebuilt.added.rejected.append(Rejected(where=str(one.folder), reason=_reason(error, one.folder)))
+            rebuilt.added.rejected.append(
+                Rejected(where=str(one.folder), reason=_reason(error, one.folder))
+            )
 
 
 def _never_began(folder: Path) -> bool:
-    """Nothing is started before all files are in it that are made with it; the last of them are not in every one."""
+    """Nothing is started before all files are in it that are made with it; the last of them are not
+    in every one.
+    """
     sizes = {path.name: path.lstat().st_size for path in folder.iterdir()}
     if not sizes.keys() <= {*_FIRST_FILES, "attempt.json", "rank_limits.json"}:
         return False
@@ -197,10 +217,17 @@ def _attempt_in(folder: RunFolder) -> _Found:
     started_at = begin.started_at if begin else _modified_at(folder.trial)
     name = _NAME.search(folder.path.name)
     if begin is None and name is None:
-        raise ValueError("neither attempt.json nor its name tell which attempt it is: wanted a name that ends with -rN-aM")
+        raise ValueError(
+            "neither attempt.json nor its name tell which attempt it is: wanted a name that "
+            "ends with -rN-aM"
+        )
     if begin and begin.trial_id != spec.trial_id:
-        raise ValueError(f"attempt.json tells of trial {begin.trial_id}, trial.json of {spec.trial_id}")
-    repeat, attempt = (begin.repeat, begin.attempt) if begin else map(int, name.groups() if name else ())
+        raise ValueError(
+            f"attempt.json tells of trial {begin.trial_id}, trial.json of {spec.trial_id}"
+        )
+    repeat, attempt = (
+        (begin.repeat, begin.attempt) if begin else map(int, name.groups() if name else ())
+    )
     replaced = bool(end and end.result) or not folder.result.exists()
     return _Found(
         folder=folder.path,
@@ -210,7 +237,11 @@ def _attempt_in(folder: RunFolder) -> _Found:
         sweep=(begin.sweep_uid, begin.sweep) if begin else None,
         started_at=started_at,
         ended_at=end.ended_at if end else max(modified_at, started_at),
-        duration_s=end.duration_s if end else None if begin else (modified_at - started_at) / timedelta(seconds=1),
+        duration_s=end.duration_s
+        if end
+        else None
+        if begin
+        else (modified_at - started_at) / timedelta(seconds=1),
         exit_code=end.exit_code if end else None,
         is_ended=end is not None or begin is None,
         crashed=result.outcome == (Outcome.FAILED if replaced else Outcome.INTERRUPTED),
@@ -229,7 +260,9 @@ def _result(folder: RunFolder, end: AttemptEnd | None) -> Result:
         return replace(result, outcome=end.outcome, message=end.message) if end else result
     if end and end.outcome == Outcome.COMPLETED:
         raise ValueError("result.json is missing, and the attempt was completed")
-    outcome, message = (end.outcome, end.message) if end else (Outcome.INTERRUPTED.value, _KILLED[0])
+    outcome, message = (
+        (end.outcome, end.message) if end else (Outcome.INTERRUPTED.value, _KILLED[0])
+    )
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
@@ -238,7 +271,9 @@ def _modified_at(path: Path) -> datetime:
 
 
 def _recorded(found: Sequence[_Found], rebuilt: Rebuilt) -> list[_Found]:
-    """Of two folders of one attempt that which ended: the other was begun, and its orchestrator killed before it could tell."""
+    """Of two folders of one attempt that which ended: the other was begun, and its orchestrator
+    killed before it could tell.
+    """
     by_identity: dict[tuple[str, int, int], list[_Found]] = {}
     for one in found:
         by_identity.setdefault((*one.repeat_key, one.attempt), []).append(one)
@@ -248,12 +283,19 @@ def _recorded(found: Sequence[_Found], rebuilt: Rebuilt) -> list[_Found]:
         kept.extend(ended)
         for one in same:
             if one not in ended:
-                rebuilt.warnings.append(f"{one.folder}: begun, and never recorded; {ended[0].folder.name} is its attempt")
+                rebuilt.warnings.append(
+                    f"{one.folder}: begun, and never recorded; {ended[0].folder.name} is its "
+                    "attempt"
+                )
     return kept
 
 
-def _sweep_of(folder: Path, found: Sequence[_Found], rebuilt: Rebuilt) -> tuple[SweepHead, SweepRecord | None]:
-    """As sweep.json tells it; where that is lost, as much as the attempts tell. Raises ValueError for a name none can have."""
+def _sweep_of(
+    folder: Path, found: Sequence[_Found], rebuilt: Rebuilt
+) -> tuple[SweepHead, SweepRecord | None]:
+    """As sweep.json tells it; where that is lost, as much as the attempts tell. Raises ValueError
+    for a name none can have.
+    """
     path = folder / SWEEP_FILE
     told: dict[str, Any] = {"name": folder.name, "reason": "", "command": ""}
     started_at = min((one.started_at for one in found), default=_modified_at(folder))
@@ -265,14 +307,24 @@ def _sweep_of(folder: Path, found: Sequence[_Found], rebuilt: Rebuilt) -> tuple[
         told = checked(_EarlierSweep, {name: read[name] for name in (*told, "started_at")})
         started_at = told.pop("started_at")
     except (ValueError, TypeError, KeyError, OSError) as error:
-        rebuilt.warnings.append(f"{path}: {_reason(error, folder)}; the sweep is told as far as its attempts tell it")
+        rebuilt.warnings.append(
+            f"{path}: {_reason(error, folder)}; the sweep is told as far as its attempts tell it"
+        )
         told["name"] = next((one.sweep[1] for one in found if one.sweep), folder.name)
     uid = (
         record.uid
         if record
-        else next((one.sweep[0] for one in found if one.sweep), sweep_uid(started_at=started_at, **_named(told)))
+        else next(
+            (one.sweep[0] for one in found if one.sweep),
+            sweep_uid(started_at=started_at, **_named(told)),
+        )
     )
-    told |= {"uid": uid, "started_at": started_at, "finished_at": _finished_at(found), "run_dir": str(folder) if found else None}
+    told |= {
+        "uid": uid,
+        "started_at": started_at,
+        "finished_at": _finished_at(found),
+        "run_dir": str(folder) if found else None,
+    }
     return build(SweepHead, told | {"origin": ""}), record
 
 
@@ -291,7 +343,9 @@ def _named(told: Mapping[str, str]) -> dict[str, str]:
 
 
 def _finished_at(found: Sequence[_Found]) -> datetime | None:
-    """None when something was interrupted and not tried again: the sweep has not come to its end."""
+    """None when something was interrupted and not tried again: the sweep has not come to its
+    end.
+    """
     last: dict[tuple[str, int], _Found] = {}
     for one in sorted(found, key=lambda one: one.attempt):
         last[one.repeat_key] = one
@@ -302,7 +356,9 @@ def _finished_at(found: Sequence[_Found]) -> datetime | None:
 
 def _asked_for(record: SweepRecord | None, found: Sequence[_Found]) -> list[tuple[int, TrialSpec]]:
     """Positions and trials; where they are not told, in the order in which they were begun."""
-    told = [(trial.position, spec_of(parsed(trial.spec))) for trial in record.trials] if record else []
+    told = (
+        [(trial.position, spec_of(parsed(trial.spec))) for trial in record.trials] if record else []
+    )
     known = {spec.trial_id for _, spec in told}
     begun = {one.spec.trial_id: one.spec for one in sorted(found, key=lambda one: one.started_at)}
     more = [spec for trial_id, spec in begun.items() if trial_id not in known]
@@ -310,7 +366,9 @@ def _asked_for(record: SweepRecord | None, found: Sequence[_Found]) -> list[tupl
 
 
 def _repeats(head: SweepHead, found: Sequence[_Found]) -> dict[tuple[str, int], PortableRepeat]:
-    """Where each stands after its last attempt, and how it came to that, as far as its attempts tell."""
+    """Where each stands after its last attempt, and how it came to that, as far as its attempts
+    tell.
+    """
     of_repeat: dict[tuple[str, int], list[_Found]] = {}
     for one in sorted(found, key=lambda one: one.attempt):
         of_repeat.setdefault(one.repeat_key, []).append(one)
@@ -323,17 +381,25 @@ def _repeat(head: SweepHead, attempts: Sequence[_Found]) -> PortableRepeat:
         outcome, message = State(one.result.outcome), one.result.message
         was_killed = outcome is State.INTERRUPTED and message.startswith(_KILLED)
         changes.append(_change(one.started_at, one.attempt, State.RUNNING))
-        changes.append(_change(one.ended_at, one.attempt, outcome, _KILLED[0] if was_killed else ""))
+        changes.append(
+            _change(one.ended_at, one.attempt, outcome, _KILLED[0] if was_killed else "")
+        )
         if was_killed:
             changes.append(_change(one.ended_at, one.attempt, State.PENDING, _KILLED[0]))
         elif following and message.startswith(_STOPPED):
             changes.append(_change(following.started_at, one.attempt, State.PENDING, "continued"))
         elif following:
             how = "crashed" if one.crashed else outcome.value
-            changes.append(_change(one.ended_at, one.attempt, State.PENDING, f"tried again after {how}"))
+            changes.append(
+                _change(one.ended_at, one.attempt, State.PENDING, f"tried again after {how}")
+            )
     last = attempts[-1]
     return PortableRepeat(
-        number=last.repeat, state=changes[-1].state, reason="", num_attempts=last.attempt, changes=tuple(changes)
+        number=last.repeat,
+        state=changes[-1].state,
+        reason="",
+        num_attempts=last.attempt,
+        changes=tuple(changes),
     )
 
 

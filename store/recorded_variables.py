@@ -1,8 +1,10 @@
-"""The environment variables whose values are recorded with a result, by their exact names: others may hold anything.
+"""The environment variables whose values are recorded with a result, by their exact names: others
+may hold anything.
 
-Checked: TF_ and XLA_ against the strings of TensorFlow 2.21's libraries, where all but TF_GRPC_PROXY were found; NCCL_
-against the source of NCCL of June 2026, but for what only earlier versions know; KMP_ against that of LLVM's OpenMP runtime.
-Not checked: CUDA_, CUDNN_, CUBLAS_, OMP_, GOMP_ and MKL_, which are from memory of their guides.
+Checked: TF_ and XLA_ against the strings of TensorFlow 2.21's libraries, where all but
+TF_GRPC_PROXY were found; NCCL_ against the source of NCCL of June 2026, but for what only earlier
+versions know; KMP_ against that of LLVM's OpenMP runtime. Not checked: CUDA_, CUDNN_, CUBLAS_,
+OMP_, GOMP_ and MKL_, which are from memory of their guides.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ RECORDED = (
         USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT USE_DEEP_CONV2D USE_DEFAULT_CONV_ALGO
         USE_EIGEN_PARALLEL_FOR_IN_WORK_SHARDER USE_LEGACY_KERAS XLA_FLAGS""",
     )
-    | _named("XLA", "FLAGS CLIENT_MEM_FRACTION PJRT_GPU_HOST_MEMORY_LIMIT_GB PJRT_GPU_HOST_MEMORY_PREALLOCATE")
+    | _named(
+        "XLA",
+        "FLAGS CLIENT_MEM_FRACTION PJRT_GPU_HOST_MEMORY_LIMIT_GB PJRT_GPU_HOST_MEMORY_PREALLOCATE",
+    )
     | _named(
         "NCCL",
         """ALGO ALLGATHERV_ENABLE ALLOC_P2P_NET_LL_BUFFERS BUFFSIZE CGA_CLUSTER_SIZE CHECKS_DISABLE
@@ -80,7 +85,13 @@ RECORDED = (
         TARGET_OFFLOAD TEAMS_THREAD_LIMIT THREAD_LIMIT TOOL TOOL_LIBRARIES WAIT_POLICY""",
     )
     | _named("GOMP", "CPU_AFFINITY DEBUG SPINCOUNT STACKSIZE")
-    | _named("MKL", "CBWR DOMAIN_NUM_THREADS DYNAMIC ENABLE_INSTRUCTIONS NUM_STRIPES NUM_THREADS THREADING_LAYER VERBOSE")
+    | _named(
+        "MKL",
+        (
+            "CBWR DOMAIN_NUM_THREADS DYNAMIC ENABLE_INSTRUCTIONS NUM_STRIPES NUM_THREADS "
+            "THREADING_LAYER VERBOSE"
+        ),
+    )
     | _named(
         "KMP",
         """AFFINITY ALL_THREADS BLOCKTIME DETERMINISTIC_REDUCTION DEVICE_THREAD_LIMIT DYNAMIC_MODE
@@ -88,4 +99,6 @@ RECORDED = (
         SPIN_BACKOFF_PARAMS STACKSIZE TASKING TEAMS_PROC_BIND TOPOLOGY_METHOD TPAUSE USER_LEVEL_MWAIT""",
     )
 )
-"""Exact names. The placement (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER) is a matter of the attempt, and is told with it."""
+"""Exact names. The placement (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER) is a matter of the attempt,
+and is told with it.
+"""

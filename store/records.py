@@ -46,7 +46,9 @@ class Outcome(StrEnum):
 
 
 class State(StrEnum):
-    """Where one repeat of a trial stands in its sweep. After `running` it is the outcome of the last attempt."""
+    """Where one repeat of a trial stands in its sweep. After `running` it is the outcome of the
+    last attempt.
+    """
 
     PENDING = "pending"  # to be run, or to be tried again
     CLAIMED = "claimed"  # one orchestrator has taken it; nothing is started yet
@@ -90,11 +92,14 @@ class Verdict(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """What a replica runs on: a physical GPU, a logical CPU device standing in for one, or nothing but a cost model."""
+    """What a replica runs on: a physical GPU, a logical CPU device standing in for one, or nothing
+    but a cost model.
+    """
 
     GPU = "gpu"
     CPU_STAND_IN = "cpu_stand_in"
-    SIMULATED_GPU = "simulated_gpu"  # of a hardware profile: no such device was touched, and its numbers are no measurements
+    # of a hardware profile: no such device was touched, and its numbers are no measurements
+    SIMULATED_GPU = "simulated_gpu"
 
     @property
     def plural(self) -> str:
@@ -112,10 +117,18 @@ class DeviceKind(StrEnum):
     @property
     def note(self) -> str:
         """What must stand wherever a number made on such devices is shown; of GPUs nothing."""
-        return {DeviceKind.GPU: "", DeviceKind.CPU_STAND_IN: STAND_INS_NOTE, DeviceKind.SIMULATED_GPU: SIMULATED_NOTE}[self]
+        return {
+            DeviceKind.GPU: "",
+            DeviceKind.CPU_STAND_IN: STAND_INS_NOTE,
+            DeviceKind.SIMULATED_GPU: SIMULATED_NOTE,
+        }[self]
 
 
-_COUNTED = {DeviceKind.GPU: "GPUs", DeviceKind.CPU_STAND_IN: "CPU stand-ins", DeviceKind.SIMULATED_GPU: "simulated GPUs"}
+_COUNTED = {
+    DeviceKind.GPU: "GPUs",
+    DeviceKind.CPU_STAND_IN: "CPU stand-ins",
+    DeviceKind.SIMULATED_GPU: "simulated GPUs",
+}
 
 
 TRAINER_EXIT_CODES = {
@@ -130,7 +143,9 @@ TRAINER_EXIT_CODES = {
 """Exit status of `python -m trainer`; every other status is `failed`."""
 
 RANK_LOST = 7
-"""Exit status of what looks after the ranks of a trial: `failed`, for one of them crashed; another try may do better."""
+"""Exit status of what looks after the ranks of a trial: `failed`, for one of them crashed; another
+try may do better.
+"""
 
 RANK_JOBS = {
     "distributed_parameter_server": ("worker", "ps"),
@@ -138,23 +153,33 @@ RANK_JOBS = {
     "distributed_all_reduce": ("worker",),
     "multi_worker_mirrored": ("worker",),
 }
-"""Variable updates that run as several processes -> the jobs of each host's ranks. A trial of any other is one process."""
+"""Variable updates that run as several processes -> the jobs of each host's ranks. A trial of any
+other is one process.
+"""
 
 
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
-"""Environment variable that tells a trainer the process id of who started it; it dies with that process."""
+"""Environment variable that tells a trainer the process id of who started it; it dies with that
+process.
+"""
 
 RANK_SOCKET_VARIABLE = "SCALEMARK_RANK_SOCKET"
-"""Environment variable with the path of the socket where `rank_start=ray` asks for ranks on the hosts of its agent."""
+"""Environment variable with the path of the socket where `rank_start=ray` asks for ranks on the
+hosts of its agent.
+"""
 
 LARGEST_FLOAT32 = 3.4e38
 
 
-STAND_INS_NOTE = "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks of GPUs"
+STAND_INS_NOTE = (
+    "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks "
+    "of GPUs"
+)
 """Stands wherever a number made on CPU stand-ins is shown."""
 
 SIMULATED_NOTE = (
-    "Simulated: computed by a cost model for a hardware profile; no GPU was measured, and nothing here is a measurement"
+    "Simulated: computed by a cost model for a hardware profile; no GPU was measured, and "
+    "nothing here is a measurement"
 )
 """Stands wherever a simulated number is shown."""
 
@@ -163,13 +188,15 @@ SIMULATED_NOTE = (
 class TrialSpec:
     """One fully resolved cell of the grid: what is trained, and how. No `auto` is left in it.
 
-    A field with a default is left out of the identity while it has that default, so that an axis added later, with what was
-    done before as its default, changes no identity. Defaults are therefore never changed.
+    A field with a default is left out of the identity while it has that default, so that an axis
+    added later, with what was done before as its default, changes no identity. Defaults are
+    therefore never changed.
     """
 
     model: str  # a file in trainer/models/
     num_gpus: int  # replicas in step, over all hosts
-    hosts: int = 1  # over how many hosts they are spread, each with as many; more than 1 only in distributed modes
+    # over how many hosts they are spread, each with as many; more than 1 only in distributed modes
+    hosts: int = 1
     device_kind: str  # a DeviceKind
     variable_update: str  # a file in trainer/variable_updates/
     local_parameter_device: str  # cpu or gpu: where shared variables live
@@ -191,7 +218,8 @@ class TrialSpec:
     image_px: int  # height and width of the model's input
     num_classes: int
     batch_size: int  # images per replica and step
-    scaling: str = "weak"  # weak: batch_size is fixed; strong: batch_size was the global batch / num_gpus
+    # weak: batch_size is fixed; strong: batch_size was the global batch / num_gpus
+    scaling: str = "weak"
     steps_per_execution: int = 1  # steps inside one call of the training function
     gpu_thread_mode: str = "global"  # global, gpu_private, gpu_shared
     gpu_thread_count: int = 0  # threads per GPU in the two private modes
@@ -204,16 +232,27 @@ class TrialSpec:
     cache: bool = True  # keep serialized records in memory once read
     data_threads: int = 0  # private threads of the input pipeline; 0 = those that TensorFlow shares
     prefetch: int = 2  # batches waiting on each replica's device; 0 = copied when asked for
-    visibility: str = "masked"  # masked (CUDA_VISIBLE_DEVICES) or all (hidden inside TensorFlow only)
+    # masked (CUDA_VISIBLE_DEVICES) or all (hidden inside TensorFlow only)
+    visibility: str = "masked"
     min_warm_up_steps: int  # steps before the steady state may be declared
     num_steps: int  # measured steps, at least
     min_window_s: float = 0.0  # measuring goes on for at least so long
     profile: bool = False  # record a profile of a few more steps after the measurement
-    planted: str = ""  # what was slowed or broken on purpose, as "drift=0.05 noise=0.02"; names in order, see `planted`
+    # what was slowed or broken on purpose, as "drift=0.05 noise=0.02"; names in order, see
+    # `planted`
+    planted: str = ""
     seed: int  # of weights and data
 
     def __post_init__(self) -> None:
-        for name in ("num_gpus", "hosts", "image_px", "num_classes", "batch_size", "steps_per_execution", "num_steps"):
+        for name in (
+            "num_gpus",
+            "hosts",
+            "image_px",
+            "num_classes",
+            "batch_size",
+            "steps_per_execution",
+            "num_steps",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: wanted 1 or more")
         for name in _ZERO_OR_MORE:
@@ -234,7 +273,9 @@ class TrialSpec:
             )
         read_planted(self.planted)
         if self.loss_scale not in ("none", "dynamic") and not _is_positive(self.loss_scale):
-            raise ValueError(f"loss_scale={self.loss_scale}: wanted none, dynamic, or a number greater than 0")
+            raise ValueError(
+                f"loss_scale={self.loss_scale}: wanted none, dynamic, or a number greater than 0"
+            )
 
     @property
     def gpus_per_host(self) -> int:
@@ -253,8 +294,9 @@ class TrialSpec:
 
     @property
     def curve(self) -> str:
-        """Digest of everything but the number of GPUs, of hosts, and the rate of links between these: trials of one scaling curve
-        share it, for the one host that a curve begins on has no links.
+        """Digest of everything but the number of GPUs, of hosts, and the rate of links between
+        these: trials of one scaling curve share it, for the one host that a curve begins on has no
+        links.
 
         Under strong scaling it is the global batch that they share.
         """
@@ -267,17 +309,27 @@ class TrialSpec:
         return hashlib.sha256(_canonical(told).encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, nothing that has its default. Equal specs give equal text."""
+        """Canonical JSON: sorted keys, no spaces, nothing that has its default. Equal specs give
+        equal text.
+        """
         return _canonical(
-            {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
+            {
+                field.name: getattr(self, field.name)
+                for field in fields(self)
+                if getattr(self, field.name) != field.default
+            }
         )
 
     @classmethod
     def from_json(cls, text: str) -> TrialSpec:
-        """Inverse of `to_json`. Raises ValueError, naming the keys, when keys are missing or unknown."""
+        """Inverse of `to_json`. Raises ValueError, naming the keys, when keys are missing or
+        unknown.
+        """
         values = json.loads(text)
         if not isinstance(values, dict):
-            raise ValueError(f"not a trial spec: found {type(values).__name__}, wanted an object of axes")
+            raise ValueError(
+                f"not a trial spec: found {type(values).__name__}, wanted an object of axes"
+            )
         missing = {field.name for field in fields(cls) if field.default is MISSING} - set(values)
         unknown = set(values) - {field.name for field in fields(cls)}
         if missing or unknown:
@@ -297,9 +349,13 @@ PLANTED = {
     "link_mbit": "megabits per second that each host's link takes each way; 0 = as it is",
     "out_of_memory": "1 = runs out of memory",
     "hang": "1 = stops for good half-way through the measured steps",
-    "failure_rate": "share of attempts that fail without a result, drawn by the seed and the attempt's folder",
+    "failure_rate": (
+        "share of attempts that fail without a result, drawn by the seed and the attempt's folder"
+    ),
 }
-"""What can be slowed or broken on purpose, to see whether it is found: name -> meaning. All of it in simulated trials."""
+"""What can be slowed or broken on purpose, to see whether it is found: name -> meaning. All of it
+in simulated trials.
+"""
 
 PLANTED_ON_LINKS = ("link_mbit",)
 """Of these, what slows links between hosts."""
@@ -308,7 +364,9 @@ NOISE = ("noise", "process_noise")
 """Of these, what every simulated trial has as real ones do: no fault."""
 
 PLANTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
-"""Of these, what TensorFlow trials can have, too: by waiting, or by a network of limited rate. Their numbers are suspect."""
+"""Of these, what TensorFlow trials can have, too: by waiting, or by a network of limited rate.
+Their numbers are suspect.
+"""
 
 PLANTED_REASON = "planted: "
 """So begins the reason of a verdict that is suspect for that alone; what was planted follows."""
@@ -333,13 +391,17 @@ def read_planted(text: str) -> dict[str, float]:
         if not 0 <= values[name] < float("inf"):
             raise ValueError(f"planted={text}: wanted finite numbers, 0 or more")
     if planted_text(values) != text:
-        raise ValueError(f"planted={text}: wanted {planted_text(values)}, each name once and in order")
+        raise ValueError(
+            f"planted={text}: wanted {planted_text(values)}, each name once and in order"
+        )
     return values
 
 
 def planted_on_one_host(text: str) -> str:
     """What of this can be planted where there are no links between hosts."""
-    return planted_text({name: value for name, value in read_planted(text).items() if name not in PLANTED_ON_LINKS})
+    return planted_text(
+        {name: value for name, value in read_planted(text).items() if name not in PLANTED_ON_LINKS}
+    )
 
 
 def _canonical(told: Mapping[str, object]) -> str:
@@ -396,7 +458,9 @@ STRATEGY_COLUMNS = {
     ("replicated", "gpu", "none"): "replicated_none",
     ("replicated", "gpu", "pscpu"): "replicated_pscpu",
 }
-"""The five columns of the cloud article (source 004): variable_update, local_parameter_device, all_reduce -> name."""
+"""The five columns of the cloud article (source 004): variable_update, local_parameter_device,
+all_reduce -> name.
+"""
 
 STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("distributed_parameter_server", "cpu", "none"): "distributed_ps",
@@ -406,18 +470,30 @@ STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
     ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
 }
-"""All that `strategy=NAME` can choose which train one model: the article's, and those that can go over several hosts."""
+"""All that `strategy=NAME` can choose which train one model: the article's, and those that can go
+over several hosts.
+"""
 
 
 def unusual_axes(values: Mapping[str, object]) -> list[str]:
-    """Of these axes of a trial those that are not what most trials have, in their order: worth naming beside its numbers."""
-    usual = {field.name: field.default for field in fields(TrialSpec) if field.default is not MISSING} | {"optimizer": "momentum"}
+    """Of these axes of a trial those that are not what most trials have, in their order: worth
+    naming beside its numbers.
+    """
+    usual = {
+        field.name: field.default for field in fields(TrialSpec) if field.default is not MISSING
+    } | {"optimizer": "momentum"}
     quiet = ("min_window_s", *STRATEGY_AXES)
-    return [name for name, value in usual.items() if name not in quiet and values.get(name, value) != value]
+    return [
+        name
+        for name, value in usual.items()
+        if name not in quiet and values.get(name, value) != value
+    ]
 
 
 def width_name(num_gpus: int, hosts: int) -> str:
-    """As `x8`, `x8h2`: replicas, and over how many hosts where there are several; in names of folders, races and trials."""
+    """As `x8`, `x8h2`: replicas, and over how many hosts where there are several; in names of
+    folders, races and trials.
+    """
     return f"x{num_gpus}" if hosts == 1 else f"x{num_gpus}h{hosts}"
 
 
@@ -425,7 +501,11 @@ def strategy_name(variable_update: str, local_parameter_device: str, all_reduce:
     """The name of a combination where it has one, else a name made of its parts."""
     if named := STRATEGY_NAMES.get((variable_update, local_parameter_device, all_reduce)):
         return named
-    told = [variable_update, "" if all_reduce == "none" else all_reduce, "cpu" if local_parameter_device == "cpu" else ""]
+    told = [
+        variable_update,
+        "" if all_reduce == "none" else all_reduce,
+        "cpu" if local_parameter_device == "cpu" else "",
+    ]
     return "_".join(filter(None, told))
 
 
@@ -438,7 +518,8 @@ class StepSample:
     start_s: float  # since the first step began, monotonic clock
     duration_s: float  # batch wait and steps together
     data_wait_s: float  # part of duration_s spent waiting for the batch
-    loss: float | None  # of its last step: mean cross entropy over all replicas; none when it is not a finite number
+    # of its last step: mean cross entropy over all replicas; none when it is not a finite number
+    loss: float | None
     num_steps: int = 1  # training steps in the call
 
 
@@ -447,7 +528,8 @@ class Measurement:
     """What follows from the measured steps of one attempt."""
 
     images_per_second: float  # images of all replicas / time of the whole measured window
-    # 95 % interval of it within this process, see store.within_process; none of less than 8 calls that count.
+    # 95 % interval of it within this process, see store.within_process; none of less than 8 calls
+    # that count.
     images_per_second_low: float | None
     images_per_second_high: float | None
     median_step_s: float
@@ -457,28 +539,39 @@ class Measurement:
     window_s: float  # from the first measured step to idle devices after the last
     num_warm_up_steps: int
     steady: bool  # the steady state was seen before measuring began
-    time_to_first_step_s: float  # start of process to end of first step; a forked one had TensorFlow imported before its start
+    # start of process to end of first step; a forked one had TensorFlow imported before its start
+    time_to_first_step_s: float
     trace_s: float  # building the step's graph
     first_step_s: float  # first call, compilation included
     data_wait_share: float  # of the measured window, 0..1
-    cpu_s: float  # CPU seconds of the process (of several: of worker 0) in the measured window; over window_s: cores it got
-    # Mean over the window, hypervisor included; none where the kernel does not say, or nobody knows which ranks run here.
+    # CPU seconds of the process (of several: of worker 0) in the measured window; over window_s:
+    # cores it got
+    cpu_s: float
+    # Mean over the window, hypervisor included; none where the kernel does not say, or nobody knows
+    # which ranks run here.
     cores_taken_by_others: float | None
-    peak_host_memory_bytes: int  # largest resident size of the process; forked, without pages of libraries it did not touch
-    peak_device_memory_bytes: int | None  # largest of the GPUs, of several hosts of worker 0's; none on stand-ins
+    # largest resident size of the process; forked, without pages of libraries it did not touch
+    peak_host_memory_bytes: int
+    # largest of the GPUs, of several hosts of worker 0's; none on stand-ins
+    peak_device_memory_bytes: int | None
     first_loss: float | None  # of the step that compiles, before the samples; none when not finite
     last_loss: float | None  # median of the last five steps; none when not finite
     num_skipped_steps: int  # of all steps so far, those whose gradients overflowed the loss scale
     last_loss_scale: float | None  # none without a loss scale
     num_parameters: int  # trainable, of one replica
-    link_bytes_per_s: float | None = None  # slowest rate seen between two of its hosts before training; none on one host
+    # slowest rate seen between two of its hosts before training; none on one host
+    link_bytes_per_s: float | None = None
 
 
 def check_measurement(told: Mapping[str, Any]) -> None:
-    """Of the fields of a Measurement. Raises ValueError for numbers that none can have, or no database takes."""
+    """Of the fields of a Measurement. Raises ValueError for numbers that none can have, or no
+    database takes.
+    """
     low, high = told["images_per_second_low"], told["images_per_second_high"]
     if not 0 <= told["images_per_second"] < 1e300:
-        raise ValueError(f"images_per_second={told['images_per_second']}: wanted 0 or more, and less than 1e300")
+        raise ValueError(
+            f"images_per_second={told['images_per_second']}: wanted 0 or more, and less than 1e300"
+        )
     if low is not None and high is not None and low > high:
         raise ValueError(f"images_per_second_low={low} is more than images_per_second_high={high}")
     for name in _NEVER_NEGATIVE:
@@ -487,7 +580,9 @@ def check_measurement(told: Mapping[str, Any]) -> None:
 
 
 _MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady"}
-_NEVER_NEGATIVE = [field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE]
+_NEVER_NEGATIVE = [
+    field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,7 +598,8 @@ class GpuTelemetry:
     temperature_c: int | None  # highest
     utilization: float | None  # mean share of time with a kernel running, 0..1
     memory_used_bytes: int | None  # highest, all processes together
-    throttle_reasons: tuple[str, ...]  # all that were seen, as trainer/nvml.py names them; empty also where it does not tell
+    # all that were seen, as trainer/nvml.py names them; empty also where it does not tell
+    throttle_reasons: tuple[str, ...]
     num_foreign_processes: int | None  # most other processes seen computing on it at once
 
 
@@ -511,21 +607,31 @@ class GpuTelemetry:
 class Profile:
     """Where the time of a few steps after the measurement went, read from TensorFlow's own profile.
 
-    A step here is one call of the training function; all figures are means over the steps. Profiling costs time itself: shares
-    travel, seconds do not. TensorFlow does not record its cheapest ops (Identity, Const, Reshape).
+    A step here is one call of the training function; all figures are means over the steps.
+    Profiling costs time itself: shares travel, seconds do not. TensorFlow does not record its
+    cheapest ops (Identity, Const, Reshape).
     """
 
     num_steps: int
     step_s: float  # while profiled, from beginning to beginning
-    op_class_s: dict[str, float]  # per step: class of op (see trainer/op_classes.py) -> seconds, summed over devices and streams
-    reduction_s: float  # per step: time in which any gradient was being reduced, or was on its way from or to a reduction
+    # per step: class of op (see trainer/op_classes.py) -> seconds, summed over devices and streams
+    op_class_s: dict[str, float]
+    # per step: time in which any gradient was being reduced, or was on its way from or to a
+    # reduction
+    reduction_s: float
     exposed_reduction_s: float  # part of reduction_s in which no device computed anything else
-    num_copies: int  # per step: tensors and signals sent from device to device by TensorFlow; NCCL's are not among them
-    copied_bytes: int | None  # per step: by GPUs' copies of all kinds; none on stand-ins, which hand over pointers
+    # per step: tensors and signals sent from device to device by TensorFlow; NCCL's are not among
+    # them
+    num_copies: int
+    # per step: by GPUs' copies of all kinds; none on stand-ins, which hand over pointers
+    copied_bytes: int | None
     num_ops: dict[str, int]  # per step: device, as "GPU:0", -> ops executed, copies left out
-    busy_share: dict[str, float]  # device -> share of the step's time with something running on it, 0..1
-    launch_gap_share: float | None  # of the step's time, GPUs idle between its first and last kernel; none on stand-ins
-    tensor_core_share: float | None  # of GPU time of convolutions and matmuls, by names of kernels; none without such kernels
+    # device -> share of the step's time with something running on it, 0..1
+    busy_share: dict[str, float]
+    # of the step's time, GPUs idle between its first and last kernel; none on stand-ins
+    launch_gap_share: float | None
+    # of GPU time of convolutions and matmuls, by names of kernels; none without such kernels
+    tensor_core_share: float | None
     input_wait_s: float  # per step: waiting for a batch
     problems: str  # what TensorFlow could not record; empty when nothing
     folder: str  # in the run folder; TensorBoard and xprof open it
@@ -541,9 +647,11 @@ class Result:
     op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
     verdict: str | None = None  # a Verdict on the measurement
     verdict_reasons: tuple[str, ...] = ()  # why it is not valid
-    gpu_telemetry: tuple[GpuTelemetry, ...] = ()  # of the trial's GPUs in worker 0's machine; of other hosts' nothing is seen
+    # of the trial's GPUs in worker 0's machine; of other hosts' nothing is seen
+    gpu_telemetry: tuple[GpuTelemetry, ...] = ()
     profile: Profile | None = None
-    truth: dict[str, float] | None = None  # of a simulated attempt: what the cost model made it from, seconds per step by part
+    # of a simulated attempt: what the cost model made it from, seconds per step by part
+    truth: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         check_one_of("outcome", self.outcome, Outcome)
@@ -567,7 +675,9 @@ BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile"
 
 
 class PcieLevel(StrEnum):
-    """What a message between two GPUs has to cross without NVLink, from the nearest to the farthest."""
+    """What a message between two GPUs has to cross without NVLink, from the nearest to the
+    farthest.
+    """
 
     SAME_BOARD = "same_board"
     SINGLE_SWITCH = "single_switch"
@@ -596,7 +706,8 @@ class Gpu:
     pci_bus_id: str
     compute_capability: str  # as "8.0"; 7.0 has tensor cores, 8.0 bfloat16 and TensorFloat-32
     power_limit_w: float | None  # none where the GPU does not tell
-    numa_node: int | None = None  # of the CPU it is wired to; none where neither driver nor kernel tell
+    # of the CPU it is wired to; none where neither driver nor kernel tell
+    numa_node: int | None = None
     cores: tuple[int, ...] = ()  # CPU cores near it; empty where neither driver nor kernel tell
     mig_parent: str | None = None  # of a MIG device: UUID of the GPU it is cut from
     mig_mode: bool = False  # it is cut up: not usable whole
@@ -606,10 +717,21 @@ class Gpu:
     def identity(self) -> dict[str, object]:
         """What makes it another GPU for numbers: not where it sits, but how it is cut up."""
         told: dict[str, object] = {name: getattr(self, name) for name in _GPU_IDENTITY}
-        return told | {"mig_devices": [device.identity for device in self.mig_devices]} if self.mig_mode else told
+        return (
+            told | {"mig_devices": [device.identity for device in self.mig_devices]}
+            if self.mig_mode
+            else told
+        )
 
 
-_GPU_IDENTITY = ("uuid", "name", "memory_bytes", "pci_bus_id", "compute_capability", "power_limit_w")
+_GPU_IDENTITY = (
+    "uuid",
+    "name",
+    "memory_bytes",
+    "pci_bus_id",
+    "compute_capability",
+    "power_limit_w",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -623,20 +745,35 @@ class Machine:
     gpus: tuple[Gpu, ...]  # all physical GPUs, in PCI order
     driver: str  # of the GPUs; empty without
     links: tuple[GpuLink, ...] = ()  # between each two of them
-    hardware_profile: str = ""  # of simulated hardware: canonical JSON of costs.hardware.Hardware; empty of a machine that exists
-    pool: str = ""  # several equal hosts that share sweeps count as one machine of this name; empty: it stands for itself alone
+    # of simulated hardware: canonical JSON of costs.hardware.Hardware; empty of a machine that
+    # exists
+    hardware_profile: str = ""
+    # several equal hosts that share sweeps count as one machine of this name; empty: it stands for
+    # itself alone
+    pool: str = ""
 
     @property
     def key(self) -> str:
-        """Digest of what numbers depend on, memory in GiB: another driver or another GPU makes another machine.
+        """Digest of what numbers depend on, memory in GiB: another driver or another GPU makes
+        another machine.
 
-        What was learned to be told later (links, near cores) is left out, so that numbers stored before stay comparable. Of a
-        pool it is what its hosts have in common that tells: a host with other GPUs or cores is another machine.
+        What was learned to be told later (links, near cores) is left out, so that numbers stored
+        before stay comparable. Of a pool it is what its hosts have in common that tells: a host
+        with other GPUs or cores is another machine.
         """
         if self.pool:
             own = ("uuid", "pci_bus_id")
-            gpus = [{name: value for name, value in gpu.identity.items() if name not in own} for gpu in self.gpus]
-            told = {"pool": self.pool, "cpu": self.cpu, "num_cores": self.num_cores, "driver": self.driver, "gpus": gpus}
+            gpus = [
+                {name: value for name, value in gpu.identity.items() if name not in own}
+                for gpu in self.gpus
+            ]
+            told = {
+                "pool": self.pool,
+                "cpu": self.cpu,
+                "num_cores": self.num_cores,
+                "driver": self.driver,
+                "gpus": gpus,
+            }
             return _digest(told | {"memory_bytes": round(self.memory_bytes / 2**30)})
         told = {
             "host": self.host,
@@ -662,11 +799,18 @@ def _digest(told: Mapping[str, object]) -> str:
 
 
 def check_kind_of_machine(device_kind: str, machine: Machine) -> None:
-    """Raises ValueError when a simulated trial is told of a machine that exists, or another one of a machine that does not."""
+    """Raises ValueError when a simulated trial is told of a machine that exists, or another one of
+    a machine that does not.
+    """
     if (device_kind == DeviceKind.SIMULATED_GPU) != bool(machine.hardware_profile):
-        what = f"a hardware profile ({machine.host})" if machine.hardware_profile else f"a machine that exists ({machine.host})"
+        what = (
+            f"a hardware profile ({machine.host})"
+            if machine.hardware_profile
+            else f"a machine that exists ({machine.host})"
+        )
         raise ValueError(
-            f"device_kind={device_kind} on {what}: simulated numbers are kept apart from measurements; wanted both or none"
+            f"device_kind={device_kind} on {what}: simulated numbers are kept apart from "
+            "measurements; wanted both or none"
         )
 
 
@@ -683,17 +827,25 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What an attempt was given to run on, and how it was started: `placement.json`, which its trainer obeys."""
+    """What an attempt was given to run on, and how it was started: `placement.json`, which its
+    trainer obeys.
+    """
 
     start: str  # fork (of a server that has TensorFlow loaded) or spawn (a new process)
-    devices: tuple[int, ...]  # numbers of the slots it holds: GPUs in the order of the inventory, or CPU stand-ins
+    # numbers of the slots it holds: GPUs in the order of the inventory, or CPU stand-ins
+    devices: tuple[int, ...]
     visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU stand-ins
     cores: tuple[int, ...] = ()  # CPU cores it may run on; empty = all that the orchestrator may
-    spare_core: int | None = None  # a core of none of the trials, for what watches them; none where there is none to spare
+    # a core of none of the trials, for what watches them; none where there is none to spare
+    spare_core: int | None = None
     shares_host: bool = False  # other trials of its sweep may run beside it
-    host_memory_bytes: int | None = None  # more data it may not have on a host, all its processes alike; none = no limit
-    hosts: tuple[str, ...] = ()  # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
-    rank_start: str = ""  # what starts its ranks there: srun or ray; empty = its trainer itself, as processes of this host
+    # more data it may not have on a host, all its processes alike; none = no limit
+    host_memory_bytes: int | None = None
+    # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
+    hosts: tuple[str, ...] = ()
+    # what starts its ranks there: srun or ray; empty = its trainer itself, as processes of this
+    # host
+    rank_start: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -723,7 +875,9 @@ WORKER_0 = Rank(job_name="worker", task_index=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankLimits:
-    """Deadlines of the ranks of a distributed trial, as conf.schema.LauncherConfig has them: `rank_limits.json`."""
+    """Deadlines of the ranks of a distributed trial, as conf.schema.LauncherConfig has them:
+    `rank_limits.json`.
+    """
 
     start_timeout_s: float = 300.0  # until each can be reached
     timeout_s: float = 30.0  # from one sign of life to the next
@@ -739,10 +893,13 @@ class RankLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Where the ranks of a distributed trial listen, as HOST:PORT: what TF_CONFIG calls `cluster`. Worker 0 trains and tells."""
+    """Where the ranks of a distributed trial listen, as HOST:PORT: what TF_CONFIG calls `cluster`.
+    Worker 0 trains and tells.
+    """
 
     worker_hosts: tuple[str, ...]
-    ps_hosts: tuple[str, ...] = ()  # one on each worker's host where the variable update has parameter servers; else none
+    # one on each worker's host where the variable update has parameter servers; else none
+    ps_hosts: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> tuple[Rank, ...]:
@@ -757,19 +914,27 @@ class Cluster:
 
     def tf_config(self, rank: Rank) -> str:
         """The environment variable TF_CONFIG of that rank: JSON."""
-        jobs = {"worker": list(self.worker_hosts)} | ({"ps": list(self.ps_hosts)} if self.ps_hosts else {})
-        return json.dumps({"cluster": jobs, "task": {"type": rank.job_name, "index": rank.task_index}})
+        jobs = {"worker": list(self.worker_hosts)} | (
+            {"ps": list(self.ps_hosts)} if self.ps_hosts else {}
+        )
+        return json.dumps(
+            {"cluster": jobs, "task": {"type": rank.job_name, "index": rank.task_index}}
+        )
 
 
 def sweep_uid(name: str, started_at: datetime, command: str) -> str:
-    """What tells a sweep from those of the same name in other databases: 16 hex digits of a digest of how it first began."""
+    """What tells a sweep from those of the same name in other databases: 16 hex digits of a digest
+    of how it first began.
+    """
     digest = hashlib.sha256(json.dumps([name, utc_text(started_at), command]).encode())
     return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFor:
-    """One trial of a sweep. Where a sweep was continued with others, two may have the same position."""
+    """One trial of a sweep. Where a sweep was continued with others, two may have the same
+    position.
+    """
 
     position: int
     spec: str  # canonical JSON of its TrialSpec
@@ -794,15 +959,24 @@ class SweepRecord:
         """A line per trial: their specs are JSON already."""
         head = {name: getattr(self, name) for name in ("uid", "name", "reason", "command")}
         head |= {"started_at": utc_text(self.started_at), "left_out": self.left_out}
-        trials = ",\n".join(f'{{"position": {trial.position}, "spec": {trial.spec}}}' for trial in self.trials)
+        trials = ",\n".join(
+            f'{{"position": {trial.position}, "spec": {trial.spec}}}' for trial in self.trials
+        )
         return f'{json.dumps(head, indent=1)[:-2]},\n "trials": [\n{trials}\n ]\n}}\n'
 
     @classmethod
     def from_json(cls, text: str) -> SweepRecord:
-        """Inverse of `to_json`. Raises ValueError when it is none; earlier versions told no trials."""
+        """Inverse of `to_json`. Raises ValueError when it is none; earlier versions told no
+        trials.
+        """
         told = checked(_ToldSweep, parsed(text))
         uid, trials = told.pop("uid"), told.pop("trials")
-        found = cls(**told, trials=tuple(AskedFor(position=one.position, spec=spec_of(one.spec).to_json()) for one in trials))
+        found = cls(
+            **told,
+            trials=tuple(
+                AskedFor(position=one.position, spec=spec_of(one.spec).to_json()) for one in trials
+            ),
+        )
         if found.uid != uid:
             raise ValueError(f"uid {uid}, and what it tells of has {found.uid}")
         return found
@@ -873,8 +1047,14 @@ class AttemptEnd:
         if self.duration_s is not None:
             check_duration("duration_s", self.duration_s)
         object.__setattr__(self, "message", quoted_lines(self.message))
-        if self.result and (self.result.outcome, self.result.message) != (self.outcome, self.message):
-            raise ValueError(f"outcome={self.outcome}, and its result says {self.result.outcome}: {self.result.message}")
+        if self.result and (self.result.outcome, self.result.message) != (
+            self.outcome,
+            self.message,
+        ):
+            raise ValueError(
+                f"outcome={self.outcome}, and its result says {self.result.outcome}: "
+                f"{self.result.message}"
+            )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"ended_at": utc_text(self.ended_at)}, sort_keys=True)
@@ -907,7 +1087,13 @@ def check_environment(told: object) -> None:
     check_json(told, "environment")
     if not isinstance(told, Mapping):
         raise ValueError(f"environment: found {type(told).__name__}, wanted an object")
-    for name, kind in (("python", str), ("kernel", str), ("commit", str), ("packages", dict), ("variables", dict)):
+    for name, kind in (
+        ("python", str),
+        ("kernel", str),
+        ("commit", str),
+        ("packages", dict),
+        ("variables", dict),
+    ):
         if not isinstance(told.get(name), kind):
             raise ValueError(f"environment.{name}: wanted {'text' if kind is str else 'an object'}")
     for name in ("diff", "cuda", "cudnn"):
@@ -919,7 +1105,9 @@ def check_environment(told: object) -> None:
 
 
 def spec_of(told: object) -> TrialSpec:
-    """Kept as it was told, whole numbers in place of floats, too: its digest is the trial's identity. Raises ValueError."""
+    """Kept as it was told, whole numbers in place of floats, too: its digest is the trial's
+    identity. Raises ValueError.
+    """
     checked(TrialSpec, told, "spec")
     assert isinstance(told, dict)
     return TrialSpec(**told)
@@ -929,7 +1117,8 @@ def spec_of(told: object) -> TrialSpec:
 class RunFolder:
     """The files of one attempt. The trainer writes most of them; the orchestrator reads them.
 
-    What cannot be read raises OSError; what is read and makes no sense, as after a full disk, ValueError. Both name the file.
+    What cannot be read raises OSError; what is read and makes no sense, as after a full disk,
+    ValueError. Both name the file.
     """
 
     path: Path
@@ -992,7 +1181,8 @@ class RunFolder:
         return self.log if rank == WORKER_0 else self.path / f"log-{rank.name}.txt"
 
     def rank_beat(self, rank: Rank) -> Path:
-        """What a rank writes anew every few seconds, beginning when it can be reached: a growing number.
+        """What a rank writes anew every few seconds, beginning when it can be reached: a growing
+        number.
 
         "7 joining" where it may be silent from then on, until it has met the others.
         """
@@ -1001,9 +1191,9 @@ class RunFolder:
     def write(self, path: Path, text: str) -> None:
         """At once and whole: who ends in the middle leaves no half a file.
 
-        Of what was measured not even a power loss does: the steps are on the disk before the result that rests on them. What is
-        written beside the steps never waits for a disk, and neither does how the attempt ended: the database, which is told next,
-        is as likely to lose it.
+        Of what was measured not even a power loss does: the steps are on the disk before the result
+        that rests on them. What is written beside the steps never waits for a disk, and neither
+        does how the attempt ended: the database, which is told next, is as likely to lose it.
         """
         if path == self.result:
             self._sync_steps()
@@ -1058,7 +1248,9 @@ class RunFolder:
         return self._read(self.doing, Doing) or Doing.BUILDING
 
     def last_step(self) -> int | None:
-        """Number of the last complete line, from the end of the file alone: cheap enough to ask beside a measurement."""
+        """Number of the last complete line, from the end of the file alone: cheap enough to ask
+        beside a measurement.
+        """
         try:
             with open_regular(self.steps) as file:
                 file.seek(max(0, file.seek(0, 2) - 1024))
@@ -1066,7 +1258,11 @@ class RunFolder:
         except FileNotFoundError:
             return None
         with _making_sense_of(self.steps):
-            return build(_ToldStep, {"step": parsed(lines[-1].decode())["step"]}).step if lines else None
+            return (
+                build(_ToldStep, {"step": parsed(lines[-1].decode())["step"]}).step
+                if lines
+                else None
+            )
 
     def read_environment(self) -> dict[str, Any] | None:
         """None when the attempt ended before it was known."""
@@ -1076,7 +1272,9 @@ class RunFolder:
         """None when the attempt ended without one."""
         return self._read(self.result, Result.from_json)
 
-    def _read(self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES) -> _Made | None:
+    def _read(
+        self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES
+    ) -> _Made | None:
         """None when there is no such file."""
         try:
             with _making_sense_of(path):

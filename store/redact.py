@@ -1,4 +1,6 @@
-"""Takes secrets out of text before it is stored or printed: passwords, tokens, keys. Standard library only."""
+"""Takes secrets out of text before it is stored or printed: passwords, tokens, keys. Standard
+library only.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from functools import lru_cache
 
 MASK = "***"
 
-_NAMED = re.compile(r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+""")
+_NAMED = re.compile(
+    r"""(?<![\w-])(?P<name>[\w-]++)(?P<ends>["']?)[ \t]*(?P<sign>[=:])[ \t]*|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+"""
+)
 _VALUE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*""")
 _OF_A_SECRET = re.compile(  # wherever it is in a name
     r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key|access[_-]?signature"
@@ -20,7 +24,18 @@ _OF_NO_SECRET = {  # what stands before key, private, signature or pass
     *("hash", "input", "last", "output", "over", "second", "software", "sort", "up"),
 }
 _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
-_TEXT_OF_WORDS = ("pass", "pwd", "secret", "token", "credential", "key", "auth", "private", "cookie", "sig")  # _NAMED's
+_TEXT_OF_WORDS = (
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "key",
+    "auth",
+    "private",
+    "cookie",
+    "sig",
+)  # _NAMED's
 _SHAPES = (
     r"gh[oprsu]_\w{16,}",  # GitHub
     r"github_pat_\w{16,}",
@@ -37,22 +52,45 @@ _SHAPES = (
     r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
 )
 _BEGINS = (
-    *("gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "sk-", "k_live_", "k_test_", "akia", "asia", "hf_"),
+    *(
+        "gho_",
+        "ghp_",
+        "ghr_",
+        "ghs_",
+        "ghu_",
+        "github_pat_",
+        "glpat-",
+        "sk-",
+        "k_live_",
+        "k_test_",
+        "akia",
+        "asia",
+        "hf_",
+    ),
     *("xox", "aiza", "npm_", "pypi-", "_v1_", "eyj"),
 )
 
 
 def _until_last_at(found: re.Match[str]) -> str:
-    """The match takes what follows whether there is an @ or not, so that no text is looked at twice."""
+    """The match takes what follows whether there is an @ or not, so that no text is looked at
+    twice.
+    """
     _, at, host = found[2].rpartition("@")
     return f"{found[1]}:{MASK}@{host}" if at else found[0]
 
 
 _Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
-_RULES: tuple[_Rule, ...] = (  # one of the texts is in what the pattern finds; each takes time linear in the text
-    (("@",), re.compile(r"(:/{1,2}[^\s/@:]*+):(\S*)"), _until_last_at),  # of one slash, too: so paths show what was a URL
-    (("@",), re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b)[^\s/@][^\r\n/@]{0,100}@"), rf"\1:{MASK}@"),  # with spaces
-    (("@",), re.compile(r"(?i)(\bhttps?:/{1,2})[^\s/@?#]+@"), rf"\1{MASK}@"),  # a token stands where others have a user
+# one of the texts is in what the pattern finds; each takes time linear in the text
+_RULES: tuple[_Rule, ...] = (
+    # of one slash, too: so paths show what was a URL
+    (("@",), re.compile(r"(:/{1,2}[^\s/@:]*+):(\S*)"), _until_last_at),
+    (
+        ("@",),
+        re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b)[^\s/@][^\r\n/@]{0,100}@"),
+        rf"\1:{MASK}@",
+    ),  # with spaces
+    # a token stands where others have a user
+    (("@",), re.compile(r"(?i)(\bhttps?:/{1,2})[^\s/@?#]+@"), rf"\1{MASK}@"),
     (
         ("hooks.slack", "discord"),
         re.compile(r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+"),
@@ -60,15 +98,22 @@ _RULES: tuple[_Rule, ...] = (  # one of the texts is in what the pattern finds; 
     ),
     (
         ("authorization",),
-        re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*)(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _VALUE.pattern),
+        re.compile(
+            r"(?i)(authorization[\"']?\s*[:=]\s*)(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?"
+            + _VALUE.pattern
+        ),
         rf"\1{MASK}",
     ),
     (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_VALUE.pattern}"), rf"\1 {MASK}"),
-    (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),  # to the end of the line
+    # to the end of the line
+    (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),
     (_BEGINS, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
     (
         ("private key",),
-        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            re.DOTALL,
+        ),
         MASK,
     ),
 )
@@ -96,10 +141,11 @@ def names_a_secret(variable: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """The text with *** for what looks like a secret; all other text as it is, and masked text again, too.
+    """The text with *** for what looks like a secret; all other text as it is, and masked text
+    again, too.
 
-    Known by what stands before it (`password=`, `token:`, `--api-key `, `Authorization:`, `://user:`), or by its own shape. In
-    running text a secret ends with a space.
+    Known by what stands before it (`password=`, `token:`, `--api-key `, `Authorization:`,
+    `://user:`), or by its own shape. In running text a secret ends with a space.
     """
     lowered = text.lower()
     for signs, pattern, masked_as in _RULES:
@@ -121,7 +167,8 @@ def command_line(arguments: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4096)  # the cells of a grid say the same again and again
 def masked(text: str) -> str:
-    """One argument, or the address of a database, for people. It is looked at alone, so that a secret in it may have spaces.
+    """One argument, or the address of a database, for people. It is looked at alone, so that a
+    secret in it may have spaces.
 
     What `sweep.notify` runs is told to nobody.
     """
@@ -146,7 +193,9 @@ def _without_named(text: str) -> str:
 
 
 def _is_named_secret(found: re.Match[str]) -> bool:
-    """Whether a name or a flag tells of a secret: `db_pass` does, while `warm_up_pass`, `passes` and "2 tests pass: a" do not."""
+    """Whether a name or a flag tells of a secret: `db_pass` does, while `warm_up_pass`, `passes`
+    and "2 tests pass: a" do not.
+    """
     name = found["name"] or found["flag"]
     if name in _WORKING_FOLDERS and found.string.startswith("/", found.end()):
         return False

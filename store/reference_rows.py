@@ -20,8 +20,14 @@ def add_references(connection: sa.Connection, references: Iterable[Reference]) -
     num_new = 0
     remaining = iter(references)
     while chunk := {reference.key: reference for reference in islice(remaining, _AT_ONCE)}:
-        known = set(connection.scalars(sa.select(ReferenceRow.key).where(ReferenceRow.key.in_(chunk))))
-        new = [{"key": key, **asdict(reference)} for key, reference in chunk.items() if key not in known]
+        known = set(
+            connection.scalars(sa.select(ReferenceRow.key).where(ReferenceRow.key.in_(chunk)))
+        )
+        new = [
+            {"key": key, **asdict(reference)}
+            for key, reference in chunk.items()
+            if key not in known
+        ]
         insert_all(connection, ReferenceRow, new)
         num_new += len(new)
     return num_new

@@ -1,4 +1,6 @@
-"""Which published figures a command is about, as told by the same filters as of attempts, over the fields of references."""
+"""Which published figures a command is about, as told by the same filters as of attempts, over the
+fields of references.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from store.selection import Filter, parsed_with
 _Row = Mapping[str, Any]
 
 _TEXTS = (
-    *("model", "hardware", "source", "data", "precision", "strategy", "variable_update", "all_reduce"),
+    *(
+        "model",
+        "hardware",
+        "source",
+        "data",
+        "precision",
+        "strategy",
+        "variable_update",
+        "all_reduce",
+    ),
     *("local_parameter_device", "origin", "evidence", "note"),
 )
 _NUMBERS: Mapping[str, Callable[[Filter, str], float]] = {
@@ -34,12 +45,22 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def chosen(references: Sequence[_Row], filters: Sequence[str]) -> list[int]:
-    """Places of those for which all filters hold. Case does not matter, nor the `?` of what a source leaves in doubt.
+    """Places of those for which all filters hold. Case does not matter, nor the `?` of what a
+    source leaves in doubt.
 
     Raises StoreError for a filter that is none.
     """
-    conditions = [_condition(one) for one in parsed_with(filters, dict.fromkeys(_TEXTS, "VALUE") | dict.fromkeys(_NUMBERS, "4"))]
-    return [place for place, reference in enumerate(references) if all(holds(reference) for holds in conditions)]
+    conditions = [
+        _condition(one)
+        for one in parsed_with(
+            filters, dict.fromkeys(_TEXTS, "VALUE") | dict.fromkeys(_NUMBERS, "4")
+        )
+    ]
+    return [
+        place
+        for place, reference in enumerate(references)
+        if all(holds(reference) for holds in conditions)
+    ]
 
 
 def _condition(one: Filter) -> Callable[[_Row], bool]:
@@ -48,13 +69,19 @@ def _condition(one: Filter) -> Callable[[_Row], bool]:
         return lambda reference: not equal(reference)
     wanted = ("=", "!=", "~") if one.name in _TEXTS else ("=", "!=", *_ORDERS)
     if one.operator not in wanted:
-        raise StoreError(f"{one}: {one.operator} does not suit {one.name}; wanted one of {' '.join(wanted)}")
+        raise StoreError(
+            f"{one}: {one.operator} does not suit {one.name}; wanted one of {' '.join(wanted)}"
+        )
     return _of_text(one) if one.name in _TEXTS else _of_number(one)
 
 
 def _of_text(one: Filter) -> Callable[[_Row], bool]:
     if one.operator == "~":
-        told = re.escape(filter_values.pattern(one).casefold()).replace(r"\*", ".*").replace(r"\?", ".")
+        told = (
+            re.escape(filter_values.pattern(one).casefold())
+            .replace(r"\*", ".*")
+            .replace(r"\?", ".")
+        )
         pattern = re.compile(told, re.DOTALL)
         return lambda reference: pattern.fullmatch(reference[one.name].casefold()) is not None
     values = {value.casefold().rstrip("?") for value in filter_values.several(one, _MOST_VALUES)}
@@ -67,7 +94,9 @@ def _of_number(one: Filter) -> Callable[[_Row], bool]:
         values = {read(one, value) for value in filter_values.several(one, _MOST_VALUES)}
         return lambda reference: reference[one.name] in values
     compared, limit = _ORDERS[one.operator], read(one, filter_values.single(one))
-    return lambda reference: reference[one.name] is not None and compared(reference[one.name], limit)
+    return lambda reference: (
+        reference[one.name] is not None and compared(reference[one.name], limit)
+    )
 
 
 _MOST_VALUES = 10_000

@@ -1,4 +1,6 @@
-"""Published and imported figures: with their source, stored beside our own and never mixed with them."""
+"""Published and imported figures: with their source, stored beside our own and never mixed with
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One figure that others measured. Text attributes are as the source tells them: `?` marks what it leaves in doubt,
-    empty is what it does not tell at all. Raises ValueError for what no source can have measured."""
+    """One figure that others measured. Text attributes are as the source tells them: `?` marks what
+    it leaves in doubt, empty is what it does not tell at all. Raises ValueError for what no source
+    can have measured."""
 
     origin: str  # an Origin
     source: str  # short name, as in charts
@@ -54,7 +57,9 @@ class Reference:
             raise ValueError(f"origin={self.origin!r}: wanted one of {', '.join(Origin)}")
         for name in ("source", "citation"):
             if not getattr(self, name).strip(" ?"):
-                raise ValueError(f"{name}={getattr(self, name)!r}: wanted one that others can look up")
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: wanted one that others can look up"
+                )
         for name in ("hardware", "model"):
             if not getattr(self, name).strip():
                 raise ValueError(f"{name} is empty; write ? when it is not known")
@@ -62,7 +67,9 @@ class Reference:
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size)
         if not 0 < self.images_per_second < float("inf"):
-            raise ValueError(f"images_per_second={self.images_per_second}: wanted a finite number greater than 0")
+            raise ValueError(
+                f"images_per_second={self.images_per_second}: wanted a finite number greater than 0"
+            )
 
     @property
     def key(self) -> str:
@@ -81,11 +88,22 @@ class ReferenceFilter:
     num_gpus: int | None = None
 
     def wants(self, reference: Mapping[str, object]) -> bool:
-        """The fields of a reference as a mapping. Case does not matter: databases disagree about it, so none is asked."""
+        """The fields of a reference as a mapping. Case does not matter: databases disagree about
+        it, so none is asked.
+        """
         return (
-            (self.model is None or str(reference["model"]).casefold().rstrip("?") == self.model.casefold().rstrip("?"))
-            and (self.hardware is None or self.hardware.casefold() in str(reference["hardware"]).casefold())
-            and (self.source is None or self.source.casefold() in str(reference["source"]).casefold())
+            (
+                self.model is None
+                or str(reference["model"]).casefold().rstrip("?")
+                == self.model.casefold().rstrip("?")
+            )
+            and (
+                self.hardware is None
+                or self.hardware.casefold() in str(reference["hardware"]).casefold()
+            )
+            and (
+                self.source is None or self.source.casefold() in str(reference["source"]).casefold()
+            )
             and (self.origin is None or reference["origin"] == self.origin)
             and (self.num_gpus is None or reference["num_gpus"] == self.num_gpus)
         )
@@ -130,7 +148,10 @@ _PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 
 def _check_count(name: str, count: int) -> None:
     if not 1 <= count <= LARGEST_INTEGER:
-        raise ValueError(f"{name}={count}: wanted 1 or more" + (f", up to {LARGEST_INTEGER}" if count > 1 else ""))
+        raise ValueError(
+            f"{name}={count}: wanted 1 or more"
+            + (f", up to {LARGEST_INTEGER}" if count > 1 else "")
+        )
 
 
 def _check_text(name: str, text: str) -> None:

@@ -1,4 +1,6 @@
-"""Opens and reads regular files alone, of bounded size: a link, a FIFO or a device in a folder that others write is refused."""
+"""Opens and reads regular files alone, of bounded size: a link, a FIFO or a device in a folder that
+others write is refused.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _BLOCK_BYTES = 2**20  # read at once: so much memory is taken before anything is
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file, which is no link: nothing waits for another program, and nothing outside the folder is read. Raises OSError."""
+    """The file, which is no link: nothing waits for another program, and nothing outside the folder
+    is read. Raises OSError.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -31,7 +35,9 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Its text. Raises OSError, also for a file of more bytes than that, and ValueError for what is no text."""
+    """Its text. Raises OSError, also for a file of more bytes than that, and ValueError for what is
+    no text.
+    """
     content = bytearray()
     with open_regular(path) as file:
         while len(content) <= most_bytes and (block := file.read(_BLOCK_BYTES)):

@@ -13,7 +13,9 @@ class Relation(StrEnum):
 
     MORE = "more"
     LESS = "less"
-    TIE = "tie"  # the 95 % interval of the ratio holds 1; of published figures, which have none, 2 % or less apart
+    # the 95 % interval of the ratio holds 1; of published figures, which have none, 2 % or less
+    # apart
+    TIE = "tie"
     UNKNOWN = "unknown"  # one of the two is one process alone
 
 

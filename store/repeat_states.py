@@ -1,4 +1,6 @@
-"""Changes states of repeats inside the caller's transaction, each with its event: no change is ever made without."""
+"""Changes states of repeats inside the caller's transaction, each with its event: no change is ever
+made without.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,16 @@ def change(
     detail: str = "",
     **values: Any,
 ) -> bool:
-    """Give those repeats for which all of `which` holds a state and other values. False when there are none of these."""
+    """Give those repeats for which all of `which` holds a state and other values. False when there
+    are none of these.
+    """
     table = schema.RepeatRow
-    statement = sa.update(table).where(*which).values(state=state, **values).returning(table.id, table.num_attempts)
+    statement = (
+        sa.update(table)
+        .where(*which)
+        .values(state=state, **values)
+        .returning(table.id, table.num_attempts)
+    )
     changed = connection.execute(statement).all()
     _add_events(connection, state, at, detail, changed)
     return bool(changed)
@@ -54,14 +63,22 @@ def change_all(
 def add_pending(connection: sa.Connection, repeats: Sequence[dict[str, Any]], at: datetime) -> None:
     """New ones, with their first event."""
     table = schema.RepeatRow
-    rows = [repeat | {"state": State.PENDING, "reason": "", "num_attempts": 0} for repeat in repeats]
+    rows = [
+        repeat | {"state": State.PENDING, "reason": "", "num_attempts": 0} for repeat in repeats
+    ]
     if rows:
-        added = connection.execute(sa.insert(table).returning(table.id, table.num_attempts), rows).all()
+        added = connection.execute(
+            sa.insert(table).returning(table.id, table.num_attempts), rows
+        ).all()
         _add_events(connection, State.PENDING, at, "", added)
 
 
-def tell_removed(connection: sa.Connection, attempts: Sequence[tuple[int, int, str]], at: datetime) -> None:
-    """That these attempts, told by repeat, number and the state of the repeat, are not there any more. The state stays."""
+def tell_removed(
+    connection: sa.Connection, attempts: Sequence[tuple[int, int, str]], at: datetime
+) -> None:
+    """That these attempts, told by repeat, number and the state of the repeat, are not there any
+    more. The state stays.
+    """
     for repeat_id, attempt, state in attempts:
         _add_events(connection, state, at, REMOVED, [(repeat_id, attempt)])
 
@@ -72,11 +89,17 @@ def in_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
 
 
 def _add_events(
-    connection: sa.Connection, state: str, at: datetime, detail: str, repeats: Iterable[tuple[int, int] | sa.Row[int, int]]
+    connection: sa.Connection,
+    state: str,
+    at: datetime,
+    detail: str,
+    repeats: Iterable[tuple[int, int] | sa.Row[int, int]],
 ) -> None:
     """`repeats` holds ids and numbers of the attempt, 0 before the first."""
     table = schema.EventRow
-    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0)).where(table.repeat_id == sa.bindparam("of_repeat"))
+    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0)).where(
+        table.repeat_id == sa.bindparam("of_repeat")
+    )
     number = last.scalar_subquery() + 1
     statement = sa.insert(table).values(
         repeat_id=sa.bindparam("of_repeat"),

@@ -13,12 +13,17 @@ from store import schema
 
 def digest(told: object) -> str:
     """Of canonical JSON: the key of a row that many others share."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()[:16]
 
 
 def find_or_insert(
     connection: sa.Connection,
-    table: type[schema.MachineRow] | type[schema.EnvironmentRow] | type[schema.PlacementRow] | type[schema.OpPlacementRow],
+    table: type[schema.MachineRow]
+    | type[schema.EnvironmentRow]
+    | type[schema.PlacementRow]
+    | type[schema.OpPlacementRow],
     key: str,
     values: dict[str, Any],
 ) -> int:
@@ -26,7 +31,9 @@ def find_or_insert(
     return found if found is not None else inserted_id(connection, table, values | {"key": key})
 
 
-def insert_all(connection: sa.Connection, table: type[schema.Base], rows: list[dict[str, Any]]) -> None:
+def insert_all(
+    connection: sa.Connection, table: type[schema.Base], rows: list[dict[str, Any]]
+) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
 

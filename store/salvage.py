@@ -13,7 +13,16 @@ import sqlalchemy as sa
 from store.checks.cells import Text, fit_of, row_name, shown
 from store.checks.every import check
 from store.checks.finding import MOST_OF_ONE_CHECK, Finding
-from store.damaged import Damage, mend_schema, mended_copy, num_rows, opened, rows, rows_without_tree, table_names
+from store.damaged import (
+    Damage,
+    mend_schema,
+    mended_copy,
+    num_rows,
+    opened,
+    rows,
+    rows_without_tree,
+    table_names,
+)
 from store.database import locate, path_of
 from store.errors import StoreError
 from store.progress import Progress, silent
@@ -38,7 +47,9 @@ class SavedTable:
 
     def leave_out(self, table: sa.Table, row: tuple[object, ...], why: str) -> None:
         if len(self.left_out) < MOST_OF_ONE_CHECK:
-            self.left_out.append(Finding(table=table.name, row=row_name(table, row), what=why, remedy=""))
+            self.left_out.append(
+                Finding(table=table.name, row=row_name(table, row), what=why, remedy="")
+            )
 
     @property
     def lost(self) -> str:
@@ -61,27 +72,37 @@ class Saved:
         for table in self.tables:
             why = f" ({table.error})" if table.error else ""
             left_out = table.num_read - table.num_saved
-            yield f"{table.name}: {table.num_saved} rows saved, {left_out} left out, {table.lost} could not be read{why}"
+            yield (
+                f"{table.name}: {table.num_saved} rows saved, {left_out} left out, {table.lost} "
+                f"could not be read{why}"
+            )
             for finding in table.left_out:
                 yield f"  {finding.table} {finding.row}: left out: {finding.what}"
             if left_out > len(table.left_out):
                 yield f"  and {left_out - len(table.left_out)} more"
         yield f"{self.path}: made of what could be read"
         if self.num_findings:
-            yield f"{self.path}: `python -m store check` tells what lacks its other half: {self.num_findings} findings"
+            yield (
+                f"{self.path}: `python -m store check` tells what lacks its other half: "
+                f"{self.num_findings} findings"
+            )
 
 
 def salvage(url: str, out: str, progress: Progress = silent) -> Saved:
     """Raises StoreError when `out` exists, or nothing can be read at all."""
     database, target = locate(url), path_of(out)
     if not isinstance(database, SqliteFile):
-        raise StoreError(f"{database.name}: only files are salvaged; a server keeps its own backups")
+        raise StoreError(
+            f"{database.name}: only files are salvaged; a server keeps its own backups"
+        )
     if not database.path.is_file():
         raise StoreError(f"{database.name}: no such file")
     if target.exists():
         raise StoreError(f"{target}: exists; name a new file for what is saved")
     if not target.parent.is_dir():
-        raise StoreError(f"{target}: there is no folder {target.parent}; make it, or name another file")
+        raise StoreError(
+            f"{target}: there is no folder {target.parent}; make it, or name another file"
+        )
     draft = target.with_name(f"{target.name}.draft")
     work = target.with_name(f"{target.name}.damaged.draft")
     remove_file(draft)
@@ -93,7 +114,10 @@ def salvage(url: str, out: str, progress: Progress = silent) -> Saved:
             with closing(opened(work)) as source:
                 tables = list(_copied(source, work, draft, progress))
             if not any(table.num_saved for table in tables):
-                raise StoreError(f"{database.path}: nothing can be read: not one row of a database of scalemark is in it")
+                raise StoreError(
+                    f"{database.path}: nothing can be read: not one row of a database of "
+                    "scalemark is in it"
+                )
             if revision != head_revision():
                 migrate(draft)
         draft.replace(target)
@@ -109,11 +133,15 @@ def _revision(work: Path, path: Path) -> str:
     told = ""
     with closing(opened(work)) as source:
         with suppress(sqlite3.DatabaseError):  # then by its tables
-            (found,) = source.execute("SELECT version_num FROM alembic_version").fetchone() or (b"",)
+            (found,) = source.execute("SELECT version_num FROM alembic_version").fetchone() or (
+                b"",
+            )
             told = found.decode(errors="replace") if isinstance(found, bytes) else ""
         if told.isdecimal() and len(told) == 4:
             if told > head_revision():
-                raise StoreError(f"{path}: written by a newer scalemark (schema {told}); upgrade scalemark")
+                raise StoreError(
+                    f"{path}: written by a newer scalemark (schema {told}); upgrade scalemark"
+                )
             return str(told)
         tables = table_names(work)
         if "attempts" not in tables and "trials" not in tables:
@@ -137,7 +165,9 @@ def _has_column(source: sqlite3.Connection, table: str, column: str) -> bool:
     return True
 
 
-def _copied(source: sqlite3.Connection, work: Path, draft: Path, progress: Progress) -> Iterator[SavedTable]:
+def _copied(
+    source: sqlite3.Connection, work: Path, draft: Path, progress: Progress
+) -> Iterator[SavedTable]:
     """Parents before their children, so that whose parent is lost is left out."""
     tables = [table for table in _tables_of(draft) if table.name != "alembic_version"]
     with closing(sqlite3.connect(draft, isolation_level=None)) as target:
@@ -159,14 +189,18 @@ def _tables_of(path: Path) -> list[sa.Table]:
     return metadata.sorted_tables
 
 
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection, table: sa.Table, progress: Progress) -> SavedTable:
+def _copy(
+    source: sqlite3.Connection, target: sqlite3.Connection, table: sa.Table, progress: Progress
+) -> SavedTable:
     saved, damage = SavedTable(name=table.name, num_there=num_rows(source, table)), Damage()
     fits = [fit_of(column) for column in table.columns]
     for row in rows(source, table, damage):
         if saved.num_read % _ROWS_AT_ONCE == 0:
             progress(f"rows of {table.name}", saved.num_read, saved.num_there or 0)
         cells = zip(table.columns, fits, row, strict=True)
-        unfit = [f"{column.name} holds {shown(value)}" for column, fit, value in cells if not fit(value)]
+        unfit = [
+            f"{column.name} holds {shown(value)}" for column, fit, value in cells if not fit(value)
+        ]
         if unfit:
             saved.num_read += 1
             saved.leave_out(table, row, unfit[0])
@@ -176,9 +210,17 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, table: sa.Tabl
     return saved
 
 
-def _add(target: sqlite3.Connection, table: sa.Table, row: tuple[object, ...], saved: SavedTable, *, again: bool = False) -> None:
+def _add(
+    target: sqlite3.Connection,
+    table: sa.Table,
+    row: tuple[object, ...],
+    saved: SavedTable,
+    *,
+    again: bool = False,
+) -> None:
     """`again`: it may be there already, and then does not count."""
-    verb = "INSERT OR REPLACE" if table.name == "database_info" else "INSERT"  # the new one has its own id until then
+    # the new one has its own id until then
+    verb = "INSERT OR REPLACE" if table.name == "database_info" else "INSERT"
     insert = f'{verb} INTO "{table.name}" VALUES ({", ".join("?" * len(row))})'
     why = _inserted(target, insert, row)
     if again and why not in ("", _LOST_PARENT):
@@ -193,7 +235,9 @@ def _add(target: sqlite3.Connection, table: sa.Table, row: tuple[object, ...], s
 def _inserted(target: sqlite3.Connection, insert: str, row: tuple[object, ...]) -> str:
     """Why it is not; empty when it is."""
     try:
-        target.execute(insert, [value.decode() if isinstance(value, Text) else value for value in row])
+        target.execute(
+            insert, [value.decode() if isinstance(value, Text) else value for value in row]
+        )
     except sqlite3.IntegrityError as error:
         return _LOST_PARENT if "FOREIGN KEY" in str(error) else str(error)
     return ""

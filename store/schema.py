@@ -1,11 +1,24 @@
-"""The tables. Base tables hold what was measured; what follows from them is a view or a pure function of a frame."""
+"""The tables. Base tables hold what was measured; what follows from them is a view or a pure
+function of a frame.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, CheckConstraint, DateTime, Dialect, ForeignKey, Index, TypeDecorator, UniqueConstraint, text, types
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+    types,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from store.records import Outcome, Phase, State, Verdict
@@ -30,7 +43,9 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class UnixMicroseconds(TypeDecorator[datetime]):
-    """A point in time as a whole number: a third of the text's size, for rows of which there are millions."""
+    """A point in time as a whole number: a third of the text's size, for rows of which there are
+    millions.
+    """
 
     impl = types.BigInteger
     cache_ok = True
@@ -69,7 +84,9 @@ _ONE_SUBJECT = (
 
 
 class InfoRow(Base):
-    """What is known of the database itself: `id`, by which others that took its rows in know where these are from."""
+    """What is known of the database itself: `id`, by which others that took its rows in know where
+    these are from.
+    """
 
     __tablename__ = "database_info"
 
@@ -91,12 +108,17 @@ class MachineRow(Base):
     num_gpus: Mapped[int]
     gpu: Mapped[str]  # name of the GPUs, empty without
     driver: Mapped[str]  # of the GPUs
-    hardware_profile: Mapped[str]  # canonical JSON of costs.hardware.Hardware; empty of a machine that exists
-    pool: Mapped[str]  # equal hosts that share sweeps count as one machine, which `host` calls by this name; empty: one host
+    # canonical JSON of costs.hardware.Hardware; empty of a machine that exists
+    hardware_profile: Mapped[str]
+    # equal hosts that share sweeps count as one machine, which `host` calls by this name; empty:
+    # one host
+    pool: Mapped[str]
 
 
 class GpuRow(Base):
-    """A physical GPU of a machine, or a MIG device cut from one: the fields of `store.records.Gpu`."""
+    """A physical GPU of a machine, or a MIG device cut from one: the fields of
+    `store.records.Gpu`.
+    """
 
     __tablename__ = "gpus"
 
@@ -133,7 +155,8 @@ class EnvironmentRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)  # digest of the description
-    software_key: Mapped[str] = mapped_column(index=True)  # digest without the commit: numbers are mixed only when it is equal
+    # digest without the commit: numbers are mixed only when it is equal
+    software_key: Mapped[str] = mapped_column(index=True)
     python: Mapped[str]
     tensorflow: Mapped[str]
     keras: Mapped[str]
@@ -151,25 +174,32 @@ class SweepRow(Base):
     __tablename__ = "sweeps"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    uid: Mapped[str] = mapped_column(unique=True)  # store.records.sweep_uid: tells it from sweeps of other databases
+    # store.records.sweep_uid: tells it from sweeps of other databases
+    uid: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str] = mapped_column(unique=True)
     reason: Mapped[str]
     command: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]  # null while running, and after a crash
-    run_dir: Mapped[str | None]  # folder of the run folders; null before the first attempt has ended
+    # folder of the run folders; null before the first attempt has ended
+    run_dir: Mapped[str | None]
     origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
-    settings: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # what its agents go by; null: not shared
+    # what its agents go by; null: not shared
+    settings: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class TrialRow(Base):
     """One cell of a grid: the fields of `store.records.TrialSpec`, and its identity."""
 
     __tablename__ = "trials"
-    __table_args__ = (Index("ix_trials_curve", "curve", "num_gpus"), Index("ix_trials_model", "model", "num_gpus"))
+    __table_args__ = (
+        Index("ix_trials_curve", "curve", "num_gpus"),
+        Index("ix_trials_model", "model", "num_gpus"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)  # TrialSpec.trial_id
-    curve: Mapped[str]  # TrialSpec.curve: the same for trials that differ in GPUs, hosts and their links alone
+    # TrialSpec.curve: the same for trials that differ in GPUs, hosts and their links alone
+    curve: Mapped[str]
     strategy: Mapped[str]  # store.records.strategy_name
     model: Mapped[str]
     num_gpus: Mapped[int]
@@ -242,8 +272,8 @@ class LeftOutRow(Base):
 class OrchestratorRow(Base):
     """A process that runs a sweep, and the signs by which others know whether it still lives.
 
-    Of a shared sweep there are several at once: the controller, which planned it, and agents. `heartbeat_at` is by the database's
-    clock there, by the host's own elsewhere.
+    Of a shared sweep there are several at once: the controller, which planned it, and agents.
+    `heartbeat_at` is by the database's clock there, by the host's own elsewhere.
     """
 
     __tablename__ = "orchestrators"
@@ -257,12 +287,15 @@ class OrchestratorRow(Base):
     boot_id: Mapped[str]  # of the kernel: process numbers mean something within one boot
     pid_namespace: Mapped[str]  # and within one container
     pid: Mapped[int]
-    start_ticks: Mapped[int] = mapped_column(types.BigInteger)  # since boot: tells it from a later process of that number
+    # since boot: tells it from a later process of that number
+    start_ticks: Mapped[int] = mapped_column(types.BigInteger)
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
-    ended_at: Mapped[datetime | None]  # null while it runs, and after a crash until somebody notices
+    # null while it runs, and after a crash until somebody notices
+    ended_at: Mapped[datetime | None]
     note: Mapped[str]  # what it, or who ended it, has to say to people; empty: nothing
-    lease_s: Mapped[float | None]  # of a shared sweep: what it joined with; who gives no sign for longer is dead
+    # of a shared sweep: what it joined with; who gives no sign for longer is dead
+    lease_s: Mapped[float | None]
 
 
 IN_FLIGHT = "state IN ('claimed', 'running')"
@@ -273,14 +306,27 @@ WAITING = "state = 'pending' AND orchestrator_id IS NULL"
 
 
 class RepeatRow(Base):
-    """One repeat of a trial in a sweep: where it stands. Every change of it is written before it is acted upon."""
+    """One repeat of a trial in a sweep: where it stands. Every change of it is written before it is
+    acted upon.
+    """
 
     __tablename__ = "repeats"
     __table_args__ = (
         CheckConstraint(_one_of("state", State), name="repeats_state"),
         UniqueConstraint("sweep_id", "trial_id", "repeat", name="repeats_once"),
-        Index("ix_repeats_in_flight", "trial_id", sqlite_where=text(IN_FLIGHT), postgresql_where=text(IN_FLIGHT)),
-        Index("ix_repeats_waiting", "sweep_id", "turn", sqlite_where=text(WAITING), postgresql_where=text(WAITING)),
+        Index(
+            "ix_repeats_in_flight",
+            "trial_id",
+            sqlite_where=text(IN_FLIGHT),
+            postgresql_where=text(IN_FLIGHT),
+        ),
+        Index(
+            "ix_repeats_waiting",
+            "sweep_id",
+            "turn",
+            sqlite_where=text(WAITING),
+            postgresql_where=text(WAITING),
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -290,9 +336,12 @@ class RepeatRow(Base):
     state: Mapped[str]
     reason: Mapped[str]  # why it was skipped; else empty
     num_attempts: Mapped[int]  # made so far, a running one included
-    orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))  # who took it last; null: nobody has it
-    turn: Mapped[int | None]  # of a shared sweep: its place in the planned order, in which agents take; else null
-    started_at: Mapped[datetime | None]  # of the attempt that runs, as all below; null when none does
+    # who took it last; null: nobody has it
+    orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))
+    # of a shared sweep: its place in the planned order, in which agents take; else null
+    turn: Mapped[int | None]
+    # of the attempt that runs, as all below; null when none does
+    started_at: Mapped[datetime | None]
     run_dir: Mapped[str | None]
     placement: Mapped[dict[str, Any] | None]  # store.records.Placement
     pid: Mapped[int | None]  # leader of its process group
@@ -300,10 +349,15 @@ class RepeatRow(Base):
 
 
 class EventRow(Base):
-    """One change of a repeat's state. The view `state_changes` tells the same with times to read."""
+    """One change of a repeat's state. The view `state_changes` tells the same with times to
+    read.
+    """
 
     __tablename__ = "events"
-    __table_args__ = (CheckConstraint(_one_of("state", State), name="events_state"), {"sqlite_with_rowid": False})
+    __table_args__ = (
+        CheckConstraint(_one_of("state", State), name="events_state"),
+        {"sqlite_with_rowid": False},
+    )
 
     repeat_id: Mapped[int] = mapped_column(ForeignKey("repeats.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)  # counted from 1 within the repeat
@@ -344,18 +398,21 @@ class AttemptRow(Base):
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), index=True)
     trial_id: Mapped[str] = mapped_column(ForeignKey("trials.id"))
     machine_id: Mapped[int] = mapped_column(ForeignKey("machines.id"))
-    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))  # null: ended before it was known
+    # null: ended before it was known
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
     placement_id: Mapped[int] = mapped_column(ForeignKey("placements.id"))
     repeat: Mapped[int]  # counted from 1 within the sweep
     attempt: Mapped[int]  # counted from 1 within the repeat
     outcome: Mapped[str]
     message: Mapped[str]  # why it did not complete
-    exit_code: Mapped[int | None]  # of the process; -N = ended by signal N; null when nobody saw it end
+    # of the process; -N = ended by signal N; null when nobody saw it end
+    exit_code: Mapped[int | None]
     shares_host: Mapped[bool]  # other trials of its sweep may have run beside it
     run_dir: Mapped[str]  # within sweeps.run_dir; whole when it is elsewhere
     started_at: Mapped[datetime]
     duration_s: Mapped[float | None]  # null when nobody saw it end
-    deleted_at: Mapped[datetime | None]  # null: counts; else left out of every view and result until it is restored
+    # null: counts; else left out of every view and result until it is restored
+    deleted_at: Mapped[datetime | None]
 
 
 class OpPlacementRow(Base):
@@ -369,20 +426,26 @@ class OpPlacementRow(Base):
 
 
 class MeasurementRow(Base):
-    """What follows from the measured steps: the fields of `store.records.Measurement`, and of Result around it.
+    """What follows from the measured steps: the fields of `store.records.Measurement`, and of
+    Result around it.
 
-    Of trials on simulated GPUs it was computed, not measured: `trials.device_kind` tells, and the views keep them apart.
+    Of trials on simulated GPUs it was computed, not measured: `trials.device_kind` tells, and the
+    views keep them apart.
     """
 
     __tablename__ = "measurements"
     __table_args__ = (
         CheckConstraint(_one_of("verdict", Verdict), name="measurements_verdict"),
-        CheckConstraint("images_per_second >= 0 AND images_per_second < 1e300", name="measurements_images_per_second"),
+        CheckConstraint(
+            "images_per_second >= 0 AND images_per_second < 1e300",
+            name="measurements_images_per_second",
+        ),
     )
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
     images_per_second: Mapped[float]
-    images_per_second_low: Mapped[float | None]  # null in rows of schema 0001, as all that is null below
+    # null in rows of schema 0001, as all that is null below
+    images_per_second_low: Mapped[float | None]
     images_per_second_high: Mapped[float | None]
     median_step_s: Mapped[float]
     jitter_s: Mapped[float]
@@ -410,13 +473,16 @@ class MeasurementRow(Base):
     verdict_reasons: Mapped[list[Any] | None]
     gpu_telemetry: Mapped[list[Any] | None]  # store.records.GpuTelemetry of each GPU
     profile: Mapped[dict[str, Any] | None]  # store.records.Profile
-    truth: Mapped[dict[str, Any] | None]  # of a simulated attempt: what the cost model made it from; null of a measurement
+    # of a simulated attempt: what the cost model made it from; null of a measurement
+    truth: Mapped[dict[str, Any] | None]
 
 
 class StepArraysRow(Base):
-    """All steps of one attempt, as `store.step_arrays` packs them. The view `step_samples` has a row per step.
+    """All steps of one attempt, as `store.step_arrays` packs them. The view `step_samples` has a
+    row per step.
 
-    Times have five digits of the shortest step, losses five of the smallest; the run folder keeps them as they were measured.
+    Times have five digits of the shortest step, losses five of the smallest; the run folder keeps
+    them as they were measured.
     """
 
     __tablename__ = "step_arrays"
@@ -431,7 +497,8 @@ class StepArraysRow(Base):
     loss_unit: Mapped[float]
     duration_over_least: Mapped[list[Any]]
     data_wait: Mapped[list[Any]]  # empty when none waited, as for synthetic data
-    gap_before: Mapped[list[Any]]  # between the end of the call before and the beginning of this one
+    # between the end of the call before and the beginning of this one
+    gap_before: Mapped[list[Any]]
     loss_over_least: Mapped[list[Any]]  # in loss_unit; null where it was not finite
 
 

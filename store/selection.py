@@ -14,7 +14,15 @@ from store import filter_values
 from store.errors import StoreError
 from store.glob import glob
 from store.records import DeviceKind, Outcome, Verdict
-from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, SweepRow, TagRow, TrialRow
+from store.schema import (
+    AttemptRow,
+    EnvironmentRow,
+    MachineRow,
+    MeasurementRow,
+    SweepRow,
+    TagRow,
+    TrialRow,
+)
 
 _MOST_FILTERS = 100  # SQLite refuses expressions a thousand deep
 _MOST_VALUES = 10_000  # and 32,767 values in one statement
@@ -36,17 +44,21 @@ class Filter:
 
 
 def attempt_ids(filters: Sequence[str], *, deleted: bool = False) -> sa.Select[int]:
-    """Of the attempts for which every filter holds, as `model=resnet50`, `num_gpus>=4`; `deleted`: of the deleted ones instead.
+    """Of the attempts for which every filter holds, as `model=resnet50`, `num_gpus>=4`; `deleted`:
+    of the deleted ones instead.
 
-    A comma stands between values of which any will do (`\\,` is a comma within one, `\\=` an equals sign at its beginning), `~`
-    compares with a pattern of `*` and `?`, and `!=` holds also where there is nothing to compare. Raises StoreError for a filter
-    that is none, with what can be filtered by.
+    A comma stands between values of which any will do (`\\,` is a comma within one, `\\=` an equals
+    sign at its beginning), `~` compares with a pattern of `*` and `?`, and `!=` holds also where
+    there is nothing to compare. Raises StoreError for a filter that is none, with what can be
+    filtered by.
     """
     found = parsed(filters)
     statement = sa.select(AttemptRow.id)
     for table in dict.fromkeys(_FIELDS[one.name].table for one in found):
         statement = _joined(statement, table)
-    return statement.where(deleted_at(deleted), *(_FIELDS[one.name].condition(one) for one in found)).correlate(None)
+    return statement.where(
+        deleted_at(deleted), *(_FIELDS[one.name].condition(one) for one in found)
+    ).correlate(None)
 
 
 def deleted_at(deleted: bool) -> sa.ColumnElement[bool]:
@@ -89,13 +101,22 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
     form = _FORM.fullmatch(text)
     if form is None:
         name = text.strip()
-        example = f"{name}={examples[name]}" if name in examples else "model=resnet50 or num_gpus>=4"
+        example = (
+            f"{name}={examples[name]}" if name in examples else "model=resnet50 or num_gpus>=4"
+        )
         wanted = f"NAME, one of {' '.join(_OPERATORS)}, and a value, as {example}"
         raise StoreError(f"{filter_values.shortened(text)}: no operator found; wanted {wanted}")
     name, operator, value = form.groups()
     if name not in examples:
-        raise StoreError(f"{filter_values.shortened(name)}: nothing to filter by; {nearest(name[:100], list(examples))}")
-    return Filter(name, "=" if operator == "==" else operator, filter_values.checked(value, f"{name}{operator}"))
+        raise StoreError(
+            f"{filter_values.shortened(name)}: nothing to filter by; "
+            f"{nearest(name[:100], list(examples))}"
+        )
+    return Filter(
+        name,
+        "=" if operator == "==" else operator,
+        filter_values.checked(value, f"{name}{operator}"),
+    )
 
 
 _OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "~")
@@ -110,12 +131,16 @@ class _Field:
 
     table: type[Any]  # that attempts are joined with for it
     operators: tuple[str, ...]
-    condition_of: Callable[[Filter], _Condition]  # `=` with any of the values, or what the operator says of the only one
+    # `=` with any of the values, or what the operator says of the only one
+    condition_of: Callable[[Filter], _Condition]
     example: str
 
     def condition(self, one: Filter) -> _Condition:
         if one.operator not in self.operators:
-            raise StoreError(f"{one}: {one.operator} does not suit {one.name}; wanted one of {' '.join(self.operators)}")
+            raise StoreError(
+                f"{one}: {one.operator} does not suit {one.name}; wanted one of "
+                f"{' '.join(self.operators)}"
+            )
         if one.operator == "!=":
             equal = self.condition_of(Filter(one.name, "=", one.value))
             return sa.not_(sa.func.coalesce(equal, sa.false()))
@@ -153,10 +178,17 @@ def _text(table: type[Any], column: Any, example: str, choices: Sequence[str] = 
     return _Field(table=table, operators=_TEXTUAL, condition_of=condition, example=example)
 
 
-def _number(table: type[Any], column: Any, read: Callable[[Filter, str], sa.ColumnElement[Any]], example: str) -> _Field:
+def _number(
+    table: type[Any],
+    column: Any,
+    read: Callable[[Filter, str], sa.ColumnElement[Any]],
+    example: str,
+) -> _Field:
     def condition(one: Filter) -> _Condition:
         if one.operator == "=":
-            return _any_of(column, [read(one, value) for value in filter_values.several(one, _MOST_VALUES)])
+            return _any_of(
+                column, [read(one, value) for value in filter_values.several(one, _MOST_VALUES)]
+            )
         return _compare(column, one.operator, read(one, filter_values.single(one)))
 
     return _Field(table=table, operators=_ORDERED, condition_of=condition, example=example)
@@ -164,7 +196,9 @@ def _number(table: type[Any], column: Any, read: Callable[[Filter, str], sa.Colu
 
 def _boolean(table: type[Any], column: Any) -> _Field:
     def condition(one: Filter) -> _Condition:
-        wanted = {filter_values.boolean(one, value) for value in filter_values.several(one, _MOST_VALUES)}
+        wanted = {
+            filter_values.boolean(one, value) for value in filter_values.several(one, _MOST_VALUES)
+        }
         return sa.or_(*(column.is_(value) for value in sorted(wanted)))
 
     return _Field(table=table, operators=_EQUAL, condition_of=condition, example="yes")
@@ -173,18 +207,26 @@ def _boolean(table: type[Any], column: Any) -> _Field:
 def _time(table: type[Any], column: Any) -> _Field:
     def condition(one: Filter) -> _Condition:
         if one.operator == "=":
-            spans = [filter_values.time_span(one, value) for value in filter_values.several(one, _MOST_FILTERS)]
+            spans = [
+                filter_values.time_span(one, value)
+                for value in filter_values.several(one, _MOST_FILTERS)
+            ]
             return sa.or_(*(sa.and_(column >= begin, column < end) for begin, end in spans))
         begin, end = filter_values.time_span(one, filter_values.single(one))
         edge = begin if one.operator in ("<", ">=") else end
         return _compare(column, "<" if one.operator in ("<", "<=") else ">=", edge)
 
-    return _Field(table=table, operators=_ORDERED, condition_of=condition, example="2026-11-21T12:00")
+    return _Field(
+        table=table, operators=_ORDERED, condition_of=condition, example="2026-11-21T12:00"
+    )
 
 
 def _trial_id() -> _Field:
     def condition(one: Filter) -> _Condition:
-        begins = [filter_values.beginning_of_id(one, value) for value in filter_values.several(one, _MOST_FILTERS)]
+        begins = [
+            filter_values.beginning_of_id(one, value)
+            for value in filter_values.several(one, _MOST_FILTERS)
+        ]
         return sa.or_(*(id_begins_with(begin) for begin in begins))
 
     return _Field(table=TrialRow, operators=_EQUAL, condition_of=condition, example="3f2a")
@@ -206,7 +248,9 @@ def _tag() -> _Field:
             (AttemptRow.trial_id, TagRow.trial_id),
             (AttemptRow.sweep_id, TagRow.sweep_id),
         )
-        return sa.or_(*(own.in_(sa.select(of).where(of.is_not(None), tagged)) for own, of in subjects))
+        return sa.or_(
+            *(own.in_(sa.select(of).where(of.is_not(None), tagged)) for own, of in subjects)
+        )
 
     return _Field(table=AttemptRow, operators=_TEXTUAL, condition_of=condition, example="keep")
 
@@ -244,13 +288,23 @@ NOT_AXES = ("id", "curve", "spec")
 """Columns of trials that are none."""
 
 _FIELDS: Mapping[str, _Field] = {
-    **{column.name: _axis(column) for column in TrialRow.__table__.columns if column.name not in NOT_AXES},
+    **{
+        column.name: _axis(column)
+        for column in TrialRow.__table__.columns
+        if column.name not in NOT_AXES
+    },
     "trial": _trial_id(),
     "attempt": _number(AttemptRow, AttemptRow.id, filter_values.whole_number, "7"),
     "repeat": _number(AttemptRow, AttemptRow.repeat, filter_values.whole_number, "1"),
-    "outcome": _text(AttemptRow, AttemptRow.outcome, "completed", [str(outcome) for outcome in Outcome]),
-    "verdict": _text(MeasurementRow, MeasurementRow.verdict, "valid", [str(verdict) for verdict in Verdict]),
-    "images_per_second": _number(MeasurementRow, MeasurementRow.images_per_second, filter_values.number, "100"),
+    "outcome": _text(
+        AttemptRow, AttemptRow.outcome, "completed", [str(outcome) for outcome in Outcome]
+    ),
+    "verdict": _text(
+        MeasurementRow, MeasurementRow.verdict, "valid", [str(verdict) for verdict in Verdict]
+    ),
+    "images_per_second": _number(
+        MeasurementRow, MeasurementRow.images_per_second, filter_values.number, "100"
+    ),
     "started_at": _time(AttemptRow, AttemptRow.started_at),
     "shares_host": _boolean(AttemptRow, AttemptRow.shares_host),
     "sweep": _text(SweepRow, SweepRow.name, "NAME"),

@@ -1,6 +1,8 @@
-"""What can be told about a folder of shards without TensorFlow: are its files there, and as they were made?
+"""What can be told about a folder of shards without TensorFlow: are its files there, and as they
+were made?
 
-Shards are named `train-00003-of-00008`. A set that the product makes has an index, written last and checked before use.
+Shards are named `train-00003-of-00008`. A set that the product makes has an index, written last and
+checked before use.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ def paths(folder: Path) -> list[Path]:
 
 
 def problem(folder: Path) -> str | None:
-    """What can be seen to be wrong with a set of shards from the ends of its files; None when all are there and whole."""
+    """What can be seen to be wrong with a set of shards from the ends of its files; None when all
+    are there and whole.
+    """
     if not folder.is_dir():
         return "no such folder"
     found = paths(folder)
@@ -30,7 +34,10 @@ def problem(folder: Path) -> str | None:
         return "there are no shards in it; wanted files named train-*-of-*"
     totals = sorted({path.name.rpartition("-")[2] for path in found})
     if len(totals) > 1:
-        return f"it holds shards of several sets: {', '.join(f'train-*-of-{total}' for total in totals)}"
+        return (
+            "it holds shards of several sets: "
+            f"{', '.join(f'train-*-of-{total}' for total in totals)}"
+        )
     numbers = {int(path.name.split("-")[1]) for path in found}
     missing = sorted(set(range(int(totals[0]))) - numbers)
     if missing:
@@ -42,7 +49,8 @@ def problem(folder: Path) -> str | None:
 def record_bounds(path: Path) -> Iterator[tuple[int, int]]:
     """Where the records of a TFRecord file begin and end, as far as their headers can be followed.
 
-    A record is its length (8 bytes), a checksum of that (4), the data, and a checksum of the data (4).
+    A record is its length (8 bytes), a checksum of that (4), the data, and a checksum of the data
+    (4).
     """
     begin, num_bytes = 0, path.stat().st_size
     with path.open("rb") as file:
@@ -54,7 +62,9 @@ def record_bounds(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def write_index(folder: Path, name: str, shards: Iterable[Path]) -> None:
-    """Write `index.json`, the set's name and file name -> SHA-256, at once and whole: it says that the set is complete."""
+    """Write `index.json`, the set's name and file name -> SHA-256, at once and whole: it says that
+    the set is complete.
+    """
     draft = folder / f"{INDEX}.draft"
     index = {"set": name, "shards": {path.name: _digest(path) for path in shards}}
     draft.write_text(json.dumps(index, indent=1, sort_keys=True))
@@ -62,7 +72,9 @@ def write_index(folder: Path, name: str, shards: Iterable[Path]) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """What is wrong with a set that has an index, in a few words; None when every shard is as its index says."""
+    """What is wrong with a set that has an index, in a few words; None when every shard is as its
+    index says.
+    """
     try:
         index: dict[str, str] = json.loads((folder / INDEX).read_text())["shards"]
         for name, digest in index.items():
@@ -80,12 +92,18 @@ def damage(folder: Path) -> str | None:
 
 
 def other_set(folder: Path, name: str) -> str | None:
-    """Why a folder cannot hold the set of this name: its index tells another. None without an index that can be read."""
+    """Why a folder cannot hold the set of this name: its index tells another. None without an index
+    that can be read.
+    """
     try:
         found = json.loads((folder / INDEX).read_text())["set"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return None if found == name else f"it holds the set {found}, not {name}; give each set a folder of its own"
+    return (
+        None
+        if found == name
+        else f"it holds the set {found}, not {name}; give each set a folder of its own"
+    )
 
 
 def _problem_of_file(path: Path) -> str | None:
@@ -103,7 +121,8 @@ def _problem_of_file(path: Path) -> str | None:
 
 
 def _ends_with_a_record(path: Path) -> bool:
-    """Looks for a length that reaches to the end of the file, from there on backwards; of an empty record it is not sure.
+    """Looks for a length that reaches to the end of the file, from there on backwards; of an empty
+    record it is not sure.
 
     TensorFlow itself says nothing of a file that is cut off inside a header.
     """

@@ -1,4 +1,5 @@
-"""Sweeps that agents on many hosts share through one PostgreSQL database: each claims what it runs, under a lease.
+"""Sweeps that agents on many hosts share through one PostgreSQL database: each claims what it runs,
+under a lease.
 
 ```
   controller: opens repeats ──►  pending, nobody's  ──► claimed ──► running ──► completed | failed | ...
@@ -6,7 +7,8 @@
                                         └── given back, or its lease is over, or it was interrupted
 ```
 
-A lease is `orchestrators.heartbeat_at`, written and judged by the database's clock alone: clocks of hosts may differ.
+A lease is `orchestrators.heartbeat_at`, written and judged by the database's clock alone: clocks of
+hosts may differ.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from store import schema
 from store.database import reading, writing
 from store.engine import SCALEMARK_BESIDE_OTHERS
 from store.errors import StoreError
-from store.ledger import FINISHED_ELSEWHERE, KILLED, NO_ATTEMPT, Claim, Ledger, LostError, OpenRepeat, process_of
+from store.ledger import (
+    FINISHED_ELSEWHERE,
+    KILLED,
+    NO_ATTEMPT,
+    Claim,
+    Ledger,
+    LostError,
+    OpenRepeat,
+    process_of,
+)
 from store.process_identity import SILENT_FOR
 from store.records import IN_FLIGHT, Placement, ProcessIdentity, State, TrialSpec, width_name
 from store.repeat_states import CONTINUED, change, change_all
@@ -32,7 +43,12 @@ LEASE_OVER = "gave no sign for as long as its lease: it was taken for dead"
 SEEN_DEAD = "was seen on its host not to run any more"
 OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
 CLOSER_HAS_S = 30.0  # to record what the dead had: then others do it
-_Repeat, _Orchestrator, _Trial, _Sweep = schema.RepeatRow, schema.OrchestratorRow, schema.TrialRow, schema.SweepRow
+_Repeat, _Orchestrator, _Trial, _Sweep = (
+    schema.RepeatRow,
+    schema.OrchestratorRow,
+    schema.TrialRow,
+    schema.SweepRow,
+)
 
 DATABASE_TIME = sa.func.timezone("utc", sa.func.clock_timestamp(), type_=schema.UtcDateTime())
 """By the clock of the database, at the moment at which it is asked."""
@@ -51,7 +67,8 @@ class TakenRepeat(OpenRepeat):
 class SharedLedger(Ledger):
     """The states of a shared sweep, as its controller or one of its agents may change them.
 
-    Claims do not wait for each other: two sweeps that ask for the same trial at the same moment may measure it once too often.
+    Claims do not wait for each other: two sweeps that ask for the same trial at the same moment may
+    measure it once too often.
     """
 
     def __init__(
@@ -80,14 +97,22 @@ class SharedLedger(Ledger):
         self.sweep_name, self.settings = name, settings  # what its controller wrote down for agents
         self.lease_s = lease_s(settings)
         self._taken: set[int] = set()  # and not asked for by `claim` yet
-        self._claimed: set[int] = set()  # that are neither run nor given back yet, as far as is known here
+        # that are neither run nor given back yet, as far as is known here
+        self._claimed: set[int] = set()
 
     def take(self, most_gpus: int, hosts: int = 1) -> TakenRepeat | None:
-        """Claims the next repeat, in the planned order, of a trial of that many hosts with `most_gpus` or fewer over all of them.
+        """Claims the next repeat, in the planned order, of a trial of that many hosts with
+        `most_gpus` or fewer over all of them.
 
         None when there is none now: others may still give theirs back. Raises LostError.
         """
-        wanted = {"most_gpus": most_gpus, "hosts": hosts, "sweep": self.sweep_id, "me": self.orchestrator_id, **self._enough}
+        wanted = {
+            "most_gpus": most_gpus,
+            "hosts": hosts,
+            "sweep": self.sweep_id,
+            "me": self.orchestrator_id,
+            **self._enough,
+        }
         wanted["silent_for_s"] = SILENT_FOR.total_seconds()
         while True:
             try:
@@ -95,7 +120,9 @@ class SharedLedger(Ledger):
                     row = connection.execute(_TAKE, wanted).one()
                 break
             except IntegrityError:
-                continue  # while the statement looked for it, somebody had it and gave it back: its events have gone on
+                # while the statement looked for it, somebody had it and gave it back: its events
+                # have gone on
+                continue
         if not row.is_alive:
             raise LostError(f"orchestrator {self.orchestrator_id}")
         if row.id is None:
@@ -106,14 +133,23 @@ class SharedLedger(Ledger):
         return TakenRepeat(repeat_id=row.id, **told, spec=TrialSpec.from_json(row.spec))
 
     def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
-        """Of what was taken: it is ours already. What is to be tried again is claimed anew. Raises LostError."""
+        """Of what was taken: it is ours already. What is to be tried again is claimed anew. Raises
+        LostError.
+        """
         if repeat.repeat_id in self._taken:
             self._taken.discard(repeat.repeat_id)
             return Claim.TAKEN
         with writing(self._states) as connection:
             self._check_not_ended(connection)
-            taken = change(connection, self._own(repeat.repeat_id, State.PENDING), State.CLAIMED, at, **NO_ATTEMPT)
-            taken = taken or self._has(connection, self._own(repeat.repeat_id, State.CLAIMED))  # before, and its answer was lost
+            taken = change(
+                connection,
+                self._own(repeat.repeat_id, State.PENDING),
+                State.CLAIMED,
+                at,
+                **NO_ATTEMPT,
+            )
+            # before, and its answer was lost
+            taken = taken or self._has(connection, self._own(repeat.repeat_id, State.CLAIMED))
         if not taken:
             return Claim.GONE
         self._claimed.add(repeat.repeat_id)
@@ -125,44 +161,81 @@ class SharedLedger(Ledger):
         return attempt
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
-        """Taken, but not started after all: another agent may. What cannot be written now, a later `beat` writes."""
+        """Taken, but not started after all: another agent may. What cannot be written now, a later
+        `beat` writes.
+        """
         self._taken.discard(repeat_id)
         self._claimed.discard(repeat_id)
         with writing(self._states) as connection:
-            change(connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started", **_NOBODYS)
+            change(
+                connection,
+                self._own(repeat_id, State.CLAIMED),
+                State.PENDING,
+                at,
+                "not started",
+                **_NOBODYS,
+            )
 
     def leave_to_others(self, repeat_id: int) -> None:
         """What was to be tried again here."""
         with writing(self._states) as connection:
-            connection.execute(sa.update(_Repeat).where(*self._own(repeat_id, State.PENDING)).values(_NOBODYS))
+            connection.execute(
+                sa.update(_Repeat).where(*self._own(repeat_id, State.PENDING)).values(_NOBODYS)
+            )
 
     def beat(self, at: datetime) -> None:
-        """Renews the lease, by the database's clock. Raises LostError when it was over and others have noticed.
+        """Renews the lease, by the database's clock. Raises LostError when it was over and others
+        have noticed.
 
-        What is claimed for this one without its knowledge, as when the answer of the database was lost, is given back.
+        What is claimed for this one without its knowledge, as when the answer of the database was
+        lost, is given back.
         """
         own = (_Orchestrator.id == self.orchestrator_id, _Orchestrator.ended_at.is_(None))
         with writing(self._states) as connection:
-            if connection.execute(sa.update(_Orchestrator).where(*own).values(heartbeat_at=DATABASE_TIME)).rowcount != 1:
+            if (
+                connection.execute(
+                    sa.update(_Orchestrator).where(*own).values(heartbeat_at=DATABASE_TIME)
+                ).rowcount
+                != 1
+            ):
                 raise LostError(f"orchestrator {self.orchestrator_id}")
             mine = (_Repeat.orchestrator_id == self.orchestrator_id, _Repeat.state == State.CLAIMED)
             unknown = (*mine, _Repeat.sweep_id == self.sweep_id, _Repeat.id.not_in(self._claimed))
             for repeat_id in connection.scalars(sa.select(_Repeat.id).where(*unknown)).all():
-                change(connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started", **_NOBODYS)
+                change(
+                    connection,
+                    self._own(repeat_id, State.CLAIMED),
+                    State.PENDING,
+                    at,
+                    "not started",
+                    **_NOBODYS,
+                )
 
     def end(self, at: datetime, *, finished: bool) -> None:
-        """This one runs nothing more, and what it has is open to others. The sweep is finished when it has nothing left."""
+        """This one runs nothing more, and what it has is open to others. The sweep is finished when
+        it has nothing left.
+        """
         own = (_Orchestrator.id == self.orchestrator_id, _Orchestrator.ended_at.is_(None))
         with writing(self.engine) as connection:
-            if connection.execute(sa.update(_Orchestrator).where(*own).values(ended_at=DATABASE_TIME)).rowcount != 1:
+            if (
+                connection.execute(
+                    sa.update(_Orchestrator).where(*own).values(ended_at=DATABASE_TIME)
+                ).rowcount
+                != 1
+            ):
                 return
-            claimed = (_Repeat.orchestrator_id == self.orchestrator_id, _Repeat.state == State.CLAIMED)
+            claimed = (
+                _Repeat.orchestrator_id == self.orchestrator_id,
+                _Repeat.state == State.CLAIMED,
+            )
             change(connection, claimed, State.PENDING, at, "not started", **_NOBODYS)
             open_what_the_ended_have(connection, self.sweep_id)
             is_open = sa.exists().where(_Repeat.sweep_id == self.sweep_id, _Repeat.state.in_(OPEN))
             if finished:
                 of_sweep = (_Sweep.id == self.sweep_id, ~is_open)
-                connection.execute(sa.update(_Sweep).where(*of_sweep).values(finished_at=DATABASE_TIME))
+                connection.execute(
+                    sa.update(_Sweep).where(*of_sweep).values(finished_at=DATABASE_TIME)
+                )
 
     def tell(self, note: str) -> None:
         """To people, beside this one: `orchestrators.note`."""
@@ -170,14 +243,32 @@ class SharedLedger(Ledger):
         with writing(self._states) as connection:
             connection.execute(sa.update(_Orchestrator).where(own).values(note=note))
 
-    def _open_again(self, connection: sa.Connection, repeat_id: int, outcome: State, at: datetime, again: str | None) -> None:
-        """What is tried again stays with who tried it first; what was interrupted here another may run."""
+    def _open_again(
+        self,
+        connection: sa.Connection,
+        repeat_id: int,
+        outcome: State,
+        at: datetime,
+        again: str | None,
+    ) -> None:
+        """What is tried again stays with who tried it first; what was interrupted here another may
+        run.
+        """
         if again is None and outcome is State.INTERRUPTED:
-            change(connection, self._own(repeat_id, outcome), State.PENDING, at, "its agent was stopped", **_NOBODYS)
+            change(
+                connection,
+                self._own(repeat_id, outcome),
+                State.PENDING,
+                at,
+                "its agent was stopped",
+                **_NOBODYS,
+            )
         super()._open_again(connection, repeat_id, outcome, at, again)
 
     def _check_not_ended(self, connection: sa.Connection) -> None:
-        """Who ends it waits until this transaction is through, and then finds what it has claimed."""
+        """Who ends it waits until this transaction is through, and then finds what it has
+        claimed.
+        """
         own = sa.select(_Orchestrator.ended_at).where(_Orchestrator.id == self.orchestrator_id)
         if connection.scalar(own.with_for_update(read=True)) is not None:
             raise LostError(f"orchestrator {self.orchestrator_id}")
@@ -185,7 +276,9 @@ class SharedLedger(Ledger):
     @property
     def _may_skip(self) -> sa.ColumnElement[bool]:
         """Its own, and what is nobody's."""
-        return super()._may_skip | (_Repeat.orchestrator_id.is_(None) & (_Repeat.sweep_id == self.sweep_id))
+        return super()._may_skip | (
+            _Repeat.orchestrator_id.is_(None) & (_Repeat.sweep_id == self.sweep_id)
+        )
 
     @property
     def _enough(self) -> dict[str, Any]:
@@ -198,9 +291,22 @@ class SharedLedger(Ledger):
         if self._wanted_repeats is None:
             return
         with writing(self._states) as connection:
-            found = list(connection.scalars(_COMPLETED_ELSEWHERE, {"sweep": self.sweep_id, **self._enough}))
-            at, nobodys = datetime.now(UTC), (_Repeat.orchestrator_id.is_(None), _Repeat.state == State.PENDING)
-            change_all(connection, found, nobodys, State.SKIPPED, at, FINISHED_ELSEWHERE, reason=FINISHED_ELSEWHERE)
+            found = list(
+                connection.scalars(_COMPLETED_ELSEWHERE, {"sweep": self.sweep_id, **self._enough})
+            )
+            at, nobodys = (
+                datetime.now(UTC),
+                (_Repeat.orchestrator_id.is_(None), _Repeat.state == State.PENDING),
+            )
+            change_all(
+                connection,
+                found,
+                nobodys,
+                State.SKIPPED,
+                at,
+                FINISHED_ELSEWHERE,
+                reason=FINISHED_ELSEWHERE,
+            )
 
 
 _NUM_COMPLETED = """(SELECT count(*)
@@ -259,7 +365,10 @@ def beside_others(engine: sa.Engine) -> sa.Engine:
 def check_can_share(engine: sa.Engine) -> None:
     """Raises StoreError for a file."""
     if engine.dialect.name != "postgresql":
-        why = "a SQLite file, whose locks reach the processes of one host; hosts that share a sweep want a server"
+        why = (
+            "a SQLite file, whose locks reach the processes of one host; hosts that share a "
+            "sweep want a server"
+        )
         raise StoreError(f"{engine.url.database}: {why}: store.url=postgresql://USER@HOST/NAME")
 
 
@@ -270,29 +379,46 @@ def processes(engine: sa.Engine, sweep_id: int) -> list[tuple[int, ProcessIdenti
     """Orchestrators of a shared sweep that have not said that they ended."""
     which = (_Orchestrator.sweep_id == sweep_id, _Orchestrator.ended_at.is_(None))
     with reading(engine) as connection:
-        found = connection.execute(sa.select(_Orchestrator.__table__).where(*which).order_by(_Orchestrator.id))
+        found = connection.execute(
+            sa.select(_Orchestrator.__table__).where(*which).order_by(_Orchestrator.id)
+        )
         return [(row["id"], process_of(row)) for row in found.mappings()]
 
 
 def end_dead(engine: sa.Engine, sweep_id: int, dead: Sequence[int] = ()) -> list[int]:
-    """Orchestrators whose lease is over, and those that were seen to be `dead`, are ended: from now on they can take nothing.
+    """Orchestrators whose lease is over, and those that were seen to be `dead`, are ended: from now
+    on they can take nothing.
 
     What they were to try again is open to others. Returns their ids.
     """
     with writing(beside_others(engine)) as connection:
         unended = (_Orchestrator.sweep_id == sweep_id, _Orchestrator.ended_at.is_(None))
         ended: list[int] = []
-        for which, why in ((_Orchestrator.id.in_(dead), SEEN_DEAD), (_Orchestrator.lease_s < SILENT_S, LEASE_OVER)):
-            note = sa.case((_Orchestrator.note == "", why), else_=_Orchestrator.note + f"; {why}")  # what it said holds still
-            end = sa.update(_Orchestrator).where(*unended, which).values(ended_at=DATABASE_TIME, note=note)
+        for which, why in (
+            (_Orchestrator.id.in_(dead), SEEN_DEAD),
+            (_Orchestrator.lease_s < SILENT_S, LEASE_OVER),
+        ):
+            # what it said holds still
+            note = sa.case((_Orchestrator.note == "", why), else_=_Orchestrator.note + f"; {why}")
+            end = (
+                sa.update(_Orchestrator)
+                .where(*unended, which)
+                .values(ended_at=DATABASE_TIME, note=note)
+            )
             ended += connection.scalars(end.returning(_Orchestrator.id))
         open_what_the_ended_have(connection, sweep_id)
         return ended
 
 
-def ended_with_something_in_flight(engine: sa.Engine, sweep_id: int, just_ended: Sequence[int]) -> list[int]:
-    """Those of `just_ended`, and those that another process ended and had the time to close, but came no further."""
-    busy = sa.select(_Repeat.orchestrator_id).where(_Repeat.sweep_id == sweep_id, _Repeat.state.in_(IN_FLIGHT))
+def ended_with_something_in_flight(
+    engine: sa.Engine, sweep_id: int, just_ended: Sequence[int]
+) -> list[int]:
+    """Those of `just_ended`, and those that another process ended and had the time to close, but
+    came no further.
+    """
+    busy = sa.select(_Repeat.orchestrator_id).where(
+        _Repeat.sweep_id == sweep_id, _Repeat.state.in_(IN_FLIGHT)
+    )
     ended_s = sa.cast(sa.extract("epoch", DATABASE_TIME - _Orchestrator.ended_at), sa.Double)
     has_s = sa.func.least(CLOSER_HAS_S, _Orchestrator.lease_s)
     which = (_Orchestrator.id.in_(busy), _Orchestrator.id.in_(just_ended) | (ended_s > has_s))
@@ -303,8 +429,14 @@ def ended_with_something_in_flight(engine: sa.Engine, sweep_id: int, just_ended:
 
 def open_what_the_ended_have(connection: sa.Connection, sweep_id: int) -> None:
     """Pending repeats that ended orchestrators were to try again."""
-    ended = sa.select(_Orchestrator.id).where(_Orchestrator.sweep_id == sweep_id, _Orchestrator.ended_at.is_not(None))
-    theirs = (_Repeat.sweep_id == sweep_id, _Repeat.state == State.PENDING, _Repeat.orchestrator_id.in_(ended))
+    ended = sa.select(_Orchestrator.id).where(
+        _Orchestrator.sweep_id == sweep_id, _Orchestrator.ended_at.is_not(None)
+    )
+    theirs = (
+        _Repeat.sweep_id == sweep_id,
+        _Repeat.state == State.PENDING,
+        _Repeat.orchestrator_id.in_(ended),
+    )
     connection.execute(sa.update(_Repeat).where(*theirs).values(_NOBODYS))
 
 
@@ -313,17 +445,29 @@ def num_killed(engine: sa.Engine, repeat_id: int) -> int:
     events = schema.EventRow
     continued = sa.select(sa.func.coalesce(sa.func.max(events.number), 0))
     continued = continued.where(events.repeat_id == repeat_id, events.detail == CONTINUED)
-    which = (events.repeat_id == repeat_id, events.state == State.INTERRUPTED, events.detail == KILLED)
-    count = sa.select(sa.func.count()).select_from(events).where(*which, events.number > continued.scalar_subquery())
+    which = (
+        events.repeat_id == repeat_id,
+        events.state == State.INTERRUPTED,
+        events.detail == KILLED,
+    )
+    count = (
+        sa.select(sa.func.count())
+        .select_from(events)
+        .where(*which, events.number > continued.scalar_subquery())
+    )
     with reading(engine) as connection:
         return connection.scalar(count) or 0
 
 
 def unsettled_sweeps(engine: sa.Engine) -> list[int]:
     """Shared ones with an orchestrator that has not ended, or with something in flight."""
-    unended = sa.exists().where(_Orchestrator.sweep_id == _Sweep.id, _Orchestrator.ended_at.is_(None))
+    unended = sa.exists().where(
+        _Orchestrator.sweep_id == _Sweep.id, _Orchestrator.ended_at.is_(None)
+    )
     busy = sa.exists().where(_Repeat.sweep_id == _Sweep.id, _Repeat.state.in_(IN_FLIGHT))
-    shared = sa.select(_Sweep.id).where(_Sweep.settings.is_not(None), unended | busy).order_by(_Sweep.id)
+    shared = (
+        sa.select(_Sweep.id).where(_Sweep.settings.is_not(None), unended | busy).order_by(_Sweep.id)
+    )
     with reading(engine) as connection:
         return list(connection.scalars(shared))
 
@@ -331,14 +475,17 @@ def unsettled_sweeps(engine: sa.Engine) -> list[int]:
 def lease_s(settings: Mapping[str, Any] | None) -> float:
     """Of `sweeps.settings`. Raises ValueError when they have none."""
     if settings is None or "lease_s" not in settings:
-        raise ValueError(f"settings of a sweep: {settings}; wanted those of a shared one, with lease_s")
+        raise ValueError(
+            f"settings of a sweep: {settings}; wanted those of a shared one, with lease_s"
+        )
     return float(settings["lease_s"])
 
 
 def clock_difference_s(engine: sa.Engine) -> float:
     """This host's clock less the database's; half of the time that asking took is taken off."""
     with reading(engine) as connection:
-        connection.scalar(sa.select(DATABASE_TIME))  # the connection is there, and the server has seen this before
+        # the connection is there, and the server has seen this before
+        connection.scalar(sa.select(DATABASE_TIME))
         before = datetime.now(UTC)
         told: datetime = connection.execute(sa.select(DATABASE_TIME)).scalar_one()
         after = datetime.now(UTC)
@@ -368,7 +515,8 @@ class SharedStatus:
     """Where a shared sweep stands."""
 
     counts: Mapping[State, int]  # repeats; states that none has are left out
-    agents: tuple[AgentStatus, ...]  # with the controllers, all there were, in the order in which they came
+    # with the controllers, all there were, in the order in which they came
+    agents: tuple[AgentStatus, ...]
     lease_s: float
 
     @property
@@ -390,8 +538,14 @@ def shared_status(engine: sa.Engine, sweep_id: int) -> SharedStatus:
 def status_of(connection: sa.Connection, sweep_id: int) -> SharedStatus:
     """As `shared_status`."""
     settings = connection.scalar(sa.select(_Sweep.settings).where(_Sweep.id == sweep_id))
-    counts = sa.select(_Repeat.state, sa.func.count()).where(_Repeat.sweep_id == sweep_id).group_by(_Repeat.state)
-    agents = sa.select(_Orchestrator.__table__, SILENT_S.label("silent_s")).where(_Orchestrator.sweep_id == sweep_id)
+    counts = (
+        sa.select(_Repeat.state, sa.func.count())
+        .where(_Repeat.sweep_id == sweep_id)
+        .group_by(_Repeat.state)
+    )
+    agents = sa.select(_Orchestrator.__table__, SILENT_S.label("silent_s")).where(
+        _Orchestrator.sweep_id == sweep_id
+    )
     running = _running(connection, sweep_id)
     return SharedStatus(
         counts={State(state): num for state, num in connection.execute(counts)},
@@ -401,7 +555,10 @@ def status_of(connection: sa.Connection, sweep_id: int) -> SharedStatus:
                 process=process_of(row),
                 is_controller=row["id"] in (settings or {}).get("controllers", ()),
                 running=tuple(running.get(row["id"], ())),
-                **{name: row[name] for name in ("started_at", "ended_at", "silent_s", "lease_s", "note")},
+                **{
+                    name: row[name]
+                    for name in ("started_at", "ended_at", "silent_s", "lease_s", "note")
+                },
             )
             for row in connection.execute(agents.order_by(_Orchestrator.id)).mappings()
         ),
@@ -412,13 +569,22 @@ def status_of(connection: sa.Connection, sweep_id: int) -> SharedStatus:
 def _running(connection: sa.Connection, sweep_id: int) -> dict[int, list[str]]:
     """By orchestrator."""
     statement = (
-        sa.select(_Repeat.orchestrator_id, _Trial.model, _Trial.strategy, _Trial.num_gpus, _Trial.hosts, _Repeat.repeat)
+        sa.select(
+            _Repeat.orchestrator_id,
+            _Trial.model,
+            _Trial.strategy,
+            _Trial.num_gpus,
+            _Trial.hosts,
+            _Repeat.repeat,
+        )
         .join(_Trial, _Trial.id == _Repeat.trial_id)
         .where(_Repeat.sweep_id == sweep_id, _Repeat.state.in_(IN_FLIGHT))
         .order_by(_Repeat.id)
     )
     found: dict[int, list[str]] = {}
     for row in connection.execute(statement):
-        label = f"{row.model}-{row.strategy}-{width_name(row.num_gpus, row.hosts)} repeat {row.repeat}"
+        label = (
+            f"{row.model}-{row.strategy}-{width_name(row.num_gpus, row.hosts)} repeat {row.repeat}"
+        )
         found.setdefault(row.orchestrator_id, []).append(label)
     return found

@@ -1,4 +1,6 @@
-"""Everything that is known of one attempt, of one trial with its attempts, or of one sweep with its trials."""
+"""Everything that is known of one attempt, of one trial with its attempts, or of one sweep with its
+trials.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ from store.targets import Target
 
 
 def show(engine: sa.Engine, which: str) -> Row:
-    """`trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`, `steps`, `tags` and `notes`; of a sweep
-    `sweep`, `counts` of its repeats, `trials` and `left_out`. Raises StoreError when there is no such thing.
+    """`trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`, `steps`, `tags`
+    and `notes`; of a sweep
+    `sweep`, `counts` of its repeats, `trials` and `left_out`. Raises StoreError when there is no
+    such thing.
     """
     target = targets.find(engine, which)
     return _sweep(engine, target) if target.column == "sweep_id" else show_trial(engine, target)
@@ -41,10 +45,17 @@ def show(engine: sa.Engine, which: str) -> Row:
 def show_trial(engine: sa.Engine, target: Target) -> Row:
     """Of an attempt or a trial."""
     found = with_its_trial(engine, target)
-    machines = {machine_id: _machine(engine, machine_id) for machine_id in {row["machine_id"] for row in found["attempts"]}}
+    machines = {
+        machine_id: _machine(engine, machine_id)
+        for machine_id in {row["machine_id"] for row in found["attempts"]}
+    }
     with reading(engine) as connection:
         for row in found["attempts"]:
-            of = {"attempt_id": row["attempt_id"], "trial_id": found["trial"]["id"], "sweep_id": row["sweep_id"]}
+            of = {
+                "attempt_id": row["attempt_id"],
+                "trial_id": found["trial"]["id"],
+                "sweep_id": row["sweep_id"],
+            }
             row |= machines[row["machine_id"]]
             row["steps"] = _steps(connection, row["attempt_id"])
             row["tags"], row["notes"] = _tags(connection, of), _notes(connection, of)
@@ -53,14 +64,27 @@ def show_trial(engine: sa.Engine, target: Target) -> Row:
 
 
 def _machine(engine: sa.Engine, machine_id: int) -> Row:
-    (facts,) = selected(engine, sa.select(*MachineRow.__table__.columns).where(MachineRow.id == machine_id))
-    gpus = sa.select(*GpuRow.__table__.columns).where(GpuRow.machine_id == machine_id).order_by(GpuRow.position)
+    (facts,) = selected(
+        engine, sa.select(*MachineRow.__table__.columns).where(MachineRow.id == machine_id)
+    )
+    gpus = (
+        sa.select(*GpuRow.__table__.columns)
+        .where(GpuRow.machine_id == machine_id)
+        .order_by(GpuRow.position)
+    )
     links = sa.select(*GpuLinkRow.__table__.columns).where(GpuLinkRow.machine_id == machine_id)
-    return {"machine_facts": facts, "gpus": _without_machine(engine, gpus), "links": _without_machine(engine, links)}
+    return {
+        "machine_facts": facts,
+        "gpus": _without_machine(engine, gpus),
+        "links": _without_machine(engine, links),
+    }
 
 
 def _without_machine(engine: sa.Engine, statement: sa.Select[Any]) -> list[Row]:
-    return [{name: value for name, value in row.items() if name != "machine_id"} for row in selected(engine, statement)]
+    return [
+        {name: value for name, value in row.items() if name != "machine_id"}
+        for row in selected(engine, statement)
+    ]
 
 
 def _tags(connection: sa.Connection, of: dict[str, Any]) -> list[Row]:
@@ -72,8 +96,12 @@ def _notes(connection: sa.Connection, of: dict[str, Any]) -> list[Row]:
     return _annotations(connection, NoteRow, NoteRow.note, of)
 
 
-def _annotations(connection: sa.Connection, table: type[TagRow] | type[NoteRow], text: Any, of: dict[str, Any]) -> list[Row]:
-    whose = sa.case(*((getattr(table, name).is_not(None), name.removesuffix("_id")) for name in of), else_="").label("of")
+def _annotations(
+    connection: sa.Connection, table: type[TagRow] | type[NoteRow], text: Any, of: dict[str, Any]
+) -> list[Row]:
+    whose = sa.case(
+        *((getattr(table, name).is_not(None), name.removesuffix("_id")) for name in of), else_=""
+    ).label("of")
     own = sa.or_(*(getattr(table, name) == id_ for name, id_ in of.items()))
     statement = sa.select(text, whose, table.added_at).where(own).order_by(table.id)
     return [dict(row) for row in connection.execute(statement).mappings()]
@@ -81,7 +109,13 @@ def _annotations(connection: sa.Connection, table: type[TagRow] | type[NoteRow],
 
 def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
     """A summary of its calls of the training function; None when there were none."""
-    row = connection.execute(sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt_id)).mappings().first()
+    row = (
+        connection.execute(
+            sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt_id)
+        )
+        .mappings()
+        .first()
+    )
     if row is None:
         return None
     steps = step_arrays.unpack(dict(row))
@@ -101,17 +135,25 @@ def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
 
 
 def _sweep(engine: sa.Engine, target: Target) -> Row:
-    (sweep,) = selected(engine, sa.select(*SweepRow.__table__.columns).where(SweepRow.id == target.id))
-    states = (
-        sa.select(RepeatRow.state, sa.func.count().label("num")).where(RepeatRow.sweep_id == target.id).group_by(RepeatRow.state)
+    (sweep,) = selected(
+        engine, sa.select(*SweepRow.__table__.columns).where(SweepRow.id == target.id)
     )
-    left_out = sa.select(LeftOutRow.overrides, LeftOutRow.reason).where(LeftOutRow.sweep_id == target.id)
+    states = (
+        sa.select(RepeatRow.state, sa.func.count().label("num"))
+        .where(RepeatRow.sweep_id == target.id)
+        .group_by(RepeatRow.state)
+    )
+    left_out = sa.select(LeftOutRow.overrides, LeftOutRow.reason).where(
+        LeftOutRow.sweep_id == target.id
+    )
     with reading(engine) as connection:
         of = {"sweep_id": target.id}
         tags, notes = _tags(connection, of), _notes(connection, of)
     return {
         "sweep": sweep,
-        "counts": {row["state"]: row["num"] for row in selected(engine, states.order_by(RepeatRow.state))},
+        "counts": {
+            row["state"]: row["num"] for row in selected(engine, states.order_by(RepeatRow.state))
+        },
         "trials": _trials(engine, target),
         "left_out": selected(engine, left_out.order_by(LeftOutRow.overrides)),
         "tags": tags,
@@ -119,7 +161,14 @@ def _sweep(engine: sa.Engine, target: Target) -> Row:
     }
 
 
-_OF_A_TRIAL = (TrialRow.model, TrialRow.strategy, TrialRow.num_gpus, TrialRow.batch_size, TrialRow.precision, TrialRow.data)
+_OF_A_TRIAL = (
+    TrialRow.model,
+    TrialRow.strategy,
+    TrialRow.num_gpus,
+    TrialRow.batch_size,
+    TrialRow.precision,
+    TrialRow.data,
+)
 
 
 def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
@@ -138,11 +187,15 @@ def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
     attempts: dict[str, list[Row]] = {}
     for row in selected(engine, made):
         attempts.setdefault(row["trial_id"], []).append(row)
-    return [row | _of_attempts(attempts.get(row["trial"], ())) for row in selected(engine, asked_for)]
+    return [
+        row | _of_attempts(attempts.get(row["trial"], ())) for row in selected(engine, asked_for)
+    ]
 
 
 def _of_attempts(attempts: Sequence[Row]) -> Row:
-    completed = [row["images_per_second"] for row in attempts if row["outcome"] == Outcome.COMPLETED]
+    completed = [
+        row["images_per_second"] for row in attempts if row["outcome"] == Outcome.COMPLETED
+    ]
     measured = [value for value in completed if value is not None]
     return {
         "num_attempts": len(attempts),

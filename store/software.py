@@ -1,4 +1,6 @@
-"""The software and the variables that numbers depend on, as any process of this Python sees them. Standard library only."""
+"""The software and the variables that numbers depend on, as any process of this Python sees them.
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,22 @@ from store.redact import MASK, names_a_secret, without_secrets
 from store.strict import storable
 
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
-VARIABLES = ("TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "OMP_", "GOMP_", "MKL_", "KMP_", "LD_PRELOAD")
-PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")  # a matter of the attempt, not of the software
+VARIABLES = (
+    "TF_",
+    "XLA_",
+    "NCCL_",
+    "CUDA_",
+    "CUDNN_",
+    "CUBLAS_",
+    "NVIDIA_TF32",
+    "OMP_",
+    "GOMP_",
+    "MKL_",
+    "KMP_",
+    "LD_PRELOAD",
+)
+# a matter of the attempt, not of the software
+PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
 SOURCES = (
     "analysis",
@@ -41,9 +57,11 @@ _DRIVER_TELLS = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 
 
 def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Python, packages, result-changing variables. Call before TensorFlow is imported: it sets variables of its own.
+    """Python, packages, result-changing variables. Call before TensorFlow is imported: it sets
+    variables of its own.
 
-    And for people the versions of what GPUs are driven by, empty where there is none: `driver` as the kernel has it,
+    And for people the versions of what GPUs are driven by, empty where there is none: `driver` as
+    the kernel has it,
     `cuda` and `cudnn` as they are installed as packages.
     """
     packages = _packages()
@@ -59,41 +77,56 @@ def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 
 def key(software: Mapping[str, Any]) -> str:
-    """Digest of what `describe` found, but for what machine and packages tell, too; numbers of different keys are never mixed."""
+    """Digest of what `describe` found, but for what machine and packages tell, too; numbers of
+    different keys are never mixed.
+    """
     told = {name: software[name] for name in ("python", "kernel", "packages", "variables")}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that may be a secret.
+    """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that
+    may be a secret.
 
-    Of a variable that is not known the value, which may be anything, is not told; a digest tells two values apart.
+    Of a variable that is not known the value, which may be anything, is not told; a digest tells
+    two values apart.
     """
     return {
-        storable(name): without_secrets(storable(value)) if name in RECORDED else _told_apart(name, value)
+        storable(name): without_secrets(storable(value))
+        if name in RECORDED
+        else _told_apart(name, value)
         for name, value in sorted(variables.items())
         if name in RECORDED
-        or (name.startswith(VARIABLES) and not name.startswith(TERRAFORM) and name not in PLACEMENT and not names_a_secret(name))
+        or (
+            name.startswith(VARIABLES)
+            and not name.startswith(TERRAFORM)
+            and name not in PLACEMENT
+            and not names_a_secret(name)
+        )
     }
 
 
 def _told_apart(name: str, value: str) -> str:
     """The mask and 32 bits of a digest: other values make other software, and none can be read.
 
-    A guess at a short value can be confirmed: so nothing comes here whose name tells of a secret, or that looks like one.
+    A guess at a short value can be confirmed: so nothing comes here whose name tells of a secret,
+    or that looks like one.
     """
     told = storable(f"{name}={without_secrets(value)}")
     return f"{MASK} {hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
 def commit(root: Path = _ROOT) -> str:
-    """Git commit of this checkout, with '+dirty' when files differ from it; empty outside a checkout."""
+    """Git commit of this checkout, with '+dirty' when files differ from it; empty outside a
+    checkout.
+    """
     told = _git(root, "describe", "--always", "--abbrev=40", "--dirty=+dirty", "--match=")
     return told.decode().strip() if told else ""
 
 
 def diff(root: Path = _ROOT) -> str:
-    """Digest of what makes this checkout differ from its commit: its changes, and source files that git does not know yet.
+    """Digest of what makes this checkout differ from its commit: its changes, and source files that
+    git does not know yet.
 
     Empty when nothing does, and outside a checkout; UNKNOWN_DIFF when git does not tell.
     """
@@ -124,13 +157,17 @@ def driver(tells: tuple[str, ...] = _DRIVER_TELLS) -> str:
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:
-    """What it says; None where it cannot. A checkout only: scalemark may be installed inside somebody else's."""
+    """What it says; None where it cannot. A checkout only: scalemark may be installed inside
+    somebody else's.
+    """
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), *arguments]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # a look changes nothing
     try:
-        return subprocess.run(command, capture_output=True, check=True, timeout=_GIT_WITHIN_S, env=environment).stdout
+        return subprocess.run(
+            command, capture_output=True, check=True, timeout=_GIT_WITHIN_S, env=environment
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -139,14 +176,25 @@ def _content(path: Path) -> bytes:
     """Digest of it; of what is large, its size."""
     try:
         size = path.stat().st_size
-        return hashlib.sha256(path.read_bytes()).digest() if size <= _MOST_HASHED_BYTES else str(size).encode()
+        return (
+            hashlib.sha256(path.read_bytes()).digest()
+            if size <= _MOST_HASHED_BYTES
+            else str(size).encode()
+        )
     except OSError:
         return b"unreadable"  # or removed meanwhile
 
 
 def _of_nvidia(packages: Mapping[str, str], what: str) -> str:
     """Version of `nvidia_WHAT` or `nvidia_WHAT_cuNN`."""
-    return next((version for name, version in packages.items() if re.fullmatch(rf"nvidia_{what}(_cu\d+)?", name)), "")
+    return next(
+        (
+            version
+            for name, version in packages.items()
+            if re.fullmatch(rf"nvidia_{what}(_cu\d+)?", name)
+        ),
+        "",
+    )
 
 
 def _packages() -> dict[str, str]:

@@ -20,7 +20,14 @@ from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
 from store.progress import Progress
-from store.upgrade import IF_DAMAGED, Upgraded, check_is_ours, head_revision, one_revision, run_migrations
+from store.upgrade import (
+    IF_DAMAGED,
+    Upgraded,
+    check_is_ours,
+    head_revision,
+    one_revision,
+    run_migrations,
+)
 
 _PAGES_AT_ONCE = 5000
 _STEPS_BETWEEN_SIGNALS = 1_000_000  # of SQLite's virtual machine: some hundredths of a second
@@ -42,21 +49,35 @@ class SqliteFile:
         if not self.path.exists() or self.path.stat().st_size == 0:
             return None
         with closing(connect_read_only(self.path)) as connection:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            tables = {
+                name
+                for (name,) in connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table'"
+                )
+            }
             if not tables:
                 return None
             check_is_ours(self.name, tables)
-            found = [told for (told,) in connection.execute("SELECT version_num FROM alembic_version LIMIT 2")]
+            found = [
+                told
+                for (told,) in connection.execute("SELECT version_num FROM alembic_version LIMIT 2")
+            ]
         return one_revision(self.name, found)
 
     def check_writable(self) -> None:
         path = self.path
         if path.exists() and not os.access(path, os.W_OK):
-            raise StoreError(f"{path}: read-only; make it writable, or choose another file with store.url=FILE or --db FILE")
+            raise StoreError(
+                f"{path}: read-only; make it writable, or choose another file with "
+                "store.url=FILE or --db FILE"
+            )
         if not path.parent.is_dir():
             raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_remedy('')}")
         if not os.access(path.parent, os.W_OK):
-            raise StoreError(f"{path}: its folder is read-only; choose another file with store.url=FILE or --db FILE")
+            raise StoreError(
+                f"{path}: its folder is read-only; choose another file with store.url=FILE "
+                "or --db FILE"
+            )
 
     def upgrade(self) -> Upgraded | None:
         try:
@@ -74,7 +95,8 @@ class SqliteFile:
                 return Upgraded(found=found, made=head_revision(), kept=kept)
         except filelock.Timeout:
             raise StoreError(
-                f"{self.path}: another process is upgrading it, or an older scalemark is writing to it; wait for it"
+                f"{self.path}: another process is upgrading it, or an older scalemark is "
+                "writing to it; wait for it"
             ) from None
 
     def _keep(self, revision: str) -> Path:
@@ -84,20 +106,24 @@ class SqliteFile:
         except (OSError, sqlite3.Error) as error:
             why = f"the copy {kept} that is kept of it cannot be made: {error}"
             raise StoreError(
-                f"{self.path}: not upgraded, nothing was changed: {why}; free some space, or see to that folder"
+                f"{self.path}: not upgraded, nothing was changed: {why}; free some space, or "
+                "see to that folder"
             ) from error
         return kept
 
     def _names_for(self, revision: str) -> Iterator[Path]:
         name = f"{self.path.name}.schema-{revision}"
         yield self.path.with_name(f"{name}.backup")
-        yield from (self.path.with_name(f"{name}-{count}.backup") for count in range(2, sys.maxsize))
+        yield from (
+            self.path.with_name(f"{name}-{count}.backup") for count in range(2, sys.maxsize)
+        )
 
     def writer(self) -> sa.Engine:
         engine = _engine(self.path)
         event.listen(engine, "connect", _prepare_writer)
         event.listen(engine, "begin", _begin)
-        with engine.begin() as connection:  # a file that cannot be written shows it now, not after hours of trials
+        # a file that cannot be written shows it now, not after hours of trials
+        with engine.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
         still_there = _StillThere(self.path)
         event.listen(engine, "begin", still_there.begun)
@@ -106,10 +132,14 @@ class SqliteFile:
 
     def reader(self) -> sa.Engine:
         path = self.path
-        engine = sa.create_engine(_url(path), creator=lambda: connect_read_only(path), poolclass=sa.NullPool)
+        engine = sa.create_engine(
+            _url(path), creator=lambda: connect_read_only(path), poolclass=sa.NullPool
+        )
         event.listen(engine, "connect", _own_transactions)
         event.listen(engine, "begin", _begin)
-        event.listen(engine, "handle_error", lambda context: end_if_interrupted(context.original_exception))
+        event.listen(
+            engine, "handle_error", lambda context: end_if_interrupted(context.original_exception)
+        )
         return engine.execution_options(**ONLY_READS["sqlite"])
 
     def explained(self) -> AbstractContextManager[None]:
@@ -120,13 +150,20 @@ class SqliteFile:
         return sum(path.stat().st_size for path in (self.path, wal_of(self.path)) if path.exists())
 
     def compact(self) -> None:
-        with closing(sqlite3.connect(self.path, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(self.path, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)
+        ) as connection:
             connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as far as nobody still reads what is in it
+            # as far as nobody still reads what is in it
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def settle(self) -> None:
         """Who closes a database last does the same: but a reader may keep it open for days."""
-        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
+            )
+        ) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
@@ -138,11 +175,16 @@ def wal_of(path: Path) -> Path:
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Also on read-only media. Nothing can be written through it, not even another file."""
     wal = wal_of(path)
-    # Beside a database in WAL mode SQLite wants to write two files. Where it cannot and they are not there, nobody is writing.
-    in_use = path.with_name(f"{path.name}-shm").exists() or (wal.exists() and wal.stat().st_size > 0)
+    # Beside a database in WAL mode SQLite wants to write two files. Where it cannot and they are
+    # not there, nobody is writing.
+    in_use = path.with_name(f"{path.name}-shm").exists() or (
+        wal.exists() and wal.stat().st_size > 0
+    )
     frozen = not os.access(path.parent, os.W_OK) and not in_use
     mode = "immutable=1" if frozen else "mode=ro"
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=engines.BUSY_TIMEOUT_S)
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=engines.BUSY_TIMEOUT_S
+    )
     connection.set_authorizer(_allow_no_other_file)
     connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
     return connection
@@ -151,7 +193,8 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 def migrate(path: Path, to: str = "head") -> None:
     """Makes or upgrades this file, in one transaction.
 
-    Without foreign keys, because SQLite alters a table by copying and dropping it; they are checked after.
+    Without foreign keys, because SQLite alters a table by copying and dropping it; they are checked
+    after.
     """
     engine = _engine(path, poolclass=sa.NullPool)
     event.listen(engine, "connect", _prepare_upgrade)
@@ -159,11 +202,14 @@ def migrate(path: Path, to: str = "head") -> None:
     with engine.begin() as connection:
         run_migrations(connection, to)
         if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all():
-            raise StoreError(f"{path}: the upgrade would break {len(broken)} references; nothing was changed")
+            raise StoreError(
+                f"{path}: the upgrade would break {len(broken)} references; nothing was changed"
+            )
 
 
 def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
-    """A copy as of one moment, also while others write. What exists at `to` is replaced at once, when the copy is whole.
+    """A copy as of one moment, also while others write. What exists at `to` is replaced at once,
+    when the copy is whole.
 
     Raises StoreError when what was copied is damaged.
     """
@@ -171,12 +217,18 @@ def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
     remove_file(draft)  # of who was killed while making it
     try:
         with closing(connect_read_only(path)) as source, closing(sqlite3.connect(draft)) as target:
-            source.execute("BEGIN")  # while it lasts, what others write makes SQLite begin the copy anew no more
+            # while it lasts, what others write makes SQLite begin the copy anew no more
+            source.execute("BEGIN")
             source.execute("SELECT 1 FROM sqlite_master").fetchone()
-            source.backup(target, pages=_PAGES_AT_ONCE, progress=None if progress is None else _told(progress))
+            source.backup(
+                target, pages=_PAGES_AT_ONCE, progress=None if progress is None else _told(progress)
+            )
             (found,) = target.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
-                raise StoreError(f"{path}: damaged ({' '.join(found.split())}); `python -m store check` tells more")
+                raise StoreError(
+                    f"{path}: damaged ({' '.join(found.split())}); `python -m store check` "
+                    "tells more"
+                )
         draft.replace(to)
         make_last(to.parent)
     finally:
@@ -203,24 +255,33 @@ def make_last(folder: Path) -> None:
 
 
 def _allow_no_other_file(action: int, *_: str | None) -> int:
-    """VACUUM INTO writes another file even through a read-only connection; it begins by attaching it."""
+    """VACUUM INTO writes another file even through a read-only connection; it begins by attaching
+    it.
+    """
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def end_if_interrupted(error: object) -> None:
-    """Raises KeyboardInterrupt where that is what ended a statement: SQLite tells it as an error of its own."""
+    """Raises KeyboardInterrupt where that is what ended a statement: SQLite tells it as an error of
+    its own.
+    """
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         raise KeyboardInterrupt from None
 
 
 def _let_signals_in() -> int:
-    """Python handles signals here, while a statement runs for long; an exception of theirs ends the statement."""
+    """Python handles signals here, while a statement runs for long; an exception of theirs ends the
+    statement.
+    """
     return 0
 
 
 def _engine(path: Path, **options: Any) -> sa.Engine:
     return sa.create_engine(
-        _url(path), json_serializer=engines.compact_json, connect_args={"timeout": engines.BUSY_TIMEOUT_S}, **options
+        _url(path),
+        json_serializer=engines.compact_json,
+        connect_args={"timeout": engines.BUSY_TIMEOUT_S},
+        **options,
     )
 
 
@@ -236,7 +297,8 @@ def sqlite_explained(path: Path) -> Iterator[None]:
         yield
     except (IntegrityError, sqlite3.IntegrityError):
         raise  # our own mistake: nothing a user could mend
-    except (DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the last: SQLite quotes a damaged schema
+    # the last: SQLite quotes a damaged schema
+    except (DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError) as error:
         cause = cause_of(error)
         end_if_interrupted(cause)
         raise _kind(cause)(f"{path}: {cause}; {_remedy(str(cause))}") from error
@@ -249,7 +311,10 @@ def _kind(cause: object) -> type[StoreError]:
 
 
 def _is_damage(cause: object) -> bool:
-    return getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    )
 
 
 def cause_of(error: DatabaseError | sqlite3.DatabaseError | UnicodeDecodeError) -> object:
@@ -276,7 +341,10 @@ _REMEDIES = {
     "no such column": IF_DAMAGED,
     "full": "free some space and repeat the command; finished trials are kept",
     "readonly": "make it writable, or choose another file with store.url=FILE or --db FILE",
-    "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; finished trials are kept",
+    "locked": (
+        f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; "
+        "finished trials are kept"
+    ),
     "disk I/O error": "a bad disk, a file system without locks, or a file that was cut off: choose a local file with "
     f"store.url=FILE or --db FILE; {_REBUILD}",
     "locking protocol": "its file system has no locks: choose a local file with store.url=FILE or --db FILE",
@@ -284,10 +352,12 @@ _REMEDIES = {
 
 
 class _StillThere:
-    """Refuses to go on in a file that was removed, replaced, cut off or overwritten: SQLite would not notice for long.
+    """Refuses to go on in a file that was removed, replaced, cut off or overwritten: SQLite would
+    not notice for long.
 
-    Its pages lie in SQLite's memory and in the write-ahead log, so that all that is written could be lost. Whoever writes through
-    SQLite changes the `data_version` before the file; where the file alone has changed, its pages are checked.
+    Its pages lie in SQLite's memory and in the write-ahead log, so that all that is written could
+    be lost. Whoever writes through SQLite changes the `data_version` before the file; where the
+    file alone has changed, its pages are checked.
     """
 
     def __init__(self, path: Path) -> None:
@@ -306,10 +376,13 @@ class _StillThere:
             self._check_pages()
 
     def ended(self, connection: Any, record: Any) -> None:
-        """After every transaction: what is written into the file from now on is by somebody else."""
+        """After every transaction: what is written into the file from now on is by somebody
+        else.
+        """
         if connection is not None:
             record.info.pop(_SEEN, None)
-            with suppress(FileNotFoundError, sqlite3.DatabaseError):  # the next transaction meets it again
+            # the next transaction meets it again
+            with suppress(FileNotFoundError, sqlite3.DatabaseError):
                 (version,) = connection.execute("PRAGMA data_version").fetchone()
                 record.info[_SEEN] = (version, _written(self._path.stat()))
 
@@ -325,7 +398,9 @@ class _StillThere:
     def _check_pages(self) -> None:
         """By a connection that holds none of them in memory."""
         try:
-            with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            with closing(
+                sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+            ) as connection:
                 (what,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
@@ -336,7 +411,8 @@ class _StillThere:
 
     def _lost(self, how: str) -> LostDatabaseError:
         return LostDatabaseError(
-            f"{self._path}: {how} while it was in use; results made since are in their run folders; move it away, and {_REBUILD}"
+            f"{self._path}: {how} while it was in use; results made since are in their run "
+            f"folders; move it away, and {_REBUILD}"
         )
 
 
@@ -351,13 +427,16 @@ def _written(found: os.stat_result) -> _Written:
 
 
 def _own_transactions(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # the driver's own BEGIN would be deferred, and lose the race to upgrade its lock
+    # the driver's own BEGIN would be deferred, and lose the race to upgrade its lock
+    connection.isolation_level = None
 
 
 def _prepare_upgrade(connection: Any, record: Any) -> None:
     _own_transactions(connection, record)
-    connection.execute("PRAGMA legacy_alter_table = ON")  # views may name a table that is being rebuilt
-    connection.execute("PRAGMA journal_mode = WAL")  # here, where one process is alone: of two at once one would be refused
+    # views may name a table that is being rebuilt
+    connection.execute("PRAGMA legacy_alter_table = ON")
+    # here, where one process is alone: of two at once one would be refused
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _prepare_writer(connection: Any, record: Any) -> None:
@@ -368,6 +447,8 @@ def _prepare_writer(connection: Any, record: Any) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    """Who may write takes the lock before it reads: what it read is then still true when it writes."""
+    """Who may write takes the lock before it reads: what it read is then still true when it
+    writes.
+    """
     only_reads = connection.get_execution_options().get(SCALEMARK_ONLY_READS, False)
     connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")

@@ -1,4 +1,5 @@
-"""Packs the steps of an attempt into one row of small whole numbers, and back: half the size of a row per step.
+"""Packs the steps of an attempt into one row of small whole numbers, and back: half the size of a
+row per step.
 
 Plain SQL still reads them, through the view `step_samples`. Standard library only.
 """
@@ -15,19 +16,27 @@ from store.strict import LARGEST_INTEGER
 _DIGITS = 5
 
 
-def pack(steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_us: int | None = None) -> dict[str, Any]:
-    """The columns of `store.schema.StepArraysRow` but for attempt_id. Raises ValueError for what no attempt's steps can be.
+def pack(
+    steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_us: int | None = None
+) -> dict[str, Any]:
+    """The columns of `store.schema.StepArraysRow` but for attempt_id. Raises ValueError for what no
+    attempt's steps can be.
 
-    Times are rounded to five digits of the shortest step, but no finer than microseconds, losses to five digits of the smallest.
-    What was unpacked is packed as it was when its units are given.
+    Times are rounded to five digits of the shortest step, but no finer than microseconds, losses to
+    five digits of the smallest. What was unpacked is packed as it was when its units are given.
     """
     first, num_steps = steps[0].step, steps[0].num_steps
     num_warm_up = sum(step.phase == Phase.WARM_UP for step in steps)
     for index, step in enumerate(steps):
         if step.step != first + index * num_steps or step.num_steps != num_steps:
-            raise ValueError(f"step {step.step}: wanted step {first + index * num_steps}, in calls of {num_steps} steps")
+            raise ValueError(
+                f"step {step.step}: wanted step {first + index * num_steps}, in calls of "
+                f"{num_steps} steps"
+            )
         if step.phase != (Phase.WARM_UP if index < num_warm_up else Phase.MEASURE):
-            raise ValueError(f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure")
+            raise ValueError(
+                f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure"
+            )
     _check_within(steps)
     time_unit_us = time_unit_us or _time_unit_us(min(step.duration_s for step in steps))
     seconds = time_unit_us / 1e6
@@ -49,7 +58,10 @@ def pack(steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_
         "duration_over_least": [duration - shortest for duration in durations],
         "data_wait": waits if any(waits) else [],
         "gap_before": [start - end for start, end in zip(starts, ends, strict=False)],
-        "loss_over_least": [None if step.loss is None or least is None else round((step.loss - least) / unit) for step in steps],
+        "loss_over_least": [
+            None if step.loss is None or least is None else round((step.loss - least) / unit)
+            for step in steps
+        ],
     }
 
 
@@ -57,7 +69,11 @@ def _check_within(steps: Sequence[StepSample]) -> None:
     """All at once. Raises ValueError, which names the first that is beyond what can be packed."""
     for name, (least, most) in _WITHIN.items():
         told = [value for step in steps if (value := getattr(step, name)) is not None]
-        if all(map(math.isfinite, told)) and least <= min(told, default=least) and max(told, default=least) <= most:
+        if (
+            all(map(math.isfinite, told))
+            and least <= min(told, default=least)
+            and max(told, default=least) <= most
+        ):
             continue
         for step in steps:
             value = getattr(step, name)
@@ -80,7 +96,9 @@ def unpack(row: Mapping[str, Any]) -> list[StepSample]:
     """Inverse of `pack`, but for what it rounds."""
     steps, end, unit_us = [], 0, row["time_unit_us"]
     waits = row["data_wait"] or [0] * len(row["duration_over_least"])
-    columns = zip(row["duration_over_least"], waits, row["gap_before"], row["loss_over_least"], strict=True)
+    columns = zip(
+        row["duration_over_least"], waits, row["gap_before"], row["loss_over_least"], strict=True
+    )
     for index, (over_least, wait, gap, loss) in enumerate(columns):
         start, duration = end + gap, row["least_duration"] + over_least
         end = start + duration
@@ -103,6 +121,8 @@ def _time_unit_us(shortest_s: float) -> int:
 
 
 def _loss_unit(losses: Sequence[float]) -> float:
-    """What is worth one in the last kept digit of the smallest loss; of the largest no more than sixteen digits are kept."""
+    """What is worth one in the last kept digit of the smallest loss; of the largest no more than
+    sixteen digits are kept.
+    """
     exponents = [math.floor(math.log10(abs(loss))) + 1 for loss in losses if loss]
     return 10.0 ** max(min(exponents) - _DIGITS, max(exponents) - 16, -300) if exponents else 1.0

@@ -1,4 +1,6 @@
-"""Makes records out of JSON that others wrote, by the types of their fields: what does not fit is named with its place."""
+"""Makes records out of JSON that others wrote, by the types of their fields: what does not fit is
+named with its place.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _Check = Callable[[object, str], Any]
 _Record = TypeVar("_Record")
 _LARGEST_64_BIT = 2**63 - 1
 _MOST_SHOWN = 60  # characters of a value in a message
-_MOST_NESTED = 64  # levels of JSON that is kept as it is: what walks through it later has a limit, too
+# levels of JSON that is kept as it is: what walks through it later has a limit, too
+_MOST_NESTED = 64
 _BIG = (
     "_bytes",
     "_us",
@@ -45,14 +48,18 @@ def canonical(told: object) -> str:
 
 
 def utc_text(at: datetime) -> str:
-    """Always with microseconds: equal times give equal text. Raises ValueError for a time without zone."""
+    """Always with microseconds: equal times give equal text. Raises ValueError for a time without
+    zone.
+    """
     if at.utcoffset() is None:
         raise ValueError(f"{at}: a time without zone")
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def build(record: type[_Record], told: object, where: str = "") -> _Record:
-    """A dataclass out of a JSON object. Raises ValueError, which tells what was found where, and what was wanted."""
+    """A dataclass out of a JSON object. Raises ValueError, which tells what was found where, and
+    what was wanted.
+    """
     try:
         return record(**checked(record, told, where))
     except RecursionError as error:
@@ -60,10 +67,15 @@ def build(record: type[_Record], told: object, where: str = "") -> _Record:
 
 
 def build_all(record: type[_Record], told: Sequence[object], where: str) -> list[_Record]:
-    """As `build`, of many of one kind: fields of whole numbers, numbers and text are looked at all at once."""
+    """As `build`, of many of one kind: fields of whole numbers, numbers and text are looked at all
+    at once.
+    """
     try:
         made = [record(**one) for one in told]  # type: ignore[arg-type]  # what is no object is named below
-        if all(_all_fit(hint, [getattr(one, name) for one in made]) for name, hint in get_type_hints(record).items()):
+        if all(
+            _all_fit(hint, [getattr(one, name) for one in made])
+            for name, hint in get_type_hints(record).items()
+        ):
             return made
     except (TypeError, ValueError):
         pass  # one by one it is found which, and what is wrong with it
@@ -87,14 +99,20 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
 
 
-def checked(record: type[Any], told: object, where: str = "", nullable: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The values of a dataclass's fields; those that are `nullable` may be null, whatever the dataclass says."""
+def checked(
+    record: type[Any], told: object, where: str = "", nullable: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The values of a dataclass's fields; those that are `nullable` may be null, whatever the
+    dataclass says.
+    """
     values = _object(told, where)
     checks, required, known = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
     if missing := required - values.keys():
         raise ValueError(f"{_at(where)}{', '.join(sorted(missing))} missing")
     if unknown := values.keys() - known:
-        raise ValueError(f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(known)}")
+        raise ValueError(
+            f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(known)}"
+        )
     found: dict[str, Any] = {}
     for name, value in values.items():
         if value is None and name in nullable:
@@ -107,7 +125,9 @@ def checked(record: type[Any], told: object, where: str = "", nullable: frozense
 def check_json(value: object, where: str, depth: int = 0) -> None:
     """Any JSON: its texts can be stored, and its numbers are finite."""
     if depth > _MOST_NESTED:
-        raise ValueError(f"{where[:_MOST_SHOWN]}...: nested too deeply; wanted {_MOST_NESTED} levels or fewer")
+        raise ValueError(
+            f"{where[:_MOST_SHOWN]}...: nested too deeply; wanted {_MOST_NESTED} levels or fewer"
+        )
     if isinstance(value, str):
         _text(value, where)
     elif isinstance(value, Mapping):
@@ -128,9 +148,17 @@ def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str], dict[s
     """Checks of the fields, names of those without default, names of all in their order."""
     assert is_dataclass(record)
     told = fields(record)
-    required = frozenset(field.name for field in told if field.default is MISSING and field.default_factory is MISSING)
+    required = frozenset(
+        field.name
+        for field in told
+        if field.default is MISSING and field.default_factory is MISSING
+    )
     hints = get_type_hints(record)
-    return {field.name: _check_of(hints[field.name]) for field in told}, required, dict.fromkeys(field.name for field in told)
+    return (
+        {field.name: _check_of(hints[field.name]) for field in told},
+        required,
+        dict.fromkeys(field.name for field in told),
+    )
 
 
 def _check_of(wanted: Any) -> _Check:
@@ -156,7 +184,9 @@ _ALL_WHOLE: dict[Any, set[type]] = {int: {int}, int | None: {int, types.NoneType
 
 
 def _all_fit(wanted: Any, values: Sequence[Any]) -> bool:
-    """Whether they are of this type, and such as any database takes; False also where only one by one tells."""
+    """Whether they are of this type, and such as any database takes; False also where only one by
+    one tells.
+    """
     told = [value for value in values if value is not None] if wanted == float | None else values
     found = set(map(type, told))
     if wanted is int and found <= {int}:
@@ -185,7 +215,10 @@ def _record_of(record: type[Any], value: object, where: str) -> Any:
 
 
 def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
-    return {_text(name, where): check(item, f"{where}.{_shown(name)}") for name, item in _object(value, where).items()}
+    return {
+        _text(name, where): check(item, f"{where}.{_shown(name)}")
+        for name, item in _object(value, where).items()
+    }
 
 
 def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> tuple[Any, ...]:
@@ -202,7 +235,10 @@ def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> 
 def _tuple(checks: tuple[_Check, ...], value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple) or len(value) != len(checks):
         raise ValueError(f"{where}={_shown(value)}: wanted a list of {len(checks)} values")
-    return tuple(check(item, f"{where}[{index}]") for index, (check, item) in enumerate(zip(checks, value, strict=True)))
+    return tuple(
+        check(item, f"{where}[{index}]")
+        for index, (check, item) in enumerate(zip(checks, value, strict=True))
+    )
 
 
 def _object(value: object, where: str) -> dict[str, Any]:
@@ -219,7 +255,9 @@ def _text(value: object, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{where}: half of a surrogate pair in it, which no database takes") from error
+        raise ValueError(
+            f"{where}: half of a surrogate pair in it, which no database takes"
+        ) from error
     return value
 
 

@@ -1,4 +1,6 @@
-"""How far sweeps are, from the database alone: for a second terminal, also after the orchestrator was killed."""
+"""How far sweeps are, from the database alone: for a second terminal, also after the orchestrator
+was killed.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,20 @@ from store.shared import SharedStatus, status_of
 
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
-_Sweep, _Repeat, _Attempt, _Trial = schema.SweepRow, schema.RepeatRow, schema.AttemptRow, schema.TrialRow
+_Sweep, _Repeat, _Attempt, _Trial = (
+    schema.SweepRow,
+    schema.RepeatRow,
+    schema.AttemptRow,
+    schema.TrialRow,
+)
 _Orchestrator = schema.OrchestratorRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStatus:
-    """Who runs a sweep, or did last: ended; or else running, or killed, which only who can look at its process can tell."""
+    """Who runs a sweep, or did last: ended; or else running, or killed, which only who can look at
+    its process can tell.
+    """
 
     process: ProcessIdentity
     machine_key: str
@@ -72,7 +81,9 @@ class FinishedRepeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Of the trials of a sweep that take about as long: what is open of them, and what those took that are completed."""
+    """Of the trials of a sweep that take about as long: what is open of them, and what those took
+    that are completed.
+    """
 
     model: str
     num_gpus: int
@@ -100,7 +111,8 @@ class SweepStatus:
 
 
 def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatus]:
-    """Of the sweep of this name; without one, of all that have an orchestrator which has not ended, else of the newest, if any.
+    """Of the sweep of this name; without one, of all that have an orchestrator which has not ended,
+    else of the newest, if any.
 
     Raises StoreError when there is no such sweep.
     """
@@ -115,17 +127,31 @@ def _chosen(connection: sa.Connection, sweep: str | None) -> Sequence[sa.RowMapp
     if sweep is not None:
         return connection.execute(statement.where(_Sweep.name == sweep)).mappings().all()
     unended = sa.select(_Orchestrator.sweep_id).where(_Orchestrator.ended_at.is_(None))
-    found = connection.execute(statement.where(_Sweep.id.in_(unended)).order_by(_Sweep.id)).mappings().all()
+    found = (
+        connection.execute(statement.where(_Sweep.id.in_(unended)).order_by(_Sweep.id))
+        .mappings()
+        .all()
+    )
     if found:
         return found
-    last_begun = sa.select(sa.func.max(_Orchestrator.started_at)).where(_Orchestrator.sweep_id == _Sweep.id).scalar_subquery()
-    newest_first = statement.order_by(sa.func.coalesce(last_begun, _Sweep.started_at).desc(), _Sweep.id.desc())
+    last_begun = (
+        sa.select(sa.func.max(_Orchestrator.started_at))
+        .where(_Orchestrator.sweep_id == _Sweep.id)
+        .scalar_subquery()
+    )
+    newest_first = statement.order_by(
+        sa.func.coalesce(last_begun, _Sweep.started_at).desc(), _Sweep.id.desc()
+    )
     return connection.execute(newest_first.limit(1)).mappings().all()
 
 
 def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
     sweep_id = row["id"]
-    counts = sa.select(_Repeat.state, sa.func.count()).where(_Repeat.sweep_id == sweep_id).group_by(_Repeat.state)
+    counts = (
+        sa.select(_Repeat.state, sa.func.count())
+        .where(_Repeat.sweep_id == sweep_id)
+        .group_by(_Repeat.state)
+    )
     return SweepStatus(
         **{name: row[name] for name in ("name", "reason", "command", "started_at", "finished_at")},
         counts={State(state): num for state, num in connection.execute(counts)},
@@ -156,7 +182,12 @@ _LABEL = (_Trial.model, _Trial.strategy, _Trial.num_gpus, _Trial.hosts, _Trial.d
 
 
 def _running(connection: sa.Connection, sweep_id: int) -> list[RunningRepeat]:
-    attempt = (_Repeat.num_attempts.label("attempt"), _Repeat.started_at, _Repeat.run_dir, _Repeat.placement)
+    attempt = (
+        _Repeat.num_attempts.label("attempt"),
+        _Repeat.started_at,
+        _Repeat.run_dir,
+        _Repeat.placement,
+    )
     statement = (
         sa.select(_Repeat.trial_id, *_LABEL, _Repeat.repeat, *attempt)
         .join(_Trial, _Trial.id == _Repeat.trial_id)
@@ -168,9 +199,22 @@ def _running(connection: sa.Connection, sweep_id: int) -> list[RunningRepeat]:
 
 
 def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRepeat]:
-    end = (_Attempt.outcome, _Attempt.message, schema.MeasurementRow.images_per_second, schema.MeasurementRow.verdict)
+    end = (
+        _Attempt.outcome,
+        _Attempt.message,
+        schema.MeasurementRow.images_per_second,
+        schema.MeasurementRow.verdict,
+    )
     statement = (
-        sa.select(_Attempt.trial_id, *_LABEL, _Attempt.repeat, _Attempt.attempt, *end, _Attempt.started_at, _Attempt.duration_s)
+        sa.select(
+            _Attempt.trial_id,
+            *_LABEL,
+            _Attempt.repeat,
+            _Attempt.attempt,
+            *end,
+            _Attempt.started_at,
+            _Attempt.duration_s,
+        )
         .join(_Trial, _Trial.id == _Attempt.trial_id)
         .outerjoin(schema.MeasurementRow, schema.MeasurementRow.attempt_id == _Attempt.id)
         .where(_Attempt.sweep_id == sweep_id, _Attempt.deleted_at.is_(None))
@@ -192,12 +236,21 @@ def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
     timed = (
         sa.select(*kind, sa.func.count(), sa.func.avg(_Attempt.duration_s))
         .join(_Attempt, _Attempt.trial_id == _Trial.id)
-        .where(_Attempt.sweep_id == sweep_id, _Attempt.outcome == Outcome.COMPLETED, _Attempt.duration_s.is_not(None))
+        .where(
+            _Attempt.sweep_id == sweep_id,
+            _Attempt.outcome == Outcome.COMPLETED,
+            _Attempt.duration_s.is_not(None),
+        )
         .where(_Attempt.deleted_at.is_(None))
         .group_by(*kind)
     )
-    num_open = {(model, num_gpus, hosts): num for model, num_gpus, hosts, num in connection.execute(open_)}
-    took = {(model, num_gpus, hosts): (num, mean_s) for model, num_gpus, hosts, num, mean_s in connection.execute(timed)}
+    num_open = {
+        (model, num_gpus, hosts): num for model, num_gpus, hosts, num in connection.execute(open_)
+    }
+    took = {
+        (model, num_gpus, hosts): (num, mean_s)
+        for model, num_gpus, hosts, num, mean_s in connection.execute(timed)
+    }
     return [
         Pace(
             model=model,

@@ -1,4 +1,6 @@
-"""What one word on a command line names: an attempt by its number, a trial by the beginning of its id, or a sweep by its name."""
+"""What one word on a command line names: an attempt by its number, a trial by the beginning of its
+id, or a sweep by its name.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ class Target:
 
     def has_attempt(self) -> sa.ColumnElement[bool]:
         """Of attempts: whether they are its own."""
-        columns = {"attempt_id": AttemptRow.id, "trial_id": AttemptRow.trial_id, "sweep_id": AttemptRow.sweep_id}
+        columns = {
+            "attempt_id": AttemptRow.id,
+            "trial_id": AttemptRow.trial_id,
+            "sweep_id": AttemptRow.sweep_id,
+        }
         return columns[self.column] == self.id
 
 
@@ -36,7 +42,10 @@ def find(engine: sa.Engine, which: str) -> Target:
     Raises StoreError when there is none, or more than one.
     """
     if not which:
-        raise StoreError(f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `python -m store list`")
+        raise StoreError(
+            f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `python -m "
+            "store list`"
+        )
     told = _EXPLICIT.fullmatch(checked(which, ""))
     kind, name = (told["kind"], told["name"]) if told else (None, which)
     with reading(engine) as connection:
@@ -47,7 +56,9 @@ def find(engine: sa.Engine, which: str) -> Target:
         if len(found) == 1:
             return found[0]
         if not found:
-            newest = connection.scalars(sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_NUM_NAMED))
+            newest = connection.scalars(
+                sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_NUM_NAMED)
+            )
             names = ", ".join(map(shortened, newest)) or "none"
     if not found:
         hint = f"see `python -m store list`; nor a sweep: the newest are {names}"
@@ -58,8 +69,15 @@ def find(engine: sa.Engine, which: str) -> Target:
         )
         raise StoreError(f"{shortened(which)}: no attempt or trial{short}; {hint}")
     if sweeps:
-        kinds = " or ".join(dict.fromkeys(f"{target.column.removesuffix('_id')}={shortened(name)}" for target in found))
-        raise StoreError(f"{shortened(which)}: it could be {' or '.join(target.name for target in found)}; say {kinds}")
+        kinds = " or ".join(
+            dict.fromkeys(
+                f"{target.column.removesuffix('_id')}={shortened(name)}" for target in found
+            )
+        )
+        raise StoreError(
+            f"{shortened(which)}: it could be "
+            f"{' or '.join(target.name for target in found)}; say {kinds}"
+        )
     could_be = ", ".join(str(target.id) for target in trials[:3])
     raise StoreError(f"{shortened(which)}: not just one attempt or trial; it could be {could_be}")
 
@@ -84,4 +102,7 @@ def _trials(connection: sa.Connection, name: str) -> list[Target]:
     if not begins_id(name):
         return []
     begins = sa.select(TrialRow.id).where(id_begins_with(name)).order_by(TrialRow.id).limit(4)
-    return [Target(column="trial_id", id=id_, name=f"trial {id_[:8]}") for id_ in connection.scalars(begins)]
+    return [
+        Target(column="trial_id", id=id_, name=f"trial {id_[:8]}")
+        for id_ in connection.scalars(begins)
+    ]

@@ -23,7 +23,9 @@ _WIDE = 120  # characters that a table of attempts takes
 
 
 def silence(*streams: TextIO) -> None:
-    """Let these streams lead nowhere: who read them has gone, and what is still buffered shall not fail at the end."""
+    """Let these streams lead nowhere: who read them has gone, and what is still buffered shall not
+    fail at the end.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         os.dup2(nowhere, stream.fileno())
@@ -33,7 +35,8 @@ def silence(*streams: TextIO) -> None:
 def tolerate(*streams: TextIO) -> None:
     """Let what these streams' encodings lack be written as escapes: it would end the program."""
     for stream in streams:
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):  # the latter in the C locale
+        # the latter in the C locale
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -58,7 +61,9 @@ def finite(value: Any) -> Any:
 
 
 def for_people(cell: object) -> str:
-    """As a cell of a table for people: four digits of a fraction, and nothing that a terminal would obey."""
+    """As a cell of a table for people: four digits of a fraction, and nothing that a terminal would
+    obey.
+    """
     if isinstance(cell, float):
         return f"{cell:.0f}" if 1e4 <= abs(cell) < 1e15 else f"{cell:.4g}"
     if isinstance(cell, int | Decimal):
@@ -93,28 +98,47 @@ def is_narrow(console: Console) -> bool:
 
 def tell_left_out(columns: Sequence[str], remedy: str) -> None:
     """On stderr, which columns a narrow terminal has no room for, and how to see them."""
-    told = f"left out, for the terminal is narrower than {_WIDE} characters: {', '.join(columns)}; {remedy}"
+    told = (
+        f"left out, for the terminal is narrower than {_WIDE} characters: {', '.join(columns)}; "
+        f"{remedy}"
+    )
     make_console(stderr=True).print(told, style="dim", markup=False)
 
 
 def print_columns(
-    console: Console, columns: Sequence[str], rows: Iterable[Iterable[str]], right: frozenset[str] = frozenset()
+    console: Console,
+    columns: Sequence[str],
+    rows: Iterable[Iterable[str]],
+    right: frozenset[str] = frozenset(),
 ) -> None:
-    """A table without borders; `right` names the columns to align right. Text is taken as it is, without markup."""
-    columns, shown = [visible(column) for column in columns], [[visible(cell) for cell in row] for row in rows]
+    """A table without borders; `right` names the columns to align right. Text is taken as it is,
+    without markup.
+    """
+    columns, shown = (
+        [visible(column) for column in columns],
+        [[visible(cell) for cell in row] for row in rows],
+    )
     if not console.is_terminal:
         return _print_plain(console, columns, shown, right)
-    is_folded = sum(max(map(cell_len, cells)) + 1 for cells in zip(columns, *shown, strict=True)) > console.width
+    is_folded = (
+        sum(max(map(cell_len, cells)) + 1 for cells in zip(columns, *shown, strict=True))
+        > console.width
+    )
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for column in columns:
-        heading = column.replace("_", "_\n") if is_folded else column  # or it is folded within its words
-        table.add_column(Text(heading), justify="right" if column in right else "left", overflow="fold")
+        # or it is folded within its words
+        heading = column.replace("_", "_\n") if is_folded else column
+        table.add_column(
+            Text(heading), justify="right" if column in right else "left", overflow="fold"
+        )
     for row in shown:
         table.add_row(*map(Text, row))
     console.print(table)
 
 
-def _print_plain(console: Console, columns: Sequence[str], rows: list[list[str]], right: frozenset[str]) -> None:
+def _print_plain(
+    console: Console, columns: Sequence[str], rows: list[list[str]], right: frozenset[str]
+) -> None:
     """Padded with spaces, except at the ends of lines."""
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for row in [list(columns), *rows]:

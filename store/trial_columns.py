@@ -18,7 +18,9 @@ from store.selection import NOT_AXES
 AXES = tuple(column.name for column in TrialRow.__table__.columns if column.name not in NOT_AXES)
 _KINDS = {column.name: kind_of(column) for column in TrialRow.__table__.columns}
 _APART = ("seed", *(name for name in AXES if _KINDS[name] is Kind.NUMBERS))
-"""Axes that are read by themselves. All others, which many trials have alike, are one text; each different one is parsed once."""
+"""Axes that are read by themselves. All others, which many trials have alike, are one text; each
+different one is parsed once.
+"""
 
 _MOST_IDS = 10_000  # in one statement; SQLite takes 32,766
 
@@ -33,7 +35,9 @@ class TrialColumns:
 
     def of(self, places: Array) -> dict[str, Any]:
         """trial_id and all axes of the trials at these places."""
-        return {"trial_id": take(self.ids, places)} | {name: take(column, places) for name, column in self.axes.items()}
+        return {"trial_id": take(self.ids, places)} | {
+            name: take(column, places) for name, column in self.axes.items()
+        }
 
     def places_of(self, ids: pd.Categorical) -> Array:
         """Where the trials of these ids are."""
@@ -41,25 +45,38 @@ class TrialColumns:
         return np.asarray(places, np.int64).take(ids.codes)
 
 
-def read_trials(connection: sa.Connection, ids: pd.Categorical, names: Sequence[str] = AXES) -> TrialColumns:
+def read_trials(
+    connection: sa.Connection, ids: pd.Categorical, names: Sequence[str] = AXES
+) -> TrialColumns:
     """At least those of these ids, with these axes."""
     apart = [name for name in names if name in _APART]
     alike = [name for name in names if name not in _APART]
     columns = TrialRow.__table__.columns
-    array = {"sqlite": sa.func.json_array, "postgresql": sa.func.json_build_array}[connection.dialect.name]
+    array = {"sqlite": sa.func.json_array, "postgresql": sa.func.json_build_array}[
+        connection.dialect.name
+    ]
     together = sa.cast(array(*(columns[name] for name in alike)), sa.Text).label("together")
     told = (TrialRow.id, TrialRow.curve, together, *(columns[name] for name in apart))
     statement = sa.select(*told).where(among(TrialRow.id, ids.categories))
-    kinds = {"id": Kind.WORDS, "curve": Kind.WORDS, "together": Kind.WORDS} | {name: _KINDS[name] for name in apart}
+    kinds = {"id": Kind.WORDS, "curve": Kind.WORDS, "together": Kind.WORDS} | {
+        name: _KINDS[name] for name in apart
+    }
     found = fetch(connection, statement, kinds)
     parsed = _parsed(alike, found["together"].categories)
-    axes = {name: found[name] if name in apart else take(parsed[name], found["together"].codes) for name in names}
+    axes = {
+        name: found[name] if name in apart else take(parsed[name], found["together"].codes)
+        for name in names
+    }
     return TrialColumns(ids=found["id"], curves=found["curve"], axes=axes)
 
 
 def among(column: Any, words: Collection[str]) -> sa.ColumnElement[bool]:
-    """Whether it is one of them; always, when they are so many that all rows are read sooner than these are looked up."""
-    found: sa.ColumnElement[bool] = column.in_(list(words)) if len(words) <= _MOST_IDS else sa.true()
+    """Whether it is one of them; always, when they are so many that all rows are read sooner than
+    these are looked up.
+    """
+    found: sa.ColumnElement[bool] = (
+        column.in_(list(words)) if len(words) <= _MOST_IDS else sa.true()
+    )
     return found
 
 

@@ -39,22 +39,32 @@ def head_revision() -> str:
 
 
 def check_is_ours(name: str, tables: set[str]) -> None:
-    """Raises StoreError of a database that another program made, DamagedError of one of ours that lacks a table."""
+    """Raises StoreError of a database that another program made, DamagedError of one of ours that
+    lacks a table.
+    """
     missing = [table for table in ("alembic_version", "attempts") if table not in tables]
     if missing and len(tables.intersection(_ALWAYS_THERE)) <= 1:
         first = ", ".join(sorted(tables)[:3])
-        raise StoreError(f"{name}: a database of another program (it has {first}); name another file")
+        raise StoreError(
+            f"{name}: a database of another program (it has {first}); name another file"
+        )
     if missing:
         raise DamagedError(f"{name}: the table {missing[0]} is missing; {IF_DAMAGED}")
 
 
 def one_revision(name: str, found: list[object]) -> str:
-    """The revision that the table of versions tells. Raises DamagedError when it tells none, several or one that never was."""
+    """The revision that the table of versions tells. Raises DamagedError when it tells none,
+    several or one that never was.
+    """
     if len(found) != 1:
-        raise DamagedError(f"{name}: {len(found) or 'no'} schema versions are in it, wanted one; {IF_DAMAGED}")
+        raise DamagedError(
+            f"{name}: {len(found) or 'no'} schema versions are in it, wanted one; {IF_DAMAGED}"
+        )
     (revision,) = found
     if not isinstance(revision, str) or not _is_revision(revision):
-        raise DamagedError(f"{name}: its schema is {str(revision)[:40]!r}, which no version wrote; {IF_DAMAGED}")
+        raise DamagedError(
+            f"{name}: its schema is {str(revision)[:40]!r}, which no version wrote; {IF_DAMAGED}"
+        )
     return revision
 
 
@@ -69,7 +79,9 @@ def _known_revisions() -> set[str]:
 
 
 def run_migrations(connection: sa.Connection, to: str = "head") -> None:
-    """All that are missing up to this revision, and with the head the published figures, inside the caller's transaction."""
+    """All that are missing up to this revision, and with the head the published figures, inside the
+    caller's transaction.
+    """
     from alembic import command  # here, because it is slow to import and seldom needed
     from alembic.config import Config
 

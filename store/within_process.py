@@ -1,4 +1,6 @@
-"""How sure the mean step of one process is, though its steps resemble their neighbors and may drift: the one method for all."""
+"""How sure the mean step of one process is, though its steps resemble their neighbors and may
+drift: the one method for all.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from numpy.typing import NDArray
 from store.student import log_quantile
 
 FEWEST_STEPS = 8
-LARGEST_REACH = 1.0  # of the logarithm of the speed: an interval from a third to three times the speed says nothing
+# of the logarithm of the speed: an interval from a third to three times the speed says nothing
+LARGEST_REACH = 1.0
 MOST_ALIKE = 0.95  # correlation of neighbors: with more, so few steps tell next to nothing
 
 
@@ -24,9 +27,11 @@ class Spread:
     freedom: float  # degrees, of Student's t
 
 
-def interval_within(images_per_second: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the speed of a process whose steps took so long; None where they tell next to
-    nothing: fewer than 8, or too few for how much they vary.
+def interval_within(
+    images_per_second: float, durations_s: Sequence[float]
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the speed of a process whose steps took so long; None where they
+    tell next to nothing: fewer than 8, or too few for how much they vary.
     """
     spread = spread_within(durations_s)
     if spread is None:
@@ -40,11 +45,12 @@ def interval_within(images_per_second: float, durations_s: Sequence[float]) -> t
 def spread_within(durations_s: Sequence[float]) -> Spread | None:
     """By a circular block bootstrap of prewhitened steps; None of less than 8 steps.
 
-    What neighbors have in common (an autoregression without a trend, corrected for its bias as Kendall 1954) is taken out, blocks
-    of n^(1/3) of the rest are drawn, and their spread is blown up again (Andrews & Monahan 1992). The variance of all such draws
-    is known, so none is made. The ratio of two processes of 30 to 200 steps whose neighbors correlate by 0 to 0.8 is
-    inside in 93 to 97 % of cases, the speed of one process of 30 steps in 82 % (0.9) to 92 % (0.6); percentiles of plain blocks
-    hold 58 to 93 % and 41 to 75 % (`benchmarks/coverage.py`, docs/compare.md).
+    What neighbors have in common (an autoregression without a trend, corrected for its bias as
+    Kendall 1954) is taken out, blocks of n^(1/3) of the rest are drawn, and their spread is blown
+    up again (Andrews & Monahan 1992). The variance of all such draws is known, so none is made. The
+    ratio of two processes of 30 to 200 steps whose neighbors correlate by 0 to 0.8 is inside in 93
+    to 97 % of cases, the speed of one process of 30 steps in 82 % (0.9) to 92 % (0.6); percentiles
+    of plain blocks hold 58 to 93 % and 41 to 75 % (`benchmarks/coverage.py`, docs/compare.md).
     """
     n = len(durations_s)
     if n < FEWEST_STEPS:
@@ -53,13 +59,17 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
     alike = correlation(around)
     rest = around[1:] - alike * around[:-1]
     length = max(1, round(n ** (1 / 3)))
-    variance = _variance_of_mean(rest - rest.mean(), length) * n / (n - length - 2) / (1 - alike) ** 2
+    variance = (
+        _variance_of_mean(rest - rest.mean(), length) * n / (n - length - 2) / (1 - alike) ** 2
+    )
     as_good_as = n / max((1 + alike) / (1 - alike), length)  # steps that resemble no other
     return Spread(variance=variance, freedom=max(as_good_as - 2, 1.0))
 
 
 def correlation(around: NDArray[np.float64]) -> float:
-    """Of neighbors in a series without trend and mean, corrected for what the trend has taken away; 0 or more."""
+    """Of neighbors in a series without trend and mean, corrected for what the trend has taken away;
+    0 or more.
+    """
     power = float(np.dot(around, around))
     if power == 0:
         return 0.0

@@ -1,4 +1,6 @@
-"""`python -m sweeper status`: how far sweeps are, from another terminal. `python -m sweeper agent`: joins a shared sweep."""
+"""`python -m sweeper status`: how far sweeps are, from another terminal. `python -m sweeper agent`:
+joins a shared sweep.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +40,23 @@ app = make_app("Look at sweeps that run, or join one.")
 @app.command()
 def status(
     db: Db,
-    sweep: Annotated[str | None, typer.Option(help="Only this sweep; else all that run, or the newest.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help=f"Draw it again every {EVERY_S:g} s; Ctrl-C ends that.")] = False,
+    sweep: Annotated[
+        str | None, typer.Option(help="Only this sweep; else all that run, or the newest.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help=f"Draw it again every {EVERY_S:g} s; Ctrl-C ends that.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """How far sweeps are: what runs on which device, what is done, and how long it will take."""
     if as_json and watch:
         raise typer.BadParameter("--json is written once; leave --watch out")
     if as_json:
-        print(json.dumps([json.loads(snapshot.to_json()) for snapshot in _snapshots(db, sweep)], indent=1))
+        print(
+            json.dumps(
+                [json.loads(snapshot.to_json()) for snapshot in _snapshots(db, sweep)], indent=1
+            )
+        )
         return
     console = make_console()
     found = _snapshots(db, sweep)
@@ -61,18 +71,29 @@ def status(
 @app.command()
 def agent(
     db: Db,
-    sweep: Annotated[str, typer.Option(help="The sweep to join, begun with launcher=agents, slurm or ray.")],
-    hosts: Annotated[int, typer.Option(help="Over how many hosts it runs, which Slurm or Ray gave it.")] = 1,
+    sweep: Annotated[
+        str, typer.Option(help="The sweep to join, begun with launcher=agents, slurm or ray.")
+    ],
+    hosts: Annotated[
+        int, typer.Option(help="Over how many hosts it runs, which Slurm or Ray gave it.")
+    ] = 1,
     idle_timeout: Annotated[
         float | None,
         typer.Option(
-            help="End after so many seconds in which it ran nothing, though others still do; never in an attempt.",
+            help=(
+                "End after so many seconds in which it ran nothing, though others still do; "
+                "never in an attempt."
+            ),
             show_default="when nothing of the sweep is left",
         ),
     ] = None,
-    wait: Annotated[float, typer.Option(help="Wait so many seconds for a sweep whose command has not begun it.")] = WAIT_S,
+    wait: Annotated[
+        float, typer.Option(help="Wait so many seconds for a sweep whose command has not begun it.")
+    ] = WAIT_S,
 ) -> None:
-    """Run trials of a sweep that hosts share, on the devices of this one, until nothing of it is left."""
+    """Run trials of a sweep that hosts share, on the devices of this one, until nothing of it is
+    left.
+    """
     from sweeper.agent import Joining, run  # here, because status needs little of it
 
     if idle_timeout is not None and not idle_timeout >= 0:
@@ -80,7 +101,9 @@ def agent(
     if not 0 <= wait < math.inf:
         raise typer.BadParameter(f"--wait {wait:g}: wanted seconds, 0 or more")
     try:
-        raise typer.Exit(run(Joining(sweep=sweep, url=db, hosts=hosts, wait_s=wait, idle_timeout_s=idle_timeout)))
+        raise typer.Exit(
+            run(Joining(sweep=sweep, url=db, hosts=hosts, wait_s=wait, idle_timeout_s=idle_timeout))
+        )
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
 

@@ -1,4 +1,6 @@
-"""Joins a shared sweep from any host, and runs what fits this one until nothing is left: `python -m sweeper agent`."""
+"""Joins a shared sweep from any host, and runs what fits this one until nothing is left: `python -m
+sweeper agent`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ from sweeper.stop import Stop
 OK, USAGE = 0, 2
 CLOCKS_DIFFER_S = 5.0
 LOOK_FOR_SWEEP_EVERY_S = 0.5
-LOOK_FOR_FOLDER_S = 5.0  # a folder that another host made just now may take a moment to be seen over a network
+# a folder that another host made just now may take a moment to be seen over a network
+LOOK_FOR_FOLDER_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +58,13 @@ class Joining:
     url: str
     hosts: int  # that it runs over; it takes trials of as many
     wait_s: float  # for a sweep that has not begun
-    idle_timeout_s: float | None  # it ends when it had nothing to run for so long; none: when nothing is left for anybody
+    # it ends when it had nothing to run for so long; none: when nothing is left for anybody
+    idle_timeout_s: float | None
 
 
 def run(asked: Joining) -> int:
-    """The exit code: 0, also when trials failed; 2 for what it refuses; 128 and the signal's number when it was ended by one.
+    """The exit code: 0, also when trials failed; 2 for what it refuses; 128 and the signal's number
+    when it was ended by one.
 
     Raises SweepRefusedError or StoreError before it runs anything.
     """
@@ -95,7 +100,9 @@ def run(asked: Joining) -> int:
 
 
 def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
-    """Its settings, once its command has begun it. Raises StoreError when it has not for long, and for other sweeps."""
+    """Its settings, once its command has begun it. Raises StoreError when it has not for long, and
+    for other sweeps.
+    """
     gives_up_s, is_told = time.monotonic() + asked.wait_s, False
     while True:
         try:
@@ -105,7 +112,11 @@ def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
                 raise
             if not is_told:
                 why = quoted(str(error))
-                print(f"agent: {why}; waiting {asked.wait_s:g} s for its command (--wait)", file=sys.stderr, flush=True)
+                print(
+                    f"agent: {why}; waiting {asked.wait_s:g} s for its command (--wait)",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 is_told = True
         time.sleep(LOOK_FOR_SWEEP_EVERY_S)
 
@@ -122,12 +133,15 @@ def _settings(told: Mapping[str, Any]) -> SharedSettings:
     except (KeyError, TypeError, AttributeError) as error:
         check_same(Code.here(), Code.from_json(told.get("code", {})), platform.node())
         raise SweepRefusedError(
-            f"the sweep's settings have no {error}, or it is not known here: they are of another version; use the sweep's"
+            f"the sweep's settings have no {error}, or it is not known here: they are of "
+            "another version; use the sweep's"
         ) from error
 
 
 def _ranks(hosts: int, variables: Mapping[str, str]) -> Ranks:
-    """Where the ranks of distributed trials run, as what started this agent tells. Raises SweepRefusedError."""
+    """Where the ranks of distributed trials run, as what started this agent tells. Raises
+    SweepRefusedError.
+    """
     if hosts < 1:
         raise SweepRefusedError(f"--hosts {hosts}: wanted 1 or more")
     if hosts == 1:
@@ -153,7 +167,12 @@ def _machine(settings: SharedSettings) -> tuple[Machine, SweepRefusedError | Non
 
 
 def _orchestrator(
-    asked: Joining, settings: SharedSettings, ledger: SharedLedger, machine: Machine, ranks: Ranks, stack: ExitStack
+    asked: Joining,
+    settings: SharedSettings,
+    ledger: SharedLedger,
+    machine: Machine,
+    ranks: Ranks,
+    stack: ExitStack,
 ) -> tuple[Orchestrator, Stop]:
     """With all that it needs; what must be closed is put on the stack. Raises SweepRefusedError."""
     problems = [check_same(Code.here(), settings.code, platform.node())]
@@ -202,7 +221,9 @@ def _inventory(settings: SharedSettings, machine: Machine) -> Inventory:
 
 
 def _folders(settings: SharedSettings, ledger: SharedLedger, machine: Machine) -> RunFolders:
-    """Of the sweep, where its controller made them. Raises SweepRefusedError when they cannot be seen from here."""
+    """Of the sweep, where its controller made them. Raises SweepRefusedError when they cannot be
+    seen from here.
+    """
     sweep = read_sweep(ledger.engine, ledger.sweep_id)
     key = software.key(software.describe())
     gives_up_s = time.monotonic() + LOOK_FOR_FOLDER_S
@@ -229,7 +250,10 @@ def _problem_of_clock(ledger: SharedLedger) -> str | None:
 
 def _conclude(orchestrator: Orchestrator, stop: Stop, ledger: SharedLedger) -> int:
     """Says how it ended, to who started it and in the database."""
-    told = ", ".join(f"{count} {state}" for state, count in sorted(orchestrator.states.items())) or "nothing run"
+    told = (
+        ", ".join(f"{count} {state}" for state, count in sorted(orchestrator.states.items()))
+        or "nothing run"
+    )
     again = f", {orchestrator.num_retries} to be tried again" if orchestrator.num_retries else ""
     print(f"agent {platform.node()}: {told}{again}", file=sys.stderr, flush=True)
     if orchestrator.failure:

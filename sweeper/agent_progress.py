@@ -1,4 +1,6 @@
-"""What an agent tells who looks at its log: one line per attempt that starts, and that ends, on stderr."""
+"""What an agent tells who looks at its log: one line per attempt that starts, and that ends, on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,30 @@ class AgentProgress:
     def note(self, text: str) -> None:
         self._print(Text(f"agent {self._host}: {quoted(text)}"))
 
-    def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
+    def show(
+        self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
+    ) -> None:
         """Nothing is drawn."""
 
     def attempt_started(self, started: Started) -> None:
-        devices = f"device{'s' if len(started.devices) > 1 else ''} {', '.join(map(str, started.devices))}"
+        devices = (
+            f"device{'s' if len(started.devices) > 1 else ''} "
+            f"{', '.join(map(str, started.devices))}"
+        )
         self.note(f"runs {started.trial.label} repeat {started.repeat} on {devices}")
 
     def attempt_ended(
-        self, trial: PlannedTrial, result: Result, duration_s: float, *, again: str | None, eta_s: float | None
+        self,
+        trial: PlannedTrial,
+        result: Result,
+        duration_s: float,
+        *,
+        again: str | None,
+        eta_s: float | None,
     ) -> None:
-        line = Text(f"agent {self._host}: ").append_text(ended_line(EndedAttempt.of(trial.label, result, duration_s)))
+        line = Text(f"agent {self._host}: ").append_text(
+            ended_line(EndedAttempt.of(trial.label, result, duration_s))
+        )
         self._print(line.append(f"  ({again})") if again else line)
 
     def settled(self, state: State) -> None:

@@ -1,4 +1,6 @@
-"""Watches one attempt, a started trainer, until it ends, and turns its end into an outcome. Never waits itself."""
+"""Watches one attempt, a started trainer, until it ends, and turns its end into an outcome. Never
+waits itself.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,27 @@ from pathlib import Path
 from store.host_memory import OUT_OF_HOST_MEMORY, other_limit, says_so
 from store.kernel_kills import num_kernel_kills
 from store.last_error import last_error
-from store.records import ORCHESTRATOR_VARIABLE, RANK_LOST, TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder
+from store.records import (
+    ORCHESTRATOR_VARIABLE,
+    RANK_LOST,
+    TRAINER_EXIT_CODES,
+    Doing,
+    Outcome,
+    Result,
+    RunFolder,
+)
 from sweeper import host_lock
 from sweeper.readable import is_readable
 from sweeper.starts import Process
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
-LOOK_EVERY_S = 0.5  # how often the files of a trainer are read; the end of the process is noticed at once
-OVERSLEPT_S = 2.0  # a look that comes so much too late finds a machine that was paused, or an orchestrator that was stopped
-_NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")  # of the second a trainer would take that it is a rank of something else
+# how often the files of a trainer are read; the end of the process is noticed at once
+LOOK_EVERY_S = 0.5
+# a look that comes so much too late finds a machine that was paused, or an orchestrator that was
+# stopped
+OVERSLEPT_S = 2.0
+# of the second a trainer would take that it is a rank of something else
+_NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
 
@@ -41,12 +55,14 @@ class Ended:
 
     exit_code: int | None  # -N: by signal N; none when nobody saw it
     duration_s: float
-    cause: Outcome | None = None  # why it was ended: timed_out, hung, interrupted, or failed; none when it ended by itself
+    # why it was ended: timed_out, hung, interrupted, or failed; none when it ended by itself
+    cause: Outcome | None = None
     doing: Doing = Doing.BUILDING  # what it was at when it was seen last
     last_step: int | None = None  # the last that was seen
     last_error: str = ""  # the last line of its log that looks like one
     unreadable: str = ""  # what is wrong with its run folder
-    kernel_killed: bool = False  # the kernel killed something of this control group for memory meanwhile
+    # the kernel killed something of this control group for memory meanwhile
+    kernel_killed: bool = False
     shares_host: bool = False  # other attempts of the sweep may have run beside it
 
 
@@ -55,14 +71,16 @@ class Judged:
     """What an attempt came to."""
 
     result: Result
-    crashed: bool  # failed without a result of its own or of a rank, or interrupted but not by us: another try may do better
+    # failed without a result of its own or of a rank, or interrupted but not by us: another try may
+    # do better
+    crashed: bool
 
 
 class Attempt:
     """Looks after a process from its start. `clock` counts seconds.
 
-    Time in which nobody looked, though it was asked for, is left out of all that is counted: as likely as not the process stood
-    still, too.
+    Time in which nobody looked, though it was asked for, is left out of all that is counted: as
+    likely as not the process stood still, too.
     """
 
     def __init__(
@@ -91,7 +109,9 @@ class Attempt:
         return self._process.descriptor
 
     def look(self) -> None:
-        """Check the deadlines; end, and go on ending, what has missed one or was stopped. What has ended missed none."""
+        """Check the deadlines; end, and go on ending, what has missed one or was stopped. What has
+        ended missed none.
+        """
         now_s = self._wake()
         if is_readable(self.descriptor):
             return
@@ -110,7 +130,9 @@ class Attempt:
         return min(max(0.0, due_s - self._clock()), LOOK_EVERY_S)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """The sweep was interrupted. Asking again changes nothing, unless it is to be at once: by SIGKILL."""
+        """The sweep was interrupted. Asking again changes nothing, unless it is to be at once: by
+        SIGKILL.
+        """
         now_s = self._wake()
         self._begin_ending(Outcome.INTERRUPTED, now_s)
         if at_once:
@@ -123,7 +145,9 @@ class Attempt:
             self._signal_group(signal.SIGKILL)
 
     def ended(self) -> Ended | None:
-        """None while the process runs. Afterwards call once: ends what is left of the group, then lets go of its number."""
+        """None while the process runs. Afterwards call once: ends what is left of the group, then
+        lets go of its number.
+        """
         if not is_readable(self.descriptor):
             return None
         duration_s = self._wake() - self._started_s
@@ -165,9 +189,12 @@ class Attempt:
                 self._begin_ending(Outcome.FAILED if self._unreadable else Outcome.HUNG, now_s)
 
     def _read_progress(self) -> bool:
-        """Whether there was any. What cannot be read now may be read later: there is none until its deadline."""
+        """Whether there was any. What cannot be read now may be read later: there is none until its
+        deadline.
+        """
         try:
-            self._folder.path.stat()  # one that is gone would look like one where nothing has happened yet
+            # one that is gone would look like one where nothing has happened yet
+            self._folder.path.stat()
             doing = self._folder.read_doing()
             last_step = self._folder.last_step() if doing is not Doing.BUILDING else None
         except (OSError, ValueError) as error:
@@ -186,14 +213,20 @@ class Attempt:
             return ""
 
     def _allowed_s(self) -> float:
-        return self._limits.step_timeout_s if self._doing is Doing.STEPPING else self._limits.start_timeout_s
+        return (
+            self._limits.step_timeout_s
+            if self._doing is Doing.STEPPING
+            else self._limits.start_timeout_s
+        )
 
     def _begin_ending(self, cause: Outcome, now_s: float) -> None:
         if self._cause is None:
             self._cause, self._signals, self._signal_due_s = cause, list(_ENDING), now_s
 
     def _signal_group(self, which: signal.Signals) -> None:
-        """The group has the number of the process, which leads a session; until it does, it is alone."""
+        """The group has the number of the process, which leads a session; until it does, it is
+        alone.
+        """
         try:
             os.killpg(self._process.pid, which)
         except ProcessLookupError:
@@ -201,7 +234,9 @@ class Attempt:
                 signal.pidfd_send_signal(self.descriptor, which)
 
 
-def judge(folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "the sweep was interrupted") -> Judged:
+def judge(
+    folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "the sweep was interrupted"
+) -> Judged:
     """By what the trainer wrote, or else by its end. `interrupted`: what to say if it was."""
     unreadable = ""
     try:
@@ -209,23 +244,34 @@ def judge(folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "t
     except (OSError, ValueError) as error:
         written, unreadable = None, str(error)
     if written and _counts(written, ended):
-        return Judged(result=written, crashed=written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST)
+        return Judged(
+            result=written,
+            crashed=written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST,
+        )
     outcome, message = _judge_end(ended, limits, interrupted)
     if outcome is Outcome.FAILED:
-        message = f"{message}: {unreadable or ended.unreadable or ended.last_error or 'see log.txt in its run folder'}"
+        message = (
+            f"{message}: "
+            f"{unreadable or ended.unreadable or ended.last_error or 'see log.txt in its run folder'}"
+        )
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
     return Judged(result=result, crashed=outcome is Outcome.FAILED)
 
 
 def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
-    """Of a trainer. It runs in its run folder, so folders named relative to ours are made absolute."""
+    """Of a trainer. It runs in its run folder, so folders named relative to ours are made
+    absolute.
+    """
     kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_TRAINERS}
     if cache := inherited.get("SCALEMARK_CACHE"):
         kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
     if locks := inherited.get(host_lock.VARIABLE):
-        kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())  # whose orphan it is, once we are dead
+        # whose orphan it is, once we are dead
+        kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
     entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
-    python_path = os.pathsep.join([str(PROJECT_ROOT), *(str(Path(entry).absolute()) for entry in entries)])
+    python_path = os.pathsep.join(
+        [str(PROJECT_ROOT), *(str(Path(entry).absolute()) for entry in entries)]
+    )
     return kept | {
         ORCHESTRATOR_VARIABLE: str(os.getpid()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -235,12 +281,17 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
 
 
 def _counts(written: Result, ended: Ended) -> bool:
-    """Unless its exit tells another story: it is written whole, as the last thing, and a kill that comes later changes nothing.
+    """Unless its exit tells another story: it is written whole, as the last thing, and a kill that
+    comes later changes nothing.
 
     That it was interrupted, or failed over it, is no news when we ended it.
     """
     codes = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
-    told = written.outcome if ended.exit_code in (None, -signal.SIGKILL) else codes.get(ended.exit_code)
+    told = (
+        written.outcome
+        if ended.exit_code in (None, -signal.SIGKILL)
+        else codes.get(ended.exit_code)
+    )
     if told != written.outcome:
         return False
     return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
@@ -256,7 +307,10 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
     if ended.cause is Outcome.FAILED:
         return Outcome.FAILED, "ended, for its run folder could not be read"
     if ended.exit_code is None:
-        return Outcome.FAILED, "ended unseen, and left no result (the fork server that started it was lost)"
+        return (
+            Outcome.FAILED,
+            "ended unseen, and left no result (the fork server that started it was lost)",
+        )
     if ended.exit_code == -signal.SIGKILL:
         return _judge_kill(ended)
     if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
@@ -272,15 +326,26 @@ def _missed(ended: Ended, limits: Limits) -> str:
     if ended.doing is Doing.BUILDING:
         return f"no first step within launcher.start_timeout_s={limits.start_timeout_s:g}"
     if ended.doing is Doing.PROFILING:
-        return f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the measured steps"
+        return (
+            f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the "
+            "measured steps"
+        )
     after = "the first" if ended.last_step is None else str(ended.last_step)
     return f"no step within launcher.step_timeout_s={limits.step_timeout_s:g} after step {after}"
 
 
 def _judge_kill(ended: Ended) -> tuple[Outcome, str]:
-    """The kernel counts its kills for all of the control group, and so cannot tell whose one was."""
+    """The kernel counts its kills for all of the control group, and so cannot tell whose one
+    was.
+    """
     if ended.kernel_killed and ended.shares_host:
-        return Outcome.FAILED, "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+        return (
+            Outcome.FAILED,
+            (
+                "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this "
+                "trial or one beside it"
+            ),
+        )
     if ended.kernel_killed:
         return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
     return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"

@@ -1,4 +1,6 @@
-"""Which groups of devices a trial may get: one answer for those who hand them out, reserve them and play sweeps through."""
+"""Which groups of devices a trial may get: one answer for those who hand them out, reserve them and
+play sweeps through.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Blocks:
     ```
     """
 
-    order: tuple[int, ...]  # all devices, by their numbers; those that are well connected side by side
+    # all devices, by their numbers; those that are well connected side by side
+    order: tuple[int, ...]
     aligned: bool  # neighbors share switches, and free blocks are not broken up
     most_at_once: int  # trials that may run side by side
 
@@ -32,7 +35,9 @@ class Blocks:
         return any(len(free & set(group)) >= num_gpus for group in self.groups(num_gpus))
 
     def rooms(self, num_gpus: int, free: Set[int]) -> list[tuple[int, ...]]:
-        """What is free of each group that has room; only those that break up least, all equally good by that."""
+        """What is free of each group that has room; only those that break up least, all equally
+        good by that.
+        """
         size = self._size(num_gpus)
         found = []
         for first in range(0, len(self.order), size):

@@ -1,4 +1,6 @@
-"""Composes the config of each cell: by Hydra once per combination of groups, then plain values on a copy."""
+"""Composes the config of each cell: by Hydra once per combination of groups, then plain values on a
+copy.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,16 @@ class _Read:
 
 
 class _Composed:
-    """What Hydra made of some overrides, and the values of further axes as far as they were asked for."""
+    """What Hydra made of some overrides, and the values of further axes as far as they were asked
+    for.
+    """
 
     def __init__(self, config: DictConfig) -> None:
-        self.mentioned = _mentioned_in(config)  # words of its interpolations: setting what they name changes more than one value
+        # words of its interpolations: setting what they name changes more than one value
+        self.mentioned = _mentioned_in(config)
         self.leaves: dict[Choice, Any] = {}  # converted by OmegaConf
-        self.scratch = config  # once `typed` is made of it, leaves are set in it to have them converted and checked
+        # once `typed` is made of it, leaves are set in it to have them converted and checked
+        self.scratch = config
 
     @cached_property
     def typed(self) -> Config:
@@ -59,7 +65,8 @@ class Composer:
 
     def __init__(self, loader: ConfigLoader, base: DictConfig) -> None:
         self._loader, self._base = loader, base
-        self.base = typed(without_hydra(copy.deepcopy(base)))  # sweeps not applied: what holds for the whole sweep
+        # sweeps not applied: what holds for the whole sweep
+        self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
         self._read_choices: dict[Choice, _Read] = {}
         self._groups: dict[str, bool] = {}
@@ -72,7 +79,9 @@ class Composer:
         groups = tuple(choice for choice, what in pairs if what.kind is _Kind.GROUP)
         entangled = _entangled(read, self._stock(groups).mentioned)
         singly = [what.kind is _Kind.VALUE and entangled.isdisjoint(what.words) for what in read]
-        composed = self._stock(tuple(choice for choice, alone in zip(cell, singly, strict=True) if not alone))
+        composed = self._stock(
+            tuple(choice for choice, alone in zip(cell, singly, strict=True) if not alone)
+        )
         try:
             config = copy.copy(composed.typed)
         except OmegaConfBaseException:  # something is missing, which the other choices may bring
@@ -100,7 +109,11 @@ class Composer:
         if (override.is_add() or override.is_force_add()) and not group and not _is_setting(key):
             raise SweepRefusedError(no_such_axis(key))
         mentioned = _words(choice.text) if "${" in choice.text else frozenset()
-        plain = override.type is OverrideType.CHANGE and override.package is None and not key.startswith("hydra")
+        plain = (
+            override.type is OverrideType.CHANGE
+            and override.package is None
+            and not key.startswith("hydra")
+        )
         odd = not plain or mentioned or isinstance(value, list | dict) or self._holds_more(key)
         kind = _Kind.GROUP if group else _Kind.ODD if odd else _Kind.VALUE
         return _Read(kind=kind, words=tuple(key.split(".")), mentioned=mentioned)
@@ -116,7 +129,8 @@ class Composer:
         if key not in self._holders:
             try:
                 self._holders[key] = isinstance(OmegaConf.select(self._base, key), Container)
-            except OmegaConfBaseException:  # an interpolation of something missing: composing tells what is wrong
+            # an interpolation of something missing: composing tells what is wrong
+            except OmegaConfBaseException:
                 self._holders[key] = True
         return self._holders[key]
 
@@ -124,7 +138,9 @@ class Composer:
         """Composed by Hydra alone."""
         if choices not in self._composed:
             try:
-                config = without_hydra(self._loader.load_sweep_config(self._base, [choice.text for choice in choices]))
+                config = without_hydra(
+                    self._loader.load_sweep_config(self._base, [choice.text for choice in choices])
+                )
             except (HydraException, OmegaConfBaseException) as error:
                 raise SweepRefusedError(explain(error)) from error
             self._composed[choices] = _Composed(config)
@@ -132,7 +148,9 @@ class Composer:
 
 
 def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:
-    """Words of keys whose values cannot be set one by one: what interpolations speak of, and what odd overrides touch."""
+    """Words of keys whose values cannot be set one by one: what interpolations speak of, and what
+    odd overrides touch.
+    """
     words = set(mentioned)
     for what in read:
         words |= what.mentioned
@@ -173,7 +191,9 @@ def _mentioned_in(config: DictConfig) -> frozenset[str]:
 def _words(interpolation: str) -> frozenset[str]:
     """All that it may speak of; with one inside another, as in ${${x}}, that is anything."""
     words = frozenset(_WORD.findall(interpolation))
-    return words | frozenset(Config.__dataclass_fields__) if _NESTED.search(interpolation) else words
+    return (
+        words | frozenset(Config.__dataclass_fields__) if _NESTED.search(interpolation) else words
+    )
 
 
 def _interpolations(config: DictConfig) -> Iterator[str]:
@@ -199,7 +219,9 @@ def _is_setting(key: str) -> bool:
     """Whether ++ would change it, and not add it."""
     of: object = Config
     for word in key.split("."):
-        if not (isinstance(of, type) and is_dataclass(of)) or word not in (hints := get_type_hints(of)):
+        if not (isinstance(of, type) and is_dataclass(of)) or word not in (
+            hints := get_type_hints(of)
+        ):
             return False
         of = hints[word]
     return True

@@ -1,4 +1,5 @@
-"""Looks after a sweep that runs on other hosts: has agents started, and shows what they do, until nothing is left.
+"""Looks after a sweep that runs on other hosts: has agents started, and shows what they do, until
+nothing is left.
 
 ```
   plan ──► database: repeats that nobody has ──take──► agents ──► results, in the database
@@ -54,7 +55,8 @@ from sweeper.supply import Wish
 
 LOOK_EVERY_S = 1.0
 SILENT_DATABASE_S = 600.0  # after that the controller ends; agents have ended by then
-AGENTS_END_WITHIN_S = 10.0  # once nothing is left; then theirs is ended, as that of those which never began
+# once nothing is left; then theirs is ended, as that of those which never began
+AGENTS_END_WITHIN_S = 10.0
 MOST_INTERRUPTED = 5  # times in a row of one repeat, before it is given up
 TRIES_AT_THE_END = 5
 _OPEN = (State.PENDING, *IN_FLIGHT)
@@ -82,12 +84,19 @@ class Controller:
         num_devices: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tools, self._sweep, self._trials, self._num_devices, self._clock = tools, sweep, trials, num_devices, clock
+        self._tools, self._sweep, self._trials, self._num_devices, self._clock = (
+            tools,
+            sweep,
+            trials,
+            num_devices,
+            clock,
+        )
         engine, sweep_id = tools.ledger.engine, tools.ledger.sweep_id
         self._first_attempt = self._last_attempt = last_attempt(engine)
         first = shared_status(engine, sweep_id)
         self._counts = self._first_counts = Counter(first.counts)
-        self._agents: dict[int, tuple[bool, str]] = {}  # id -> has ended, and its note, as it was told last
+        # id -> has ended, and its note, as it was told last
+        self._agents: dict[int, tuple[bool, str]] = {}
         self._old_agents = {agent.orchestrator_id for agent in first.agents if agent.ended_at}
         self._slots: dict[int, int] = {}  # agent -> its place among those that ran something
         self._durations_s: list[float] = []
@@ -105,7 +114,8 @@ class Controller:
         self._num_attempts: Counter[int] = Counter()  # that have ended, by repeat
         self._left_after_an_attempt: Counter[State] = Counter()  # in the end: for the next command
         self._settled: set[int] = set()  # repeats, as far as they were told to `progress`
-        self.failure: StoreError | SweepRefusedError | None = None  # why nothing more is seen of it, or can be had
+        # why nothing more is seen of it, or can be had
+        self.failure: StoreError | SweepRefusedError | None = None
 
     @property
     def was_interrupted(self) -> bool:
@@ -113,9 +123,21 @@ class Controller:
 
     @property
     def states(self) -> Counter[State]:
-        """Of repeats that were settled since it began, and of those that had run when a stop left them to the next command."""
-        settled = Counter({state: num for state, num in (self._counts - self._first_counts).items() if state not in _OPEN})
-        return settled + self._left_after_an_attempt + Counter({State.INTERRUPTED: self._num_running if self._ends_them else 0})
+        """Of repeats that were settled since it began, and of those that had run when a stop left
+        them to the next command.
+        """
+        settled = Counter(
+            {
+                state: num
+                for state, num in (self._counts - self._first_counts).items()
+                if state not in _OPEN
+            }
+        )
+        return (
+            settled
+            + self._left_after_an_attempt
+            + Counter({State.INTERRUPTED: self._num_running if self._ends_them else 0})
+        )
 
     @property
     def num_left(self) -> int:
@@ -141,7 +163,9 @@ class Controller:
 
     @property
     def _ends_them(self) -> bool:
-        """What still runs was asked to end, and will be recorded as interrupted by whoever finds that it has."""
+        """What still runs was asked to end, and will be recorded as interrupted by whoever finds
+        that it has.
+        """
         return self._wish >= Wish.STOP
 
     @property
@@ -150,11 +174,14 @@ class Controller:
         return list(self._failures.values())
 
     def run(self) -> None:
-        """Until nothing is left, or what stops it; `failure` then says why results could no longer be had, if so."""
+        """Until nothing is left, or what stops it; `failure` then says why results could no longer
+        be had, if so.
+        """
         with self._tools.stop.listening() as woken, self._lease.renewed():
             while self._go_on():
                 self._wait(woken)
-            if not isinstance(self.failure, StoreError):  # else the sweep may be another's, and its agents, too
+            # else the sweep may be another's, and its agents, too
+            if not isinstance(self.failure, StoreError):
                 self._wait_for_agents(woken)
                 self._close(woken)
 
@@ -174,16 +201,22 @@ class Controller:
             self._tools.progress.note(str(error))
 
     def _close(self, woken: socket.socket) -> None:
-        """Tells the database that this is over, and ends the agents that are left; what fails is told, and the report comes."""
+        """Tells the database that this is over, and ends the agents that are left; what fails is
+        told, and the report comes.
+        """
         for tries_left in reversed(range(TRIES_AT_THE_END)):
             try:
                 self._end_as_owner()
                 return
             except SweepRefusedError as error:
-                self._tools.progress.note(f"agents may be left over, and end by themselves: {error}")
+                self._tools.progress.note(
+                    f"agents may be left over, and end by themselves: {error}"
+                )
                 return
             except StoreError as error:
-                self._tools.progress.note(f"{without_secrets(str(error))}{'; trying again' if tries_left else ''}")
+                self._tools.progress.note(
+                    f"{without_secrets(str(error))}{'; trying again' if tries_left else ''}"
+                )
                 if not tries_left:
                     self.failure = self.failure or error
                 else:
@@ -197,7 +230,9 @@ class Controller:
                 return
         ledger = self._tools.ledger
         self._counts = Counter(shared_status(ledger.engine, ledger.sweep_id).counts)
-        self._left_after_an_attempt = left_after_an_attempt(ledger.engine, ledger.sweep_id, self._first_attempt)
+        self._left_after_an_attempt = left_after_an_attempt(
+            ledger.engine, ledger.sweep_id, self._first_attempt
+        )
         try:
             self._tools.fleet.stop(at_once=self._tools.stop.times_asked > 1)
         finally:
@@ -211,7 +246,10 @@ class Controller:
         except SweepRefusedError as error:
             self.failure = error
         except StoreError as error:
-            if self._clock() - self._heard_s > SILENT_DATABASE_S or self._tools.stop.times_asked > 1:
+            if (
+                self._clock() - self._heard_s > SILENT_DATABASE_S
+                or self._tools.stop.times_asked > 1
+            ):
                 self.failure = error
                 self._kill_what_is_ours()
             else:
@@ -220,8 +258,13 @@ class Controller:
         return False
 
     def _kill_what_is_ours(self) -> None:
-        """When that was asked for, and the database cannot tell whose the agents are: as long as the lease lasts, ours."""
-        if self._tools.stop.times_asked > 1 and self._clock() - self._heard_s < self._tools.ledger.lease_s:
+        """When that was asked for, and the database cannot tell whose the agents are: as long as
+        the lease lasts, ours.
+        """
+        if (
+            self._tools.stop.times_asked > 1
+            and self._clock() - self._heard_s < self._tools.ledger.lease_s
+        ):
             try:
                 self._tools.fleet.stop(at_once=True)
             except SweepRefusedError as error:
@@ -235,10 +278,14 @@ class Controller:
             return self._comes_back()
 
     def _comes_back(self) -> bool:
-        """Whether the sweep is ours again; if not, `failure` says so. Raises StoreError and, seldom, LostError."""
+        """Whether the sweep is ours again; if not, `failure` says so. Raises StoreError and,
+        seldom, LostError.
+        """
         ledger = self._tools.ledger
         if not come_back(ledger.engine, ledger.sweep_id, ledger.orchestrator_id):
-            self.failure = StoreError("another command has taken this sweep over; it shows how it goes on")
+            self.failure = StoreError(
+                "another command has taken this sweep over; it shows how it goes on"
+            )
             return False
         self._lease.beat()
         silent = f"this command gave no sign for {ledger.lease_s:g} s or more, its lease"
@@ -250,7 +297,10 @@ class Controller:
         ledger, engine = self._tools.ledger, self._tools.ledger.engine
         self._lease.check()
         status = shared_status(engine, ledger.sweep_id)
-        if any(agent.is_controller and agent.orchestrator_id > ledger.orchestrator_id for agent in status.agents):
+        if any(
+            agent.is_controller and agent.orchestrator_id > ledger.orchestrator_id
+            for agent in status.agents
+        ):
             raise LostError(f"controller {ledger.orchestrator_id}")
         self._counts = Counter(status.counts)
         self._obey()
@@ -271,7 +321,8 @@ class Controller:
         return True
 
     def _obey(self) -> None:
-        """What was asked for since we looked last: all agents are told by the database, and ours by what runs them.
+        """What was asked for since we looked last: all agents are told by the database, and ours by
+        what runs them.
 
         Raises StoreError and LostError, and then is to be called again.
         """
@@ -289,7 +340,9 @@ class Controller:
             running = sum(self._counts[state] for state in IN_FLIGHT)
             if wish < Wish.KILL and running:
                 doing = "waiting for" if wish is Wish.FINISH else "ending"
-                self._tools.progress.note(f"{doing} {running} running attempts{self._tools.stop.hint}")
+                self._tools.progress.note(
+                    f"{doing} {running} running attempts{self._tools.stop.hint}"
+                )
 
     def _wanted_wish(self) -> Wish:
         asked = self._tools.stop.times_asked
@@ -302,7 +355,11 @@ class Controller:
     def _seen(self, status: SharedStatus) -> Seen:
         ledger = self._tools.ledger
         self._ever_busy |= had_repeats(ledger.engine, ledger.sweep_id)
-        ours = [agent for agent in status.agents if agent.orchestrator_id not in self._old_agents and not agent.is_controller]
+        ours = [
+            agent
+            for agent in status.agents
+            if agent.orchestrator_id not in self._old_agents and not agent.is_controller
+        ]
         ended = [agent for agent in ours if agent.ended_at]
         return Seen(
             num_open=num_open(ledger.engine, ledger.sweep_id),
@@ -310,7 +367,9 @@ class Controller:
             num_useful=sum(agent.orchestrator_id in self._ever_busy for agent in ended),
             newest_agent=max((agent.orchestrator_id for agent in status.agents), default=0),
             refusals={
-                agent.orchestrator_id: agent.note.removeprefix(REFUSED) for agent in ended if agent.note.startswith(REFUSED)
+                agent.orchestrator_id: agent.note.removeprefix(REFUSED)
+                for agent in ended
+                if agent.note.startswith(REFUSED)
             },
         )
 
@@ -320,16 +379,24 @@ class Controller:
         for repeat_id, num in list(self._num_interrupted.items()):
             if num < MOST_INTERRUPTED:
                 continue
-            why = f"interrupted {num} times: it may take longer than its agents may live; see the time limits of their jobs"
+            why = (
+                f"interrupted {num} times: it may take longer than its agents may live; see the "
+                "time limits of their jobs"
+            )
             trial_id, repeat = self._names[repeat_id]
             if give_up(ledger.engine, repeat_id, why, datetime.now(UTC)):
                 del self._num_interrupted[repeat_id]
                 self._settle(repeat_id, State.SKIPPED)
-                self._failures[trial_id, repeat] = f"{self._label(trial_id)} repeat {repeat} skipped: {why}"
+                self._failures[trial_id, repeat] = (
+                    f"{self._label(trial_id)} repeat {repeat} skipped: {why}"
+                )
                 self._tools.progress.note(self._failures[trial_id, repeat])
-            elif num >= 2 * MOST_INTERRUPTED and not self._is_finishing:  # agents are quicker to take it than we are
+            # agents are quicker to take it than we are
+            elif num >= 2 * MOST_INTERRUPTED and not self._is_finishing:
                 self._is_finishing = True
-                self._tools.progress.note(f"{self._label(trial_id)} repeat {repeat} {why}; nothing more is started")
+                self._tools.progress.note(
+                    f"{self._label(trial_id)} repeat {repeat} {why}; nothing more is started"
+                )
 
     # Showing
 
@@ -351,7 +418,8 @@ class Controller:
             if row.duration_s is not None:
                 self._durations_s.append(row.duration_s)
             self._num_attempts[row.repeat_id] += 1
-            is_last = row.is_final or self._wanted_wish() > Wish.GO_ON  # here: what a stop leaves is the next command's
+            # here: what a stop leaves is the next command's
+            is_last = row.is_final or self._wanted_wish() > Wish.GO_ON
             if is_last:
                 self._settle(row.repeat_id, State(row.outcome))
             self._count_interruption(row)
@@ -374,7 +442,9 @@ class Controller:
                 self._note_failure(row)
 
     def _settle(self, repeat_id: int, state: State) -> None:
-        """Once: an agent may take what another has left open, when it has not heard of a stop yet."""
+        """Once: an agent may take what another has left open, when it has not heard of a stop
+        yet.
+        """
         if repeat_id not in self._settled:
             self._settled.add(repeat_id)
             self._tools.progress.settled(state)

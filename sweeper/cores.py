@@ -1,4 +1,6 @@
-"""What the kernel tells of CPU cores: which of them this process may use, and which are near a PCI device."""
+"""What the kernel tells of CPU cores: which of them this process may use, and which are near a PCI
+device.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def numa_node(pci_bus_id: str, sys: Path = SYS) -> int | None:
 
 
 def near_cores(pci_bus_id: str, node: int | None, sys: Path = SYS) -> tuple[int, ...]:
-    """Of a PCI device: those of its NUMA node where that is known, else those the kernel names for the device."""
+    """Of a PCI device: those of its NUMA node where that is known, else those the kernel names for
+    the device.
+    """
     of_node = read_list(sys / f"devices/system/node/node{node}/cpulist") if node is not None else ()
     return of_node or read_list(_device(pci_bus_id, sys) / "local_cpulist")
 
@@ -49,7 +53,9 @@ def _device(pci_bus_id: str, sys: Path) -> Path:
 
 
 def _read(path: Path) -> str:
-    """What a file of the kernel says; nothing where this kernel, container or machine has no such file."""
+    """What a file of the kernel says; nothing where this kernel, container or machine has no such
+    file.
+    """
     try:
         return path.read_text().strip()
     except OSError:

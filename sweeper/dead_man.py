@@ -1,4 +1,6 @@
-"""Ends what an agent runs when that has given no sign for too long, also while it waits for a database or a folder."""
+"""Ends what an agent runs when that has given no sign for too long, also while it waits for a
+database or a folder.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from contextlib import contextmanager
 
 
 class DeadMan:
-    """`act` is called once, by a thread of its own, when the time that `renew` told has come and nobody told a later one."""
+    """`act` is called once, by a thread of its own, when the time that `renew` told has come and
+    nobody told a later one.
+    """
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._act = act

@@ -2,4 +2,6 @@
 
 
 class SweepRefusedError(Exception):
-    """Something the user asked for cannot be. The text says what was found, what was wanted, and what to do."""
+    """Something the user asked for cannot be. The text says what was found, what was wanted, and
+    what to do.
+    """

@@ -1,4 +1,6 @@
-"""How long a sweep will take, from what its trials, or trials like them, took before where it runs."""
+"""How long a sweep will take, from what its trials, or trials like them, took before where it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,16 @@ class Estimate(Durations):
     @classmethod
     def of_shared(cls, engine: sa.Engine | None, sweep: str, pool: str | None) -> Estimate:
         """As `of`, for a sweep that runs on other hosts."""
-        return cls(recorded_durations_shared_s(engine, sweep, pool) if engine else (), "on its hosts")
+        return cls(
+            recorded_durations_shared_s(engine, sweep, pool) if engine else (), "on its hosts"
+        )
 
     def total(self, plan: Plan) -> Total:
         expected = [(trial.num_repeats, self.expected_s(trial.spec)) for trial in plan.trials]
         return Total(
-            expected_s=sum(num * duration_s for num, duration_s in expected if duration_s is not None),
+            expected_s=sum(
+                num * duration_s for num, duration_s in expected if duration_s is not None
+            ),
             num_attempts=plan.num_attempts,
             num_unknown=sum(num for num, duration_s in expected if duration_s is None),
         )
@@ -52,11 +58,20 @@ class Estimate(Durations):
         if not total.num_attempts:
             return ""
         if total.num_unknown == total.num_attempts:
-            return f"{_attempts(total.num_attempts)} to run; no recorded durations of such trials {self._where}: no estimate"
+            return (
+                f"{_attempts(total.num_attempts)} to run; no recorded durations of such trials "
+                f"{self._where}: no estimate"
+            )
         known = total.num_attempts - total.num_unknown
-        text = f"{_attempts(total.num_attempts)} to run; expected: {duration_text(total.expected_s)} one after another"
+        text = (
+            f"{_attempts(total.num_attempts)} to run; expected: "
+            f"{duration_text(total.expected_s)} one after another"
+        )
         if total.num_unknown:
-            text += f" for {known} of them; no recorded durations for the other {total.num_unknown}: no estimate"
+            text += (
+                f" for {known} of them; no recorded durations for the other {total.num_unknown}: "
+                "no estimate"
+            )
         return text
 
 

@@ -1,4 +1,6 @@
-"""Keeps an estimate of when a sweep will be through, without spending more on it than it is worth."""
+"""Keeps an estimate of when a sweep will be through, without spending more on it than it is
+worth.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ _SHARE_OF_A_CORE = 0.005  # what estimating may cost
 
 
 class Eta:
-    """`remaining_s` plays a sweep through: waiting tasks and running attempts -> seconds; `clock` counts seconds."""
+    """`remaining_s` plays a sweep through: waiting tasks and running attempts -> seconds; `clock`
+    counts seconds.
+    """
 
     def __init__(
-        self, remaining_s: Callable[[Sequence[Task], Sequence[Running], float], float | None], clock: Callable[[], float]
+        self,
+        remaining_s: Callable[[Sequence[Task], Sequence[Running], float], float | None],
+        clock: Callable[[], float],
     ) -> None:
         self._remaining_s, self._clock = remaining_s, clock
         self._seen_s: list[float] = []
@@ -36,7 +42,10 @@ class Eta:
         if now_s < self._next_s:
             return
         usual_s = fmean(self._seen_s) if self._seen_s else None
-        tasks = [task if task.expected_s is not None else replace(task, expected_s=usual_s) for task in waiting]
+        tasks = [
+            task if task.expected_s is not None else replace(task, expected_s=usual_s)
+            for task in waiting
+        ]
         left_s = self._remaining_s(tasks, running, now_s)
         self._end_s = None if left_s is None else now_s + left_s
         self._next_s = self._clock() + (self._clock() - now_s) / _SHARE_OF_A_CORE

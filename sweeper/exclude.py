@@ -1,4 +1,6 @@
-"""Rules of trials to leave out of a grid: conditions on a trial's axes, as in "model=vgg16,alexnet num_gpus>=4"."""
+"""Rules of trials to leave out of a grid: conditions on a trial's axes, as in "model=vgg16,alexnet
+num_gpus>=4".
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from sweeper.explain import nearest
 
 Value = str | float  # a bool counts as true or false
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
-_ORDER: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_ORDER: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _TYPES = {field.name: str(field.type) for field in fields(TrialSpec)} | {"strategy": "str"}
 
 
@@ -51,13 +58,18 @@ class Rule:
 
 
 def read_rules(texts: Sequence[str]) -> list[Rule]:
-    """Raises SweepRefusedError for what is no rule, naming the condition and the nearest axis or value."""
+    """Raises SweepRefusedError for what is no rule, naming the condition and the nearest axis or
+    value.
+    """
     return [Rule(text=" ".join(text.split()), conditions=_conditions(text)) for text in texts]
 
 
 def _conditions(text: str) -> tuple[Condition, ...]:
     if not text.split():
-        raise SweepRefusedError("sweep.exclude: an empty rule would leave out every trial; wanted conditions, as num_gpus>=4")
+        raise SweepRefusedError(
+            "sweep.exclude: an empty rule would leave out every trial; wanted conditions, "
+            "as num_gpus>=4"
+        )
     return tuple(_condition(part) for part in text.split())
 
 
@@ -65,16 +77,21 @@ def _condition(text: str) -> Condition:
     found = _CONDITION.fullmatch(text)
     if not found:
         raise SweepRefusedError(
-            f"sweep.exclude: {text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, >, >= VALUE, without spaces in it"
+            f"sweep.exclude: {text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, "
+            ">, >= VALUE, without spaces in it"
         )
     axis, sign = found["axis"], found["sign"]
     if axis not in _TYPES:
         raise SweepRefusedError(
-            f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}All: {', '.join(sorted(_TYPES))}"
+            f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}All: "
+            f"{', '.join(sorted(_TYPES))}"
         )
     values = tuple(_read(text, axis, value) for value in found["values"].split(","))
     if sign in _ORDER and (_TYPES[axis] not in ("int", "float") or len(values) > 1):
-        raise SweepRefusedError(f"sweep.exclude: {text}: {sign} compares a number with one number; for others there are = and !=")
+        raise SweepRefusedError(
+            f"sweep.exclude: {text}: {sign} compares a number with one number; for others "
+            "there are = and !="
+        )
     return Condition(axis=axis, sign=sign, values=values)
 
 
@@ -84,20 +101,27 @@ def _read(condition: str, axis: str, text: str) -> Value:
         try:
             return float(text)
         except ValueError:
-            raise SweepRefusedError(f"sweep.exclude: {condition}: {axis} is a number, {text or 'nothing'} is none") from None
+            raise SweepRefusedError(
+                f"sweep.exclude: {condition}: {axis} is a number, {text or 'nothing'} is none"
+            ) from None
     choices = ["true", "false"] if kind == "bool" else _choices(axis)
     value = text.lower() if kind == "bool" else text
     if not value:
-        raise SweepRefusedError(f"sweep.exclude: {condition}: no value after a comma; conditions are parted by spaces")
+        raise SweepRefusedError(
+            f"sweep.exclude: {condition}: no value after a comma; conditions are parted by spaces"
+        )
     if choices and value not in choices:
         raise SweepRefusedError(
-            f"sweep.exclude: {condition}: {axis} is never {text}; {nearest(text, choices)}Choices: {', '.join(choices)}"
+            f"sweep.exclude: {condition}: {axis} is never {text}; "
+            f"{nearest(text, choices)}Choices: {', '.join(choices)}"
         )
     return value
 
 
 def _choices(axis: str) -> list[str]:
-    """Those that a resolved trial may have; empty where the schema does not list them. What `auto` means is resolved."""
+    """Those that a resolved trial may have; empty where the schema does not list them. What `auto`
+    means is resolved.
+    """
     hint = get_type_hints(Config).get(axis)
     if not (isinstance(hint, type) and issubclass(hint, Enum)):
         return []

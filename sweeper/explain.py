@@ -1,4 +1,6 @@
-"""Turns what Hydra and OmegaConf raise into one line: what was found, what was wanted, the nearest name."""
+"""Turns what Hydra and OmegaConf raise into one line: what was found, what was wanted, the nearest
+name.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,18 @@ import re
 import traceback
 from collections.abc import Iterable
 
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
-from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException, ValidationError
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from omegaconf.errors import (
+    ConfigKeyError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+    ValidationError,
+)
 
 from conf.schema import Config
 
@@ -16,21 +28,41 @@ ConfigError = HydraException | OmegaConfBaseException
 
 
 def explain(error: ConfigError, override: str = "") -> str:
-    """One line for a failed composition; `override` is what was being applied, where the error does not know it."""
+    """One line for a failed composition; `override` is what was being applied, where the error does
+    not know it.
+    """
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
-    if found := re.search(r"Ambiguous value for argument '(.+)'|Sweep parameters '(.+)' requires", str(error)):
-        return f"{found.group(1) or found.group(2)}: more than one value, and --cfg shows one trial; give it one value"
-    if found := re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", str(error), re.DOTALL):
+        return (
+            f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with "
+            "other characters in quotes"
+        )
+    if found := re.search(
+        r"Ambiguous value for argument '(.+)'|Sweep parameters '(.+)' requires", str(error)
+    ):
+        return (
+            f"{found.group(1) or found.group(2)}: more than one value, and --cfg shows one "
+            "trial; give it one value"
+        )
+    if found := re.match(
+        r"In '(.+)': \w+ raised while composing config:\n(.*)", str(error), re.DOTALL
+    ):
         return f"conf/{found[1]}.yaml: {_in_file(found[2])}"
     override = override or _override_in(str(error))
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
-        return no_such_axis(str(getattr(cause, "full_key", None) or getattr(cause, "key", "") or override.split("=")[0]))
+        return no_such_axis(
+            str(
+                getattr(cause, "full_key", None)
+                or getattr(cause, "key", "")
+                or override.split("=")[0]
+            )
+        )
     if isinstance(cause, MissingMandatoryValue):
-        return f"{cause.full_key or cause.key}: missing; give it a value, or leave out what removes it"
+        return (
+            f"{cause.full_key or cause.key}: missing; give it a value, or leave out what removes it"
+        )
     if isinstance(cause, ValidationError):
         return _wrong_value(override, str(cause))
     if found := re.search(r"Could not override '([^']+)'", str(error)):
@@ -71,7 +103,9 @@ def _wrong_value(override: str, cause: str) -> str:
         choices = found.group(1).split(", ")
         return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
     if "is not a ListConfig" in cause:
-        of_lists = " of lists, as [[model,batch_size]]" if override.startswith("hydra.sweeper.zip") else ""
+        of_lists = (
+            " of lists, as [[model,batch_size]]" if override.startswith("hydra.sweeper.zip") else ""
+        )
         return f"{override}: wanted a list{of_lists} in square brackets"
     found = re.search(r"(?:could not be converted to|is not a valid) (\w+)", cause) or re.search(
         r"type hint '(?:Union)?\[?(.*?)\]?'", cause

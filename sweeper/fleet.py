@@ -1,4 +1,6 @@
-"""Keeps as many agents at work as there is work for: has them started, and started anew when theirs ended before it."""
+"""Keeps as many agents at work as there is work for: has them started, and started anew when theirs
+ended before it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ MOST_IN_VAIN_BESIDE_OTHERS = 8  # 21 minutes; while others are at work no more a
 class Seen:
     """What the database tells of the work, and of those who do it."""
 
-    num_open: Mapping[int, tuple[int, int]]  # hosts -> repeats that nobody has, and that an agent has
+    # hosts -> repeats that nobody has, and that an agent has
+    num_open: Mapping[int, tuple[int, int]]
     num_attempts: int  # that have ended
     num_useful: int  # agents that have ended, and had run something
     newest_agent: int  # the highest id
@@ -27,7 +30,9 @@ class Seen:
 
 
 class Fleet:
-    """The agents of one sweep. `command`: hosts of an agent -> what it is; `note` is told what people should know."""
+    """The agents of one sweep. `command`: hosts of an agent -> what it is; `note` is told what
+    people should know.
+    """
 
     def __init__(
         self,
@@ -50,7 +55,9 @@ class Fleet:
         self.waits_for = ""  # why agents that were asked for do not run yet, for people
 
     def tend(self, seen: Seen) -> None:
-        """Ask for the agents that are missing. Raises SweepRefusedError when there is no use in asking for more."""
+        """Ask for the agents that are missing. Raises SweepRefusedError when there is no use in
+        asking for more.
+        """
         jobs = self._launcher.look(self._sweep)
         alive = [job for job in jobs if job.state is not JobState.ENDED]
         queued = [job for job in alive if job.state is JobState.QUEUED]
@@ -81,8 +88,12 @@ class Fleet:
         """Agents that run, as far as the engine knows: those that wait would find nothing left."""
         return sum(job.state is JobState.RUNNING for job in self._launcher.look(self._sweep))
 
-    def _missing(self, num_open: Mapping[int, tuple[int, int]], alive: Sequence[AgentJob]) -> dict[int, int]:
-        """Hosts of an agent -> how many more of such: one in turn of each kind, the widest first, as long as hosts are left."""
+    def _missing(
+        self, num_open: Mapping[int, tuple[int, int]], alive: Sequence[AgentJob]
+    ) -> dict[int, int]:
+        """Hosts of an agent -> how many more of such: one in turn of each kind, the widest first,
+        as long as hosts are left.
+        """
         free = max(self._num_hosts, *num_open, 0) - sum(job.hosts for job in alive)
         wanted = {
             hosts: sum(counts) - sum(job.hosts == hosts for job in alive)
@@ -90,7 +101,9 @@ class Fleet:
             if counts[0]
         }
         missing: Counter[int] = Counter()
-        while fitting := [hosts for hosts, num in wanted.items() if missing[hosts] < num and hosts <= free]:
+        while fitting := [
+            hosts for hosts, num in wanted.items() if missing[hosts] < num and hosts <= free
+        ]:
             for hosts in fitting:
                 if hosts <= free:
                     missing[hosts] += 1
@@ -98,25 +111,36 @@ class Fleet:
         return {hosts: num for hosts, num in missing.items() if num}
 
     def _is_of_use(self, jobs: Sequence[AgentJob], alive: Sequence[AgentJob], seen: Seen) -> bool:
-        """Whether to ask for more, by what became of those before. Raises SweepRefusedError when none is left, and it is not."""
+        """Whether to ask for more, by what became of those before. Raises SweepRefusedError when
+        none is left, and it is not.
+        """
         then = self._then
         if then is None:
             return True
-        if seen.num_useful > then.num_useful or (not alive and seen.num_attempts > then.num_attempts):
+        if seen.num_useful > then.num_useful or (
+            not alive and seen.num_attempts > then.num_attempts
+        ):
             self._num_in_vain, self._told_useless = 0, False
-        elif not alive and (refusals := [why for agent, why in seen.refusals.items() if agent > then.newest_agent]):
+        elif not alive and (
+            refusals := [why for agent, why in seen.refusals.items() if agent > then.newest_agent]
+        ):
             raise SweepRefusedError(f"the agents run nothing: {refusals[-1]}{_log_of(jobs[-1])}")
         elif len(jobs) - len(alive) > self._num_ended_then and not self._told_useless:
             self._num_in_vain += 1
         if self._num_in_vain < (MOST_IN_VAIN_BESIDE_OTHERS if alive else MOST_IN_VAIN):
             return True
         last = [job for job in jobs if job.state is JobState.ENDED][-1]
-        found = f"agents were started {self._num_in_vain} times and ended without a trial: {last.why or 'no reason is told'}"
+        found = (
+            f"agents were started {self._num_in_vain} times and ended without a trial: "
+            f"{last.why or 'no reason is told'}"
+        )
         if not alive:
             raise SweepRefusedError(f"{found}{_log_of(last)}")
         if not self._told_useless:
             self._told_useless = True
-            self._note(f"{found}{_log_of(last)}; the sweep goes on with the {len(alive)} that are there")
+            self._note(
+                f"{found}{_log_of(last)}; the sweep goes on with the {len(alive)} that are there"
+            )
         return False
 
     def _tell_new(self, alive: Sequence[AgentJob]) -> None:
@@ -128,7 +152,8 @@ class Fleet:
 
     def _tell_ends(self, jobs: Sequence[AgentJob]) -> None:
         for job in jobs:
-            if job.state is JobState.ENDED and job.why and job.job_id not in self._told:  # some say why later
+            # some say why later
+            if job.state is JobState.ENDED and job.why and job.job_id not in self._told:
                 self._told.add(job.job_id)
                 self._note(f"agent {job.job_id} ended: {job.why}{_log_of(job)}")
 

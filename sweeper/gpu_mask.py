@@ -11,12 +11,15 @@ HIDE_ALL = ("", "-1", "NoDevFiles")  # masks that are meant to leave nothing
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """What trials may use, in the mask's order; without a mask whole GPUs, and MIG devices where none is whole.
+    """What trials may use, in the mask's order; without a mask whole GPUs, and MIG devices where
+    none is whole.
 
-    As CUDA reads it: indices, UUIDs of GPUs, or UUIDs of MIG devices, or the beginnings of UUIDs; the first entry that names
-    nothing or is of another kind than the first ends the list, and one named twice leaves nothing.
+    As CUDA reads it: indices, UUIDs of GPUs, or UUIDs of MIG devices, or the beginnings of UUIDs;
+    the first entry that names nothing or is of another kind than the first ends the list, and one
+    named twice leaves nothing.
 
-    Raises SweepRefusedError where it cannot be told which GPUs are meant, or where one is meant that is cut into MIG devices.
+    Raises SweepRefusedError where it cannot be told which GPUs are meant, or where one is meant
+    that is cut into MIG devices.
     """
     mask = variables.get("CUDA_VISIBLE_DEVICES")
     if mask is None:
@@ -65,7 +68,10 @@ def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
 
 
 def _listed(devices: tuple[Gpu, ...]) -> str:
-    return ", ".join(device.uuid for device in devices) or "there are none; make some with nvidia-smi mig"
+    return (
+        ", ".join(device.uuid for device in devices)
+        or "there are none; make some with nvidia-smi mig"
+    )
 
 
 def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:

@@ -1,4 +1,5 @@
-"""Who may measure on this host now: locks that the kernel keeps, for all users and databases of the host.
+"""Who may measure on this host now: locks that the kernel keeps, for all users and databases of the
+host.
 
 ```
   exclusive attempt    host.lock: exclusive
@@ -6,9 +7,10 @@
   waits for host.lock  waiting.lock: shared
 ```
 
-They are held by open files, so that the end of a process, however it ends, gives them back. The files stay.
-Who gets host.lock after another ends what that one left running, if it was killed: nothing runs beside a measurement.
-A sweep that has had its turn stays away once, with nothing held, when another one waits for host.lock.
+They are held by open files, so that the end of a process, however it ends, gives them back. The
+files stay. Who gets host.lock after another ends what that one left running, if it was killed:
+nothing runs beside a measurement. A sweep that has had its turn stays away once, with nothing held,
+when another one waits for host.lock.
 """
 
 from __future__ import annotations
@@ -31,9 +33,12 @@ from sweeper.errors import SweepRefusedError
 from sweeper.orphans import end_orphans
 
 VARIABLE = "SCALEMARK_LOCK_DIR"
-DEFAULT_FOLDER = Path("/tmp/scalemark-locks")  # not by TMPDIR: where that differs from user to user, nobody is locked out
+# not by TMPDIR: where that differs from user to user, nobody is locked out
+DEFAULT_FOLDER = Path("/tmp/scalemark-locks")
 TURN_S = 30.0
-"""How long a sweep may go on while another one waits: a hand-over leaves the host idle for up to a second."""
+"""How long a sweep may go on while another one waits: a hand-over leaves the host idle for up to a
+second.
+"""
 _HOST = "host"
 _WAITING = "waiting"
 _FILE_MODE = 0o666
@@ -42,7 +47,9 @@ _PID = re.compile(rb"(\d{1,10})\n")
 
 
 class Held:
-    """The locks of one attempt. A process forked from this one without exec has the same files open: only `close` frees them."""
+    """The locks of one attempt. A process forked from this one without exec has the same files
+    open: only `close` frees them.
+    """
 
     def __init__(self, descriptors: list[int]) -> None:
         self._descriptors = descriptors
@@ -61,7 +68,12 @@ class Held:
     def __enter__(self) -> Held:
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -69,7 +81,8 @@ class Lock(Protocol):
     """What an orchestrator asks before it starts an attempt."""
 
     held_by: str  # who was in the way of the last `try_hold`, for people; empty when nobody was
-    taken: str | None  # which of the GPUs asked for last somebody else has; none when it was not a GPU
+    # which of the GPUs asked for last somebody else has; none when it was not a GPU
+    taken: str | None
     num_orphans: int  # processes of killed sweeps that were ended here since it was made
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
@@ -77,7 +90,9 @@ class Lock(Protocol):
 
 
 class NoHostLock:
-    """Of trials that touch no device and measure nothing: they wait for nobody, and nobody waits for them."""
+    """Of trials that touch no device and measure nothing: they wait for nobody, and nobody waits
+    for them.
+    """
 
     held_by = ""
     taken: str | None = None
@@ -90,28 +105,37 @@ class NoHostLock:
 class HostLock:
     """The locks of this host. Not for several threads."""
 
-    def __init__(self, variables: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises SweepRefusedError where they cannot be used: better now than before the first trial."""
+    def __init__(
+        self, variables: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Raises SweepRefusedError where they cannot be used: better now than before the first
+        trial.
+        """
         named = variables.get(VARIABLE)
         self.folder = Path(named).expanduser().resolve() if named else DEFAULT_FOLDER
-        self.held_by = ""  # who was in the way of the last `try_hold`, for people; empty when nobody was
-        self.taken: str | None = None  # which of the GPUs asked for last somebody else has; none when it was not a GPU
+        # who was in the way of the last `try_hold`, for people; empty when nobody was
+        self.held_by = ""
+        # which of the GPUs asked for last somebody else has; none when it was not a GPU
+        self.taken: str | None = None
         self.num_orphans = 0  # processes of killed sweeps that were ended here
         self._clock = clock
-        self._turn_began_s: float | None = None  # since when nobody else had the host, or a chance to; none: not our turn
+        # since when nobody else had the host, or a chance to; none: not our turn
+        self._turn_began_s: float | None = None
         self._given: list[Held] = []
-        self._waiting = Held([])  # waiting.lock, from a try that the host was in the way of to the next one that succeeds
+        # waiting.lock, from a try that the host was in the way of to the next one that succeeds
+        self._waiting = Held([])
         try:
             os.close(self._open(_HOST))
         except OSError as error:
             raise self._refusal(error) from error
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
-        """Take the whole host, or with `shares_host` these GPUs of it, now or not at all: never waits.
+        """Take the whole host, or with `shares_host` these GPUs of it, now or not at all: never
+        waits.
 
-        None when somebody else has it, or waits for it for too long; `held_by` and `taken` then tell who has what. To be tried
-        again in about a second: from the first vain try on others make way for us. Raises SweepRefusedError where the files
-        cannot be used.
+        None when somebody else has it, or waits for it for too long; `held_by` and `taken` then
+        tell who has what. To be tried again in about a second: from the first vain try on others
+        make way for us. Raises SweepRefusedError where the files cannot be used.
         """
         self.held_by, self.taken = "", None
         held = Held(taken := [])
@@ -119,16 +143,23 @@ class HostLock:
             if self._gives_way():
                 self.held_by = f"another sweep waits at {self._path(_WAITING)}, and it is its turn"
                 return None
-            for name, mode in [(_HOST, fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX), *_exclusively(uuids, shares_host)]:
+            for name, mode in [
+                (_HOST, fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX),
+                *_exclusively(uuids, shares_host),
+            ]:
                 descriptor = self._lock(name, mode)
                 if descriptor is None:
                     held.close()
                     self._note_failure(name)
                     return None
                 taken.append(descriptor)
-            if any(_signed_by(one) != os.getpid() for one in taken) and (left := self._end_orphans()):
+            if any(_signed_by(one) != os.getpid() for one in taken) and (
+                left := self._end_orphans()
+            ):
                 held.close()
-                self.held_by = f"process {left}, which a killed sweep left running and SIGKILL does not end"
+                self.held_by = (
+                    f"process {left}, which a killed sweep left running and SIGKILL does not end"
+                )
                 return None
             for descriptor in taken:
                 _sign(descriptor)
@@ -146,7 +177,11 @@ class HostLock:
 
     def _gives_way(self) -> bool:
         """When our turn is over and somebody waits: until all of ours has ended, and then once."""
-        if self._turn_began_s is None or self._clock() - self._turn_began_s < TURN_S or not self._somebody_waits():
+        if (
+            self._turn_began_s is None
+            or self._clock() - self._turn_began_s < TURN_S
+            or not self._somebody_waits()
+        ):
             return False
         self._given = [held for held in self._given if held.is_open]
         if not self._given:
@@ -179,7 +214,8 @@ class HostLock:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
-            if not isinstance(error, BlockingIOError):  # somebody looks just now whether anybody waits; the next time will do
+            # somebody looks just now whether anybody waits; the next time will do
+            if not isinstance(error, BlockingIOError):
                 raise
         else:
             self._waiting = Held([descriptor])
@@ -207,7 +243,9 @@ class HostLock:
             os.close(descriptor)  # tidied away after it was opened: the lock on it locks nobody out
 
     def _open(self, name: str) -> int:
-        """The file of a lock, made when it is missing. Raises OSError, also for what is no file of ours."""
+        """The file of a lock, made when it is missing. Raises OSError, also for what is no file of
+        ours.
+        """
         with self._opened_folder() as folder:
             descriptor = _open_or_make(self._path(name).name, folder)
         found = os.fstat(descriptor)
@@ -247,12 +285,16 @@ class HostLock:
 
 
 def _exclusively(uuids: Sequence[str], shares_host: bool) -> list[tuple[str, int]]:
-    """Always in the same order, so that of two sweeps that want the same one gets all. Who has the host needs none."""
+    """Always in the same order, so that of two sweeps that want the same one gets all. Who has the
+    host needs none.
+    """
     return [(uuid, fcntl.LOCK_EX) for uuid in sorted(set(uuids))] if shares_host else []
 
 
 def _open_or_make(name: str, folder: int) -> int:
-    """Made with O_EXCL: of an existing file in a sticky folder O_CREAT would ask that it is ours (fs.protected_regular)."""
+    """Made with O_EXCL: of an existing file in a sticky folder O_CREAT would ask that it is ours
+    (fs.protected_regular).
+    """
     flags = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place stops nobody
     while True:
         try:
@@ -262,7 +304,9 @@ def _open_or_make(name: str, folder: int) -> int:
         except PermissionError:
             return os.open(name, flags | os.O_RDONLY, dir_fd=folder)  # can be locked all the same
         try:
-            descriptor = os.open(name, flags | os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE, dir_fd=folder)
+            descriptor = os.open(
+                name, flags | os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE, dir_fd=folder
+            )
         except FileExistsError:
             continue  # somebody was faster
         os.fchmod(descriptor, _FILE_MODE)  # whatever the umask says
@@ -275,7 +319,9 @@ def _sign(descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
     except OSError:
-        pass  # a full disk, or a file that we may only read: the lock holds, and others are told of "another process"
+        # a full disk, or a file that we may only read: the lock holds, and others are told of
+        # "another process"
+        pass
 
 
 def _signed_by(descriptor: int) -> int | None:

@@ -12,11 +12,17 @@ OF_SWEEP = "the sweep was interrupted"
 
 
 def why_interrupted(stop: Stop, supply: Supply | None) -> str:
-    """`supply` of an agent. Whoever ends the sweep may send its agents signals, too, but says first what is wished."""
+    """`supply` of an agent. Whoever ends the sweep may send its agents signals, too, but says first
+    what is wished.
+    """
     if supply is None or stop.last_signal is None:
         return OF_SWEEP
     try:
         of_sweep = supply.wish() >= Wish.STOP
     except StoreError:
         of_sweep = False  # the signal is all that is known
-    return OF_SWEEP if of_sweep else f"its agent was ended by {signal.Signals(stop.last_signal).name}; others run it"
+    return (
+        OF_SWEEP
+        if of_sweep
+        else f"its agent was ended by {signal.Signals(stop.last_signal).name}; others run it"
+    )

@@ -1,4 +1,6 @@
-"""Renews the lease of a controller, however long its process waits for the engine that runs its agents."""
+"""Renews the lease of a controller, however long its process waits for the engine that runs its
+agents.
+"""
 
 from __future__ import annotations
 

@@ -24,17 +24,22 @@ class Inventory:
     """The devices of one kind that trials may use."""
 
     kind: DeviceKind
-    gpus: tuple[Gpu, ...]  # usable ones, in the mask's order, else in PCI order; empty for stand-ins
+    # usable ones, in the mask's order, else in PCI order; empty for stand-ins
+    gpus: tuple[Gpu, ...]
     num_devices: int
-    machine_gpus: tuple[Gpu, ...] = ()  # all that sweeps of this machine may use, in PCI order, whatever the mask hides
+    # all that sweeps of this machine may use, in PCI order, whatever the mask hides
+    machine_gpus: tuple[Gpu, ...] = ()
     links: tuple[GpuLink, ...] = ()  # between each two of the usable GPUs; none between MIG devices
     hardware: Hardware | None = None  # of simulated devices; none of those that exist
-    num_hosts: int | None = None  # that have as many devices each; none = this machine, whose processes stand for hosts
+    # that have as many devices each; none = this machine, whose processes stand for hosts
+    num_hosts: int | None = None
     more_hosts: str = ""  # what to do for trials over more hosts than these
 
     @property
     def is_per_host(self) -> bool:
-        """The devices are those of each host; else of a trial over several hosts, too, all must find room among them."""
+        """The devices are those of each host; else of a trial over several hosts, too, all must
+        find room among them.
+        """
         return self.num_hosts is not None
 
     @property
@@ -53,8 +58,12 @@ class Inventory:
         return 1 if self.is_mig else self.num_devices
 
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
-        """Of the devices of these numbers, the same for all sweeps of this machine; of stand-ins names that serve as such."""
-        return tuple(self.gpus[device].uuid if self.gpus else f"stand-in-{device}" for device in devices)
+        """Of the devices of these numbers, the same for all sweeps of this machine; of stand-ins
+        names that serve as such.
+        """
+        return tuple(
+            self.gpus[device].uuid if self.gpus else f"stand-in-{device}" for device in devices
+        )
 
 
 def describe_machine(hardware: HardwareConfig) -> Machine:
@@ -66,7 +75,9 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
         found = find_gpus()
     except pynvml.NVMLError as error:
         if hardware.device_kind != DeviceKind.CPU_STAND_IN:
-            raise SweepRefusedError(f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU stand-ins") from error
+            raise SweepRefusedError(
+                f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU stand-ins"
+            ) from error
         found = NOTHING
     return Machine(
         host=platform.node(),
@@ -79,7 +90,9 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
     )
 
 
-def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mapping[str, str] = os.environ) -> Inventory:
+def take_inventory(
+    machine: Machine, hardware: HardwareConfig, variables: Mapping[str, str] = os.environ
+) -> Inventory:
     """The devices trials may use. An inherited CUDA_VISIBLE_DEVICES is never widened.
 
     Raises SweepRefusedError when GPUs are asked for and there are none.
@@ -91,7 +104,9 @@ def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mappin
             "or choose hardware=auto, gpu or cpu to measure on this one"
         )
     if hardware.num_stand_ins < 1:
-        raise SweepRefusedError(f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more")
+        raise SweepRefusedError(
+            f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more"
+        )
     if wanted not in ("auto", "gpu", "cpu_stand_in"):
         raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_stand_in")
     stand_ins = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=hardware.num_stand_ins)
@@ -103,11 +118,13 @@ def take_inventory(machine: Machine, hardware: HardwareConfig, variables: Mappin
         return _of_gpus(usable, machine)
     if wanted == "gpu":
         raise SweepRefusedError(
-            f"hardware=gpu: no usable GPU ({_why_none(machine, mask)}); choose hardware=cpu for CPU stand-ins"
+            f"hardware=gpu: no usable GPU ({_why_none(machine, mask)}); choose hardware=cpu "
+            "for CPU stand-ins"
         )
     if mask not in (None, *HIDE_ALL) and machine.gpus:
         raise SweepRefusedError(
-            f"CUDA_VISIBLE_DEVICES={mask}: names no GPU that NVML finds, or one twice; mend it, or choose hardware=cpu"
+            f"CUDA_VISIBLE_DEVICES={mask}: names no GPU that NVML finds, or one twice; mend "
+            "it, or choose hardware=cpu"
         )
     if mask is None and machine.gpus:
         raise SweepRefusedError(f"no usable GPU ({_why_none(machine, mask)}); {_STAND_INS}")
@@ -120,8 +137,16 @@ _STAND_INS = "choose hardware=cpu for CPU stand-ins"
 def _of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
     uuids = {gpu.uuid for gpu in usable}
     links = tuple(link for link in machine.links if uuids.issuperset(link.between))
-    all_gpus = tuple(device for gpu in machine.gpus for device in (gpu.mig_devices if gpu.mig_mode else (gpu,)))
-    return Inventory(kind=DeviceKind.GPU, gpus=usable, num_devices=len(usable), machine_gpus=all_gpus, links=links)
+    all_gpus = tuple(
+        device for gpu in machine.gpus for device in (gpu.mig_devices if gpu.mig_mode else (gpu,))
+    )
+    return Inventory(
+        kind=DeviceKind.GPU,
+        gpus=usable,
+        num_devices=len(usable),
+        machine_gpus=all_gpus,
+        links=links,
+    )
 
 
 def _why_none(machine: Machine, mask: str | None) -> str:

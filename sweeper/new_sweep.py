@@ -14,7 +14,9 @@ from store.writer import NewSweep
 from sweeper.plan import Plan
 
 
-def new_sweep(config: Config, name: str, plan: Plan, machine: Machine, software_key: str) -> NewSweep:
+def new_sweep(
+    config: Config, name: str, plan: Plan, machine: Machine, software_key: str
+) -> NewSweep:
     """Begun now, by this process."""
     return NewSweep(
         name=name,

@@ -14,7 +14,8 @@ WITHIN_S = 60
 def notify(report: Report, exit_code: int) -> str | None:
     """Why the command failed, in one line, or None. Its output goes where ours goes.
 
-    It is a child of its user's own: the address of the database is told with its password, so that it can be used.
+    It is a child of its user's own: the address of the database is told with its password, so that
+    it can be used.
     """
     assert report.notify is not None
     path = file_of(report.store_url)
@@ -26,7 +27,12 @@ def notify(report: Report, exit_code: int) -> str | None:
     }
     try:
         ended = subprocess.run(
-            report.notify, shell=True, env={**os.environ, **told}, stdin=subprocess.DEVNULL, timeout=WITHIN_S, check=False
+            report.notify,
+            shell=True,
+            env={**os.environ, **told},
+            stdin=subprocess.DEVNULL,
+            timeout=WITHIN_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"sweep.notify: not done within {WITHIN_S} s, and ended"

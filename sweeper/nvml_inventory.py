@@ -1,6 +1,7 @@
 """Asks NVML for all GPUs of this machine, what they are cut into, and how they are linked.
 
-What a driver must know (UUID, name, place) is demanded; what it may refuse to tell (topology, NUMA, MIG, power) is left out.
+What a driver must know (UUID, name, place) is demanded; what it may refuse to tell (topology, NUMA,
+MIG, power) is left out.
 """
 
 from __future__ import annotations
@@ -44,14 +45,20 @@ NOTHING = Found(gpus=(), links=(), driver="")
 
 
 def find_gpus(sys: Path = cores.SYS) -> Found:
-    """All physical GPUs, whatever is visible to this process; nothing where there is no NVIDIA driver. Raises NVMLError."""
+    """All physical GPUs, whatever is visible to this process; nothing where there is no NVIDIA
+    driver. Raises NVMLError.
+    """
     try:
         pynvml.nvmlInit()
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return NOTHING
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        found = sorted(((_gpu(handle, sys), handle) for handle in handles), key=lambda pair: pair[0].pci_bus_id)
+        handles = [
+            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        ]
+        found = sorted(
+            ((_gpu(handle, sys), handle) for handle in handles), key=lambda pair: pair[0].pci_bus_id
+        )
         return Found(
             gpus=tuple(gpu for gpu, _ in found),
             links=_links([gpu for gpu, _ in found], [handle for _, handle in found]),
@@ -105,12 +112,17 @@ def _mig_devices(gpu: Gpu, handle: object) -> list[Gpu]:
 
 
 def _memory_bytes(handle: object) -> int | None:
-    return _told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total))  # a GPU that shares the host's has none
+    # a GPU that shares the host's has none
+    return _told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
 
 
 def _numa_node(handle: object) -> int | None:
-    """Of the CPU that the GPU is wired to. (nvmlDeviceGetNumaNodeId is about GPUs whose own memory is a node: not this.)"""
-    words = _told(lambda: list(pynvml.nvmlDeviceGetMemoryAffinity(handle, 1, pynvml.NVML_AFFINITY_SCOPE_NODE)))
+    """Of the CPU that the GPU is wired to. (nvmlDeviceGetNumaNodeId is about GPUs whose own memory
+    is a node: not this.)
+    """
+    words = _told(
+        lambda: list(pynvml.nvmlDeviceGetMemoryAffinity(handle, 1, pynvml.NVML_AFFINITY_SCOPE_NODE))
+    )
     nodes = _numbers(words or [])
     return nodes[0] if len(nodes) == 1 else None  # several: the driver does not know which
 
@@ -119,14 +131,20 @@ def _near_cores(handle: object) -> tuple[int, ...]:
     most = max(os.sysconf("SC_NPROCESSORS_CONF"), 1 + max(os.sched_getaffinity(0)))
     num_words = -(-most // 64)
     words = _told(
-        lambda: list(pynvml.nvmlDeviceGetCpuAffinityWithinScope(handle, num_words, pynvml.NVML_AFFINITY_SCOPE_NODE))
+        lambda: list(
+            pynvml.nvmlDeviceGetCpuAffinityWithinScope(
+                handle, num_words, pynvml.NVML_AFFINITY_SCOPE_NODE
+            )
+        )
     ) or _told(lambda: list(pynvml.nvmlDeviceGetCpuAffinity(handle, num_words)))
     return _numbers(words or [])
 
 
 def _numbers(words: Sequence[int]) -> tuple[int, ...]:
     """Of the bits set in words of 64."""
-    return tuple(64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)
+    return tuple(
+        64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1
+    )
 
 
 def _links(gpus: Sequence[Gpu], handles: Sequence[object]) -> tuple[GpuLink, ...]:
@@ -150,19 +168,26 @@ class _NvLinks:
 
     def to(self, other: Gpu, others: _NvLinks) -> int:
         """A message over switches is as fast as the end with fewer links to them."""
-        return self.num_to[other.pci_bus_id.lower()] or min(self.num_to_switches, others.num_to_switches)
+        return self.num_to[other.pci_bus_id.lower()] or min(
+            self.num_to_switches, others.num_to_switches
+        )
 
 
 def _nvlinks(handle: object) -> _NvLinks:
     ends = [_nvlink_end(handle, link) for link in range(pynvml.NVML_NVLINK_MAX_LINKS)]
-    return _NvLinks(num_to_switches=ends.count(_SWITCH), num_to=Counter(end for end in ends if end not in (None, _SWITCH)))
+    return _NvLinks(
+        num_to_switches=ends.count(_SWITCH),
+        num_to=Counter(end for end in ends if end not in (None, _SWITCH)),
+    )
 
 
 _SWITCH = "switch"
 
 
 def _nvlink_end(handle: object, link: int) -> str | None:
-    """PCI bus id of what an active NVLink leads to, in lower case, or `switch`; None where there is no such link."""
+    """PCI bus id of what an active NVLink leads to, in lower case, or `switch`; None where there is
+    no such link.
+    """
     if _told(lambda: pynvml.nvmlDeviceGetNvLinkState(handle, link)) != pynvml.NVML_FEATURE_ENABLED:
         return None
     kind = _told(lambda: pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link))

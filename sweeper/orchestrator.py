@@ -1,4 +1,5 @@
-"""Runs the repeats of one sweep: an event loop that starts what fits, watches it, and records how it ended.
+"""Runs the repeats of one sweep: an event loop that starts what fits, watches it, and records how
+it ended.
 
 ```
   queue ──pop──► slots ──► host lock ──► claim ──► run folder ──► running ──► process
@@ -6,8 +7,8 @@
     └──────── tried again ◄──── database: outcome, measurement, steps ◄──────────┘
 ```
 
-One thread sleeps until a process ends, a signal comes or something is due. Every state is in the database before it is
-acted upon, so that killing this process loses at most the attempts that run.
+One thread sleeps until a process ends, a signal comes or something is due. Every state is in the
+database before it is acted upon, so that killing this process loses at most the attempts that run.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ Value = TypeVar("Value")
 
 BEAT_EVERY_S = 10.0
 ENDED_ANYWAY = 5 / 6  # of that time: what runs is killed, whatever this one is waiting for
-SILENCE_IS_DEATH = 2 / 3  # of the time after which others may take what it runs: who cannot write for so long gives up
+# of the time after which others may take what it runs: who cannot write for so long gives up
+SILENCE_IS_DEATH = 2 / 3
 ASK_AGAIN_AT_LEAST_EVERY_S = 5.0  # while there is nothing for us, again and again
 ASK_AGAIN_EVERY_S = 1.0  # while another sweep has the devices, or runs what would do for us
 SHOW_EVERY_S = 1.0
@@ -93,8 +95,10 @@ class Policy:
     sweep: SweepConfig
     launcher: LauncherConfig
     retry: RetryConfig
-    silent_for_s: float = SILENT_FOR.total_seconds()  # who gives no sign for so long is taken for dead
-    idle_timeout_s: float | None = None  # whose supply gave nothing for so long ends; none: when nothing is left
+    # who gives no sign for so long is taken for dead
+    silent_for_s: float = SILENT_FOR.total_seconds()
+    # whose supply gave nothing for so long ends; none: when nothing is left
+    idle_timeout_s: float | None = None
     ranks: Ranks = Ranks()
 
     @property
@@ -113,7 +117,10 @@ class Policy:
 
     @property
     def rank_limits(self) -> RankLimits:
-        return RankLimits(start_timeout_s=self.launcher.rank_start_timeout_s, timeout_s=self.launcher.rank_timeout_s)
+        return RankLimits(
+            start_timeout_s=self.launcher.rank_start_timeout_s,
+            timeout_s=self.launcher.rank_timeout_s,
+        )
 
 
 @dataclass(slots=True)
@@ -123,7 +130,8 @@ class _Repeat:
     open: OpenRepeat
     trial: PlannedTrial
     task: Task
-    num_ended: Counter[str] = field(default_factory=Counter)  # attempts, by what sweeper.retry calls their ends
+    # attempts, by what sweeper.retry calls their ends
+    num_ended: Counter[str] = field(default_factory=Counter)
     is_drawn: bool = False  # from the supply, and not begun yet: others may begin it, if we cannot
 
 
@@ -167,29 +175,46 @@ class Orchestrator:
     ) -> None:
         self._tools, self._policy, self._inventory, self._clock = tools, policy, inventory, clock
         self._supply = supply
-        sizes = retry.size_ranks([trial.spec for trial in trials]) if policy.sweep.skip_larger_after_oom else {}
+        sizes = (
+            retry.size_ranks([trial.spec for trial in trials])
+            if policy.sweep.skip_larger_after_oom
+            else {}
+        )
         waiting = [] if supply else tools.ledger.open_repeats()
-        self._repeats = _repeats(waiting, trials, expected_s, sizes, tally.num_completed if tally else {})
+        self._repeats = _repeats(
+            waiting, trials, expected_s, sizes, tally.num_completed if tally else {}
+        )
         self._of_trial: dict[str, list[int]] = {}
         for key, repeat in self._repeats.items():
             self._of_trial.setdefault(repeat.open.trial_id, []).append(key)
         blocks, seed, packs = tools.slots.blocks, policy.sweep.seed, policy.launcher.share_host
-        self._queue = Queue((repeat.task for repeat in self._repeats.values()), blocks=blocks, seed=seed, packs=packs)
+        self._queue = Queue(
+            (repeat.task for repeat in self._repeats.values()),
+            blocks=blocks,
+            seed=seed,
+            packs=packs,
+        )
         trial_of = {key: repeat.open.trial_id for key, repeat in self._repeats.items()}
-        self._steward = Steward(tally, self._queue, trial_of, inventory.kind.singular) if tally else None
+        self._steward = (
+            Steward(tally, self._queue, trial_of, inventory.kind.singular) if tally else None
+        )
         self._eta = Eta(
-            lambda tasks, running, now_s: remaining_s(tasks, blocks=blocks, seed=seed, packs=packs, running=running, now_s=now_s),
+            lambda tasks, running, now_s: remaining_s(
+                tasks, blocks=blocks, seed=seed, packs=packs, running=running, now_s=now_s
+            ),
             clock,
         )
         self._starting: _Given | None = None  # waits for what starts it to be loaded
         self._starting_descriptor = -1
         self._runs: list[_Run] = []
-        self._put_off: list[Task] = []  # another sweep runs a repeat that would do: asked again later
+        # another sweep runs a repeat that would do: asked again later
+        self._put_off: list[Task] = []
         self._ask_again_s = clock()
         self._waits_for = ""  # which other sweep has the devices, or runs what we would, for people
         self._told_waiting = ""
         self._has_more_to_start = False  # that could be tried at once
-        self._starts_no_more = False  # with sweep.on_failure=stop, or by the wish of who planned the sweep
+        # with sweep.on_failure=stop, or by the wish of who planned the sweep
+        self._starts_no_more = False
         self._may_get_more = supply is not None  # from the supply
         self._told_problem = False
         self._is_away = False  # the database, and that was told
@@ -199,7 +224,8 @@ class Orchestrator:
         self._num_obeyed = 0  # how often we were asked to stop, and did
         self._next_beat_s = self._next_show_s = clock()
         self._beat_s = self._idle_since_s = clock()
-        self.failure: StoreError | SweepRefusedError | None = None  # results cannot be written: nothing more is started
+        # results cannot be written: nothing more is started
+        self.failure: StoreError | SweepRefusedError | None = None
         self.states: Counter[State] = Counter()  # of repeats that need no more attempts
         self.num_finished_elsewhere = 0  # repeats that other sweeps completed meanwhile
         self.num_retries = 0
@@ -224,7 +250,9 @@ class Orchestrator:
         return self._tools.stop.times_asked > 0
 
     def run(self) -> None:
-        """Until nothing is left, or what stops it; `failure` then says why results could no longer be written, if so."""
+        """Until nothing is left, or what stops it; `failure` then says why results could no longer
+        be written, if so.
+        """
         with self._tools.stop.listening() as woken, self._dead_man.watching():
             try:
                 self._steer_all()
@@ -235,7 +263,10 @@ class Orchestrator:
             except LostError:
                 told = f"gave no sign for {self._policy.silent_for_s:g} s"
                 self.failure = StoreError(
-                    f"this agent {told}, so that others run what it ran: it is ended here; start an agent anew"
+                    (
+                        f"this agent {told}, so that others run what it ran: it is ended here; "
+                        "start an agent anew"
+                    )
                     if self._supply
                     else f"this sweep {told}, and another took it for dead; repeat the command"
                 )
@@ -249,7 +280,8 @@ class Orchestrator:
 
     def _go_on(self) -> bool:
         """All that is due now; False when the sweep is over."""
-        self._beat_if_due()  # first: who stood still for long learns here that others run what it ran
+        # first: who stood still for long learns here that others run what it ran
+        self._beat_if_due()
         self._obey()
         self._look()
         if self._starting:
@@ -261,7 +293,8 @@ class Orchestrator:
             self._tools.progress.show(started, self._clock(), self._eta.left_s(), self._waits_for)
             self._next_show_s = self._clock() + SHOW_EVERY_S
         if self.num_left and not self._num_waiting and not self._runs and not self._starting:
-            self._steer_all()  # whom they waited for will not run: larger than one that ran out of memory
+            # whom they waited for will not run: larger than one that ran out of memory
+            self._steer_all()
         is_open = self._num_waiting > 0 or self._may_get_more
         return bool(self._runs or self._starting) or (is_open and not self._is_stopping)
 
@@ -282,7 +315,11 @@ class Orchestrator:
                 run.attempt.stop(at_once=at_once)
         if self._runs and not at_once:
             doing = "ending" if ends else "waiting for"
-            what = "the running attempt" if len(self._runs) == 1 else f"{len(self._runs)} running attempts"
+            what = (
+                "the running attempt"
+                if len(self._runs) == 1
+                else f"{len(self._runs)} running attempts"
+            )
             self._tools.progress.note(f"{doing} {what}{self._tools.stop.hint}")
 
     def _look(self) -> None:
@@ -294,15 +331,25 @@ class Orchestrator:
                 self._runs.remove(run)
                 why = why_interrupted(self._tools.stop, self._supply)
                 judged = judge(run.given.started.folder, ended, self._policy.limits, why)
-                self._record(run.given, judged.result, ended.exit_code, ended.duration_s, crashed=judged.crashed)
+                self._record(
+                    run.given,
+                    judged.result,
+                    ended.exit_code,
+                    ended.duration_s,
+                    crashed=judged.crashed,
+                )
 
     def _kill_all(self) -> None:
         for run in list(self._runs):
             run.attempt.kill()
-        self._tools.progress.note("no sign could be given for nearly as long as the lease: what ran here is killed")
+        self._tools.progress.note(
+            "no sign could be given for nearly as long as the lease: what ran here is killed"
+        )
 
     def _check_not_lost(self) -> None:
-        """Before what was killed is taken for an outcome, and before anything more is started. Raises LostError."""
+        """Before what was killed is taken for an outcome, and before anything more is started.
+        Raises LostError.
+        """
         if self._dead_man.has_acted:
             raise LostError("this agent")
 
@@ -318,7 +365,9 @@ class Orchestrator:
             self._tools.ledger.beat(datetime.now(UTC))
             self._beat_s, self._is_away = now_s, False
             if self._supply:
-                self._dead_man.renew(ENDED_ANYWAY * self._policy.silent_for_s - (self._clock() - now_s))
+                self._dead_man.renew(
+                    ENDED_ANYWAY * self._policy.silent_for_s - (self._clock() - now_s)
+                )
             if self._supply:
                 self._heed(self._supply.wish())
         except StoreError as error:
@@ -334,7 +383,9 @@ class Orchestrator:
 
     @property
     def _gives_up_s(self) -> float:
-        """When it can have been silent for too long: counted from before its last sign was given."""
+        """When it can have been silent for too long: counted from before its last sign was
+        given.
+        """
         return self._beat_s + SILENCE_IS_DEATH * self._policy.silent_for_s
 
     def _heed(self, wish: Wish) -> None:
@@ -344,9 +395,11 @@ class Orchestrator:
             self._tools.stop.ask(2 if wish is Wish.KILL else 1)
 
     def _patiently(self, write: Callable[[], Value]) -> Value:
-        """What another program keeps locked, a backup perhaps, is tried again for minutes. Raises StoreError after that.
+        """What another program keeps locked, a backup perhaps, is tried again for minutes. Raises
+        StoreError after that.
 
-        Agents wait for a server that is away, too, as long as their lease allows. Raises LostError after that.
+        Agents wait for a server that is away, too, as long as their lease allows. Raises LostError
+        after that.
         """
         num_tries, gives_up_s = 0, self._clock() + LOCKED_FOR_S
         while True:
@@ -372,10 +425,14 @@ class Orchestrator:
             self._tools.progress.note(f"{error}; trying again")
 
     def _give_up(self, error: StoreError | SweepRefusedError) -> None:
-        """Start nothing more; what runs may end, and is found in its run folder by the next command."""
+        """Start nothing more; what runs may end, and is found in its run folder by the next
+        command.
+        """
         if self.failure is None:
             self.failure = error
-            self._tools.progress.note(f"{error}{'; waiting for what still runs' if self._runs else ''}")
+            self._tools.progress.note(
+                f"{error}{'; waiting for what still runs' if self._runs else ''}"
+            )
 
     def _sleep(self, woken: socket.socket) -> None:
         """Until a process ends, a signal comes, or something is due."""
@@ -387,10 +444,14 @@ class Orchestrator:
                 due_s.append(self._ask_again_s)
             if self._has_more_to_start:
                 due_s.append(self._clock())
-        wait_s = min([min(due_s) - self._clock(), *(run.attempt.next_look_s() for run in self._runs)])
+        wait_s = min(
+            [min(due_s) - self._clock(), *(run.attempt.next_look_s() for run in self._runs)]
+        )
         poll = select.poll()
         descriptors = [woken.fileno(), *(run.attempt.descriptor for run in self._runs)]
-        for descriptor in [*descriptors, self._starting_descriptor] if self._starting else descriptors:
+        for descriptor in (
+            [*descriptors, self._starting_descriptor] if self._starting else descriptors
+        ):
             poll.register(descriptor, select.POLLIN)
         ready = dict(poll.poll(max(0.0, wait_s) * 1000))
         if woken.fileno() in ready:
@@ -451,11 +512,15 @@ class Orchestrator:
         return timeout_s is not None and self._clock() - self._idle_since_s >= timeout_s
 
     def _ask_for_room(self) -> int:
-        """How many devices a trial could have now, as far as others of this host leave some: asked before anything is taken."""
+        """How many devices a trial could have now, as far as others of this host leave some: asked
+        before anything is taken.
+        """
         slots, shares = self._tools.slots, self._policy.launcher.share_host
         if not slots.most_that_fits():
             return 0
-        for names in [(name,) for name in self._inventory.uuids(slots.free_devices())] if shares else [()]:
+        for names in (
+            [(name,) for name in self._inventory.uuids(slots.free_devices())] if shares else [()]
+        ):
             held = self._tools.host_lock.try_hold(names, shares_host=shares)
             if held is None:
                 self._mark_taken()
@@ -466,7 +531,9 @@ class Orchestrator:
         return most
 
     def _mark_taken(self) -> None:
-        """What was in the way of the last try; without a device to blame the whole host is taken: then none is free."""
+        """What was in the way of the last try; without a device to blame the whole host is taken:
+        then none is free.
+        """
         taken, slots = self._tools.host_lock.taken, self._tools.slots
         slots.mark_taken([taken] if taken else self._inventory.uuids(range(slots.num_devices)))
 
@@ -521,7 +588,9 @@ class Orchestrator:
     def _tell_of_orphans(self, num_ended: int) -> None:
         if num_new := num_ended - self._num_orphans:
             self._num_orphans = num_ended
-            self._tools.progress.note(f"killed what an earlier sweep left running on this host: {num_new} processes")
+            self._tools.progress.note(
+                f"killed what an earlier sweep left running on this host: {num_new} processes"
+            )
 
     def _put_back(self, repeat: _Repeat) -> None:
         """What could not be started after all: for us later, or for whoever has room first."""
@@ -549,10 +618,14 @@ class Orchestrator:
         self._ask_again_s = self._clock() + ASK_AGAIN_EVERY_S
 
     def _wait_longer(self, what: str) -> None:
-        """Each time that there was nothing: agents may be many, and what is left for none of them, too."""
+        """Each time that there was nothing: agents may be many, and what is left for none of them,
+        too.
+        """
         self._wait_for(what)
         self._num_misses += 1
-        wait_s = min(ASK_AGAIN_EVERY_S * 2 ** min(self._num_misses - 1, 10), ASK_AGAIN_AT_LEAST_EVERY_S)
+        wait_s = min(
+            ASK_AGAIN_EVERY_S * 2 ** min(self._num_misses - 1, 10), ASK_AGAIN_AT_LEAST_EVERY_S
+        )
         self._ask_again_s = self._clock() + wait_s
 
     def _prepare(self, repeat: _Repeat, grant: Grant, held: Held) -> None:
@@ -565,15 +638,23 @@ class Orchestrator:
             cores=grant.cores,
             spare_core=grant.spare_core,
             shares_host=launcher.share_host,
-            host_memory_bytes=round(launcher.host_memory_gib * 2**30) if launcher.host_memory_gib else None,
+            host_memory_bytes=round(launcher.host_memory_gib * 2**30)
+            if launcher.host_memory_gib
+            else None,
             hosts=self._policy.ranks.hosts,
             rank_start=self._policy.ranks.start,
         )
         number = repeat.open.num_attempts + 1
         started_at = datetime.now(UTC)
-        limits = self._policy.rank_limits if repeat.trial.spec.variable_update in RANK_JOBS else None
-        folder = tools.folders.make(repeat.trial, repeat.open.repeat, number, placement, started_at, limits)
-        self._patiently(lambda: tools.ledger.run(repeat.open, str(folder.path), placement, started_at))
+        limits = (
+            self._policy.rank_limits if repeat.trial.spec.variable_update in RANK_JOBS else None
+        )
+        folder = tools.folders.make(
+            repeat.trial, repeat.open.repeat, number, placement, started_at, limits
+        )
+        self._patiently(
+            lambda: tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
+        )
         repeat.open = replace(repeat.open, num_attempts=number)
         if self._steward:
             self._steward.begun(repeat.task.key)
@@ -599,7 +680,11 @@ class Orchestrator:
 
     def _visible_devices(self, grant: Grant) -> str:
         """Of several hosts each has GPUs with names of their own: there numbers tell which."""
-        return ",".join(map(str, grant.devices)) if grant.visible_devices and self._policy.ranks.hosts else grant.visible_devices
+        return (
+            ",".join(map(str, grant.devices))
+            if grant.visible_devices and self._policy.ranks.hosts
+            else grant.visible_devices
+        )
 
     def _go_on_starting(self, given: _Given) -> None:
         """Start it, or wait for what starts it to be loaded."""
@@ -613,7 +698,9 @@ class Orchestrator:
                 return self._start(given)
         except OSError as error:
             outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
-            return self._record_not_started(given, outcome, f"could not be started: {error.strerror or error}")
+            return self._record_not_started(
+                given, outcome, f"could not be started: {error.strerror or error}"
+            )
         self._starting, self._starting_descriptor = given, descriptor
 
     def _start(self, given: _Given) -> None:
@@ -621,17 +708,23 @@ class Orchestrator:
         self._check_not_lost()
         tools, folder = self._tools, given.started.folder
         process = tools.start.start(folder, given.environment)
-        attempt = Attempt(folder, process, self._policy.limits, shares_host=given.placement.shares_host)
+        attempt = Attempt(
+            folder, process, self._policy.limits, shares_host=given.placement.shares_host
+        )
         placement = replace(given.placement, start=process.start)
         started = replace(given.started, started_s=self._clock())
-        self._runs.append(_Run(given=replace(given, placement=placement, started=started), attempt=attempt))
+        self._runs.append(
+            _Run(given=replace(given, placement=placement, started=started), attempt=attempt)
+        )
         tools.progress.attempt_started(started)
         if tools.start.problem and not self._told_problem:
             self._told_problem = True
             tools.progress.note(tools.start.problem)
         try:
             ticks = start_ticks(process.pid) or 0
-            self._patiently(lambda: tools.ledger.started(given.repeat.open.repeat_id, process.pid, ticks))
+            self._patiently(
+                lambda: tools.ledger.started(given.repeat.open.repeat_id, process.pid, ticks)
+            )
         except StoreError as error:
             self._give_up(error)
 
@@ -641,7 +734,9 @@ class Orchestrator:
             Running(
                 devices=started.devices,
                 started_s=started.started_s,
-                expected_end_s=None if started.expected_s is None else started.started_s + started.expected_s,
+                expected_end_s=None
+                if started.expected_s is None
+                else started.started_s + started.expected_s,
             )
             for started in given
         ]
@@ -652,7 +747,15 @@ class Orchestrator:
         result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
         self._record(given, result, None, 0.0, crashed=outcome is Outcome.FAILED)
 
-    def _record(self, given: _Given, result: Result, exit_code: int | None, duration_s: float, *, crashed: bool) -> None:
+    def _record(
+        self,
+        given: _Given,
+        result: Result,
+        exit_code: int | None,
+        duration_s: float,
+        *,
+        crashed: bool,
+    ) -> None:
         left = recorded_left(given.started.folder, result)
         result = replace(left.result, message=without_secrets(left.result.message))
         repeat, outcome = given.repeat, Outcome(result.outcome)
@@ -674,9 +777,14 @@ class Orchestrator:
         )
         ended_at = datetime.now(UTC)
         try:
-            if read_end(given.started.folder) is None:  # else another took this one for dead, and has told how it ended
+            # else another took this one for dead, and has told how it ended
+            if read_end(given.started.folder) is None:
                 write_end(given.started.folder, finished, ended_at)
-            self._patiently(lambda: self._tools.ledger.finish(repeat.open.repeat_id, finished, ended_at, again=again))
+            self._patiently(
+                lambda: self._tools.ledger.finish(
+                    repeat.open.repeat_id, finished, ended_at, again=again
+                )
+            )
         except (StoreError, SweepRefusedError) as error:
             return self._give_up(error)
         if again is None:
@@ -695,16 +803,22 @@ class Orchestrator:
         if self._steward:
             self._steward.ended(repeat.task.key, outcome if again is None else None, duration_s)
         self._eta.update([*self._queue.tasks(), *self._put_off], self._running())
-        self._tools.progress.attempt_ended(repeat.trial, result, duration_s, again=again, eta_s=self._eta.left_s())
+        self._tools.progress.attempt_ended(
+            repeat.trial, result, duration_s, again=again, eta_s=self._eta.left_s()
+        )
         self._steer(repeat.task.key)
         if again is None:
             self._follow(repeat, outcome)
             if outcome is not Outcome.COMPLETED:
-                self.failures.append(f"{repeat.trial.label} {outcome}: {result.message} ({finished.run_dir}/log.txt)")
+                self.failures.append(
+                    f"{repeat.trial.label} {outcome}: {result.message} ({finished.run_dir}/log.txt)"
+                )
         return None
 
     def _leave_to_others(self, supply: Supply, repeat: _Repeat) -> None:
-        """Now, while others here may run on; what cannot be written is theirs once this agent has ended."""
+        """Now, while others here may run on; what cannot be written is theirs once this agent has
+        ended.
+        """
         self._queue.remove(repeat.task.key)
         try:
             supply.leave_to_others(repeat.open.repeat_id)
@@ -730,20 +844,31 @@ class Orchestrator:
             self._tools.progress.note("sweep.on_failure=stop: nothing more is started")
 
     def _why_again(self, repeat: _Repeat, outcome: Outcome, *, crashed: bool) -> str | None:
-        """Why a repeat is tried again here, or None. What a stop interrupts is left to the next command, or to other agents."""
+        """Why a repeat is tried again here, or None. What a stop interrupts is left to the next
+        command, or to other agents.
+        """
         if outcome is Outcome.COMPLETED:
             return None
         ended_so = retry.ended_so(outcome, crashed=crashed)
         repeat.num_ended[ended_so] += 1
-        decided = retry.next_of(self._policy.retry, outcome, crashed=crashed, num_ended=repeat.num_ended)
+        decided = retry.next_of(
+            self._policy.retry, outcome, crashed=crashed, num_ended=repeat.num_ended
+        )
         left = self._is_stopping and (self._supply is None or ended_so == Outcome.INTERRUPTED)
         return None if left or decided is retry.Next.FINAL else f"tried again after {ended_so}"
 
     def _skip_larger(self, failed: _Repeat) -> None:
         spec = failed.trial.spec
         held_back = self._steward.held_back if self._steward else {}
-        waiting = [self._repeats[task.key] for task in (*self._queue.tasks(), *self._put_off, *held_back.values())]
-        larger = {repeat.task.key: repeat for repeat in waiting if retry.larger_than(repeat.trial.spec, spec)}
+        waiting = [
+            self._repeats[task.key]
+            for task in (*self._queue.tasks(), *self._put_off, *held_back.values())
+        ]
+        larger = {
+            repeat.task.key: repeat
+            for repeat in waiting
+            if retry.larger_than(repeat.trial.spec, spec)
+        }
         if not larger:
             return
         reason = f"out_of_memory at batch_size={spec.batch_size} image_px={spec.image_px}"
@@ -769,7 +894,9 @@ class Orchestrator:
             self._steer_race(race)
 
     def _steer_race(self, race: int) -> None:
-        """Hold back what is not worth running now; when the race is over, write down what is not run."""
+        """Hold back what is not worth running now; when the race is over, write down what is not
+        run.
+        """
         if self._steward is None or self._is_stopping:
             return  # the next command judges by what was completed
         try:
@@ -799,7 +926,8 @@ def _repeats(
     sizes: Mapping[str, int],
     num_completed: Mapping[str, int],
 ) -> dict[int, _Repeat]:
-    """By their keys. A repeat's round is its place among those of its trial, after `num_completed` that count as run.
+    """By their keys. A repeat's round is its place among those of its trial, after `num_completed`
+    that count as run.
 
     `sizes`, by trial id, part each round further.
     """
@@ -812,6 +940,11 @@ def _repeats(
         trial = by_id[repeat.trial_id]
         round_ = rounds[repeat.trial_id] * num_sizes + sizes.get(repeat.trial_id, 0)
         rounds[repeat.trial_id] += 1
-        task = Task(key=repeat.repeat_id, num_gpus=trial.spec.num_gpus, expected_s=expected[repeat.trial_id], round=round_)
+        task = Task(
+            key=repeat.repeat_id,
+            num_gpus=trial.spec.num_gpus,
+            expected_s=expected[repeat.trial_id],
+            round=round_,
+        )
         found[task.key] = _Repeat(open=repeat, trial=trial, task=task)
     return found

@@ -1,4 +1,6 @@
-"""Decides what a sweep will run: every cell resolved, doubles dropped, finished trials skipped, refusals listed."""
+"""Decides what a sweep will run: every cell resolved, doubles dropped, finished trials skipped,
+refusals listed.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ class PlannedTrial:
 
     @property
     def strategy(self) -> str:
-        return strategy_name(self.spec.variable_update, self.spec.local_parameter_device, self.spec.all_reduce)
+        return strategy_name(
+            self.spec.variable_update, self.spec.local_parameter_device, self.spec.all_reduce
+        )
 
     @property
     def label(self) -> str:
         """Model, strategy, GPU count and hosts, for people and folder names."""
-        return f"{self.spec.model}-{self.strategy}-{width_name(self.spec.num_gpus, self.spec.hosts)}"
+        return (
+            f"{self.spec.model}-{self.strategy}-{width_name(self.spec.num_gpus, self.spec.hosts)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +56,16 @@ class Plan:
         return sum(trial.num_repeats for trial in self.trials)
 
     def left_out_by_reason(self) -> dict[str, list[str]]:
-        """Reason -> the refused cells, each told by the overrides that are not common to all cells left out."""
+        """Reason -> the refused cells, each told by the overrides that are not common to all cells
+        left out.
+        """
         cells = [set(overrides.split(" ")) for overrides, _ in self.left_out]
         common = set.intersection(*cells) if len(cells) > 1 else set()
         grouped: dict[str, list[str]] = defaultdict(list)
         for overrides, reason in self.left_out:
-            grouped[reason].append(" ".join(text for text in overrides.split(" ") if text not in common))
+            grouped[reason].append(
+                " ".join(text for text in overrides.split(" ") if text not in common)
+            )
         return grouped
 
     def varying_axes(self) -> set[str]:
@@ -69,12 +79,16 @@ class Plan:
 
 
 def resolve_grid(
-    cells: Sequence[Cell], compose: Callable[[Cell], Config], inventory: Inventory, sweep: SweepConfig
+    cells: Sequence[Cell],
+    compose: Callable[[Cell], Config],
+    inventory: Inventory,
+    sweep: SweepConfig,
 ) -> tuple[list[TrialSpec], list[tuple[str, str]]]:
     """The distinct trials of a grid in its order, and the cells left out, with the reason.
 
-    Raises SweepRefusedError for a value no axis has, for a grid of which nothing is left, for a rule of sweep.exclude that is
-    none, and for any cell that means nothing with sweep.invalid=error.
+    Raises SweepRefusedError for a value no axis has, for a grid of which nothing is left, for a
+    rule of sweep.exclude that is none, and for any cell that means nothing with
+    sweep.invalid=error.
     """
     rules = read_rules(sweep.exclude)
     specs: dict[str, TrialSpec] = {}
@@ -94,22 +108,34 @@ def resolve_grid(
             continue
         source = (spec.data, spec.data_dir)
         if source not in problems:
-            problems[source] = data_folder_problem(config.data, Path(spec.data_dir)) if spec.data_dir else None
+            problems[source] = (
+                data_folder_problem(config.data, Path(spec.data_dir)) if spec.data_dir else None
+            )
         if problem := problems[source]:
             raise SweepRefusedError(f"data.dir={spec.data_dir}: {problem}")
         specs.setdefault(spec.trial_id, spec)
     if refused and sweep.invalid.name == "error":
         raise SweepRefusedError(_refusal(refused))
     if left_out and not specs:
-        raise SweepRefusedError(_refusal(refused) if refused else f"sweep.exclude leaves out all of the {len(left_out)} trials")
+        raise SweepRefusedError(
+            _refusal(refused)
+            if refused
+            else f"sweep.exclude leaves out all of the {len(left_out)} trials"
+        )
     return list(specs.values()), left_out
 
 
 def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
     """Raises TrialRefusedError also for what the environment contradicts."""
-    hosts = Hosts(most=inventory.num_hosts, remedy=inventory.more_hosts) if inventory.num_hosts else None
+    hosts = (
+        Hosts(most=inventory.num_hosts, remedy=inventory.more_hosts)
+        if inventory.num_hosts
+        else None
+    )
     capability = inventory.compute_capability
-    spec = resolve(config, inventory.kind, inventory.num_devices, capability, inventory.is_mig, hosts)
+    spec = resolve(
+        config, inventory.kind, inventory.num_devices, capability, inventory.is_mig, hosts
+    )
     if inventory.hardware:  # TensorFlow's variables are nothing to what is simulated
         if problem := simulated_box.problem(spec, inventory.hardware):
             raise TrialRefusedError(problem)
@@ -124,12 +150,21 @@ def _excluding(spec: TrialSpec, rules: Sequence[Rule]) -> Rule | None:
 
 
 def make_plan(
-    specs: Sequence[TrialSpec], left_out: Sequence[tuple[str, str]], sweep: SweepConfig, num_completed: Mapping[str, int]
+    specs: Sequence[TrialSpec],
+    left_out: Sequence[tuple[str, str]],
+    sweep: SweepConfig,
+    num_completed: Mapping[str, int],
 ) -> Plan:
-    """Which repeats are still to run; num_completed counts those finished on this machine, by trial id."""
+    """Which repeats are still to run; num_completed counts those finished on this machine, by trial
+    id.
+    """
 
     def still_to_run(spec: TrialSpec) -> int:
-        return sweep.repeats if sweep.rerun else max(0, sweep.repeats - num_completed.get(spec.trial_id, 0))
+        return (
+            sweep.repeats
+            if sweep.rerun
+            else max(0, sweep.repeats - num_completed.get(spec.trial_id, 0))
+        )
 
     trials = tuple(PlannedTrial(spec=spec, num_repeats=still_to_run(spec)) for spec in specs)
     reasons = {reason for _, reason in left_out}
@@ -143,7 +178,9 @@ def data_folder_problem(data: DataConfig, folder: Path) -> str | None:
     None when it holds what looks like a sound set, or nothing yet where the set makes itself.
     """
     try:
-        return _problem_of_made_set(data.name, folder) if data.makes_folder else shards.problem(folder)
+        return (
+            _problem_of_made_set(data.name, folder) if data.makes_folder else shards.problem(folder)
+        )
     except OSError as error:
         return str(error)
 
@@ -161,5 +198,9 @@ def _problem_of_made_set(name: str, folder: Path) -> str | None:
 
 def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
     reasons = list(dict.fromkeys(reason for _, reason in left_out))
-    more = f" (and {len(reasons) - 1} more reasons for {len(left_out)} cells left out)" if len(reasons) > 1 else ""
+    more = (
+        f" (and {len(reasons) - 1} more reasons for {len(left_out)} cells left out)"
+        if len(reasons) > 1
+        else ""
+    )
     return reasons[0] + more

@@ -31,7 +31,9 @@ _SHOWN = {
     "data": "data",
     "num_steps": "steps",
 }
-"""Axes that every plan shows, with their headings; others are shown when they vary or are unusual."""
+"""Axes that every plan shows, with their headings; others are shown when they vary or are
+unusual.
+"""
 
 
 def print_plan(
@@ -58,7 +60,9 @@ def print_plan(
         console.print(f"at most {told}" if races and races.races else told, markup=False)
 
 
-def plan_json(plan: Plan, machine: Machine, estimate: Estimate, races: PlannedRaces | None = None) -> str:
+def plan_json(
+    plan: Plan, machine: Machine, estimate: Estimate, races: PlannedRaces | None = None
+) -> str:
     """The whole plan as one JSON object. Where trials race, what is to be run is the most."""
     total = estimate.total(plan)
     return json.dumps(
@@ -75,7 +79,9 @@ def plan_json(plan: Plan, machine: Machine, estimate: Estimate, races: PlannedRa
                 }
                 for trial in plan.trials
             ],
-            "left_out": [{"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out],
+            "left_out": [
+                {"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out
+            ],
             "useless_rules": list(plan.useless_rules),
             "races": [_race_json(planned) for planned in races.races] if races else [],
             "attempts_to_run": plan.num_attempts,
@@ -100,22 +106,37 @@ def machine_line(machine: Machine, inventory: Inventory) -> str:
     if inventory.is_per_host:  # which this machine is none of
         each = f"agents, each on a host with {inventory.kind.counted(inventory.num_devices)}"
         return f"{each}. {inventory.kind.note}" if inventory.kind.note else each
-    where = f"{machine.host}: {machine.num_cores} cores {machine.cpu}, {machine.memory_bytes / 2**30:.0f} GiB"
+    where = (
+        f"{machine.host}: {machine.num_cores} cores {machine.cpu}, "
+        f"{machine.memory_bytes / 2**30:.0f} GiB"
+    )
     if inventory.kind is DeviceKind.CPU_STAND_IN:
         return f"{where}; {inventory.num_devices} {STAND_INS_NOTE}"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
     if inventory.kind is DeviceKind.SIMULATED_GPU:
-        return f"{machine.host}: {inventory.num_devices} simulated GPUs as of {names}. {SIMULATED_NOTE}"
+        return (
+            f"{machine.host}: {inventory.num_devices} simulated GPUs as of {names}. "
+            f"{SIMULATED_NOTE}"
+        )
     return f"{where}; {len(inventory.gpus)} usable GPUs: {names}, driver {machine.driver}"
 
 
 def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> None:
-    named = plan.varying_axes() | {axis for trial in plan.trials for axis in unusual_axes(asdict(trial.spec))}
+    named = plan.varying_axes() | {
+        axis for trial in plan.trials for axis in unusual_axes(asdict(trial.spec))
+    }
     hosts = {"hosts"} & named
     axes = [name for axis in _SHOWN for name in (axis, *(hosts if axis == "num_gpus" else ()))]
     axes += sorted(named - set(axes))
-    racing = {trial_id for planned in races.races for trial_id in planned.race.trial_ids} if races else frozenset()
-    rows = [[*(_shown(trial, axis) for axis in axes), _repeats_text(trial, racing)] for trial in plan.trials]
+    racing = (
+        {trial_id for planned in races.races for trial_id in planned.race.trial_ids}
+        if races
+        else frozenset()
+    )
+    rows = [
+        [*(_shown(trial, axis) for axis in axes), _repeats_text(trial, racing)]
+        for trial in plan.trials
+    ]
     print_columns(console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
 
 
@@ -130,29 +151,49 @@ def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
 def _print_summary(console: Console, plan: Plan) -> None:
     """The varying axes, each with its values and how many trials have them."""
     varying = plan.varying_axes()
-    counts = {axis: Counter(_shown(trial, axis) for trial in plan.trials) for axis in [*_SHOWN, *sorted(varying - set(_SHOWN))]}
-    rows = [[axis, str(len(values)), _values_text(values)] for axis, values in counts.items() if len(values) > 1]
+    counts = {
+        axis: Counter(_shown(trial, axis) for trial in plan.trials)
+        for axis in [*_SHOWN, *sorted(varying - set(_SHOWN))]
+    }
+    rows = [
+        [axis, str(len(values)), _values_text(values)]
+        for axis, values in counts.items()
+        if len(values) > 1
+    ]
     print_columns(console, ["axis", "values", "value (trials)"], rows, frozenset({"values"}))
-    same = [f"{axis}={value}" for axis, values in counts.items() if len(values) == 1 for value in values]
+    same = [
+        f"{axis}={value}" for axis, values in counts.items() if len(values) == 1 for value in values
+    ]
     console.print(f"in all of them: {' '.join(same)}", markup=False)
     num_finished = sum(trial.num_repeats == 0 for trial in plan.trials)
-    console.print(f"{len(plan.trials)} trials, {num_finished} of them finished earlier", markup=False)
+    console.print(
+        f"{len(plan.trials)} trials, {num_finished} of them finished earlier", markup=False
+    )
 
 
 def _values_text(counts: Counter[str]) -> str:
     """In the order of the grid; where there are many, the first and the last."""
     told = [f"{value} ({count})" for value, count in counts.items()]
-    return ", ".join(told if len(told) <= MOST_VALUES else [*told[: MOST_VALUES - 2], "...", told[-1]])
+    return ", ".join(
+        told if len(told) <= MOST_VALUES else [*told[: MOST_VALUES - 2], "...", told[-1]]
+    )
 
 
 def _print_left_out(console: Console, plan: Plan, most_examples: int | None) -> None:
     by_reason = plan.left_out_by_reason()
     for reason, cells in list(by_reason.items())[:MOST_REASONS]:
-        count = "" if most_examples is None else f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, "
+        count = (
+            ""
+            if most_examples is None
+            else f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, "
+        )
         console.print(f"left out: {count}{reason}", markup=False)
         console.print(f"          {_examples(cells, most_examples)}", markup=False)
     if rest := list(by_reason.values())[MOST_REASONS:]:
-        console.print(f"left out: {sum(map(len, rest))} more cells, for {len(rest)} more reasons", markup=False)
+        console.print(
+            f"left out: {sum(map(len, rest))} more cells, for {len(rest)} more reasons",
+            markup=False,
+        )
 
 
 def _examples(cells: Sequence[str], most: int | None) -> str:

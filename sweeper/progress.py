@@ -1,4 +1,6 @@
-"""Shows how a sweep goes, on stderr: a live view on a terminal, one line per ended attempt everywhere."""
+"""Shows how a sweep goes, on stderr: a live view on a terminal, one line per ended attempt
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,22 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something people should know, once."""
 
-    def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
+    def show(
+        self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
+    ) -> None:
         """Draw the sweep as it is; `note` is what it waits for."""
 
     def attempt_started(self, started: Started) -> None:
         """Its process runs."""
 
     def attempt_ended(
-        self, trial: PlannedTrial, result: Result, duration_s: float, *, again: str | None, eta_s: float | None
+        self,
+        trial: PlannedTrial,
+        result: Result,
+        duration_s: float,
+        *,
+        again: str | None,
+        eta_s: float | None,
     ) -> None:
         """`again`: why the repeat is tried again, or None."""
 
@@ -65,21 +75,36 @@ class Listener(Protocol):
 class Progress:
     """One sweep's progress, see `Listener`."""
 
-    def __init__(self, sweep: str, machine: str, inventory: Inventory, plan: Plan, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        sweep: str,
+        machine: str,
+        inventory: Inventory,
+        plan: Plan,
+        console: Console | None = None,
+    ) -> None:
         self._console = console or make_console(stderr=True)
         self._varying = sorted(plan.varying_axes() - {"num_gpus", "hosts"})
-        self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
+        self._live = (
+            Live(console=self._console, auto_refresh=False, transient=True)
+            if self._console.is_terminal
+            else None
+        )
         self._total = plan.num_attempts
         self._states: Counter[State] = Counter()
         self._snapshot = Snapshot(
             sweep=sweep,
             machine=machine,
             kind=inventory.kind,
-            slots=tuple(SlotName.of(inventory.kind, number) for number in range(inventory.num_devices)),
+            slots=tuple(
+                SlotName.of(inventory.kind, number) for number in range(inventory.num_devices)
+            ),
             running=(),
             counts=Counts(pending=self._total),
         )
-        self._label_width = max([LABEL_WIDTH, *(len(self.label(trial)) for trial in plan.trials if trial.num_repeats)])
+        self._label_width = max(
+            [LABEL_WIDTH, *(len(self.label(trial)) for trial in plan.trials if trial.num_repeats)]
+        )
 
     def __enter__(self) -> Progress:
         if self._live:
@@ -97,18 +122,36 @@ class Progress:
     def note(self, text: str) -> None:
         self._print(Text(f"sweep: {quoted(text)}"))
 
-    def show(self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = "") -> None:
-        self.draw(tuple(self._view(started, now_s) for started in running) if self._live else (), eta_s, note)
+    def show(
+        self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
+    ) -> None:
+        self.draw(
+            tuple(self._view(started, now_s) for started in running) if self._live else (),
+            eta_s,
+            note,
+        )
 
-    def draw(self, views: tuple[RunningAttempt, ...], eta_s: float | None, note: str = "", num_slots: int = 0) -> None:
-        """What runs may run elsewhere, too; `num_slots` there are by now, when they are more than there were."""
+    def draw(
+        self,
+        views: tuple[RunningAttempt, ...],
+        eta_s: float | None,
+        note: str = "",
+        num_slots: int = 0,
+    ) -> None:
+        """What runs may run elsewhere, too; `num_slots` there are by now, when they are more than
+        there were.
+        """
         if not self._live:
             return
         if num_slots > len(self._snapshot.slots):
             slots = tuple(SlotName.of(self._snapshot.kind, number) for number in range(num_slots))
             self._snapshot = replace(self._snapshot, slots=slots)
         self._snapshot = replace(
-            self._snapshot, running=views, counts=self._counts(len(views)), eta_s=eta_s, notes=(note,) if note else ()
+            self._snapshot,
+            running=views,
+            counts=self._counts(len(views)),
+            eta_s=eta_s,
+            notes=(note,) if note else (),
         )
         try:
             self._live.update(render(self._snapshot), refresh=True)
@@ -119,16 +162,26 @@ class Progress:
         """`show` shows it, and lines are of ended attempts."""
 
     def attempt_ended(
-        self, trial: PlannedTrial, result: Result, duration_s: float, *, again: str | None, eta_s: float | None
+        self,
+        trial: PlannedTrial,
+        result: Result,
+        duration_s: float,
+        *,
+        again: str | None,
+        eta_s: float | None,
     ) -> None:
         self.ended(EndedAttempt.of(self.label(trial), result, duration_s), again=again, eta_s=eta_s)
 
     def ended(self, ended: EndedAttempt, *, again: str | None, eta_s: float | None) -> None:
         """As `attempt_ended`, of what is told already."""
         num_done, width = self._states.total(), self._label_width
-        line = plain_line(ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width)
+        line = plain_line(
+            ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
+        )
         self._print(line.append(f"  ({again})") if again else line)
-        self._snapshot = replace(self._snapshot, recent=(*self._snapshot.recent, ended)[-NUM_RECENT:])
+        self._snapshot = replace(
+            self._snapshot, recent=(*self._snapshot.recent, ended)[-NUM_RECENT:]
+        )
 
     def settled(self, state: State) -> None:
         self._states[state] += 1
@@ -140,12 +193,16 @@ class Progress:
             self._go_quiet()
 
     def _go_quiet(self) -> None:
-        """The terminal was closed, or who read our lines has gone: the sweep goes on, and its results are in the database."""
+        """The terminal was closed, or who read our lines has gone: the sweep goes on, and its
+        results are in the database.
+        """
         self._live = None
         silence(sys.stderr, *([sys.stdout] if sys.stdout.isatty() else []))
 
     def _counts(self, num_running: int) -> Counts:
-        return Counts.of(self._states | Counter({State.PENDING: self._total - self._states.total()}), num_running)
+        return Counts.of(
+            self._states | Counter({State.PENDING: self._total - self._states.total()}), num_running
+        )
 
     def _view(self, started: Started, now_s: float) -> RunningAttempt:
         return RunningAttempt(

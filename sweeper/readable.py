@@ -6,7 +6,9 @@ import select
 
 
 def is_readable(descriptor: int) -> bool:
-    """Of a pidfd: whether its process has ended. Also for numbers above 1023, which select.select refuses."""
+    """Of a pidfd: whether its process has ended. Also for numbers above 1023, which select.select
+    refuses.
+    """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,6 @@
-"""Clears up after orchestrators that were killed: ends what they left running, and records what they had finished."""
+"""Clears up after orchestrators that were killed: ends what they left running, and records what
+they had finished.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,26 @@ import sqlalchemy as sa
 
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
-from store.ledger import KILLED, Abandoned, abandoned, close_abandoned, end_abandoned, refuses_a_row, unended
+from store.ledger import (
+    KILLED,
+    Abandoned,
+    abandoned,
+    close_abandoned,
+    end_abandoned,
+    refuses_a_row,
+    unended,
+)
 from store.left import Left, left_of_failed, read_left
 from store.process_identity import is_alive, is_visible, this_process
 from store.records import ORCHESTRATOR_VARIABLE, AttemptEnd, Outcome, Placement, RunFolder
 from store.redact import without_secrets
-from store.shared import end_dead, ended_with_something_in_flight, num_killed, processes, unsettled_sweeps
+from store.shared import (
+    end_dead,
+    ended_with_something_in_flight,
+    num_killed,
+    processes,
+    unsettled_sweeps,
+)
 from sweeper.errors import SweepRefusedError
 from sweeper.orphans import kill
 from sweeper.run_folders import read_end, write_end
@@ -37,9 +53,17 @@ class Recovered:
     problems: tuple[str, ...] = ()  # of single repeats; the others are closed all the same
 
     def __str__(self) -> str:
-        parts = [f"{self.num_completed} had ended and is recorded from the run folders"] if self.num_completed else []
+        parts = (
+            [f"{self.num_completed} had ended and is recorded from the run folders"]
+            if self.num_completed
+            else []
+        )
         if self.num_interrupted:
-            run_by = "is left to other agents" if self.is_shared else "is run by the next command that asks for it"
+            run_by = (
+                "is left to other agents"
+                if self.is_shared
+                else "is run by the next command that asks for it"
+            )
             parts.append(f"{self.num_interrupted} had not ended and {run_by}")
         who = "agents that were lost" if self.is_shared else "earlier sweeps that were killed"
         nothing = [] if self.problems else ["nothing of them was running"]
@@ -56,19 +80,30 @@ class _Closed:
 
 
 def recover(engine: sa.Engine) -> Recovered | None:
-    """Close what dead orchestrators left in this database; None when there are none. Raises StoreError."""
-    dead = [orchestrator_id for orchestrator_id, process, beat_at in unended(engine) if not is_alive(process, beat_at)]
+    """Close what dead orchestrators left in this database; None when there are none. Raises
+    StoreError.
+    """
+    dead = [
+        orchestrator_id
+        for orchestrator_id, process, beat_at in unended(engine)
+        if not is_alive(process, beat_at)
+    ]
     ended = _close(engine, dead)
     if dead:
         end_abandoned(engine, dead, datetime.now(UTC))
-    found = [_recovered(len(dead), ended, is_shared=False), *(expire(engine, sweep_id) for sweep_id in unsettled_sweeps(engine))]
+    found = [
+        _recovered(len(dead), ended, is_shared=False),
+        *(expire(engine, sweep_id) for sweep_id in unsettled_sweeps(engine)),
+    ]
     return _sum([one for one in found if one])
 
 
 def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
-    """As `recover`, of one shared sweep: dead is whose lease is over, and who is seen here not to run any more.
+    """As `recover`, of one shared sweep: dead is whose lease is over, and who is seen here not to
+    run any more.
 
-    Agents and controller all do it. Whoever ended one closes what that had, with no lock held: folders may not answer.
+    Agents and controller all do it. Whoever ended one closes what that had, with no lock held:
+    folders may not answer.
     """
     here = this_process()
     seen_dead = [
@@ -79,7 +114,8 @@ def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
     dead = end_dead(engine, sweep_id, seen_dead)
     lost = ended_with_something_in_flight(engine, sweep_id, dead)
     ended = _close(engine, lost)
-    return _recovered(len(lost), ended, is_shared=True) if lost else None  # who had nothing is missed by nobody
+    # who had nothing is missed by nobody
+    return _recovered(len(lost), ended, is_shared=True) if lost else None
 
 
 class Expiry:
@@ -97,7 +133,9 @@ class Expiry:
 
 
 def _close(engine: sa.Engine, dead: Sequence[int]) -> _Closed:
-    """What is wrong with one repeat is told, and the others are closed. Raises StoreError for what is wrong with the database."""
+    """What is wrong with one repeat is told, and the others are closed. Raises StoreError for what
+    is wrong with the database.
+    """
     closed = _Closed()
     for repeat in abandoned(engine, dead) if dead else ():
         try:
@@ -108,7 +146,9 @@ def _close(engine: sa.Engine, dead: Sequence[int]) -> _Closed:
 
 
 def _close_one(engine: sa.Engine, repeat: Abandoned, closed: _Closed) -> None:
-    """What the database refuses has failed. Raises OSError, or SweepRefusedError when its folder has no room."""
+    """What the database refuses has failed. Raises OSError, or SweepRefusedError when its folder
+    has no room.
+    """
     _end_leftovers(repeat)
     finished = _finished(repeat, _why_no_more(engine, repeat)) if repeat.run_dir else None
     try:
@@ -117,10 +157,13 @@ def _close_one(engine: sa.Engine, repeat: Abandoned, closed: _Closed) -> None:
         if finished is None or not refuses_a_row(error):
             raise
         message = f"the database refuses what its run folder holds: {type(error).__name__}: {error}"
-        failed = left_of_failed(RunFolder(Path(finished.run_dir)), Outcome.FAILED, without_secrets(message))
+        failed = left_of_failed(
+            RunFolder(Path(finished.run_dir)), Outcome.FAILED, without_secrets(message)
+        )
         finished = replace(finished, result=failed.result, steps=[], environment=None)
         is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
-        _write_end(RunFolder(Path(finished.run_dir)), finished)  # not before: the database may have refused it for another reason
+        # not before: the database may have refused it for another reason
+        _write_end(RunFolder(Path(finished.run_dir)), finished)
         closed.problems.append(f"{_named(repeat)} failed: {message}")
     if is_ours and finished:
         closed.outcomes.append(finished.result.outcome)
@@ -131,9 +174,15 @@ def _named(repeat: Abandoned) -> str:
 
 
 def _why_no_more(engine: sa.Engine, repeat: Abandoned) -> str | None:
-    """Of a shared sweep: whoever runs it may be killed by it, and there is always another agent to take it."""
+    """Of a shared sweep: whoever runs it may be killed by it, and there is always another agent to
+    take it.
+    """
     num = num_killed(engine, repeat.repeat_id) + 1 if repeat.is_shared else 0
-    return f"{num} agents were lost while they ran it: it may be what killed them" if num >= MOST_LOST else None
+    return (
+        f"{num} agents were lost while they ran it: it may be what killed them"
+        if num >= MOST_LOST
+        else None
+    )
 
 
 def _recovered(num_orchestrators: int, closed: _Closed, *, is_shared: bool) -> Recovered | None:
@@ -163,13 +212,18 @@ def _sum(found: Sequence[Recovered]) -> Recovered | None:
 
 
 def _end_leftovers(repeat: Abandoned) -> None:
-    """Kill what still runs of the attempt: its trainer's group, and its ranks, which lead groups of their own."""
+    """Kill what still runs of the attempt: its trainer's group, and its ranks, which lead groups of
+    their own.
+    """
     if repeat.pid is None or not is_visible(repeat.owner, this_process()):
         return
     starters = {f"{ORCHESTRATOR_VARIABLE}={pid}".encode() for pid in (repeat.owner.pid, repeat.pid)}
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(ProcessLookupError, PermissionError, FileNotFoundError):  # it has ended, or is another user's
-            if starters & set((process / "environ").read_bytes().split(b"\0")) and _is_of(repeat, process):
+        # it has ended, or is another user's
+        with suppress(ProcessLookupError, PermissionError, FileNotFoundError):
+            if starters & set((process / "environ").read_bytes().split(b"\0")) and _is_of(
+                repeat, process
+            ):
                 kill(int(process.name))
 
 
@@ -177,11 +231,15 @@ def _is_of(repeat: Abandoned, process: Path) -> bool:
     """Trainers and ranks run in their run folder, which is theirs alone."""
     if os.getpgid(int(process.name)) == repeat.pid:
         return True
-    return repeat.run_dir is not None and (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
+    return (
+        repeat.run_dir is not None
+        and (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
+    )
 
 
 def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:
-    """What its run folder holds: the trainer writes its result whole, before it ends, and its orchestrator how that ended.
+    """What its run folder holds: the trainer writes its result whole, before it ends, and its
+    orchestrator how that ended.
 
     Without a result it was interrupted, or has failed if there is a reason `why_no_more`.
     """
@@ -209,20 +267,26 @@ def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:
 
 
 def _write_end(folder: RunFolder, finished: FinishedAttempt) -> None:
-    """Another user's folder is left as it is: the database is what counts. Raises SweepRefusedError."""
+    """Another user's folder is left as it is: the database is what counts. Raises
+    SweepRefusedError.
+    """
     if os.access(folder.path, os.W_OK):
         write_end(folder, finished, datetime.now(UTC))
 
 
 def _read(folder: RunFolder, why: str, why_no_more: str | None) -> tuple[AttemptEnd | None, Left]:
-    """Files that a crash of the machine has damaged are no result, and then what its orchestrator told is none either."""
+    """Files that a crash of the machine has damaged are no result, and then what its orchestrator
+    told is none either.
+    """
     end = read_end(folder)
     try:
         if result := (end and end.result) or folder.read_result():
             return end, read_left(folder, replace(result, message=without_secrets(result.message)))
     except (ValueError, OSError) as error:
         why += f", and what it left cannot be read: {error}"
-    outcome, message = (Outcome.FAILED, f"{why_no_more}; {why}") if why_no_more else (Outcome.INTERRUPTED, why)
+    outcome, message = (
+        (Outcome.FAILED, f"{why_no_more}; {why}") if why_no_more else (Outcome.INTERRUPTED, why)
+    )
     return None, left_of_failed(folder, outcome, without_secrets(message))
 
 

@@ -20,14 +20,17 @@ class Report:
     is_simulated: bool
     states: Counter[State]  # of repeats, the last of each
     num_retries: int  # attempts beyond the first of a repeat
-    num_finished_earlier: int  # trials that needed no attempt, and repeats that another sweep completed meanwhile
+    # trials that needed no attempt, and repeats that another sweep completed meanwhile
+    num_finished_earlier: int
     num_not_started: int  # repeats that a stop left over
     num_running: int  # repeats that agents go on with
     interrupted: bool
     saved: Saved  # by racing
     device: str  # name of one device
-    failures: list[str]  # a line for each repeat that did not complete: what it was, why, and where its log is
-    failure: str | None  # why results could no longer be written; what ran then is in its run folders
+    # a line for each repeat that did not complete: what it was, why, and where its log is
+    failures: list[str]
+    # why results could no longer be written; what ran then is in its run folders
+    failure: str | None
     notify: str | None  # what to run in the end
 
     @property
@@ -40,11 +43,17 @@ class Report:
             "still running": self.num_running,
             "finished earlier": self.num_finished_earlier,
         }
-        text = ", ".join([*parts, *(f"{count} {what}" for what, count in told.items() if count)]) or "nothing to run"
+        text = (
+            ", ".join([*parts, *(f"{count} {what}" for what, count in told.items() if count)])
+            or "nothing to run"
+        )
         return f"{text}; racing {self.saved.told(self.device)}" if self.saved != Saved() else text
 
     @property
     def all_completed(self) -> bool:
         """Apart from what racing made not worth running."""
         num_left = self.num_not_started + self.num_running
-        return self.states[State.COMPLETED] + self.saved.num_spared == self.states.total() and not num_left
+        return (
+            self.states[State.COMPLETED] + self.saved.num_spared == self.states.total()
+            and not num_left
+        )

@@ -1,4 +1,6 @@
-"""Decides what follows an attempt that did not complete: another one, the end, or that larger trials are not worth starting."""
+"""Decides what follows an attempt that did not complete: another one, the end, or that larger
+trials are not worth starting.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from sweeper.errors import SweepRefusedError
 MOST_RETRIES = 100
 
 CRASHED = "crashed"
-"""A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody who was not this sweep."""
+"""A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody
+who was not this sweep.
+"""
 
 _SIZES = ("batch_size", "image_px")
 
@@ -30,18 +34,28 @@ def check(retry: RetryConfig) -> None:
     for field in fields(retry):
         count = getattr(retry, field.name)
         if not 0 <= count <= MOST_RETRIES:
-            raise SweepRefusedError(f"retry.{field.name}={count}: wanted 0 to {MOST_RETRIES} further attempts")
+            raise SweepRefusedError(
+                f"retry.{field.name}={count}: wanted 0 to {MOST_RETRIES} further attempts"
+            )
 
 
 def ended_so(outcome: Outcome, *, crashed: bool) -> str:
-    """How an attempt ended, in the words of the settings `retry.*`. `crashed`: as sweeper.attempt.Judged has it."""
-    return CRASHED if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED) else outcome.value
+    """How an attempt ended, in the words of the settings `retry.*`. `crashed`: as
+    sweeper.attempt.Judged has it.
+    """
+    return (
+        CRASHED if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED) else outcome.value
+    )
 
 
-def next_of(retry: RetryConfig, outcome: Outcome, *, crashed: bool, num_ended: Mapping[str, int]) -> Next:
-    """What to do after an attempt; `num_ended` counts the repeat's attempts, this one included, by `ended_so`.
+def next_of(
+    retry: RetryConfig, outcome: Outcome, *, crashed: bool, num_ended: Mapping[str, int]
+) -> Next:
+    """What to do after an attempt; `num_ended` counts the repeat's attempts, this one included, by
+    `ended_so`.
 
-    Each way to end is counted on its own, so that a crash uses up no retry that is meant for a time-out.
+    Each way to end is counted on its own, so that a crash uses up no retry that is meant for a
+    time-out.
     """
     ended = ended_so(outcome, crashed=crashed)
     if ended == Outcome.INTERRUPTED:
@@ -52,20 +66,31 @@ def next_of(retry: RetryConfig, outcome: Outcome, *, crashed: bool, num_ended: M
 
 
 def larger_than(spec: TrialSpec, failed_spec: TrialSpec) -> bool:
-    """Does the trial differ from one that ran out of memory in size alone: batch or image larger, neither smaller?"""
+    """Does the trial differ from one that ran out of memory in size alone: batch or image larger,
+    neither smaller?
+    """
     sizes = [(getattr(spec, name), getattr(failed_spec, name)) for name in _SIZES]
-    if not all(size >= failed for size, failed in sizes) or all(size == failed for size, failed in sizes):
+    if not all(size >= failed for size, failed in sizes) or all(
+        size == failed for size, failed in sizes
+    ):
         return False
-    return replace(spec, batch_size=failed_spec.batch_size, image_px=failed_spec.image_px) == failed_spec
+    return (
+        replace(spec, batch_size=failed_spec.batch_size, image_px=failed_spec.image_px)
+        == failed_spec
+    )
 
 
 def size_ranks(specs: Sequence[TrialSpec]) -> dict[str, int]:
-    """Trial id -> its place among the trials that differ from it in size alone, the smallest first: 0, 1, ..."""
+    """Trial id -> its place among the trials that differ from it in size alone, the smallest first:
+    0, 1, ...
+    """
     families: dict[TrialSpec, list[TrialSpec]] = {}
     for spec in specs:
         families.setdefault(replace(spec, batch_size=1, image_px=1), []).append(spec)
     return {
         spec.trial_id: rank
         for family in families.values()
-        for rank, spec in enumerate(sorted(family, key=lambda spec: spec.batch_size * spec.image_px**2))
+        for rank, spec in enumerate(
+            sorted(family, key=lambda spec: spec.batch_size * spec.image_px**2)
+        )
     }

@@ -31,7 +31,9 @@ from sweeper.plan import PlannedTrial
 
 
 def recorded_left(folder: RunFolder, result: Result) -> Left:
-    """For the database, of an attempt that has ended: one whose files are refused has failed, for its result rests on them."""
+    """For the database, of an attempt that has ended: one whose files are refused has failed, for
+    its result rests on them.
+    """
     try:
         return read_left(folder, result)
     except (ValueError, OSError) as error:
@@ -79,13 +81,24 @@ def _readable_result(folder: RunFolder) -> Result | None:
 class RunFolders:
     """`RUNS_DIR/SWEEP/MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT/`, and `sweep.json` beside them.
 
-    The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` tells whose a folder is.
+    The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` tells
+    whose a folder is.
     """
 
-    def __init__(self, runs_dir: Path, sweep: SweepRecord, machine: Machine, software_key: str, *, joins: bool = False) -> None:
-        """Writes down what a lost database could not tell. Raises SweepRefusedError when that cannot be done.
+    def __init__(
+        self,
+        runs_dir: Path,
+        sweep: SweepRecord,
+        machine: Machine,
+        software_key: str,
+        *,
+        joins: bool = False,
+    ) -> None:
+        """Writes down what a lost database could not tell. Raises SweepRefusedError when that
+        cannot be done.
 
-        Who `joins` a sweep that another host began must find its folder, and be able to write into it.
+        Who `joins` a sweep that another host began must find its folder, and be able to write into
+        it.
         """
         self._sweep, self._machine, self._software_key = sweep, machine, software_key
         if joins:
@@ -112,7 +125,8 @@ class RunFolders:
         started_at: datetime,
         rank_limits: RankLimits | None = None,
     ) -> RunFolder:
-        """A new folder that tells all of the attempt but what comes of it; `rank_limits` where it is of several processes.
+        """A new folder that tells all of the attempt but what comes of it; `rank_limits` where it
+        is of several processes.
 
         Raises SweepRefusedError as above.
         """
@@ -141,13 +155,17 @@ class RunFolders:
 
 
 def _candidates(parent: Path, name: str) -> Iterator[Path]:
-    """NAME, NAME-2, NAME-3, ...: what was begun there before and never recorded, or is another database's, is left alone."""
+    """NAME, NAME-2, NAME-3, ...: what was begun there before and never recorded, or is another
+    database's, is left alone.
+    """
     names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
     return map(parent.joinpath, names)
 
 
 def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
-    """The folder that this sweep has, or a new one: of two sweeps that begin at once one gets it. Raises OSError."""
+    """The folder that this sweep has, or a new one: of two sweeps that begin at once one gets it.
+    Raises OSError.
+    """
     for path in candidates:
         try:
             path.mkdir()
@@ -179,7 +197,9 @@ def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
 
 
 def _uid_in(path: Path) -> str | None:
-    """Of the sweep whose folder it is; None where that cannot be told. Earlier versions told none."""
+    """Of the sweep whose folder it is; None where that cannot be told. Earlier versions told
+    none.
+    """
     try:
         told = parsed(read_regular(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -202,4 +222,6 @@ def _write_synced(path: Path, text: str) -> None:
 
 
 def _refused(path: Path, error: OSError) -> SweepRefusedError:
-    return SweepRefusedError(f"{path}: {error.strerror}; make room or choose another folder with store.runs_dir=")
+    return SweepRefusedError(
+        f"{path}: {error.strerror}; make room or choose another folder with store.runs_dir="
+    )

@@ -1,4 +1,6 @@
-"""Whether an agent runs the code that its sweep was planned with: versions of packages do not tell one commit from another."""
+"""Whether an agent runs the code that its sweep was planned with: versions of packages do not tell
+one commit from another.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from sweeper.errors import SweepRefusedError
 class Code:
     """A checkout of this project, as far as git tells."""
 
-    revision: str = ""  # commit, with "+dirty" when files differ from it; empty where git does not tell
+    # commit, with "+dirty" when files differ from it; empty where git does not tell
+    revision: str = ""
     diff: str = ""  # digest of what differs from the commit
 
     @classmethod
@@ -41,19 +44,30 @@ class Code:
 
 
 def check_same(here: Code, of_sweep: Code, host: str) -> str | None:
-    """What to tell people where git does not know all. Raises SweepRefusedError where the two differ."""
+    """What to tell people where git does not know all. Raises SweepRefusedError where the two
+    differ.
+    """
     both = f"{host} has {here}, the sweep was begun with {of_sweep}"
-    differ = here != of_sweep if here.is_known and of_sweep.is_known else here.commit != of_sweep.commit
+    differ = (
+        here != of_sweep if here.is_known and of_sweep.is_known else here.commit != of_sweep.commit
+    )
     if here.revision and of_sweep.revision and differ:
-        raise SweepRefusedError(f"{both}, and results of different code are never mixed; {_what_to_do(here, of_sweep)}")
+        raise SweepRefusedError(
+            f"{both}, and results of different code are never mixed; {_what_to_do(here, of_sweep)}"
+        )
     if here.is_known and of_sweep.is_known:
         return None
-    return f"{both}: whether it is the same code is for you to know; packages are of the same versions"
+    return (
+        f"{both}: whether it is the same code is for you to know; packages are of the same versions"
+    )
 
 
 def _what_to_do(here: Code, of_sweep: Code) -> str:
     if of_sweep.diff:
-        return "copy the sweep's checkout here with its changes; or commit them, check that out here, and begin another sweep"
+        return (
+            "copy the sweep's checkout here with its changes; or commit them, check that out "
+            "here, and begin another sweep"
+        )
     if here.commit == of_sweep.commit:
         return "take the changes back here, as with git stash --include-untracked"
     return f"here: git checkout {of_sweep.commit[:12]}{', without changes' if here.diff else ''}"

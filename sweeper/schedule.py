@@ -1,11 +1,14 @@
-"""Decides which of the waiting repeats starts next: in turn, or packed side by side on the devices that are free.
+"""Decides which of the waiting repeats starts next: in turn, or packed side by side on the devices
+that are free.
 
-Exclusive: rounds one after another, each in a random order of its own, so that drift hits all trials alike. Packed: rounds too,
-in each the longest expected first, and back-filling: the first in that order that fits now starts, be it of a later round.
+Exclusive: rounds one after another, each in a random order of its own, so that drift hits all
+trials alike. Packed: rounds too, in each the longest expected first, and back-filling: the first in
+that order that fits now starts, be it of a later round.
 
-Narrow tasks overtake a wide one that does not fit. After too long a time it gets a reservation, as in EASY back-filling (Lifka,
-"The ANL/IBM SP scheduling system", 1995): until its reserved start only what will have ended by then, or cannot be in its way,
-starts before it; from then on nothing does. Pure: no clock, no input, no output.
+Narrow tasks overtake a wide one that does not fit. After too long a time it gets a reservation, as
+in EASY back-filling (Lifka, "The ANL/IBM SP scheduling system", 1995): until its reserved start
+only what will have ended by then, or cannot be in its way, starts before it; from then on nothing
+does. Pure: no clock, no input, no output.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from dataclasses import dataclass, replace
 from sweeper.blocks import Blocks
 
 PATIENCE = 2.0
-"""A wide task may be overtaken for so many times the longest of: what it is expected to take, and what runs meanwhile. Freeing
-devices for it keeps some of them idle for no longer than the longest, so it is done so seldom."""
+"""A wide task may be overtaken for so many times the longest of: what it is expected to take, and
+what runs meanwhile. Freeing devices for it keeps some of them idle for no longer than the longest,
+so it is done so seldom."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,14 @@ class Running:
     expected_end_s: float | None  # none = it never ran here
 
     def end_s(self, now_s: float) -> float:
-        """When it is thought to end: without an estimate it counts as half done, when overdue it ends any moment."""
-        return 2 * now_s - self.started_s if self.expected_end_s is None else max(now_s, self.expected_end_s)
+        """When it is thought to end: without an estimate it counts as half done, when overdue it
+        ends any moment.
+        """
+        return (
+            2 * now_s - self.started_s
+            if self.expected_end_s is None
+            else max(now_s, self.expected_end_s)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +70,8 @@ class _Place:
 
     round: int
     retried: bool  # retries come last in their round
-    minus_expected_s: float  # packed: longest first, and what is unknown counts as the longest; exclusive: 0
+    # packed: longest first, and what is unknown counts as the longest; exclusive: 0
+    minus_expected_s: float
     tie: int  # random
     key: int
 
@@ -76,10 +87,13 @@ class Queue:
         self._blocks, self._seed, self._packs = blocks, seed, packs
         self._tasks: dict[int, Task] = {}
         self._places: dict[int, _Place] = {}
-        self._joined: dict[int, int] = {}  # key -> how many retries had joined with it, 0 of no retry; also of those that left
+        # key -> how many retries had joined with it, 0 of no retry; also of those that left
+        self._joined: dict[int, int] = {}
         self._lines: dict[int, list[_Place]] = {}  # width -> sorted; none is empty
-        self._overtaken_since_s: dict[int, float] = {}  # width -> since when the first in its line is being overtaken
-        self._followers: tuple[int, int] | None = None  # width and round that may use what was freed for one of them
+        # width -> since when the first in its line is being overtaken
+        self._overtaken_since_s: dict[int, float] = {}
+        # width and round that may use what was freed for one of them
+        self._followers: tuple[int, int] | None = None
         self._num_retries = 0
         for task in tasks:
             self._join(task, 0)
@@ -110,13 +124,17 @@ class Queue:
         self._sort_in(task.num_gpus)
 
     def push(self, task: Task) -> None:
-        """Have a task tried again, at the end of its round. Raises ValueError when it waits already."""
+        """Have a task tried again, at the end of its round. Raises ValueError when it waits
+        already.
+        """
         self._num_retries += 1
         self._join(task, self._num_retries)
         self._sort_in(task.num_gpus)
 
     def expect(self, keys: Collection[int], expected_s: float) -> None:
-        """Have tasks take their places anew by what they are expected to take now; those that do not wait are passed over."""
+        """Have tasks take their places anew by what they are expected to take now; those that do
+        not wait are passed over.
+        """
         for key in keys:
             if key not in self._tasks:
                 continue
@@ -129,7 +147,9 @@ class Queue:
                 self.reservation = replace(self.reservation, task=task)
 
     def remove(self, key: int) -> Task:
-        """Forget a task that waits: it is skipped, held back, or done elsewhere. Raises KeyError when it does not wait."""
+        """Forget a task that waits: it is skipped, held back, or done elsewhere. Raises KeyError
+        when it does not wait.
+        """
         task = self._tasks.pop(key)
         line = self._lines[task.num_gpus]
         del line[bisect_left(line, self._places.pop(key))]
@@ -140,23 +160,33 @@ class Queue:
             self.reservation = None
         return task
 
-    def pop(self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float) -> Task | None:
-        """Take out the task that starts now; None when there is none, or none may. `fits`: is there room for so many devices?"""
+    def pop(
+        self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
+    ) -> Task | None:
+        """Take out the task that starts now; None when there is none, or none may. `fits`: is there
+        room for so many devices?
+        """
         task = self._choose(fits, running, now_s)
         if task is not None:
             self._overtaken_since_s.pop(task.num_gpus, None)
             self.remove(task.key)
         return task
 
-    def _choose(self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float) -> Task | None:
-        heads = [self._tasks[place.key] for place in sorted(line[0] for line in self._lines.values())]
+    def _choose(
+        self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
+    ) -> Task | None:
+        heads = [
+            self._tasks[place.key] for place in sorted(line[0] for line in self._lines.values())
+        ]
         if not self._packs:
             return heads[0] if heads and not running and fits(heads[0].num_gpus) else None
         fitting = {head.num_gpus for head in heads if fits(head.num_gpus)}
         if not fitting:
             return None
         if not self.reservation:
-            self.reservation = self._reservation([head for head in heads if head.num_gpus not in fitting], running, now_s)
+            self.reservation = self._reservation(
+                [head for head in heads if head.num_gpus not in fitting], running, now_s
+            )
         if self.reservation and self._is_in_vain(self.reservation, fitting, running):
             self._overtaken_since_s.pop(self.reservation.task.num_gpus, None)
             self.reservation = None
@@ -169,18 +199,30 @@ class Queue:
         return chosen
 
     def _is_overtaken(self, task: Task, by: Task) -> bool:
-        return self._places[by.key] > self._places[task.key] or self._joined[by.key] > self._joined[task.key]
+        return (
+            self._places[by.key] > self._places[task.key]
+            or self._joined[by.key] > self._joined[task.key]
+        )
 
-    def _reservation(self, blocked: Sequence[Task], running: Sequence[Running], now_s: float) -> Reservation | None:
+    def _reservation(
+        self, blocked: Sequence[Task], running: Sequence[Running], now_s: float
+    ) -> Reservation | None:
         """For the one that has been overtaken for longest, if that is too long."""
         overtaken = [task for task in blocked if task.num_gpus in self._overtaken_since_s]
         if not overtaken:
             return None
         task = min(overtaken, key=lambda task: self._overtaken_since_s[task.num_gpus])
-        longest_s = max([task.expected_s or 0.0, *(attempt.end_s(now_s) - attempt.started_s for attempt in running)])
+        longest_s = max(
+            [
+                task.expected_s or 0.0,
+                *(attempt.end_s(now_s) - attempt.started_s for attempt in running),
+            ]
+        )
         if now_s - self._overtaken_since_s[task.num_gpus] <= PATIENCE * longest_s:
             return None
-        free_at_s = {device: attempt.end_s(now_s) for attempt in running for device in attempt.devices}
+        free_at_s = {
+            device: attempt.end_s(now_s) for attempt in running for device in attempt.devices
+        }
 
         def start_s(block: tuple[int, ...]) -> float:
             return sorted(free_at_s.get(device, now_s) for device in block)[task.num_gpus - 1]
@@ -188,13 +230,24 @@ class Queue:
         block = min(self._blocks.groups(task.num_gpus), key=start_s)
         return Reservation(task=task, start_s=start_s(block), block=block)
 
-    def _is_in_vain(self, reservation: Reservation, fitting: set[int], running: Sequence[Running]) -> bool:
-        """Nothing of ours is in its way, and yet there is no room: somebody else has the devices, for who knows how long."""
+    def _is_in_vain(
+        self, reservation: Reservation, fitting: set[int], running: Sequence[Running]
+    ) -> bool:
+        """Nothing of ours is in its way, and yet there is no room: somebody else has the devices,
+        for who knows how long.
+        """
         width = reservation.task.num_gpus
-        return width not in fitting and self._blocks.fits(width, _left_by(running, reservation.block))
+        return width not in fitting and self._blocks.fits(
+            width, _left_by(running, reservation.block)
+        )
 
     def _choose_around(
-        self, reservation: Reservation, heads: Sequence[Task], fitting: set[int], running: Sequence[Running], now_s: float
+        self,
+        reservation: Reservation,
+        heads: Sequence[Task],
+        fitting: set[int],
+        running: Sequence[Running],
+        now_s: float,
     ) -> Task | None:
         """The task with the reservation if it fits, else the first that does not delay it."""
         reserved = reservation.task
@@ -209,7 +262,9 @@ class Queue:
             width = head.num_gpus
             if width in fitting and not self._blocks.fits(width, free):
                 found.append(self._places[head.key])  # there is room for it elsewhere only
-            elif width in fitting and (place := self._first_within(width, reservation.start_s - now_s)):
+            elif width in fitting and (
+                place := self._first_within(width, reservation.start_s - now_s)
+            ):
                 found.append(place)
         return self._tasks[min(found).key] if found else None
 
@@ -226,7 +281,9 @@ class Queue:
         return None
 
     def _follower(self, fitting: set[int]) -> Task | None:
-        """Devices were freed for one wide task: others of its width and round use that too, so that it is paid for once."""
+        """Devices were freed for one wide task: others of its width and round use that too, so that
+        it is paid for once.
+        """
         if self._followers is None:
             return None
         width, round_ = self._followers
@@ -239,7 +296,9 @@ class Queue:
         """At the end of its line; `joined` is 0 for what is no retry."""
         num_devices = len(self._blocks.order)
         if task.num_gpus > num_devices:
-            raise ValueError(f"repeat {task.key} wants {task.num_gpus} devices; there are {num_devices}")
+            raise ValueError(
+                f"repeat {task.key} wants {task.num_gpus} devices; there are {num_devices}"
+            )
         if task.key in self._tasks:
             raise ValueError(f"repeat {task.key} waits already")
         self._joined[task.key] = joined
@@ -255,7 +314,13 @@ class Queue:
         minus_expected_s = 0.0
         if self._packs:
             minus_expected_s = float("-inf") if task.expected_s is None else -task.expected_s
-        return _Place(task.round, self._joined[task.key] > 0, minus_expected_s, _shuffled(self._seed, task), task.key)
+        return _Place(
+            task.round,
+            self._joined[task.key] > 0,
+            minus_expected_s,
+            _shuffled(self._seed, task),
+            task.key,
+        )
 
 
 def _left_by(running: Sequence[Running], block: tuple[int, ...]) -> set[int]:
@@ -264,5 +329,9 @@ def _left_by(running: Sequence[Running], block: tuple[int, ...]) -> set[int]:
 
 
 def _shuffled(seed: int, task: Task) -> int:
-    """A number that is random but for these: an interrupted sweep goes on in the order it began with."""
-    return int.from_bytes(hashlib.blake2b(f"{seed} {task.round} {task.key}".encode(), digest_size=8).digest())
+    """A number that is random but for these: an interrupted sweep goes on in the order it began
+    with.
+    """
+    return int.from_bytes(
+        hashlib.blake2b(f"{seed} {task.round} {task.key}".encode(), digest_size=8).digest()
+    )

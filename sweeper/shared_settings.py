@@ -7,13 +7,23 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from conf.schema import AgentsConfig, Config, HardwareConfig, LauncherConfig, OnFailure, RetryConfig, SweepConfig
+from conf.schema import (
+    AgentsConfig,
+    Config,
+    HardwareConfig,
+    LauncherConfig,
+    OnFailure,
+    RetryConfig,
+    SweepConfig,
+)
 from store.records import DeviceKind
 from sweeper.machine import Inventory
 from sweeper.same_code import Code
 
 REFUSED = "refused: "
-"""So begins the note of an agent that does not run anything, and will not when it is started again; why follows."""
+"""So begins the note of an agent that does not run anything, and will not when it is started again;
+why follows.
+"""
 
 _Settings = TypeVar("_Settings", LauncherConfig, RetryConfig, AgentsConfig)
 
@@ -55,7 +65,9 @@ class SharedSettings:
         return cls(
             code=Code.from_json(told["code"]),
             runs_dir=told["runs_dir"],
-            hardware=HardwareConfig(device_kind=told["device_kind"], num_stand_ins=told["num_devices"]),
+            hardware=HardwareConfig(
+                device_kind=told["device_kind"], num_stand_ins=told["num_devices"]
+            ),
             num_devices=told["num_devices"],
             launcher=launcher,
             retry=_filled(RetryConfig(), told["retry"]),
@@ -78,10 +90,16 @@ def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> Shar
 
 
 def _told(settings: object) -> dict[str, Any]:
-    """Its plain values; what is a group of its own is told elsewhere, or meant for the controller alone."""
+    """Its plain values; what is a group of its own is told elsewhere, or meant for the controller
+    alone.
+    """
     assert is_dataclass(settings)
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: value.name if isinstance(value, Enum) else value for name, value in values.items() if not is_dataclass(value)}
+    return {
+        name: value.name if isinstance(value, Enum) else value
+        for name, value in values.items()
+        if not is_dataclass(value)
+    }
 
 
 def _filled(settings: _Settings, told: Mapping[str, Any]) -> _Settings:

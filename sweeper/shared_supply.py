@@ -16,7 +16,11 @@ class SharedSupply:
     """See `sweeper.supply.Supply`. For an agent over `hosts` hosts: trials of as many."""
 
     def __init__(
-        self, ledger: SharedLedger, hosts: int, tell: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+        self,
+        ledger: SharedLedger,
+        hosts: int,
+        tell: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger, self._hosts, self._clock = ledger, hosts, clock
         self._expiry = Expiry(ledger.engine, ledger.sweep_id, tell)

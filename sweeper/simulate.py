@@ -17,7 +17,9 @@ class Waiting(Protocol):
 
     def __len__(self) -> int: ...
 
-    def pop(self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float) -> Task | None: ...
+    def pop(
+        self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
+    ) -> Task | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,8 @@ def simulate(
     running: Sequence[Running] = (),
     now_s: float = 0.0,
 ) -> list[Played]:
-    """Play until nothing waits; `durations_s` by key of the task. What runs already ends when it is expected to.
+    """Play until nothing waits; `durations_s` by key of the task. What runs already ends when it is
+    expected to.
 
     Raises ValueError when something waits that never starts.
     """
@@ -71,17 +74,35 @@ def simulate(
 
 
 def remaining_s(
-    tasks: Sequence[Task], *, blocks: Blocks, seed: int, packs: bool, running: Sequence[Running] = (), now_s: float = 0.0
+    tasks: Sequence[Task],
+    *,
+    blocks: Blocks,
+    seed: int,
+    packs: bool,
+    running: Sequence[Running] = (),
+    now_s: float = 0.0,
 ) -> float | None:
     """How long all that waits and runs will still take; None when nothing of it ran here before.
 
     What has no estimate counts as the mean of what has one. Costs some 50 us per task.
     """
     known_s = [task.expected_s for task in tasks if task.expected_s is not None]
-    known_s += [attempt.expected_end_s - attempt.started_s for attempt in running if attempt.expected_end_s is not None]
+    known_s += [
+        attempt.expected_end_s - attempt.started_s
+        for attempt in running
+        if attempt.expected_end_s is not None
+    ]
     if not known_s:
         return None if tasks or running else 0.0
-    durations_s = {task.key: fmean(known_s) if task.expected_s is None else task.expected_s for task in tasks}
+    durations_s = {
+        task.key: fmean(known_s) if task.expected_s is None else task.expected_s for task in tasks
+    }
     queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
     played = simulate(queue, durations_s, blocks, running=running, now_s=now_s)
-    return max([0.0, *(one.end_s - now_s for one in played), *(attempt.end_s(now_s) - now_s for attempt in running)])
+    return max(
+        [
+            0.0,
+            *(one.end_s - now_s for one in played),
+            *(attempt.end_s(now_s) - now_s for attempt in running),
+        ]
+    )

@@ -1,4 +1,6 @@
-"""Makes of a hardware profile the machine and the devices that simulated trials have. Nothing of this machine is looked at."""
+"""Makes of a hardware profile the machine and the devices that simulated trials have. Nothing of
+this machine is looked at.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,19 @@ from store.records import DeviceKind, Gpu, GpuLink, Machine, PcieLevel, TrialSpe
 from sweeper.errors import SweepRefusedError
 from sweeper.machine import Inventory
 
-_CHOICES = {"auto": "auto", "gpu": "gpu", DeviceKind.CPU_STAND_IN: "cpu"}  # device_kind of those that are no profiles
+# device_kind of those that are no profiles
+_CHOICES = {"auto": "auto", "gpu": "gpu", DeviceKind.CPU_STAND_IN: "cpu"}
 
 
 def hardware_of(config: HardwareConfig) -> Hardware:
-    """The profile that was chosen, with what the command line changes of it. Raises SweepRefusedError."""
+    """The profile that was chosen, with what the command line changes of it. Raises
+    SweepRefusedError.
+    """
     if config.profile is None:
         chosen = _CHOICES.get(config.device_kind, config.device_kind)
         raise SweepRefusedError(
-            f"engine=simulated: hardware={chosen} is no profile; choose one of hardware={', '.join(profiles())}"
+            f"engine=simulated: hardware={chosen} is no profile; choose one of "
+            f"hardware={', '.join(profiles())}"
         )
     values = {one.name: getattr(config.profile, one.name) for one in fields(Hardware)}
     try:
@@ -32,7 +38,9 @@ def hardware_of(config: HardwareConfig) -> Hardware:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """Sources say nothing about what numbers depend on: without them, so that another wording makes no other machine."""
+    """Sources say nothing about what numbers depend on: without them, so that another wording makes
+    no other machine.
+    """
     gpus = tuple(_gpu(hardware, number) for number in range(hardware.num_gpus))
     return Machine(
         host=f"simulated-{hardware.name}{_changes(hardware)}",
@@ -60,7 +68,8 @@ def inventory_of(machine: Machine) -> Inventory:
 
 def problem(spec: TrialSpec, hardware: Hardware) -> str | None:
     """Why the cost model cannot tell what this trial takes on this hardware; None when it can."""
-    from costs.step import costs  # here, because it needs numpy, and sweeps that measure need neither
+    # here, because it needs numpy, and sweeps that measure need neither
+    from costs.step import costs
 
     try:
         costs(Work.of(asdict(spec)), hardware)
@@ -101,7 +110,11 @@ def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Iterator[GpuLink]:
     for one, other in itertools.combinations(range(len(gpus)), 2):
         clique = hardware.nvlink_clique
         linked = bool(hardware.nvlink_gb_per_s) and one // clique == other // clique
-        yield GpuLink(between=(gpus[one].uuid, gpus[other].uuid), num_nvlinks=int(linked), pcie=_level(hardware, one, other))
+        yield GpuLink(
+            between=(gpus[one].uuid, gpus[other].uuid),
+            num_nvlinks=int(linked),
+            pcie=_level(hardware, one, other),
+        )
 
 
 def _level(hardware: Hardware, one: int, other: int) -> PcieLevel:
@@ -111,4 +124,6 @@ def _level(hardware: Hardware, one: int, other: int) -> PcieLevel:
         PcieLevel.SINGLE_SWITCH: hardware.gpus_per_switch,
         PcieLevel.HOST_BRIDGE: hardware.gpus_per_socket,
     }
-    return next((level for level, size in groups.items() if one // size == other // size), PcieLevel.SYSTEM)
+    return next(
+        (level for level, size in groups.items() if one // size == other // size), PcieLevel.SYSTEM
+    )

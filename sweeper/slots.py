@@ -1,4 +1,5 @@
-"""Hands out the devices of this host: which GPUs or stand-ins, which cores near them, and one core to watch from.
+"""Hands out the devices of this host: which GPUs or stand-ins, which cores near them, and one core
+to watch from.
 
 ```
   exclusive    one grant at a time: the best connected GPUs, all cores near them
@@ -32,19 +33,28 @@ class Grant:
     devices: tuple[int, ...]  # numbers in the inventory
     visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU stand-ins
     cores: tuple[int, ...]  # CPU cores it may run on; empty = all that the orchestrator may
-    spare_core: int | None  # a core of none of the trials, for what watches them; none where there is none to spare
+    # a core of none of the trials, for what watches them; none where there is none to spare
+    spare_core: int | None
 
 
 class Slots:
-    """Which devices are free, and who gets which; `blocks` tells it without knowing who holds what. Not for several threads.
+    """Which devices are free, and who gets which; `blocks` tells it without knowing who holds what.
+    Not for several threads.
 
-    One of 8 or more cores, the last, is kept free of trials on GPUs and of trials side by side, for what watches them.
+    One of 8 or more cores, the last, is kept free of trials on GPUs and of trials side by side, for
+    what watches them.
     """
 
     def __init__(
-        self, inventory: Inventory, *, share_host: bool, max_parallel: int | None, cores: tuple[int, ...] | None = None
+        self,
+        inventory: Inventory,
+        *,
+        share_host: bool,
+        max_parallel: int | None,
+        cores: tuple[int, ...] | None = None,
     ) -> None:
-        """`cores` are those that trials may use, neighbors side by side; all that this process may use unless given.
+        """`cores` are those that trials may use, neighbors side by side; all that this process may
+        use unless given.
 
         Raises SweepRefusedError for a max_parallel that means nothing.
         """
@@ -61,7 +71,8 @@ class Slots:
         self._on_gpus = inventory.kind is DeviceKind.GPU
         self._cores, self._spare_core = self._spare(allowed_cores() if cores is None else cores)
         self._connections = Connections.of(inventory)
-        self._best_group = lru_cache(maxsize=64)(self._connections.best_group)  # of 16 GPUs it takes a tenth of a second
+        # of 16 GPUs it takes a tenth of a second
+        self._best_group = lru_cache(maxsize=64)(self._connections.best_group)
         self.blocks = Blocks(
             order=self._connections.order(range(self.num_devices)),
             aligned=share_host and self._on_gpus,
@@ -76,11 +87,15 @@ class Slots:
         most = self._inventory.most_gpus_per_trial
         if not 1 <= num_gpus <= most:
             raise ValueError(f"num_gpus={num_gpus} can never fit: wanted 1 to {most}")
-        return len(self._held) < self.blocks.most_at_once and self.blocks.fits(num_gpus, self._free())
+        return len(self._held) < self.blocks.most_at_once and self.blocks.fits(
+            num_gpus, self._free()
+        )
 
     def most_that_fits(self) -> int:
         """Devices of the widest trial that there is room for now; 0 where there is none."""
-        return next((num for num in range(self._inventory.most_gpus_per_trial, 0, -1) if self.fits(num)), 0)
+        return next(
+            (num for num in range(self._inventory.most_gpus_per_trial, 0, -1) if self.fits(num)), 0
+        )
 
     def free_devices(self) -> list[int]:
         """Those that nobody is known to have."""
@@ -101,13 +116,17 @@ class Slots:
         return grant
 
     def free(self, grant: Grant) -> None:
-        """Raises ValueError for a grant that is not held: it was freed before, or is of other slots."""
+        """Raises ValueError for a grant that is not held: it was freed before, or is of other
+        slots.
+        """
         if grant not in self._held:
             raise ValueError(f"devices {grant.devices} are not held: freed twice?")
         self._held.remove(grant)
 
     def mark_taken(self, uuids: Collection[str]) -> None:
-        """Somebody else has these, as `Inventory.uuids` names them: they are not free until `clear_taken`."""
+        """Somebody else has these, as `Inventory.uuids` names them: they are not free until
+        `clear_taken`.
+        """
         names = self._inventory.uuids(range(self.num_devices))
         self._taken.update(device for device, name in enumerate(names) if name in uuids)
 
@@ -124,18 +143,25 @@ class Slots:
         return self.num_devices if self._on_gpus else len(self._cores)
 
     def _free(self) -> set[int]:
-        return set(range(self.num_devices)).difference(self._taken, *(grant.devices for grant in self._held))
+        return set(range(self.num_devices)).difference(
+            self._taken, *(grant.devices for grant in self._held)
+        )
 
     def _visible_devices(self, devices: tuple[int, ...], visibility: str) -> str:
         """With visibility=all TensorFlow takes the first of them and hides the rest itself."""
         if not self._on_gpus:
             return ""
         others = [device for device in range(self.num_devices) if device not in devices]
-        return ",".join(self._inventory.uuids((*devices, *others) if visibility == "all" else devices))
+        return ",".join(
+            self._inventory.uuids((*devices, *others) if visibility == "all" else devices)
+        )
 
     def _choose(self, num: int) -> tuple[int, ...]:
         """Of the rooms that break up least the best connected devices."""
-        groups = [self._best_group(tuple(sorted(room)), num) for room in self.blocks.rooms(num, self._free())]
+        groups = [
+            self._best_group(tuple(sorted(room)), num)
+            for room in self.blocks.rooms(num, self._free())
+        ]
         return max(groups, key=self._connections.score)  # max keeps the first of equals
 
     def _cores_for(self, devices: tuple[int, ...]) -> tuple[int, ...]:
@@ -143,7 +169,9 @@ class Slots:
             return self._near(devices) if self._on_gpus else ()
         if self._on_gpus or len(self._cores) >= self.num_devices:
             return tuple(sorted({core for device in devices for core in self._share_of[device]}))
-        return self._least_used(max(1, len(devices) * len(self._cores) // self.num_devices), first=devices[0])
+        return self._least_used(
+            max(1, len(devices) * len(self._cores) // self.num_devices), first=devices[0]
+        )
 
     def _near(self, devices: tuple[int, ...]) -> tuple[int, ...]:
         """All cores near any of these GPUs; all where that is not known, and for all GPUs."""
@@ -154,7 +182,8 @@ class Slots:
     def _least_used(self, num: int, *, first: int) -> tuple[int, ...]:
         """More trials than cores can be told apart: those that run overlap as little as can be.
 
-        Of equally used ones those that go with the trial's first device: sweeps side by side have other devices, so other cores.
+        Of equally used ones those that go with the trial's first device: sweeps side by side have
+        other devices, so other cores.
         """
         used = Counter(core for grant in self._held for core in grant.cores)
         start = first % len(self._cores)
@@ -162,16 +191,22 @@ class Slots:
         return tuple(sorted(sorted(from_start, key=lambda core: used[core])[:num]))
 
     def _divide_cores(self) -> list[tuple[int, ...]]:
-        """Each device's share. GPUs that are near the same cores divide those; where that is not known of all, all cores.
+        """Each device's share. GPUs that are near the same cores divide those; where that is not
+        known of all, all cores.
 
-        All GPUs of the machine count, in an order that no mask changes: sweeps with other masks have other shares.
+        All GPUs of the machine count, in an order that no mask changes: sweeps with other masks
+        have other shares.
         """
         if not self._on_gpus:
-            return [_part(self._cores, device, self.num_devices) for device in range(self.num_devices)]
+            return [
+                _part(self._cores, device, self.num_devices) for device in range(self.num_devices)
+            ]
         gpus = self._inventory.machine_gpus or self._inventory.gpus
         near = [tuple(core for core in self._cores if core in gpu.cores) for gpu in gpus]
         groups = set(near)
-        told_apart = all(groups) and not any(set(one) & set(other) for one, other in itertools.combinations(groups, 2))
+        told_apart = all(groups) and not any(
+            set(one) & set(other) for one, other in itertools.combinations(groups, 2)
+        )
         if not told_apart:
             near = [self._cores] * len(gpus)
         share_of = {
@@ -182,6 +217,8 @@ class Slots:
 
 
 def _part(cores: tuple[int, ...], place: int, num_parts: int) -> tuple[int, ...]:
-    """One of so many parts; never empty, so that parts overlap where there are fewer cores than parts."""
+    """One of so many parts; never empty, so that parts overlap where there are fewer cores than
+    parts.
+    """
     start, end = place * len(cores) // num_parts, (place + 1) * len(cores) // num_parts
     return cores[start : max(end, start + 1)]

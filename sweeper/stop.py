@@ -10,10 +10,12 @@ from types import FrameType
 
 
 class Stop:
-    """How often somebody asked to stop: once is to start nothing more, twice is to end everything now.
+    """How often somebody asked to stop: once is to start nothing more, twice is to end everything
+    now.
 
-    Only Ctrl-C can be the second time: a terminal that is closed sends SIGHUP twice, a system that goes down SIGTERM and SIGHUP.
-    Looked at between actions, so that no attempt is lost while it is being recorded.
+    Only Ctrl-C can be the second time: a terminal that is closed sends SIGHUP twice, a system that
+    goes down SIGTERM and SIGHUP. Looked at between actions, so that no attempt is lost while it is
+    being recorded.
     """
 
     def __init__(self) -> None:
@@ -31,13 +33,16 @@ class Stop:
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
         self.last_signal = number
-        self.times_asked = self.times_asked + 1 if number == signal.SIGINT else max(1, self.times_asked)
+        self.times_asked = (
+            self.times_asked + 1 if number == signal.SIGINT else max(1, self.times_asked)
+        )
 
     @contextmanager
     def listening(self) -> Iterator[socket.socket]:
         """Gives a socket that becomes readable with every signal.
 
-        SIGINT is heard also where a shell had it ignored for a background job; SIGHUP not where `nohup` did.
+        SIGINT is heard also where a shell had it ignored for a background job; SIGHUP not where
+        `nohup` did.
         """
         heard = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

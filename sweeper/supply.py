@@ -1,4 +1,6 @@
-"""Where an orchestrator gets its repeats, when others take from the same heap: one at a time, as it has room for it."""
+"""Where an orchestrator gets its repeats, when others take from the same heap: one at a time, as it
+has room for it.
+"""
 
 from __future__ import annotations
 

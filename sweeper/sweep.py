@@ -67,13 +67,17 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     with ExitStack() as stack:
         writer = _open(config.store.url)
         stack.callback(writer.close)
-        plan, races, tally = _plan(config, specs, left_out, writer.engine, machine.key, software_key)
+        plan, races, tally = _plan(
+            config, specs, left_out, writer.engine, machine.key, software_key
+        )
         estimate = Estimate.of(writer.engine, machine.key)
         try:
             print_plan(make_console(stderr=True), plan, machine, inventory, estimate, races)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
-        orchestrator = _orchestrator(config, name, plan, machine, inventory, software_key, estimate, writer, stack, tally)
+        orchestrator = _orchestrator(
+            config, name, plan, machine, inventory, software_key, estimate, writer, stack, tally
+        )
         orchestrator.run()
         if orchestrator.failure is None:
             writer.settle()
@@ -84,7 +88,8 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
         is_simulated=inventory.kind is DeviceKind.SIMULATED_GPU,
         states=orchestrator.states,
         num_retries=orchestrator.num_retries,
-        num_finished_earlier=sum(trial.num_repeats == 0 for trial in plan.trials) + orchestrator.num_finished_elsewhere,
+        num_finished_earlier=sum(trial.num_repeats == 0 for trial in plan.trials)
+        + orchestrator.num_finished_elsewhere,
         num_not_started=orchestrator.num_left,
         num_running=0,
         interrupted=orchestrator.was_interrupted,
@@ -113,9 +118,15 @@ def _plan(
     machine_key: str,
     software_key: str,
 ) -> tuple[Plan, PlannedRaces | None, Tally | None]:
-    """With its races and what their contenders have shown, when the sweep races. No `engine`: nothing was completed."""
+    """With its races and what their contenders have shown, when the sweep races. No `engine`:
+    nothing was completed.
+    """
     sweep, shares_host = config.sweep, config.launcher.share_host
-    done = queries.num_completed(engine, machine_key, software_key, shares_host=shares_host) if engine else {}
+    done = (
+        queries.num_completed(engine, machine_key, software_key, shares_host=shares_host)
+        if engine
+        else {}
+    )
     plan = make_plan(specs, left_out, sweep, done)
     if not sweep.race:
         return plan, None, None
@@ -125,7 +136,12 @@ def _plan(
 
 
 def _print_plan(
-    config: Config, plan: Plan, machine: Machine, inventory: Inventory, estimate: Estimate, races: PlannedRaces | None
+    config: Config,
+    plan: Plan,
+    machine: Machine,
+    inventory: Inventory,
+    estimate: Estimate,
+    races: PlannedRaces | None,
 ) -> None:
     """Here the plan is the answer: on stdout."""
     if config.sweep.plan_format.name == "json":
@@ -177,7 +193,9 @@ def _orchestrator(
         host_lock=host_lock,
         start=start,
         folders=folders,
-        progress=stack.enter_context(Progress(name, machine_line(machine, inventory), inventory, plan)),
+        progress=stack.enter_context(
+            Progress(name, machine_line(machine, inventory), inventory, plan)
+        ),
         stop=Stop(),
     )
     policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
@@ -185,10 +203,14 @@ def _orchestrator(
 
 
 def _run_folders(config: Config, writer: Writer, ledger: Ledger, sweep: NewSweep) -> RunFolders:
-    """Of the sweep as the database has it: one that is continued keeps its beginning. Raises SweepRefusedError."""
+    """Of the sweep as the database has it: one that is continued keeps its beginning. Raises
+    SweepRefusedError.
+    """
     try:
         runs_dir = Path(config.store.runs_dir).expanduser().resolve()
-        return RunFolders(runs_dir, read_sweep(writer.engine, ledger.sweep_id), sweep.machine, sweep.software_key)
+        return RunFolders(
+            runs_dir, read_sweep(writer.engine, ledger.sweep_id), sweep.machine, sweep.software_key
+        )
     except SweepRefusedError:
         ledger.end(datetime.now(UTC), finished=False)
         raise

@@ -1,4 +1,6 @@
-"""Plans a sweep for other hosts, hands it to its controller, and reports how it ended: launcher=agents, slurm, ray."""
+"""Plans a sweep for other hosts, hands it to its controller, and reports how it ended:
+launcher=agents, slurm, ray.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def run(cells: Sequence[Cell], composer: Composer, name: str) -> Report | None:
         print(f"sweep: {doubt}", file=sys.stderr)
     launcher = load(config)
     inventory = launcher.check()
-    machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_STAND_IN))  # of this host, which runs no trial
+    # of this host, which runs no trial
+    machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_STAND_IN))
     specs, left_out = resolve_grid(cells, composer.compose, inventory, config.sweep)
     launcher.check_width(max((spec.hosts for spec in specs), default=1))
     software_key = software.key(software.describe())
@@ -66,10 +69,18 @@ def run(cells: Sequence[Cell], composer: Composer, name: str) -> Report | None:
             print(f"sweep: {quoted(str(recovered))}", file=sys.stderr)
         plan = _plan(config, name, specs, left_out, writer.engine, software_key)
         try:
-            print_plan(make_console(stderr=True), plan, machine, inventory, _estimate(config, name, writer.engine))
+            print_plan(
+                make_console(stderr=True),
+                plan,
+                machine,
+                inventory,
+                _estimate(config, name, writer.engine),
+            )
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
-        controller = _controller(config, name, plan, machine, inventory, software_key, writer, launcher, stack)
+        controller = _controller(
+            config, name, plan, machine, inventory, software_key, writer, launcher, stack
+        )
         controller.run()
     return Report(
         name=name,
@@ -119,7 +130,9 @@ def _estimate(config: Config, name: str, engine: sa.Engine | None) -> Estimate:
     return Estimate.of_shared(engine, name, config.launcher.agents.pool)
 
 
-def _print_plan(config: Config, plan: Plan, machine: Machine, inventory: Inventory, estimate: Estimate) -> None:
+def _print_plan(
+    config: Config, plan: Plan, machine: Machine, inventory: Inventory, estimate: Estimate
+) -> None:
     """Here the plan is the answer: on stdout."""
     if config.sweep.plan_format.name == "json":
         print(plan_json(plan, machine, estimate))
@@ -138,18 +151,26 @@ def _controller(
     launcher: HostLauncher,
     stack: ExitStack,
 ) -> Controller:
-    """With everything it needs; what must be closed is put on the stack. Raises SweepRefusedError."""
+    """With everything it needs; what must be closed is put on the stack. Raises
+    SweepRefusedError.
+    """
     runs_dir = Path(config.store.runs_dir).expanduser().resolve()
     sweep = new_sweep(config, name, plan, machine, software_key)
-    ledger = writer.begin_shared_sweep(sweep, shared_settings(config, inventory, str(runs_dir)).to_json())
+    ledger = writer.begin_shared_sweep(
+        sweep, shared_settings(config, inventory, str(runs_dir)).to_json()
+    )
     try:
-        folders = RunFolders(runs_dir, read_sweep(writer.engine, ledger.sweep_id), machine, software_key)
+        folders = RunFolders(
+            runs_dir, read_sweep(writer.engine, ledger.sweep_id), machine, software_key
+        )
         logs = folders.path / LOGS
         _make(logs)
     except SweepRefusedError:
         ledger.end(datetime.now(UTC), finished=False)
         raise
-    progress = stack.enter_context(Progress(name, machine_line(machine, inventory), inventory, plan))
+    progress = stack.enter_context(
+        Progress(name, machine_line(machine, inventory), inventory, plan)
+    )
     fleet = Fleet(
         launcher,
         name,
@@ -157,7 +178,9 @@ def _controller(
         lambda hosts: agent_command(name, config.store.url, hosts=hosts, logs=logs),
         progress.note,
     )
-    tools = ControllerTools(ledger=ledger, fleet=fleet, progress=progress, stop=Stop(), runs_dir=folders.path)
+    tools = ControllerTools(
+        ledger=ledger, fleet=fleet, progress=progress, stop=Stop(), runs_dir=folders.path
+    )
     trials = {trial.spec.trial_id: trial for trial in plan.trials}
     return Controller(tools, config.sweep, trials, inventory.num_devices)
 
@@ -166,4 +189,6 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise SweepRefusedError(f"{folder}: {error.strerror}; choose another folder with store.runs_dir=") from error
+        raise SweepRefusedError(
+            f"{folder}: {error.strerror}; choose another folder with store.runs_dir="
+        ) from error

@@ -42,7 +42,11 @@ def rows(database: Path, query: str, values: tuple[object, ...] = ()) -> list[tu
 
 def check_problems(database: Path) -> list[str]:
     checked = store("check", "--db", str(database))
-    return [] if checked.returncode == 0 else [f"store check ended with {checked.returncode}: {checked.stdout}{checked.stderr}"]
+    return (
+        []
+        if checked.returncode == 0
+        else [f"store check ended with {checked.returncode}: {checked.stdout}{checked.stderr}"]
+    )
 
 
 def value_problems(database: Path) -> list[str]:
@@ -52,11 +56,20 @@ def value_problems(database: Path) -> list[str]:
         SELECT attempts.id, {_RUN_DIR}, measurements.images_per_second FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id
         JOIN measurements ON measurements.attempt_id = attempts.id WHERE attempts.outcome = 'completed'"""
     for attempt_id, run_dir, images_per_second in rows(database, of_completed):
-        wanted = json.loads((Path(run_dir) / "result.json").read_text())["measurement"]["images_per_second"]
+        wanted = json.loads((Path(run_dir) / "result.json").read_text())["measurement"][
+            "images_per_second"
+        ]
         if images_per_second != wanted:
-            found.append(f"attempt {attempt_id}: {images_per_second} images/s, in its folder {wanted}: {run_dir}")
-        steps = [json.loads(line) for line in (Path(run_dir) / "steps.jsonl").read_text().splitlines()]
-        found += [f"attempt {attempt_id}: {problem}: {run_dir}" for problem in _step_problems(database, attempt_id, steps)]
+            found.append(
+                f"attempt {attempt_id}: {images_per_second} images/s, in its folder {wanted}: {run_dir}"
+            )
+        steps = [
+            json.loads(line) for line in (Path(run_dir) / "steps.jsonl").read_text().splitlines()
+        ]
+        found += [
+            f"attempt {attempt_id}: {problem}: {run_dir}"
+            for problem in _step_problems(database, attempt_id, steps)
+        ]
     return found
 
 
@@ -78,8 +91,12 @@ def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[s
     again = {row[:4]: row[4:] for row in rows(anew, ATTEMPTS)}
     for *identity, outcome, images_per_second in kept:
         if (told := again.get(tuple(identity))) != (outcome, images_per_second):
-            found.append(f"attempt {identity}: {outcome}, {images_per_second} images/s, after store rebuild {told}")
-    completed_anew = {identity for identity, (outcome, _) in again.items() if outcome == "completed"}
+            found.append(
+                f"attempt {identity}: {outcome}, {images_per_second} images/s, after store rebuild {told}"
+            )
+    completed_anew = {
+        identity for identity, (outcome, _) in again.items() if outcome == "completed"
+    }
     if more := completed_anew - {row[:4] for row in kept if row[4] == "completed"}:
         found.append(f"store rebuild completed attempts that the database has not: {sorted(more)}")
     if not found and _steps(database) != _steps(anew):
@@ -98,7 +115,9 @@ def _step_problems(database: Path, attempt_id: int, wanted: list[dict[str, Any]]
     stored = [dict(zip(names, row, strict=True)) for row in rows(database, query, (attempt_id,))]
     if len(stored) != len(wanted):
         return [f"{len(stored)} samples of {len(wanted)}"]
-    time_error = max(0.5e-6, _KEPT * min((step["duration_s"] for step in wanted), default=0.0)) * 1.001
+    time_error = (
+        max(0.5e-6, _KEPT * min((step["duration_s"] for step in wanted), default=0.0)) * 1.001
+    )
     losses = [abs(step["loss"]) for step in wanted if step["loss"]]
     errors = {"start_s": time_error, "duration_s": time_error, "data_wait_s": time_error}
     errors["loss"] = _KEPT * min(losses, default=0.0) * 1.001
@@ -110,7 +129,9 @@ def _step_problems(database: Path, attempt_id: int, wanted: list[dict[str, Any]]
     ]
 
 
-def _equal(has: Mapping[str, Any], told: Mapping[str, Any], name: str, errors: Mapping[str, float]) -> bool:
+def _equal(
+    has: Mapping[str, Any], told: Mapping[str, Any], name: str, errors: Mapping[str, float]
+) -> bool:
     wanted = told[name]
     if name not in errors or wanted is None or not math.isfinite(wanted):
         return bool(has[name] == (None if isinstance(wanted, float) else wanted))

@@ -17,7 +17,11 @@ class Ended:
 
 
 def run_app(
-    app: typer.Typer, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+    app: typer.Typer,
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *arguments: str,
 ) -> Ended:
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     capsys.readouterr()

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, WebError, WebSocket, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    WebError,
+    WebSocket,
+    expect,
+    sync_playwright,
+)
 
 from tests.conftest import PROJECT
 
@@ -47,10 +57,15 @@ def running(program: Path, home: Path) -> Iterator[Browser]:
     Meanwhile playwright has an event loop on this thread, so that `asyncio.run` is refused; and a child forked meanwhile
     must end before the browser can. So keep it no longer than a module's tests.
     """
-    environment: dict[str, str | float | bool] = {"HOME": str(home), "PATH": os.environ["PATH"]}  # no proxy, no settings
+    environment: dict[str, str | float | bool] = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+    }  # no proxy, no settings
     with (
         sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=program, args=SWITCHES, env=environment, timeout=TIMEOUT_MS) as browser,
+        playwright.chromium.launch(
+            executable_path=program, args=SWITCHES, env=environment, timeout=TIMEOUT_MS
+        ) as browser,
     ):
         yield browser
 
@@ -100,7 +115,9 @@ class Visit:
     def _note_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             about = message.location["url"]
-            elsewhere = f" ({about})" if about != self.page.url else ""  # of a file that did not come, its address
+            elsewhere = (
+                f" ({about})" if about != self.page.url else ""
+            )  # of a file that did not come, its address
             self._complaints.append(f"console {message.type}: {message.text}{elsewhere}")
 
     def _note_error(self, error: WebError) -> None:

@@ -26,24 +26,33 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"  # channels first on CPUs
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-_SIZE = ("LINES", "COLUMNS")  # pytest-xdist's processes have them, and every terminal that a test opens would be of that size
+_SIZE = (
+    "LINES",
+    "COLUMNS",
+)  # pytest-xdist's processes have them, and every terminal that a test opens would be of that size
 PROJECT = Path(__file__).resolve().parent.parent
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """pytest-mpl looks for its folders from where it is then: in the empty folder of a test, or where the user happens to be."""
-    config.option.mpl_results_path = config.option.mpl_results_path or str(PROJECT / "build" / "pictures")
+    config.option.mpl_results_path = config.option.mpl_results_path or str(
+        PROJECT / "build" / "pictures"
+    )
     if config.option.mpl_generate_path:
         config.option.mpl_generate_path = str(Path(config.option.mpl_generate_path).resolve())
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Every test runs in an empty folder, with a data cache of its own session, host locks of its own, and no inherited settings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("SCALEMARK_LOCK_DIR", str(tmp_path_factory.getbasetemp() / "locks" / tmp_path.name))
+    monkeypatch.setenv(
+        "SCALEMARK_LOCK_DIR", str(tmp_path_factory.getbasetemp() / "locks" / tmp_path.name)
+    )
     for name in ("SCALEMARK_DB", "CUDA_VISIBLE_DEVICES", "HYDRA_FULL_ERROR", *_SIZE):
         monkeypatch.delenv(name, raising=False)
 
@@ -51,7 +60,9 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_facto
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """URL of a PostgreSQL server of this session's own, started when the first test wants it."""
-    programs = postgresql.needed_programs(postgresql.find_programs(), in_ci=os.environ.get("CI") == "true")
+    programs = postgresql.needed_programs(
+        postgresql.find_programs(), in_ci=os.environ.get("CI") == "true"
+    )
     with postgresql.server(programs) as url:
         yield url
 

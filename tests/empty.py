@@ -14,7 +14,9 @@ def make_empty(path: Path | str) -> None:
     """As a writer makes one where there is none, with an id of its own."""
     Path(path).write_bytes(_made())
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE database_info SET value = ? WHERE name = 'id'", [uuid.uuid4().hex])
+        connection.execute(
+            "UPDATE database_info SET value = ? WHERE name = 'id'", [uuid.uuid4().hex]
+        )
 
 
 @cache

@@ -15,7 +15,9 @@ def ends(processes: list[psutil.Process]) -> Iterator[None]:
     """Asserts that all die in the body or soon after; an orphan may stay a zombie where nobody reaps it."""
     assert processes
     with ExitStack() as stack:
-        signs = [stack.enter_context(os.fdopen(os.pidfd_open(process.pid))) for process in processes]
+        signs = [
+            stack.enter_context(os.fdopen(os.pidfd_open(process.pid))) for process in processes
+        ]
         yield
         for process, sign in zip(processes, signs, strict=True):
             assert select([sign], [], [], PATIENCE_S)[0], f"{process} lives on"

@@ -54,7 +54,9 @@ class Campaign:
     num_rivals: int = 1  # sweeps that run at once, with the same command
     faults: Sequence[str] = ()  # only these; none: all that can be
     script: str = "sweep.py"  # of the project
-    poisoned: list[Path] = field(default_factory=list)  # run folders that were made worthless on purpose
+    poisoned: list[Path] = field(
+        default_factory=list
+    )  # run folders that were made worthless on purpose
     history: list[str] = field(default_factory=list)  # faults, in their order
 
     @property
@@ -77,7 +79,9 @@ class Campaign:
         names = _in_turns(self.faults or self.possible_faults(), chance)
         name = next(names)
         for _ in range(MOST_ROUNDS + 2 * self.num_faults):
-            sweeps = [Watched(self._start(number), self.database) for number in range(self.num_rivals)]
+            sweeps = [
+                Watched(self._start(number), self.database) for number in range(self.num_rivals)
+            ]
             while self.num_faults > self.injected.total():
                 done = self._inject(name, sweeps, chance)
                 if done is None:
@@ -110,10 +114,11 @@ class Campaign:
                 raise BrokenError(f"a traceback; {self._told(number + 1)}")
 
     def _told(self, num_logs: int) -> str:
-        said = "".join(f"\n--- {self._log(n).name}\n{self._log(n).read_text(errors='replace')[-4000:]}" for n in range(num_logs))
-        return (
-            f"seed {self.seed}, {self.script}, faults {self.history}, exit codes {self.exit_codes}; at the end of the logs:{said}"
+        said = "".join(
+            f"\n--- {self._log(n).name}\n{self._log(n).read_text(errors='replace')[-4000:]}"
+            for n in range(num_logs)
         )
+        return f"seed {self.seed}, {self.script}, faults {self.history}, exit codes {self.exit_codes}; at the end of the logs:{said}"
 
     def _log(self, number: int) -> Path:
         return self.folder / f"sweep{number}.log"
@@ -121,29 +126,51 @@ class Campaign:
     def possible_faults(self) -> set[str]:
         """All, but only a small disk of the campaign's own is filled, and where attempts are spawned there is no fork server."""
         impossible = set() if self.folder.is_mount() else {"full disk"}
-        return set(FAULTS) - impossible - ({"kill -9 fork server"} if "launcher.start=spawn" in self.overrides else set())
+        return (
+            set(FAULTS)
+            - impossible
+            - ({"kill -9 fork server"} if "launcher.start=spawn" in self.overrides else set())
+        )
 
     def problems(self) -> list[str]:
         """What is not as it must be: every repeat completed exactly once, nothing lost, nothing left running."""
         found = []
         with closing(sqlite3.connect(self.database)) as connection:
             completed = dict(
-                connection.execute("SELECT trial_id, count(*) FROM attempts WHERE outcome = 'completed' GROUP BY trial_id")
+                connection.execute(
+                    "SELECT trial_id, count(*) FROM attempts WHERE outcome = 'completed' GROUP BY trial_id"
+                )
             )
             if set(completed.values()) != {self.repeats} or len(completed) != self.num_trials:
-                found.append(f"completed {completed}, wanted {self.num_trials} trials x {self.repeats}")
+                found.append(
+                    f"completed {completed}, wanted {self.num_trials} trials x {self.repeats}"
+                )
             (check,) = connection.execute("PRAGMA integrity_check").fetchone()
             if check != "ok":
                 found.append(f"the database is damaged: {check}")
-            in_flight = connection.execute("SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')").fetchone()
+            in_flight = connection.execute(
+                "SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')"
+            ).fetchone()
             if in_flight != (0,):
                 found.append(f"{in_flight[0]} repeats are still claimed or running")
-        results = [path for path in self.folder.glob("runs/*/*/result.json") if path.parent not in self.poisoned]
-        num_results = [json.loads(path.read_text())["outcome"] for path in results].count("completed")
+        results = [
+            path
+            for path in self.folder.glob("runs/*/*/result.json")
+            if path.parent not in self.poisoned
+        ]
+        num_results = [json.loads(path.read_text())["outcome"] for path in results].count(
+            "completed"
+        )
         if num_results != sum(completed.values()):
-            found.append(f"{num_results} run folders are completed, {sum(completed.values())} attempts")
-        found.extend(agreement.problems(self.database, self.folder / "runs", set(map(str, self.poisoned))))
-        found.extend(f"two attempts at once: {line}" for line in overlap.found(self.folder / "overlap"))
+            found.append(
+                f"{num_results} run folders are completed, {sum(completed.values())} attempts"
+            )
+        found.extend(
+            agreement.problems(self.database, self.folder / "runs", set(map(str, self.poisoned)))
+        )
+        found.extend(
+            f"two attempts at once: {line}" for line in overlap.found(self.folder / "overlap")
+        )
         found.extend(f"left running: {process}" for process in self.processes())
         return [f"{problem}; seed {self.seed}, faults {self.history}" for problem in found]
 
@@ -152,27 +179,51 @@ class Campaign:
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark:
+                if (
+                    process.status() != psutil.STATUS_ZOMBIE
+                    and process.environ().get(MARK) == self.mark
+                ):
                     found.append(process)
         return found
 
     def trainers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
         own = _children(orchestrator)
-        forked = [trainer for server in own if _runs(server, "trainer.fork_server") for trainer in _children(server)]
+        forked = [
+            trainer
+            for server in own
+            if _runs(server, "trainer.fork_server")
+            for trainer in _children(server)
+        ]
         return forked + [process for process in own if _runs(process, "trainer")]
 
     def servers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
-        return [process for process in _children(orchestrator) if _runs(process, "trainer.fork_server")]
+        return [
+            process for process in _children(orchestrator) if _runs(process, "trainer.fork_server")
+        ]
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(PROJECT / self.script), "-m", *self.overrides, f"sweep.repeats={self.repeats}"]
+        command = [
+            sys.executable,
+            str(PROJECT / self.script),
+            "-m",
+            *self.overrides,
+            f"sweep.repeats={self.repeats}",
+        ]
         (self.folder / "overlap").mkdir(exist_ok=True)
-        own = {MARK: self.mark, "SCALEMARK_LOCK_DIR": str(self.folder / "locks"), overlap.VARIABLE: str(self.folder / "overlap")}
+        own = {
+            MARK: self.mark,
+            "SCALEMARK_LOCK_DIR": str(self.folder / "locks"),
+            overlap.VARIABLE: str(self.folder / "overlap"),
+        }
         environment = {**os.environ, **own}
         with self._log(number).open("ab") as log:
-            return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+            return subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log
+            )
 
-    def _wait_for_work(self, processes: list[subprocess.Popen[bytes]], chance: random.Random) -> subprocess.Popen[bytes] | None:
+    def _wait_for_work(
+        self, processes: list[subprocess.Popen[bytes]], chance: random.Random
+    ) -> subprocess.Popen[bytes] | None:
         """The sweep whose trainer runs, a little later; None when all have ended."""
         deadline = time.monotonic() + WITHIN_S
         while alive := [process for process in processes if process.poll() is None]:
@@ -183,7 +234,9 @@ class Campaign:
                 if victim.poll() is None:
                     return victim
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no trainer within {WITHIN_S:g} s; see {self.folder / 'sweep0.log'}")
+                raise TimeoutError(
+                    f"no trainer within {WITHIN_S:g} s; see {self.folder / 'sweep0.log'}"
+                )
             time.sleep(0.05)
         return None
 
@@ -238,7 +291,9 @@ def _signal_first(processes: list[psutil.Process], number: signal.Signals) -> bo
 
 
 def _lock_database(campaign: Campaign, process: subprocess.Popen[bytes]) -> bool:
-    with closing(sqlite3.connect(campaign.database, timeout=WITHIN_S, isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(campaign.database, timeout=WITHIN_S, isolation_level=None)
+    ) as connection:
         connection.execute("BEGIN IMMEDIATE")
         time.sleep(2.0)
         connection.execute("ROLLBACK")
@@ -282,7 +337,13 @@ def struck_campaign(
 ) -> Campaign:
     """Of trials that need no TensorFlow: simulated ones, whose charts are drawn, or those of tests.tiny_trainer."""
     tiny = ["hardware=cpu", "model=trivial", "seed=905,1", "launcher.grace_s=0.5"]
-    simulated = ["engine=simulated", "hardware=dgx1_p100", "model=resnet50", "num_gpus=1,8", "num_steps=3000"]
+    simulated = [
+        "engine=simulated",
+        "hardware=dgx1_p100",
+        "model=resnet50",
+        "num_gpus=1,8",
+        "num_steps=3000",
+    ]
     return Campaign(
         folder=folder,
         overrides=[*(simulated if is_simulated else tiny), *overrides],
@@ -299,7 +360,11 @@ def struck_campaign(
 def possible_strikes(*, is_simulated: bool) -> list[str]:
     """Simulated trials end at once, and wait for no host; the others are begun by a script of the tests, and nothing is drawn."""
     if is_simulated:
-        return [name for name in STRIKES if name.endswith(("imports", "planning", "starting", "ending", "drawing"))]
+        return [
+            name
+            for name in STRIKES
+            if name.endswith(("imports", "planning", "starting", "ending", "drawing"))
+        ]
     return [name for name in STRIKES if not name.endswith(("imports", "drawing"))]
 
 
@@ -369,7 +434,11 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=2, help="of TensorFlow's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rivals", type=int, default=2, help="sweeps at once")
-    parser.add_argument("--trainer", choices=TRAINERS, help="what is swept; all, one after another, unless it is told")
+    parser.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        help="what is swept; all, one after another, unless it is told",
+    )
     parser.add_argument("overrides", nargs="*", help="for sweep.py")
     asked = parser.parse_args()
     return max(_run(trainer, asked) for trainer in ([asked.trainer] if asked.trainer else TRAINERS))
@@ -383,7 +452,11 @@ def _run(trainer: str, asked: argparse.Namespace) -> int:
             campaign, start = campaign_of(trainer, Path(folder), asked), time.monotonic()
             campaign.run()
             problems = campaign.problems()
-            told = {"trainer": trainer, "injected": dict(campaign.injected), "exit_codes": campaign.exit_codes}
+            told = {
+                "trainer": trainer,
+                "injected": dict(campaign.injected),
+                "exit_codes": campaign.exit_codes,
+            }
             told |= {"problems": problems, "wall_s": round(time.monotonic() - start, 1)}
             print(json.dumps(told, indent=1), flush=True)
             return 1 if problems else 0

@@ -28,7 +28,9 @@ from store.writer import NewSweep, Writer
 from sweeper.simulated_box import machine_of
 from tests.empty import make_empty
 
-MACHINE = Machine(host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver="")
+MACHINE = Machine(
+    host="testbox", cpu="Testium", num_cores=2, memory_bytes=8 * 2**30, gpus=(), driver=""
+)
 SIMULATED_MACHINE = machine_of(profile("dgx1_p100"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENVIRONMENT = {
@@ -40,7 +42,9 @@ ENVIRONMENT = {
 }
 
 SOFTWARE_KEY = software.key(ENVIRONMENT)
-PROCESS = ProcessIdentity(host="testbox", boot_id="b", pid_namespace="pid:[1]", pid=4711, start_ticks=1)
+PROCESS = ProcessIdentity(
+    host="testbox", boot_id="b", pid_namespace="pid:[1]", pid=4711, start_ticks=1
+)
 PLACEMENT = Placement(start="spawn", devices=(0,), visible_devices="")
 
 
@@ -175,10 +179,14 @@ def fill(
     writer = Writer(url)
     specs = [spec for spec, _ in results]
     num_repeats = {spec: specs.count(spec) for spec in specs}
-    ledger = begin(writer, num_repeats, name=name, machine=machine, environment=environment, rerun=True)
+    ledger = begin(
+        writer, num_repeats, name=name, machine=machine, environment=environment, rerun=True
+    )
     waiting = {(repeat.trial_id, repeat.repeat): repeat for repeat in ledger.open_repeats()}
     seen: dict[str, int] = {}
-    for (spec, images_per_second), detail in zip(results, details or [{}] * len(results), strict=True):
+    for (spec, images_per_second), detail in zip(
+        results, details or [{}] * len(results), strict=True
+    ):
         seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
         repeat = waiting[spec.trial_id, seen[spec.trial_id]]
         ledger.claim(repeat, NOON)

@@ -25,6 +25,8 @@ def kept(what: str, *command: str) -> Iterator[str]:
         try:
             yield folder
         finally:
-            keeper.stdin.write("stop\n")  # closing is not enough while a forked child holds the pipe, too
+            keeper.stdin.write(
+                "stop\n"
+            )  # closing is not enough while a forked child holds the pipe, too
     if keeper.returncode:
         raise RuntimeError(f"{what} in {folder} did not stop cleanly; stderr says why")

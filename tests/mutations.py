@@ -108,7 +108,13 @@ def sampled(value: Any, num: int, seed: int) -> list[Mutation]:
 def places(value: Any) -> list[Path]:
     """The ways to the whole and to all that is in it."""
     found: list[Path] = [()]
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else ()
+    )
     for name, item in inner:
         found += [(name, *rest) for rest in places(item)]
     return found
@@ -139,7 +145,9 @@ def _numbered(value: Any, at: Path, number: int) -> Mutation | None:
         return Mutation(at=at, wrong=MISSING, value=_without(value, at)) if at else None
     if not isinstance(_found(value, at), dict):
         return None
-    return Mutation(at=at, wrong=UNKNOWN, value=_replaced(value, at, {**_found(value, at), "surprise": 1}))
+    return Mutation(
+        at=at, wrong=UNKNOWN, value=_replaced(value, at, {**_found(value, at), "surprise": 1})
+    )
 
 
 def _found(value: Any, at: Path) -> Any:

@@ -7,8 +7,16 @@ from tests.filled import PLACEMENT
 from tests.specs import small
 
 WAYS = {
-    "distributed_ring": {"variable_update": "distributed_all_reduce", "local_parameter_device": "gpu", "all_reduce": "ring"},
-    "distributed_ps": {"variable_update": "distributed_parameter_server", "local_parameter_device": "cpu", "all_reduce": "none"},
+    "distributed_ring": {
+        "variable_update": "distributed_all_reduce",
+        "local_parameter_device": "gpu",
+        "all_reduce": "ring",
+    },
+    "distributed_ps": {
+        "variable_update": "distributed_parameter_server",
+        "local_parameter_device": "cpu",
+        "all_reduce": "none",
+    },
     "replicated_none": {},
 }
 """Strategy -> its axes; the last is of one host."""
@@ -25,5 +33,10 @@ def spread(strategy: str, num_gpus: int, hosts: int = 1, **axes: object) -> Tria
 
 def mixed(**axes: object) -> list[tuple[TrialSpec, float]]:
     """Every number is of one trial alone: no two are alike, and neither are their means."""
-    shown = [(way, *of) for way in WAYS for of in SPREADS if of[1] == 1 or way.startswith("distributed")]
-    return [(spread(*of, **axes), 100.0 * of[1] * 0.9**number + 0.37 * number**2) for number, of in enumerate(shown)]
+    shown = [
+        (way, *of) for way in WAYS for of in SPREADS if of[1] == 1 or way.startswith("distributed")
+    ]
+    return [
+        (spread(*of, **axes), 100.0 * of[1] * 0.9**number + 0.37 * number**2)
+        for number, of in enumerate(shown)
+    ]

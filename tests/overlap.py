@@ -13,7 +13,9 @@ from pathlib import Path
 
 from store.records import Placement, RunFolder
 
-VARIABLE = "SCALEMARK_CAMPAIGN_OVERLAP"  # environment variable: folder of the locks and of what was found
+VARIABLE = (
+    "SCALEMARK_CAMPAIGN_OVERLAP"  # environment variable: folder of the locks and of what was found
+)
 _FOUND = "found.txt"
 
 
@@ -33,7 +35,9 @@ def hold(folder: RunFolder) -> None:
         except BlockingIOError:
             _tell(Path(named), f"{name} was in use when {folder.path.name} began")
         held.append(descriptor)
-    subprocess.Popen(["sleep", "3600"], pass_fds=held)  # a sampler, say: the end of the attempt must be its end
+    subprocess.Popen(
+        ["sleep", "3600"], pass_fds=held
+    )  # a sampler, say: the end of the attempt must be its end
 
 
 def found(folder: Path) -> list[str]:

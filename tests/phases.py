@@ -38,7 +38,9 @@ class Watched:
 
     def __init__(self, process: subprocess.Popen[bytes], database: Path) -> None:
         self.process, self.database = process, database
-        self.poisoned: list[Path] = []  # run folders of its attempts that were made worthless on purpose
+        self.poisoned: list[
+            Path
+        ] = []  # run folders of its attempts that were made worthless on purpose
         self._has_opened_database = False
 
     @property
@@ -52,7 +54,12 @@ class Watched:
         if not self._has_opened_database and not self._opens_database():
             return Phase.IMPORTS
         self._has_opened_database = True
-        if not (own := self._rows("SELECT id, ended_at FROM orchestrators WHERE pid = ? AND start_ticks = ?", self._identity())):
+        if not (
+            own := self._rows(
+                "SELECT id, ended_at FROM orchestrators WHERE pid = ? AND start_ticks = ?",
+                self._identity(),
+            )
+        ):
             return Phase.RECOVERING if num_dead(self.database) else Phase.PLANNING
         if own[-1][1] is not None:
             return Phase.DRAWING if self._has_loaded(_CHART_LIBRARIES) else Phase.ENDING
@@ -65,7 +72,8 @@ class Watched:
         """Process id and run folder of an attempt that it runs, as the database has it; None when there is none."""
         of_own = "orchestrator_id IN (SELECT id FROM orchestrators WHERE pid = ? AND start_ticks = ? AND ended_at IS NULL)"
         found = self._rows(
-            f"SELECT pid, run_dir FROM repeats WHERE state = 'running' AND pid IS NOT NULL AND {of_own}", self._identity()
+            f"SELECT pid, run_dir FROM repeats WHERE state = 'running' AND pid IS NOT NULL AND {of_own}",
+            self._identity(),
         )
         return (int(found[0][0]), Path(found[0][1])) if found else None
 
@@ -104,14 +112,18 @@ def num_dead(database: Path) -> int:
     """Orchestrators that have ended without saying so: the next command recovers what they left."""
     return sum(
         start != _start_ticks(pid)
-        for pid, start in rows(database, "SELECT pid, start_ticks FROM orchestrators WHERE ended_at IS NULL")
+        for pid, start in rows(
+            database, "SELECT pid, start_ticks FROM orchestrators WHERE ended_at IS NULL"
+        )
     )
 
 
 def rows(database: Path, query: str, values: tuple[object, ...] = ()) -> list[tuple]:
     """Empty while the database is being made."""
     try:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
+        with closing(
+            sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)
+        ) as connection:
             return connection.execute(query, values).fetchall()
     except sqlite3.OperationalError:
         return []

@@ -16,7 +16,17 @@ from store.portable import (
     SweepHead,
     pack,
 )
-from store.records import Gpu, GpuLink, Outcome, PcieLevel, Placement, State, TrialSpec, Verdict, sweep_uid
+from store.records import (
+    Gpu,
+    GpuLink,
+    Outcome,
+    PcieLevel,
+    Placement,
+    State,
+    TrialSpec,
+    Verdict,
+    sweep_uid,
+)
 from store.references import Origin, Reference
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, measurement
 from tests.specs import small
@@ -87,17 +97,31 @@ def measured(images_per_second: float = 100.0) -> Measured:
     )
 
 
-def repeat(number: int = 1, *, attempts: tuple[Outcome, ...] = (Outcome.COMPLETED,)) -> PortableRepeat:
+def repeat(
+    number: int = 1, *, attempts: tuple[Outcome, ...] = (Outcome.COMPLETED,)
+) -> PortableRepeat:
     """With all changes that an orchestrator writes."""
     changes = [Change(at=NOON, attempt=0, state=State.PENDING.value, detail="")]
     for attempt, outcome in enumerate(attempts, 1):
-        for state, of_attempt in ((State.CLAIMED, attempt - 1), (State.RUNNING, attempt), (State(outcome), attempt)):
+        for state, of_attempt in (
+            (State.CLAIMED, attempt - 1),
+            (State.RUNNING, attempt),
+            (State(outcome), attempt),
+        ):
             at = NOON + timedelta(minutes=number, seconds=10 * attempt + len(changes))
             changes.append(Change(at=at, attempt=of_attempt, state=state.value, detail=""))
-    return PortableRepeat(number=number, state=attempts[-1].value, reason="", num_attempts=len(attempts), changes=tuple(changes))
+    return PortableRepeat(
+        number=number,
+        state=attempts[-1].value,
+        reason="",
+        num_attempts=len(attempts),
+        changes=tuple(changes),
+    )
 
 
-def attempt(spec: TrialSpec | None = None, images_per_second: float | None = 100.0, **changes: Any) -> PortableAttempt:
+def attempt(
+    spec: TrialSpec | None = None, images_per_second: float | None = 100.0, **changes: Any
+) -> PortableAttempt:
     """A completed attempt, or with None one that failed."""
     spec = spec or small()
     outcome = Outcome.FAILED if images_per_second is None else Outcome.COMPLETED
@@ -125,12 +149,24 @@ def attempt(spec: TrialSpec | None = None, images_per_second: float | None = 100
 
 def everything() -> list[Portable]:
     """All that a database can hold: two sweeps, retries, skipped repeats, GPUs, tags and notes, a deleted attempt, strange text."""
-    one, two, odd = small(), small(num_gpus=2, learning_rate=1), small(seed=7, data_dir="=cmd|' /C calc'!A0")
+    one, two, odd = (
+        small(),
+        small(num_gpus=2, learning_rate=1),
+        small(seed=7, data_dir="=cmd|' /C calc'!A0"),
+    )
     later = replace(
-        HEAD, uid=sweep_uid("=second", NOON, "x"), name="=second", reason='a "reason",\nwith ✓', command="x", finished_at=None
+        HEAD,
+        uid=sweep_uid("=second", NOON, "x"),
+        name="=second",
+        reason='a "reason",\nwith ✓',
+        command="x",
+        finished_at=None,
     )
     retried = repeat(attempts=(Outcome.INTERRUPTED, Outcome.COMPLETED))
-    tag, note = Annotation(text="-good", added_at=NOON), Annotation(text="'+quoted\r\nnote" * 40, added_at=NOON)
+    tag, note = (
+        Annotation(text="-good", added_at=NOON),
+        Annotation(text="'+quoted\r\nnote" * 40, added_at=NOON),
+    )
     skipped = PortableRepeat(
         number=2,
         state=State.SKIPPED.value,

@@ -22,8 +22,14 @@ def find_programs(path: str | None = None, debian: Path = DEBIAN) -> Path | None
     """The folder of initdb and pg_ctl: on `path` (default: PATH), else the newest version of Debian's."""
     pg_ctl = shutil.which("pg_ctl", path=path)
     on_path = [Path(pg_ctl).resolve().parent] if pg_ctl else []
-    newest_first = sorted(debian.glob("*/bin"), key=lambda folder: int(folder.parent.name), reverse=True)
-    complete = (folder for folder in [*on_path, *newest_first] if (folder / "initdb").exists() and (folder / "pg_ctl").exists())
+    newest_first = sorted(
+        debian.glob("*/bin"), key=lambda folder: int(folder.parent.name), reverse=True
+    )
+    complete = (
+        folder
+        for folder in [*on_path, *newest_first]
+        if (folder / "initdb").exists() and (folder / "pg_ctl").exists()
+    )
     return next(complete, None)
 
 
@@ -71,12 +77,18 @@ def new_database(server_url: str, template: str = "template1") -> Iterator[str]:
     """
     name = f"test_{uuid.uuid4().hex}"
     with _administrator(server_url) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
     try:
         yield sa.make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
         with _administrator(server_url) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(
+                sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            )
 
 
 def _administrator(server_url: str) -> psycopg.Connection[tuple[object, ...]]:

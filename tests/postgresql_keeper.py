@@ -17,13 +17,30 @@ PATIENCE_S = "300"  # of pg_ctl, which gives up after 60; it costs nothing where
 
 
 def main(programs: Path) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="scalemark-postgresql-", dir="/tmp"))  # a socket's path has 107 bytes at most
+    folder = Path(
+        tempfile.mkdtemp(prefix="scalemark-postgresql-", dir="/tmp")
+    )  # a socket's path has 107 bytes at most
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, OWNER, OWNER)
-        _run(folder, programs / "initdb", "-U", "postgres", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync")
-        with (folder / "postgresql.conf").open("a") as settings:  # not by options: who starts it again need not know them
-            settings.write(f"fsync = off\nunix_socket_directories = '{folder}'\nlisten_addresses = ''\n")
+        _run(
+            folder,
+            programs / "initdb",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "--locale=C",
+            "-E",
+            "UTF8",
+            "--no-sync",
+        )
+        with (folder / "postgresql.conf").open(
+            "a"
+        ) as settings:  # not by options: who starts it again need not know them
+            settings.write(
+                f"fsync = off\nunix_socket_directories = '{folder}'\nlisten_addresses = ''\n"
+            )
         try:
             start(folder, programs)
             print(folder, flush=True)
@@ -53,7 +70,9 @@ def stop(folder: Path, programs: Path, mode: str) -> None:
 def _run(folder: Path, program: Path, *arguments: str | Path) -> None:
     as_owner = ["runuser", "-u", OWNER, "--"] if os.geteuid() == 0 else []
     command = [*as_owner, program, *arguments, "-D", folder]
-    subprocess.run(command, check=True, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        command, check=True, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
 
 
 if __name__ == "__main__":

@@ -13,19 +13,32 @@ VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # all of Ray stays on the loopback device
 }
-NODE = {"num_cpus": 1, "num_gpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 80 * 2**20}
+NODE = {
+    "num_cpus": 1,
+    "num_gpus": 2,
+    "node_ip_address": "127.0.0.1",
+    "object_store_memory": 80 * 2**20,
+}
 
 
 def main(folder: Path) -> None:
     os.environ.update(VARIABLES, RAY_TMPDIR=str(folder))
-    (folder / "ray").mkdir()  # where Ray then notes which cluster is the newest, and not in the user's own note
+    (
+        folder / "ray"
+    ).mkdir()  # where Ray then notes which cluster is the newest, and not in the user's own note
     from ray.cluster_utils import Cluster
 
     def node(name: str) -> dict[str, object]:
         """They are this one host: each gets locks of its own, so that agents do not take turns."""
         return {**NODE, "env_vars": {"SCALEMARK_LOCK_DIR": str(folder / name), "TEST_NODE": name}}
 
-    head = {**node("head"), "num_cpus": 0, "num_gpus": 0, "include_dashboard": False, "temp_dir": str(folder)}
+    head = {
+        **node("head"),
+        "num_cpus": 0,
+        "num_gpus": 0,
+        "include_dashboard": False,
+        "temp_dir": str(folder),
+    }
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         nodes = {name: cluster.add_node(**node(name)) for name in ("n1", "n2")}

@@ -45,7 +45,9 @@ class Cluster:
     def run(self, *command: str) -> str:
         """What a Slurm program, or another one, prints when it is asked about this cluster."""
         environment = {**os.environ, "SLURM_CONF": str(self.config)}
-        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
 
     def kill_controller(self) -> None:
         """As if it had crashed: nobody answers then."""
@@ -95,7 +97,11 @@ def obstacle(path: str | None = None) -> str:
     missing = [name for name in PROGRAMS if not shutil.which(name, path=path)]
     if missing:
         return f"no Slurm programs ({', '.join(missing)}): run scripts/install-slurm"
-    return "" if os.geteuid() == 0 else "only root can start a cluster of null devices that count as GPUs"
+    return (
+        ""
+        if os.geteuid() == 0
+        else "only root can start a cluster of null devices that count as GPUs"
+    )
 
 
 def needed(complaint: str, *, in_ci: bool) -> None:
@@ -117,7 +123,10 @@ def main() -> None:
         sys.exit(complaint)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster() as started, suppress(KeyboardInterrupt):
-        print(f"nodes {', '.join(NODES)} are idle; logs in {started.folder / 'log'}; Ctrl-C ends all", file=sys.stderr)
+        print(
+            f"nodes {', '.join(NODES)} are idle; logs in {started.folder / 'log'}; Ctrl-C ends all",
+            file=sys.stderr,
+        )
         print(f"export SLURM_CONF={started.config}", flush=True)
         signal.pause()
 

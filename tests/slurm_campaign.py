@@ -32,8 +32,19 @@ class Became:
 def arguments(folder: Path, *more: str) -> list[str]:
     """Of sweep.py. Nodes are this one host: each gets locks of its own, so that they do not take turns."""
     return [
-        *("-m", "launcher=slurm", "launcher.agents.num_hosts=4", "launcher.agents.pool=virtual", "hardware=cpu"),
-        *(f"hardware.num_stand_ins={NUM_STAND_INS}", "model=trivial", f"launcher.agents.lease_s={LEASE_S:g}", "sweep.name=s"),
+        *(
+            "-m",
+            "launcher=slurm",
+            "launcher.agents.num_hosts=4",
+            "launcher.agents.pool=virtual",
+            "hardware=cpu",
+        ),
+        *(
+            f"hardware.num_stand_ins={NUM_STAND_INS}",
+            "model=trivial",
+            f"launcher.agents.lease_s={LEASE_S:g}",
+            "sweep.name=s",
+        ),
         f"launcher.slurm.setup=['export SCALEMARK_LOCK_DIR={folder}/locks/$SLURMD_NODENAME']",
         *(f"store.runs_dir={folder}/runs", f"store.figures_dir={folder}/figures", *more),
     ]
@@ -52,14 +63,24 @@ def start(url: str, folder: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-def run(cluster: Cluster, url: str, folder: Path, num_trials: int, kill_at: Sequence[int], timeout_s: float) -> Became:
+def run(
+    cluster: Cluster,
+    url: str,
+    folder: Path,
+    num_trials: int,
+    kill_at: Sequence[int],
+    timeout_s: float,
+) -> Became:
     """`kill_at`: a node is killed when so many repeats are completed, another one when so many more are, and so on."""
     began_s = time.monotonic()
     controller = start(url, folder, f"seed=range(1,{num_trials + 1})")
     victims = list(NODES[: len(kill_at)])
     try:
         for num, victim in zip(kill_at, victims, strict=True):
-            until(lambda num=num: num_completed(url) >= num or controller.poll() is not None, timeout_s)  # type: ignore[misc]  # a value that stays
+            until(
+                lambda num=num: num_completed(url) >= num or controller.poll() is not None,
+                timeout_s,
+            )  # type: ignore[misc]  # a value that stays
             cluster.kill_node(victim)
         _, said = controller.communicate(timeout=timeout_s)
         if controller.returncode not in (0, 1):
@@ -83,7 +104,9 @@ def became(url: str, wall_s: float, said: str) -> Became:
     return Became(
         states=dict(rows(url, "SELECT state, count(*) FROM repeats GROUP BY state")),  # type: ignore[arg-type]  # two columns
         num_twice=int(rows(url, twice)[0][0]),
-        num_interrupted=int(rows(url, "SELECT count(*) FROM attempts WHERE outcome <> 'completed'")[0][0]),
+        num_interrupted=int(
+            rows(url, "SELECT count(*) FROM attempts WHERE outcome <> 'completed'")[0][0]
+        ),
         wall_s=wall_s,
         overhead_s=_overhead_s(url),
         said=said,

@@ -68,7 +68,9 @@ NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="scalemark-slurm-", dir="/tmp"))  # a socket's path has 107 bytes at most
+    folder = Path(
+        tempfile.mkdtemp(prefix="scalemark-slurm-", dir="/tmp")
+    )  # a socket's path has 107 bytes at most
     try:
         _write_config(folder)
         _run(folder, "slurmctld", "-c")
@@ -110,7 +112,9 @@ def states(folder: Path) -> list[str]:
     """Of the nodes; none while no controller answers."""
     command = ["sinfo", "-h", "-N", "-p", "main", "-o", "%T"]
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.split()
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    ).stdout.split()
 
 
 def _kill_until_none(find: Callable[[], list[int]]) -> None:
@@ -135,7 +139,9 @@ def _with_log(folder: Path, log: str) -> Iterator[int]:
     begins = str(folder / "log" / log)
     for process in _processes():
         with suppress(OSError):  # it ends just now
-            if any(str(opened.readlink()).startswith(begins) for opened in (process / "fd").iterdir()):
+            if any(
+                str(opened.readlink()).startswith(begins) for opened in (process / "fd").iterdir()
+            ):
                 yield int(process.name)
 
 
@@ -146,12 +152,20 @@ def _of_jobs(folder: Path, node: str) -> Iterator[int]:
         with suppress(OSError):
             variables = (process / "environ").read_bytes().split(b"\0")
             names = [text for text in variables if text.startswith(b"SLURMD_NODENAME=")]
-            if config in variables and names and (not node or names[0] == f"SLURMD_NODENAME={node}".encode()):
+            if (
+                config in variables
+                and names
+                and (not node or names[0] == f"SLURMD_NODENAME={node}".encode())
+            ):
                 yield int(process.name)
 
 
 def _processes() -> Iterator[Path]:
-    return (path for path in Path("/proc").iterdir() if path.name.isdigit() and int(path.name) != os.getpid())
+    return (
+        path
+        for path in Path("/proc").iterdir()
+        if path.name.isdigit() and int(path.name) != os.getpid()
+    )
 
 
 def _write_config(folder: Path) -> None:
@@ -161,18 +175,29 @@ def _write_config(folder: Path) -> None:
         os.mknod(folder / f"gpu{number}", 0o666 | 0o020000, NULL_DEVICE)
     host = socket.gethostname().split(".")[0]
     controller_port, *ports = _free_ports(1 + len(NODES))
-    nodes = [NODE.format(name=name, host=host, port=port, gpus=GPUS_PER_NODE) for name, port in zip(NODES, ports, strict=True)]
+    nodes = [
+        NODE.format(name=name, host=host, port=port, gpus=GPUS_PER_NODE)
+        for name, port in zip(NODES, ports, strict=True)
+    ]
     config = CONFIG.format(
-        host=host, controller_port=controller_port, folder=folder, nodes="\n".join(nodes), names=",".join(NODES)
+        host=host,
+        controller_port=controller_port,
+        folder=folder,
+        nodes="\n".join(nodes),
+        names=",".join(NODES),
     )
     (folder / "slurm.conf").write_text(config)
-    (folder / "gres.conf").write_text(f"NodeName={','.join(NODES)} Name=gpu File={folder}/gpu[0-{GPUS_PER_NODE - 1}]\n")
+    (folder / "gres.conf").write_text(
+        f"NodeName={','.join(NODES)} Name=gpu File={folder}/gpu[0-{GPUS_PER_NODE - 1}]\n"
+    )
 
 
 def _free_ports(num: int) -> list[int]:
     """Below those that Linux gives to whoever connects, and of clusters that begin side by side in different places."""
     first = os.getpid() * 10 % len(PORTS)
-    return list(itertools.islice(filter(_is_free, itertools.chain(PORTS[first:], PORTS[:first])), num))
+    return list(
+        itertools.islice(filter(_is_free, itertools.chain(PORTS[first:], PORTS[:first])), num)
+    )
 
 
 def _is_free(port: int) -> bool:
@@ -189,7 +214,9 @@ def _wait_until_idle(folder: Path) -> None:
         if time.monotonic() > end_s:
             for log in (folder / "log").iterdir():
                 print(log.name, log.read_text(), sep="\n", file=sys.stderr)
-            raise TimeoutError(f"the nodes of {folder} are not idle after {START_TIMEOUT_S:g} s: {seen}")
+            raise TimeoutError(
+                f"the nodes of {folder} are not idle after {START_TIMEOUT_S:g} s: {seen}"
+            )
         time.sleep(0.05)
 
 

@@ -17,7 +17,11 @@ from tests.poison import ODD, poison
 
 WITHIN_S = 300.0  # whatever is waited for
 _LOOK_EVERY_S = 0.002
-_MOST_LOOKS = {Phase.RECOVERING: 2, Phase.RECORDING: 2, Phase.ENDING: 8}  # while a phase lasts, before the sweep is frozen
+_MOST_LOOKS = {
+    Phase.RECOVERING: 2,
+    Phase.RECORDING: 2,
+    Phase.ENDING: 8,
+}  # while a phase lasts, before the sweep is frozen
 _MOST_LOOKS_ELSEWHERE = 60
 _SUPERVISORS = ("keeper.py", "supervisor.py")
 
@@ -49,7 +53,9 @@ class Strike:
                     if looks_left <= 0:
                         return self._at(sweep)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no sweep was {self.phase} within {WITHIN_S:g} s; they are {[one.phase() for one in alive]}")
+                raise TimeoutError(
+                    f"no sweep was {self.phase} within {WITHIN_S:g} s; they are {[one.phase() for one in alive]}"
+                )
             time.sleep(_LOOK_EVERY_S)
         return None
 
@@ -132,19 +138,33 @@ def _until_ended(pid: int) -> None:
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
 
 STRIKES: dict[str, Strike] = {
-    **{f"{number.name} sweep, {phase}": Strike(phase=phase, act=_signal(number)) for phase in Phase for number in _ENDING},
+    **{
+        f"{number.name} sweep, {phase}": Strike(phase=phase, act=_signal(number))
+        for phase in Phase
+        for number in _ENDING
+    },
     **{f"SIGSTOP and SIGCONT sweep, {phase}": Strike(phase=phase, act=_outlast) for phase in Phase},
     **{
         f"{number.name} supervisor, {phase}": Strike(phase=phase, act=_signal_supervisor(number))
         for phase in (Phase.RUNNING, Phase.RECORDING)
         for number in (*_ENDING, signal.SIGSTOP)
     },
-    "SIGKILL supervisor and sweep, running": Strike(phase=Phase.RUNNING, act=_kill_supervisor_and_sweep),
+    "SIGKILL supervisor and sweep, running": Strike(
+        phase=Phase.RUNNING, act=_kill_supervisor_and_sweep
+    ),
 }
 """What is done, and when, as it is told."""
 
 POISONS: dict[str, Strike] = {
-    **{f"{odd}, read by the sweep": Strike(phase=Phase.RUNNING, act=_poison(odd, then_kill=False)) for odd in ODD},
-    **{f"{odd}, read by the next sweep": Strike(phase=Phase.RUNNING, act=_poison(odd, then_kill=True)) for odd in ODD},
+    **{
+        f"{odd}, read by the sweep": Strike(phase=Phase.RUNNING, act=_poison(odd, then_kill=False))
+        for odd in ODD
+    },
+    **{
+        f"{odd}, read by the next sweep": Strike(
+            phase=Phase.RUNNING, act=_poison(odd, then_kill=True)
+        )
+        for odd in ODD
+    },
 }
 """What an attempt is found to have left, and by whom."""

@@ -25,7 +25,10 @@ def stacks(pid: int) -> str:
         for process in family:
             log = Path(f"/proc/{process.pid}/fd/2")
             if process.status() != psutil.STATUS_ZOMBIE and stat.S_ISREG(log.stat().st_mode):
-                logs.setdefault((log.stat().st_dev, log.stat().st_ino), (log.readlink(), stack.enter_context(log.open())))
+                logs.setdefault(
+                    (log.stat().st_dev, log.stat().st_ino),
+                    (log.readlink(), stack.enter_context(log.open())),
+                )
         for process in family:
             _end(process)
         return "\n".join([*told, *(f"-- {name}\n{_last(log)}" for name, log in logs.values())])
@@ -44,7 +47,10 @@ def _suspended(process: psutil.Process) -> tuple[list[psutil.Process], list[str]
     own = f"{process.pid} {process.name()}, {process.status()} in {waits_in}: {str(process.cmdline())[:200]}"
     process.suspend()
     below = [_suspended(child) for child in process.children()]
-    return [each for family, _ in below for each in family] + [process], [own, *(line for _, told in below for line in told)]
+    return [each for family, _ in below for each in family] + [process], [
+        own,
+        *(line for _, told in below for line in told),
+    ]
 
 
 def _end(process: psutil.Process) -> None:
@@ -60,4 +66,6 @@ def _end(process: psutil.Process) -> None:
 
 
 def _last(log: IO[str]) -> str:
-    return "\n".join(line for line in log.read().splitlines() if not line.startswith("Extension modules: "))[-MOST_TOLD:]
+    return "\n".join(
+        line for line in log.read().splitlines() if not line.startswith("Extension modules: ")
+    )[-MOST_TOLD:]

@@ -18,7 +18,10 @@ _KEYS = {
     "repeat_id": ("repeats", ("sweep_id", "trial_id", "repeat")),
     "attempt_id": ("attempts", ("sweep_id", "trial_id", "repeat", "attempt")),
 }
-NOT_COMPARED = ("database_info", "orchestrators")  # no two databases have the same; a process of one host is of no use elsewhere
+NOT_COMPARED = (
+    "database_info",
+    "orchestrators",
+)  # no two databases have the same; a process of one host is of no use elsewhere
 
 
 @contextmanager
@@ -47,18 +50,26 @@ def contents(url: str, *without: str) -> dict[str, list[dict[str, Any]]]:
     """Table -> rows, sorted; `without`: tables, or columns as "sweeps.origin"."""
     with opened(url) as connection:
         tables = {
-            table.name: _rows(connection, table) for table in schema.Base.metadata.sorted_tables if table.name not in NOT_COMPARED
+            table.name: _rows(connection, table)
+            for table in schema.Base.metadata.sorted_tables
+            if table.name not in NOT_COMPARED
         }
     named: dict[str, dict[int, Any]] = {}
     for table, columns in dict.fromkeys(_KEYS.values()):
         named[table] = {
-            row["id"]: tuple(named[_KEYS[column][0]][row[column]] if column in _KEYS else row[column] for column in columns)
+            row["id"]: tuple(
+                named[_KEYS[column][0]][row[column]] if column in _KEYS else row[column]
+                for column in columns
+            )
             for row in tables[table]
         }
     found: dict[str, list[dict[str, Any]]] = {}
     for table, rows in tables.items():
         if table not in without:
-            told = [_named(row, named, {name for name in row if f"{table}.{name}" in without}) for row in rows]
+            told = [
+                _named(row, named, {name for name in row if f"{table}.{name}" in without})
+                for row in rows
+            ]
             found[table] = sorted(told, key=repr)
     return found
 
@@ -67,7 +78,9 @@ def _rows(connection: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(sa.select(table)).mappings()]
 
 
-def _named(row: dict[str, Any], named: dict[str, dict[int, Any]], without: set[str]) -> dict[str, Any]:
+def _named(
+    row: dict[str, Any], named: dict[str, dict[int, Any]], without: set[str]
+) -> dict[str, Any]:
     return {
         name: named[_KEYS[name][0]][value] if name in _KEYS and value is not None else value
         for name, value in row.items()

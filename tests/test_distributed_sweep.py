@@ -17,7 +17,13 @@ from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.sweeper.processes import wait_for_end, wait_until
 
-GRID = ["model=trivial", "variable_update=distributed_replicated", "hosts=2", "num_gpus=4", "min_warm_up_steps=1"]
+GRID = [
+    "model=trivial",
+    "variable_update=distributed_replicated",
+    "hosts=2",
+    "num_gpus=4",
+    "min_warm_up_steps=1",
+]
 ENDLESS = "num_steps=100000000"
 RANKS = ("worker-0", "ps-0", "worker-1", "ps-1")
 
@@ -44,13 +50,19 @@ class Sweep:
 
     def _is_stepping(self) -> bool:
         folders = [RunFolder(path.parent) for path in Path("runs").glob("*/*/doing.txt")]
-        return any(not folder.ended.exists() and folder.last_step() is not None for folder in folders)
+        return any(
+            not folder.ended.exists() and folder.last_step() is not None for folder in folders
+        )
 
 
 def _name(process: psutil.Process) -> str:
     """Of forked ranks the kernel knows it, of spawned ones their command line tells. Of what has just ended nobody does."""
     with suppress(psutil.NoSuchProcess):
-        told = [word.partition("=")[2] for word in process.cmdline() if word.startswith(("--job_name=", "--task_index="))]
+        told = [
+            word.partition("=")[2]
+            for word in process.cmdline()
+            if word.startswith(("--job_name=", "--task_index="))
+        ]
         return "-".join(told) or process.name()
     return ""
 
@@ -76,8 +88,14 @@ def attempts() -> list[tuple[str, str]]:
     if not Path("results.db").exists():
         return []
     with closing(sqlite3.connect("results.db")) as connection:
-        tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'attempts'").fetchone()
-        return connection.execute("SELECT outcome, message FROM attempts ORDER BY id").fetchall() if tables[0] else []
+        tables = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'attempts'"
+        ).fetchone()
+        return (
+            connection.execute("SELECT outcome, message FROM attempts ORDER BY id").fetchall()
+            if tables[0]
+            else []
+        )
 
 
 def test_whatever_happens_to_a_rank_the_sweep_tells_and_goes_on():
@@ -94,7 +112,10 @@ def test_whatever_happens_to_a_rank_the_sweep_tells_and_goes_on():
     (failed, message), (interrupted, _) = attempts()
     assert (failed, interrupted) == ("failed", "interrupted")
     assert message.startswith("rank worker-1 ended by SIGKILL; see log-worker-1.txt")
-    assert Path("told.txt").read_text().splitlines()[-1] == "sweep: interrupted; repeat the command to run what is left"
+    assert (
+        Path("told.txt").read_text().splitlines()[-1]
+        == "sweep: interrupted; repeat the command to run what is left"
+    )
 
 
 @pytest.mark.slow
@@ -118,4 +139,9 @@ def test_a_campaign_of_ranks_that_complete_hang_and_are_orphaned(start):
             sweep.process.kill()
     with running("num_steps=3", by, "seed=3") as sweep:
         sweep.end()
-    assert [outcome for outcome, _ in attempts()] == ["completed", "hung", "interrupted", "completed"]
+    assert [outcome for outcome, _ in attempts()] == [
+        "completed",
+        "hung",
+        "interrupted",
+        "completed",
+    ]

@@ -44,7 +44,9 @@ TINY = ["engine=simulated", "hardware=p100_pcie_8", "model=trivial", "launcher.s
 
 def interrupted(name: str, at: str) -> subprocess.CompletedProcess[str]:
     script = INTERRUPTS.format(name=name, at=at, project=PROJECT)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,25 +93,42 @@ def test_a_sweep_without_some_stream_runs_and_draws(redirected):
 def test_tables_that_cannot_be_written_are_said_and_the_rest_is_drawn():
     ended = simulated(">/dev/full")
     assert ended.returncode == 1
-    assert "sweep: the tables cannot be written: No space left on device; see python -m plots tables" in ended.stderr
+    assert (
+        "sweep: the tables cannot be written: No space left on device; see python -m plots tables"
+        in ended.stderr
+    )
     assert Path("figures/report-simulated.html").exists()
 
 
 @pytest.mark.parametrize("inherited", ["trap '' CHLD", "trap '' PIPE", "trap '' INT TERM HUP"])
 def test_what_a_shell_ignores_disturbs_no_sweep(inherited):
-    command = ["bash", "-c", f'{inherited}; exec "$@"', "sh", *SCRIPTED, "-m", "model=trivial", "seed=1,901"]
+    command = [
+        "bash",
+        "-c",
+        f'{inherited}; exec "$@"',
+        "sh",
+        *SCRIPTED,
+        "-m",
+        "model=trivial",
+        "seed=1,901",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert outcomes() == ["completed", "failed"], ended.stderr
     assert "spawned instead" not in ended.stderr
     with closing(sqlite3.connect("results.db")) as connection:
-        assert connection.execute("SELECT exit_code FROM attempts ORDER BY id").fetchall() == [(0,), (1,)]
+        assert connection.execute("SELECT exit_code FROM attempts ORDER BY id").fetchall() == [
+            (0,),
+            (1,),
+        ]
 
 
 def test_a_sweep_whose_starter_blocked_all_signals_can_be_ended():
     blocked = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
-        process = subprocess.Popen([*SCRIPTED, "model=trivial", "seed=1,903", "-m"], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*SCRIPTED, "model=trivial", "seed=1,903", "-m"], stderr=subprocess.PIPE, text=True
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert process.stderr
@@ -126,7 +145,9 @@ def test_a_sweep_whose_starter_blocked_all_signals_can_be_ended():
 def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
     Path("figures").mkdir()
     Path("figures/report.html").write_text("of the sweep before")
-    process = subprocess.Popen([*REAL, *TINY, "sweep.name=mine", "sweep.repeats=999"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*REAL, *TINY, "sweep.name=mine", "sweep.repeats=999"], stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr
     with process, process.stderr:
         for line in process.stderr:
@@ -167,7 +188,9 @@ def test_an_endless_query_of_a_file_ends_at_the_first_ctrl_c():
     def is_busy(pid: int) -> bool:
         """For two CPU seconds since it has opened the database."""
         process = psutil.Process(pid)
-        if not opened_at and any(Path(file.path).name == "results.db" for file in process.open_files()):
+        if not opened_at and any(
+            Path(file.path).name == "results.db" for file in process.open_files()
+        ):
             opened_at.append(process.cpu_times().user)
         return bool(opened_at) and process.cpu_times().user > opened_at[0] + 2
 
@@ -176,7 +199,9 @@ def test_an_endless_query_of_a_file_ends_at_the_first_ctrl_c():
 
 def test_an_endless_query_of_a_server_ends_at_the_first_ctrl_c(postgresql_url):
     engine = open_for_writing(postgresql_url)
-    working = sa.text("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'FETCH%'")
+    working = sa.text(
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'FETCH%'"
+    )
 
     def num_working() -> int:
         with engine.connect() as connection:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault_campaign import FAULTS, Campaign, possible_strikes, small_disk, struck_campaign, tiny_campaign
+from tests.fault_campaign import (
+    FAULTS,
+    Campaign,
+    possible_strikes,
+    small_disk,
+    struck_campaign,
+    tiny_campaign,
+)
 from tests.strikes import POISONS
 
 KILL, SIDE_BY_SIDE = "kill -9 orchestrator", "launcher.share_host=true"
@@ -19,9 +26,13 @@ LONG = {
 }
 
 
-def test_every_repeat_is_completed_once_though_the_sweep_and_its_trainer_are_killed_and_the_database_is_locked(tmp_path):
+def test_every_repeat_is_completed_once_though_the_sweep_and_its_trainer_are_killed_and_the_database_is_locked(
+    tmp_path,
+):
     faults = [KILL, "kill -9 trainer", "locked database"]
-    campaign = tiny_campaign(tmp_path, num_trials=2, repeats=1, num_faults=len(faults), seed=5, faults=faults)
+    campaign = tiny_campaign(
+        tmp_path, num_trials=2, repeats=1, num_faults=len(faults), seed=5, faults=faults
+    )
     _survives(campaign)
     assert set(campaign.injected) == set(faults)
 
@@ -36,7 +47,14 @@ def test_every_repeat_is_completed_once_though_everything_breaks_once(tmp_path):
 
 def test_every_repeat_is_completed_once_when_one_of_two_sweeps_side_by_side_is_killed(tmp_path):
     campaign = tiny_campaign(
-        tmp_path, num_trials=2, repeats=1, num_faults=1, seed=1, overrides=[SIDE_BY_SIDE], num_rivals=2, faults=[KILL]
+        tmp_path,
+        num_trials=2,
+        repeats=1,
+        num_faults=1,
+        seed=1,
+        overrides=[SIDE_BY_SIDE],
+        num_rivals=2,
+        faults=[KILL],
     )
     _survives(campaign)
     assert dict(campaign.injected) == {KILL: 1}
@@ -48,7 +66,13 @@ def test_every_repeat_is_completed_once_whatever_breaks(tmp_path, way):
     overrides, num_rivals, num_faults = LONG[way]
     with _on_small_disk(tmp_path):
         campaign = tiny_campaign(
-            tmp_path, num_trials=4, repeats=2, num_faults=num_faults, seed=5, overrides=overrides, num_rivals=num_rivals
+            tmp_path,
+            num_trials=4,
+            repeats=2,
+            num_faults=num_faults,
+            seed=5,
+            overrides=overrides,
+            num_rivals=num_rivals,
         )
         _survives(campaign)
         assert campaign.injected.total() >= 2
@@ -84,7 +108,9 @@ def test_an_odd_result_fails_its_attempt_and_stops_no_sweep(tmp_path):
 @pytest.mark.parametrize("num_rivals", [1, 2])
 def test_every_repeat_is_completed_once_after_all_strikes(tmp_path, num_rivals):
     strikes = possible_strikes(is_simulated=False)
-    campaign = struck_campaign(tmp_path, num_faults=len(strikes), seed=5, faults=strikes, num_rivals=num_rivals)
+    campaign = struck_campaign(
+        tmp_path, num_faults=len(strikes), seed=5, faults=strikes, num_rivals=num_rivals
+    )
     _survives(campaign)
     assert set(campaign.injected) == set(strikes)
 
@@ -92,7 +118,9 @@ def test_every_repeat_is_completed_once_after_all_strikes(tmp_path, num_rivals):
 @pytest.mark.slow
 def test_a_sweep_that_is_struck_in_whatever_phase_draws_in_the_end(tmp_path):
     strikes = possible_strikes(is_simulated=True)
-    campaign = struck_campaign(tmp_path, num_faults=len(strikes), seed=5, faults=strikes, is_simulated=True)
+    campaign = struck_campaign(
+        tmp_path, num_faults=len(strikes), seed=5, faults=strikes, is_simulated=True
+    )
     _survives(campaign)
     assert set(campaign.injected) == set(strikes)
 

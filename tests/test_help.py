@@ -17,7 +17,10 @@ from tests.app import run_app
 from tests.conftest import PROJECT
 
 PROGRAMS = [
-    *(["-m", name] for name in ("analysis", "plots", "simulator", "store", "sweeper", "trainer", "tests.slurm")),
+    *(
+        ["-m", name]
+        for name in ("analysis", "plots", "simulator", "store", "sweeper", "trainer", "tests.slurm")
+    ),
     ["-m", "trainer", "selfcheck"],
     ["sweep.py"],
     ["install.py"],
@@ -28,7 +31,12 @@ STAND_INS = {"noop_trainer.py", "worker.py"}  # started by other benchmarks alon
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
 def test_help_of_each_program_is_all_that_it_says(program: list[str]):
     ended = subprocess.run(
-        [sys.executable, *program, "--help"], capture_output=True, text=True, check=False, cwd=PROJECT, stdin=subprocess.DEVNULL
+        [sys.executable, *program, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout
@@ -42,7 +50,9 @@ def commands(of: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
 
 
 APPS = {"analysis": analysis, "plots": plots, "store": store, "sweeper": sweeper}
-SUBCOMMANDS = [(name, *names) for name, app in APPS.items() for names in commands(typer.main.get_command(app))]
+SUBCOMMANDS = [
+    (name, *names) for name, app in APPS.items() for names in commands(typer.main.get_command(app))
+]
 
 
 @pytest.mark.parametrize("command", SUBCOMMANDS, ids=" ".join)
@@ -56,14 +66,26 @@ def test_help_of_each_command_is_all_that_it_says(command: tuple[str, ...], caps
 
 @pytest.mark.parametrize("folder", ["benchmarks", "docs"])
 def test_each_script_reads_its_arguments_so_that_help_starts_nothing(folder: str):
-    scripts = [path for path in (PROJECT / folder).glob("*.py") if "__main__" in path.read_text() and path.name not in STAND_INS]
+    scripts = [
+        path
+        for path in (PROJECT / folder).glob("*.py")
+        if "__main__" in path.read_text() and path.name not in STAND_INS
+    ]
     assert scripts
-    assert [path.name for path in scripts if "argparse" not in path.read_text() and "typer" not in path.read_text()] == []
+    assert [
+        path.name
+        for path in scripts
+        if "argparse" not in path.read_text() and "typer" not in path.read_text()
+    ] == []
 
 
 def test_a_simulator_without_its_arguments_says_which_it_wants():
     ended = subprocess.run(
-        [sys.executable, "-m", "simulator", "trial.json"], capture_output=True, text=True, check=False, cwd=PROJECT
+        [sys.executable, "-m", "simulator", "trial.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=PROJECT,
     )
     assert ended.returncode == 2
     assert "usage: python -m simulator [-h] TRIAL.json RUN_DIR" in ended.stderr

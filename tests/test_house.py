@@ -34,25 +34,49 @@ def test_ci_runs_exactly_the_readmes_commands():
 
 @pytest.mark.parametrize(
     "module",
-    ["store", "store.__main__", "sweeper.sweep", "plots.__main__", "plots.pictures.drawing", "analysis.results", "conf.resolve"],
+    [
+        "store",
+        "store.__main__",
+        "sweeper.sweep",
+        "plots.__main__",
+        "plots.pictures.drawing",
+        "analysis.results",
+        "conf.resolve",
+    ],
 )
 def test_tensorflow_is_never_imported_outside_the_trainer(module):
     script = f"import {module}, sys; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{'tensorflow', 'keras', 'trainer'}}))"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["sweep.py", "--help"], ["sweep.py", "sweep.dry_run=true"], ["-m", "store", "--help"], ["-m", "plots", "--help"]],
+    [
+        ["sweep.py", "--help"],
+        ["sweep.py", "sweep.dry_run=true"],
+        ["-m", "store", "--help"],
+        ["-m", "plots", "--help"],
+    ],
 )
 def test_help_and_plans_need_no_tensorflow(arguments):
     """A folder that shadows TensorFlow with an error proves it for the whole command."""
-    program = [str(PROJECT / argument) if argument == "sweep.py" else argument for argument in arguments]
+    program = [
+        str(PROJECT / argument) if argument == "sweep.py" else argument for argument in arguments
+    ]
     from pathlib import Path
 
     Path("tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
     ended = subprocess.run(
-        [sys.executable, *program], capture_output=True, text=True, check=False, env={"PYTHONPATH": ".", "PATH": ""}
+        [sys.executable, *program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ".", "PATH": ""},
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout + ended.stderr
@@ -60,13 +84,23 @@ def test_help_and_plans_need_no_tensorflow(arguments):
 
 def test_words_are_imported_without_any_library():
     script = "import sys, store.records; print([n for n in ('sqlalchemy', 'pandas', 'rich', 'hydra') if n in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_a_sweep_that_measures_is_planned_without_numpy():
-    script = "import sys, sweep; print([n for n in ('numpy', 'pandas', 'scipy') if n in sys.modules])"
+    script = (
+        "import sys, sweep; print([n for n in ('numpy', 'pandas', 'scipy') if n in sys.modules])"
+    )
     assert (
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT).stdout == "[]\n"
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT
+        ).stdout
+        == "[]\n"
     )
 
 

@@ -18,7 +18,9 @@ OLDEST, NEWEST = "1.29", kubernetes_validate.latest_version()
 
 def manifests(name: str) -> dict[str, dict[str, Any]]:
     """By their kinds."""
-    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all((FOLDER / name).read_text())}
+    return {
+        manifest["kind"]: manifest for manifest in yaml.safe_load_all((FOLDER / name).read_text())
+    }
 
 
 AGENTS = manifests("agents.yaml")["Job"]["spec"]
@@ -65,18 +67,31 @@ def test_the_sweep_is_one_that_its_agents_can_share(monkeypatch):
     monkeypatch.setenv("SCALEMARK_DB", "postgresql://u@h/d")
     *command, many, launcher = container(SWEEP)["command"][:4]
     assert (command, many, launcher) == (["python", "sweep.py"], "-m", "launcher=agents")
-    overrides = [word for word in container(SWEEP)["command"][3:] if "," not in word]  # those that are no axes of a grid
+    overrides = [
+        word for word in container(SWEEP)["command"][3:] if "," not in word
+    ]  # those that are no axes of a grid
     asked = config(*overrides)
     check(asked)
     assert asked.sweep.name == container(AGENTS)["command"][-1]
-    assert asked.launcher.agents.gpus_per_host == container(AGENTS)["resources"]["limits"]["nvidia.com/gpu"]
-    (shared,) = (mount["mountPath"] for mount in container(AGENTS)["volumeMounts"] if mount["name"] == "shared")
+    assert (
+        asked.launcher.agents.gpus_per_host
+        == container(AGENTS)["resources"]["limits"]["nvidia.com/gpu"]
+    )
+    (shared,) = (
+        mount["mountPath"]
+        for mount in container(AGENTS)["volumeMounts"]
+        if mount["name"] == "shared"
+    )
     assert asked.store.runs_dir.startswith(f"{shared}/")
 
 
 def test_both_see_one_folder_and_one_database():
     claims = [
-        [volume["persistentVolumeClaim"] for volume in job["template"]["spec"]["volumes"] if volume["name"] == "shared"]
+        [
+            volume["persistentVolumeClaim"]
+            for volume in job["template"]["spec"]["volumes"]
+            if volume["name"] == "shared"
+        ]
         for job in (SWEEP, AGENTS)
     ]
     claim = manifests("sweep.yaml")["PersistentVolumeClaim"]

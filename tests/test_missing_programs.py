@@ -28,9 +28,23 @@ def test_that_passes():
 def ends_with(tests: str, *options: str) -> list[str]:
     """The last lines of a run of these tests with the conftest of this project."""
     Path("test_these.py").write_text(tests)
-    command = [sys.executable, "-m", "pytest", "-c", PROJECT / "pyproject.toml", "--rootdir=.", "-p", "tests.conftest", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        PROJECT / "pyproject.toml",
+        "--rootdir=.",
+        "-p",
+        "tests.conftest",
+        *options,
+    ]
     ended = subprocess.run(
-        [*command, "test_these.py"], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(PROJECT)}
+        [*command, "test_these.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout.splitlines()[-2:]

@@ -36,7 +36,9 @@ FILES = (
     "steps.jsonl",
 )
 READ_BY_RECOVERY = ("environment.json", "result.json", "steps.jsonl", "placement.json")
-SHORT_AND_LONG = pytest.mark.parametrize(("num_mutations", "seed"), [(2, 1), pytest.param(60, 2, marks=pytest.mark.slow)])
+SHORT_AND_LONG = pytest.mark.parametrize(
+    ("num_mutations", "seed"), [(2, 1), pytest.param(60, 2, marks=pytest.mark.slow)]
+)
 
 
 @SHORT_AND_LONG
@@ -56,7 +58,9 @@ def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, nu
     assert rebuilt.returncode in (0, 1), f"seed {seed}: {rebuilt.stderr}"
     run_dirs = "SELECT run_dir FROM latest_attempts WHERE outcome = 'completed'"
     lost = untouched - {run_dir for (run_dir,) in rows(Path("rebuilt.db"), run_dirs)}
-    assert not lost, f"seed {seed}: {[what[victim] for victim in what if victim.parent in {Path(path).parent for path in lost}]}"
+    assert not lost, (
+        f"seed {seed}: {[what[victim] for victim in what if victim.parent in {Path(path).parent for path in lost}]}"
+    )
     rejected = json.loads(rebuilt.stdout)["added"]["rejected"]
     assert {Path(one["where"]) for one in rejected} <= what.keys()
     assert list(check("rebuilt.db")) == []
@@ -65,7 +69,10 @@ def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, nu
 @SHORT_AND_LONG
 def test_a_mutated_run_folder_stops_no_recovery(num_mutations, seed):
     run_dir = _left_unrecorded()
-    with closing(sqlite3.connect("results.db")) as killed, closing(sqlite3.connect("left.db")) as left:
+    with (
+        closing(sqlite3.connect("results.db")) as killed,
+        closing(sqlite3.connect("left.db")) as left,
+    ):
         killed.backup(left)  # with what is in its write-ahead log
     for name in READ_BY_RECOVERY:
         right = (run_dir / name).read_text()
@@ -83,7 +90,10 @@ def test_a_mutated_run_folder_stops_no_recovery(num_mutations, seed):
                 (run_dir / "ended.json").unlink(missing_ok=True)  # of the recovery
                 (run_dir / name).write_text(right)
             assert recovered is not None, told
-            assert rows(Path("again.db"), "SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')") == [(0,)], told
+            assert rows(
+                Path("again.db"),
+                "SELECT count(*) FROM repeats WHERE state IN ('claimed', 'running')",
+            ) == [(0,)], told
             assert list(check("again.db")) == [], told
 
 
@@ -91,10 +101,14 @@ def test_a_mutated_run_folder_stops_no_recovery(num_mutations, seed):
 def test_a_mutated_export_is_taken_or_refused(num_mutations, seed):
     subprocess.run([*SWEEP, "seed=1"], check=True, capture_output=True)
     assert store("export", "--out", "all.jsonl", "--format", "jsonl").returncode == 0
-    of_kinds = {json.loads(line)["kind"]: line for line in Path("all.jsonl").read_text().splitlines()}
+    of_kinds = {
+        json.loads(line)["kind"]: line for line in Path("all.jsonl").read_text().splitlines()
+    }
     assert {"sweep", "trial", "attempt", "reference"} <= of_kinds.keys()
     for kind, line in of_kinds.items():
-        mutated = [as_json(mutation.value) for mutation in sampled(json.loads(line), num_mutations, seed)]
+        mutated = [
+            as_json(mutation.value) for mutation in sampled(json.loads(line), num_mutations, seed)
+        ]
         others = [other for other_kind, other in of_kinds.items() if other_kind != kind]
         Path(f"{kind}.jsonl").write_text("\n".join([*mutated, *others, ""]))
         imported = store("import", f"{kind}.jsonl", "--db", f"{kind}.db")
@@ -107,7 +121,10 @@ def _mutated(path: Path, num: int, seed: int) -> list[tuple[str, str]]:
     """Texts of the file, and what is wrong with each; of lines the last one."""
     *before, last = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     found = sampled(json.loads(last), num, seed)
-    return [("".join(f"{line}\n" for line in [*before, as_json(mutation.value)]), str(mutation)) for mutation in found]
+    return [
+        ("".join(f"{line}\n" for line in [*before, as_json(mutation.value)]), str(mutation))
+        for mutation in found
+    ]
 
 
 def _copied(swept: Path, path: Path) -> list[Path]:
@@ -116,13 +133,20 @@ def _copied(swept: Path, path: Path) -> list[Path]:
     told = json.loads((swept / "sweep.json").read_text())
     uid = sweep_uid(path.name, datetime.fromisoformat(told["started_at"]), told["command"])
     for file in [path / "sweep.json", *path.glob("*/attempt.json")]:
-        file.write_text(file.read_text().replace(told["uid"], uid).replace(json.dumps(told["name"]), json.dumps(path.name)))
+        file.write_text(
+            file.read_text()
+            .replace(told["uid"], uid)
+            .replace(json.dumps(told["name"]), json.dumps(path.name))
+        )
     return sorted(path.glob("trivial-*"))
 
 
 def _left_unrecorded() -> Path:
     """The run folder of an attempt that completed after its sweep was killed."""
-    with Path("sweep.log").open("wb") as log, subprocess.Popen([*SWEEP, "seed=907"], stdout=log, stderr=log) as process:
+    with (
+        Path("sweep.log").open("wb") as log,
+        subprocess.Popen([*SWEEP, "seed=907"], stdout=log, stderr=log) as process,
+    ):
         sweep = Watched(process, Path("results.db").resolve())
         while sweep.phase() is not Phase.RUNNING:
             assert sweep.is_alive, Path("sweep.log").read_text()

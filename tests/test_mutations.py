@@ -13,7 +13,11 @@ RIGHT = {"kind": "attempt", "steps": [1, {"loss": 0.5}]}
 
 def test_every_place_gets_every_wrong_value() -> None:
     reached = {mutation.at for mutation in every(RIGHT)}
-    assert reached == set(places(RIGHT)) == {(), ("kind",), ("steps",), ("steps", 0), ("steps", 1), ("steps", 1, "loss")}
+    assert (
+        reached
+        == set(places(RIGHT))
+        == {(), ("kind",), ("steps",), ("steps", 0), ("steps", 1), ("steps", 1, "loss")}
+    )
     told = [mutation.wrong for mutation in every(RIGHT) if mutation.at == ("kind",)]
     assert len(told) == len(WRONG) + 1
     assert told[-1] == MISSING
@@ -26,10 +30,17 @@ def test_the_right_value_stays_as_it_is() -> None:
 
 
 def test_names_are_taken_out_and_added() -> None:
-    told = {(mutation.at, mutation.wrong): mutation.value for mutation in every(RIGHT) if mutation.wrong in (MISSING, UNKNOWN)}
+    told = {
+        (mutation.at, mutation.wrong): mutation.value
+        for mutation in every(RIGHT)
+        if mutation.wrong in (MISSING, UNKNOWN)
+    }
     assert told[("kind",), MISSING] == {"steps": [1, {"loss": 0.5}]}
     assert told[("steps", 0), MISSING] == {"kind": "attempt", "steps": [{"loss": 0.5}]}
-    assert told[("steps", 1), UNKNOWN] == {"kind": "attempt", "steps": [1, {"loss": 0.5, "surprise": 1}]}
+    assert told[("steps", 1), UNKNOWN] == {
+        "kind": "attempt",
+        "steps": [1, {"loss": 0.5, "surprise": 1}],
+    }
 
 
 def test_a_seed_tells_which_are_chosen() -> None:

@@ -16,7 +16,9 @@ from tests.specs import small
 from tests.sweeper.sharing import agent, begin, rows, states, told
 
 POISON = {
-    "result.json": json.dumps({"outcome": "completed", "message": {}, "measurement": None, "op_placement": {}}),
+    "result.json": json.dumps(
+        {"outcome": "completed", "message": {}, "measurement": None, "op_placement": {}}
+    ),
     "steps.jsonl": '{"step": 1e999}\n',
     "environment.json": '{"python": "\\ud800"}',
 }
@@ -28,7 +30,13 @@ def poison(name: str) -> None:
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "model=trivial", *arguments]
+    command = [
+        sys.executable,
+        str(PROJECT / "tests" / "tiny_sweep.py"),
+        "-m",
+        "model=trivial",
+        *arguments,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -39,7 +47,9 @@ def test_a_poisoned_attempt_fails_and_the_next_sweep_works(name):
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stderr
     with closing(sqlite3.connect("results.db")) as connection:
-        found = connection.execute("SELECT outcome, message FROM attempts ORDER BY outcome").fetchall()
+        found = connection.execute(
+            "SELECT outcome, message FROM attempts ORDER BY outcome"
+        ).fetchall()
     assert [outcome for outcome, _ in found] == ["completed", "failed"]
     assert f"{name} is damaged: " in found[1][1]
     again = sweep("seed=2")
@@ -54,7 +64,9 @@ def test_a_poisoned_attempt_ends_neither_agent_nor_controller(postgresql_url):
     assert one.wait() == 0, said
     assert "Traceback" not in said
     assert states(postgresql_url) == {State.COMPLETED: 4, State.FAILED: 2}
-    ((message,),) = rows(postgresql_url, "SELECT DISTINCT message FROM attempts WHERE outcome = 'failed'")[:1]
+    ((message,),) = rows(
+        postgresql_url, "SELECT DISTINCT message FROM attempts WHERE outcome = 'failed'"
+    )[:1]
     assert "result.json is damaged: message={}: wanted text" in message
 
 

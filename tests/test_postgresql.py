@@ -75,7 +75,10 @@ def test_a_database_begins_as_a_copy_of_its_template(postgresql_server):
 
 def test_a_database_is_dropped_after_a_failure_and_while_somebody_is_connected(postgresql_server):
     with ExitStack() as connected:
-        with pytest.raises(RuntimeError, match="as a test fails"), new_database(postgresql_server) as url:  # noqa: PT012 - it is the failing test
+        with (  # noqa: PT012 - the block is the failing test
+            pytest.raises(RuntimeError, match="as a test fails"),
+            new_database(postgresql_server) as url,
+        ):
             connection = connected.enter_context(psycopg.connect(url.replace("+psycopg", "")))
             raise RuntimeError("as a test fails")
         with pytest.raises(psycopg.OperationalError, match="terminating connection"):
@@ -149,10 +152,14 @@ def test_a_server_that_cannot_start_says_why_and_leaves_no_folder(programs, capf
     with TemporaryDirectory(dir="/tmp") as unlucky:  # where the server's own user may go
         Path(unlucky).chmod(0o755)
         Path(unlucky, "initdb").symlink_to(programs / "initdb")
-        Path(unlucky, "pg_ctl").write_text(f'#!/bin/sh\nexec {programs}/pg_ctl "$@" -o "-c port=99999"\n')
+        Path(unlucky, "pg_ctl").write_text(
+            f'#!/bin/sh\nexec {programs}/pg_ctl "$@" -o "-c port=99999"\n'
+        )
         Path(unlucky, "pg_ctl").chmod(0o755)
         with (
-            pytest.raises(RuntimeError, match=rf"^PostgreSQL of {unlucky} did not start; stderr says why$"),
+            pytest.raises(
+                RuntimeError, match=rf"^PostgreSQL of {unlucky} did not start; stderr says why$"
+            ),
             server(Path(unlucky)),
         ):
             pass
@@ -181,9 +188,15 @@ def test_programs_on_path_come_before_debians_of_which_the_newest_is_taken(tmp_p
 
 def test_without_programs_tests_are_skipped_but_fail_in_ci(tmp_path):
     missing = find_programs(path=str(tmp_path), debian=tmp_path)
-    with pytest.raises(pytest.skip.Exception, match=r"no PostgreSQL server programs .*: run scripts/install-postgresql"):
+    with pytest.raises(
+        pytest.skip.Exception,
+        match=r"no PostgreSQL server programs .*: run scripts/install-postgresql",
+    ):
         needed_programs(missing, in_ci=False)
-    with pytest.raises(pytest.fail.Exception, match=r"no PostgreSQL server programs .*: run scripts/install-postgresql"):
+    with pytest.raises(
+        pytest.fail.Exception,
+        match=r"no PostgreSQL server programs .*: run scripts/install-postgresql",
+    ):
         needed_programs(missing, in_ci=True)
 
 
@@ -195,13 +208,28 @@ def test_ci_has_the_programs_and_lets_nothing_be_skipped_for_want_of_them():
 
 
 def test_the_installer_does_nothing_where_the_programs_are(programs):
-    ended = subprocess.run([PROJECT / "scripts" / "install-postgresql"], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [PROJECT / "scripts" / "install-postgresql"], capture_output=True, text=True, check=True
+    )
     assert ended.stdout + ended.stderr == ""
 
 
 def test_the_installer_says_what_to_do_where_it_cannot_install(tmp_path):
     """Run by a shell that finds no program at all."""
-    script = (PROJECT / "scripts" / "install-postgresql").read_text().replace("/usr/lib/postgresql", str(tmp_path))
-    ended = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False, env={"PATH": str(tmp_path)})
+    script = (
+        (PROJECT / "scripts" / "install-postgresql")
+        .read_text()
+        .replace("/usr/lib/postgresql", str(tmp_path))
+    )
+    ended = subprocess.run(
+        ["/bin/bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": str(tmp_path)},
+    )
     assert ended.returncode == 1
-    assert "and no apt-get to install them with; or install PostgreSQL's server yourself (initdb, pg_ctl" in ended.stderr
+    assert (
+        "and no apt-get to install them with; or install PostgreSQL's server yourself (initdb, pg_ctl"
+        in ended.stderr
+    )

@@ -11,13 +11,26 @@ from pathlib import Path
 from sweeper.host_lock import HostLock
 from tests.conftest import PROJECT
 
-SWEEP = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "engine=simulated"]  # its charts are not drawn
-GRID = ["-m", "hardware=dgx1_p100", "model=resnet50", "strategy=replicated_nccl", "num_gpus=1,2", "sweep.repeats=2"]
+SWEEP = [
+    sys.executable,
+    str(PROJECT / "tests" / "tiny_sweep.py"),
+    "engine=simulated",
+]  # its charts are not drawn
+GRID = [
+    "-m",
+    "hardware=dgx1_p100",
+    "model=resnet50",
+    "strategy=replicated_nccl",
+    "num_gpus=1,2",
+    "sweep.repeats=2",
+]
 
 
 def sweep(*arguments: str, into: str = ".") -> subprocess.CompletedProcess[str]:
     Path(into).mkdir(exist_ok=True)
-    return subprocess.run([*SWEEP, *arguments], capture_output=True, text=True, check=False, cwd=into)
+    return subprocess.run(
+        [*SWEEP, *arguments], capture_output=True, text=True, check=False, cwd=into
+    )
 
 
 def rows(query: str, database: str = "results.db") -> list[tuple[object, ...]]:
@@ -35,7 +48,10 @@ def test_a_simulated_grid_is_stored_as_others_are_and_each_repeat_is_a_process_o
     with HostLock().try_hold(shares_host=False):  # somebody measures on this host
         forked = sweep(*GRID, into="forked")
     assert forked.returncode == 0, forked.stderr
-    assert "8 simulated GPUs as of Tesla P100-SXM2-16GB. Simulated: computed by a cost model" in forked.stderr
+    assert (
+        "8 simulated GPUs as of Tesla P100-SXM2-16GB. Simulated: computed by a cost model"
+        in forked.stderr
+    )
     rates = rows(RATES, "forked/results.db")
     assert [rate[:2] for rate in rates] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len({rate[2] for rate in rates}) == 4, "each repeat has noise of its own"
@@ -50,11 +66,15 @@ def test_a_simulated_grid_is_stored_as_others_are_and_each_repeat_is_a_process_o
     spawned = sweep(*GRID, "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked")
     assert spawned.returncode == 0, spawned.stderr
     topped_up = [rate[2] for rate in rows(RATES, "forked/results.db") if rate[0] == 1]
-    assert len(set(topped_up)) == 3, "the first repeat of a second sweep is no copy of the first one's"
+    assert len(set(topped_up)) == 3, (
+        "the first repeat of a second sweep is no copy of the first one's"
+    )
 
     again = sweep(*GRID, "sweep.dry_run=true", "sweep.repeats=4", into="forked")
     assert "simulated GPUs" in again.stdout
-    assert re.search(r"\b3 attempts to run; expected: .+ one after another\n", again.stdout)  # by those that are stored
+    assert re.search(
+        r"\b3 attempts to run; expected: .+ one after another\n", again.stdout
+    )  # by those that are stored
     real = subprocess.run(
         [*SWEEP[:2], "hardware=cpu", "model=resnet50", "sweep.dry_run=true"],
         capture_output=True,
@@ -79,9 +99,9 @@ def test_faults_end_trials_as_they_end_real_ones():
         "SELECT attempts.outcome, attempts.message FROM attempts JOIN trials ON trials.id = attempts.trial_id ORDER BY trials.planted, attempts.id"
     )
     told = sorted(f"{outcome}: {message}" for outcome, message in found)
-    assert [line[:50] for line in told][:2] == ["failed: ended with exit code 1 and left no result:"] * 2, (
-        "a crash is tried again"
-    )
+    assert [line[:50] for line in told][:2] == [
+        "failed: ended with exit code 1 and left no result:"
+    ] * 2, "a crash is tried again"
     assert "simulated: planted.failure_rate=1 met this attempt" in told[0]
     assert told[2].startswith("hung: no step within launcher.step_timeout_s=10 after step 5")
     assert "out_of_memory: simulated: out of GPU memory, for planted.out_of_memory=1" in told
@@ -89,20 +109,32 @@ def test_faults_end_trials_as_they_end_real_ones():
 
 
 REFUSED = {
-    "no-profile": ([], "sweep: engine=simulated: hardware=auto is no profile; choose one of hardware=dgx1_p100, "),
+    "no-profile": (
+        [],
+        "sweep: engine=simulated: hardware=auto is no profile; choose one of hardware=dgx1_p100, ",
+    ),
     "no-profile-to-change": (
         ["hardware.profile.num_gpus=4"],
         "sweep: hardware.profile: this hardware is no profile; choose hardware=dgx1_p100, ",
     ),
     "two-profiles": (["hardware=dgx_a100,dgx1_p100"], "hardware is one value for the whole sweep"),
-    "two-engines": (["hardware=dgx1_p100", "engine=simulated,tensorflow"], "engine is one value for the whole sweep"),
-    "no-tf32": (["hardware=dgx1_p100", "precision=tf32"], "sweep: precision=tf32: needs compute capability 8.0"),
+    "two-engines": (
+        ["hardware=dgx1_p100", "engine=simulated,tensorflow"],
+        "engine is one value for the whole sweep",
+    ),
+    "no-tf32": (
+        ["hardware=dgx1_p100", "precision=tf32"],
+        "sweep: precision=tf32: needs compute capability 8.0",
+    ),
     "no-link": (
         ["hardware=p100_pcie_8", "hardware.profile.socket_gb_per_s=null", "num_gpus=8"],
         "hardware.profile.socket_gb_per_s=6",
     ),
     "no-fp16": (["hardware=k80_8", "precision=fp16"], "sweep: engine=simulated: "),
-    "unknown-field": (["hardware=k80_8", "hardware.profile.speed=1"], "hardware.profile has no setting speed"),
+    "unknown-field": (
+        ["hardware=k80_8", "hardware.profile.speed=1"],
+        "hardware.profile has no setting speed",
+    ),
     "no-number": (
         ["hardware=k80_8", "hardware.profile.num_cores=many"],
         "hardware.profile.num_cores=many: wanted a whole number",
@@ -117,9 +149,15 @@ REFUSED = {
 def test_what_cannot_be_simulated_is_refused_with_the_way_out():
     for folder in REFUSED:
         Path(folder).mkdir()
-    commands = [[str(Path(folder).resolve()), ["engine=simulated", *arguments]] for folder, (arguments, _) in REFUSED.items()]
+    commands = [
+        [str(Path(folder).resolve()), ["engine=simulated", *arguments]]
+        for folder, (arguments, _) in REFUSED.items()
+    ]
     subprocess.run(
-        [sys.executable, str(PROJECT / "tests" / "forked_sweeps.py")], input=json.dumps(commands), text=True, check=True
+        [sys.executable, str(PROJECT / "tests" / "forked_sweeps.py")],
+        input=json.dumps(commands),
+        text=True,
+        check=True,
     )
     for folder, (_, told) in REFUSED.items():
         ended = json.loads(Path(f"{folder}.json").read_text())

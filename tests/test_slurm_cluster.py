@@ -21,7 +21,9 @@ def _programs() -> None:
 
 
 def submit(to: Cluster, script: str, *options: str) -> str:
-    return to.run("sbatch", "--parsable", "--output=/dev/null", *options, f"--wrap={script}").strip()
+    return to.run(
+        "sbatch", "--parsable", "--output=/dev/null", *options, f"--wrap={script}"
+    ).strip()
 
 
 def test_jobs_get_nodes_and_devices_of_their_own(slurm_cluster, tmp_path):
@@ -32,7 +34,10 @@ def test_jobs_get_nodes_and_devices_of_their_own(slurm_cluster, tmp_path):
 
 
 def test_a_killed_node_takes_its_jobs_along_and_comes_back(slurm_cluster):
-    on = {node: submit(slurm_cluster, "setsid sleep 600 & sleep 600", f"--nodelist={node}") for node in ("n1", "n2")}
+    on = {
+        node: submit(slurm_cluster, "setsid sleep 600 & sleep 600", f"--nodelist={node}")
+        for node in ("n1", "n2")
+    }
     until(lambda: all(len(slurm_cluster.processes(node)) == 3 for node in on))
     with ends([psutil.Process(pid) for pid in slurm_cluster.processes("n1")]):
         slurm_cluster.kill_node("n1")
@@ -92,7 +97,11 @@ def test_a_killed_test_run_leaves_no_cluster_running():
 @pytest.mark.usefixtures("_programs")
 def test_a_cluster_started_by_hand_says_what_to_export_and_ends_at_ctrl_c():
     run = subprocess.Popen(
-        [sys.executable, "-m", "tests.slurm"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=PROJECT
+        [sys.executable, "-m", "tests.slurm"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
     )
     with run:
         assert run.stdout
@@ -108,9 +117,14 @@ def test_a_cluster_started_by_hand_says_what_to_export_and_ends_at_ctrl_c():
 
 def test_without_programs_tests_are_skipped_but_fail_in_ci(tmp_path):
     missing = obstacle(path=str(tmp_path))
-    with pytest.raises(pytest.skip.Exception, match=r"no Slurm programs \(slurmctld, .*\): run scripts/install-slurm"):
+    with pytest.raises(
+        pytest.skip.Exception,
+        match=r"no Slurm programs \(slurmctld, .*\): run scripts/install-slurm",
+    ):
         needed(missing, in_ci=False)
-    with pytest.raises(pytest.fail.Exception, match=r"no Slurm programs .*: run scripts/install-slurm"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"no Slurm programs .*: run scripts/install-slurm"
+    ):
         needed(missing, in_ci=True)
 
 
@@ -122,13 +136,24 @@ def test_ci_has_the_programs():
 
 @pytest.mark.usefixtures("_programs")
 def test_the_installer_does_nothing_where_the_programs_are():
-    ended = subprocess.run([PROJECT / "scripts" / "install-slurm"], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [PROJECT / "scripts" / "install-slurm"], capture_output=True, text=True, check=True
+    )
     assert ended.stdout + ended.stderr == ""
 
 
 def test_the_installer_says_what_to_do_where_it_cannot_install(tmp_path):
     """Run by a shell that finds no program at all."""
     script = (PROJECT / "scripts" / "install-slurm").read_text().replace(":/usr/sbin:/sbin", "")
-    ended = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False, env={"PATH": str(tmp_path)})
+    ended = subprocess.run(
+        ["/bin/bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": str(tmp_path)},
+    )
     assert ended.returncode == 1
-    assert "and no apt-get to install them with; or install Slurm's controller, daemon and client" in ended.stderr
+    assert (
+        "and no apt-get to install them with; or install Slurm's controller, daemon and client"
+        in ended.stderr
+    )

@@ -32,7 +32,11 @@ def running(postgresql_url, slurm_cluster):
 
 def num_running(url: str) -> int:
     return (
-        int(rows(url, "SELECT count(*) FROM repeats WHERE state = 'running' AND pid IS NOT NULL")[0][0])
+        int(
+            rows(url, "SELECT count(*) FROM repeats WHERE state = 'running' AND pid IS NOT NULL")[
+                0
+            ][0]
+        )
         if num_repeats(url)
         else 0
     )
@@ -42,9 +46,13 @@ def num_repeats(url: str) -> int:
     return int(rows(url, "SELECT count(*) FROM pg_class WHERE relname = 'repeats'")[0][0])
 
 
-def test_trials_of_a_killed_node_run_elsewhere_and_each_repeat_is_completed_once(postgresql_url, slurm_cluster, tmp_path):
+def test_trials_of_a_killed_node_run_elsewhere_and_each_repeat_is_completed_once(
+    postgresql_url, slurm_cluster, tmp_path
+):
     """tests.slurm_campaign of 200 trials and two nodes is in benchmarks/slurm.py."""
-    told = slurm_campaign.run(slurm_cluster, postgresql_url, tmp_path, num_trials=24, kill_at=[6], timeout_s=PATIENCE_S)
+    told = slurm_campaign.run(
+        slurm_cluster, postgresql_url, tmp_path, num_trials=24, kill_at=[6], timeout_s=PATIENCE_S
+    )
     assert told.states == {"completed": 24}, told.said
     assert told.num_twice == 0
     until(lambda: slurm_cluster.processes() == [])
@@ -62,13 +70,20 @@ def test_ctrl_c_gives_back_what_runs_and_leaves_no_job(postgresql_url, slurm_clu
     until(lambda: slurm_cluster.processes() == [])
 
 
-def test_an_agent_that_the_user_cancels_is_replaced_and_its_trial_goes_to_another(postgresql_url, slurm_cluster, running):
+def test_an_agent_that_the_user_cancels_is_replaced_and_its_trial_goes_to_another(
+    postgresql_url, slurm_cluster, running
+):
     command = running("launcher.agents.num_hosts=1", f"seed={ENDLESS}")
     until(lambda: num_running(postgresql_url) == 1)
     (first,) = slurm_cluster.run("squeue", "-h", "-r", "-o", "%i").split()
     slurm_cluster.run("scancel", first)
     running_jobs = ("squeue", "-h", "-r", "-t", "running", "-o", "%i")
-    until(lambda: first not in slurm_cluster.run(*running_jobs).split() and slurm_cluster.run(*running_jobs))
+    until(
+        lambda: (
+            first not in slurm_cluster.run(*running_jobs).split()
+            and slurm_cluster.run(*running_jobs)
+        )
+    )
     until(lambda: num_running(postgresql_url) == 1)
     os.kill(command.pid, signal.SIGINT)
     _, said = command.communicate(timeout=PATIENCE_S)
@@ -79,7 +94,9 @@ def test_an_agent_that_the_user_cancels_is_replaced_and_its_trial_goes_to_anothe
 
 
 @pytest.mark.slow  # tests of launchers/slurm.py have a controller follow another
-def test_a_controller_that_was_killed_is_followed_by_one_that_finds_its_agents(postgresql_url, slurm_cluster, running):
+def test_a_controller_that_was_killed_is_followed_by_one_that_finds_its_agents(
+    postgresql_url, slurm_cluster, running
+):
     command = running(f"seed={ENDLESS}")
     until(lambda: num_running(postgresql_url) == 1)
     jobs = slurm_cluster.run("squeue", "-h", "-r", "-o", "%i")
@@ -100,7 +117,8 @@ def test_trials_over_two_hosts_get_jobs_of_two_nodes(postgresql_url, slurm_clust
     _, said = command.communicate(timeout=PATIENCE_S)
     assert num_completed(postgresql_url) == 2, said
     placed = rows(
-        postgresql_url, "SELECT hosts, rank_start FROM attempts JOIN placements ON placements.id = placement_id ORDER BY 2"
+        postgresql_url,
+        "SELECT hosts, rank_start FROM attempts JOIN placements ON placements.id = placement_id ORDER BY 2",
     )
     assert placed[1][1] == "srun"
     assert str(placed[1][0]) in ("n1,n2", "n2,n3", "n3,n4", "n1,n3", "n1,n4", "n2,n4")
@@ -111,7 +129,9 @@ def only_job(cluster) -> str:
     return job
 
 
-def test_an_agent_whose_time_is_nearly_over_gives_its_trial_back_and_another_job_takes_it(postgresql_url, slurm_cluster, running):
+def test_an_agent_whose_time_is_nearly_over_gives_its_trial_back_and_another_job_takes_it(
+    postgresql_url, slurm_cluster, running
+):
     """By the signal that Slurm sends then to a job's script; the test that is slow waits for Slurm to do so."""
     command = running("launcher.agents.num_hosts=1", "launcher.slurm.time_min=3", f"seed={ENDLESS}")
     until(lambda: num_running(postgresql_url) == 1)
@@ -121,11 +141,15 @@ def test_an_agent_whose_time_is_nearly_over_gives_its_trial_back_and_another_job
 
 
 @pytest.mark.slow  # Slurm gives no job less than minutes
-def test_a_time_limit_of_slurm_ends_an_agent_and_no_trial_is_lost(postgresql_url, slurm_cluster, running):
+def test_a_time_limit_of_slurm_ends_an_agent_and_no_trial_is_lost(
+    postgresql_url, slurm_cluster, running
+):
     command = running("launcher.agents.num_hosts=1", "launcher.slurm.time_min=3", f"seed={ENDLESS}")
     until(lambda: num_running(postgresql_url) == 1)
     first = only_job(slurm_cluster)
-    until(lambda: num_interrupted(postgresql_url) == 1, timeout_s=900)  # Slurm looks at time limits once a minute
+    until(
+        lambda: num_interrupted(postgresql_url) == 1, timeout_s=900
+    )  # Slurm looks at time limits once a minute
     check_that_another_job_takes_over(postgresql_url, slurm_cluster, command, first)
 
 
@@ -141,7 +165,10 @@ def check_that_another_job_takes_over(url: str, cluster, command, first: str) ->
     assert command.returncode == 130, said
     assert "ended: it was sent SIGTERM" in said
     told = rows(url, "SELECT message FROM attempts ORDER BY id")
-    assert told == [("its agent was ended by SIGTERM; others run it",), ("the sweep was interrupted",)]
+    assert told == [
+        ("its agent was ended by SIGTERM; others run it",),
+        ("the sweep was interrupted",),
+    ]
     assert became(url, 0, said).states == {"pending": 1}
 
 
@@ -149,7 +176,12 @@ def check_that_another_job_takes_over(url: str, cluster, command, first: str) ->
 def test_with_on_interrupt_finish_ctrl_c_lets_running_trials_end_and_a_second_one_does_not(
     postgresql_url, slurm_cluster, running, tmp_path, times
 ):
-    command = running("launcher.agents.num_hosts=2", f"seed={WAITS}", "sweep.repeats=9", "sweep.on_interrupt=finish")
+    command = running(
+        "launcher.agents.num_hosts=2",
+        f"seed={WAITS}",
+        "sweep.repeats=9",
+        "sweep.on_interrupt=finish",
+    )
     until(lambda: num_running(postgresql_url) == 2)
     os.kill(command.pid, signal.SIGINT)
     until(lambda: rows(postgresql_url, "SELECT settings ->> 'wish' FROM sweeps") == [("1",)])
@@ -160,6 +192,8 @@ def test_with_on_interrupt_finish_ctrl_c_lets_running_trials_end_and_a_second_on
         os.kill(command.pid, signal.SIGINT)
     _, said = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130, said
-    assert became(postgresql_url, 0, said).states == ({"completed": 2, "pending": 7} if times == 1 else {"pending": 9})
+    assert became(postgresql_url, 0, said).states == (
+        {"completed": 2, "pending": 7} if times == 1 else {"pending": 9}
+    )
     until(lambda: slurm_cluster.run("squeue", "-h") == "")
     until(lambda: slurm_cluster.processes() == [])

@@ -26,7 +26,10 @@ TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
 
 
 REAL = [sys.executable, str(PROJECT / "sweep.py")]
-SCRIPTED = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py")]  # with trials of tests/tiny_trainer.py, and no charts
+SCRIPTED = [
+    sys.executable,
+    str(PROJECT / "tests" / "tiny_sweep.py"),
+]  # with trials of tests/tiny_trainer.py, and no charts
 ENDLESS = "903"  # the seed of a scripted trial that takes steps until it is ended
 WAITS = "907"  # of one that waits for a file `go`
 
@@ -36,12 +39,16 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def scripted(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SCRIPTED, "model=trivial", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [*SCRIPTED, "model=trivial", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 def outcomes(database: str = "results.db") -> list[str]:
     with sqlite3.connect(database) as connection:
-        return [outcome for (outcome,) in connection.execute("SELECT outcome FROM attempts ORDER BY id")]
+        return [
+            outcome for (outcome,) in connection.execute("SELECT outcome FROM attempts ORDER BY id")
+        ]
 
 
 def test_a_grid_ends_in_the_database_in_tables_and_in_a_chart_and_is_not_run_twice():
@@ -55,13 +62,23 @@ def test_a_grid_ends_in_the_database_in_tables_and_in_a_chart_and_is_not_run_twi
     assert "strategy          1 CPU stand-in  2 CPU stand-ins" in first.stdout
     assert Path("figures/scaling-trivial.png").stat().st_size > 10_000
     assert Path("figures/report.html").stat().st_size > 100_000
-    assert {line for line in first.stderr.splitlines() if line.startswith(("report: ", "chart: "))} == {
-        f"{'report' if path.suffix == '.html' else 'chart'}: {path}" for path in Path("figures").iterdir()
+    assert {
+        line for line in first.stderr.splitlines() if line.startswith(("report: ", "chart: "))
+    } == {
+        f"{'report' if path.suffix == '.html' else 'chart'}: {path}"
+        for path in Path("figures").iterdir()
     }
     run_dirs = [path for path in Path("runs").glob("*/*") if path.is_dir()]
     assert len(run_dirs) == 4
     for run_dir in run_dirs:
-        files = {"trial.json", "machine.json", "environment.json", "steps.jsonl", "result.json", "log.txt"}
+        files = {
+            "trial.json",
+            "machine.json",
+            "environment.json",
+            "steps.jsonl",
+            "result.json",
+            "log.txt",
+        }
         assert files <= {path.name for path in run_dir.iterdir()}
     second = sweep(*grid)
     assert second.returncode == 0
@@ -83,12 +100,17 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing():
     assert ended.stdout.count("1 to run") == 32
     assert ended.stdout.count("left out: ") == 1
     assert ended.stdout.count("num_gpus=8") == 2
-    assert "32 attempts to run; no recorded durations of such trials on this machine: no estimate" in ended.stdout
+    assert (
+        "32 attempts to run; no recorded durations of such trials on this machine: no estimate"
+        in ended.stdout
+    )
     assert list(Path().iterdir()) == []
 
 
 def test_the_experiment_of_hosts_has_as_many_replicas_over_more_hosts_and_leaves_out_what_means_nothing():
-    ended = sweep("experiment=hosts", "sweep.dry_run=true", "sweep.plan_format=json", "hardware=cpu")
+    ended = sweep(
+        "experiment=hosts", "sweep.dry_run=true", "sweep.plan_format=json", "hardware=cpu"
+    )
     assert ended.returncode == 0, ended.stderr
     plan = json.loads(ended.stdout)
     told = {way: [] for way in ("distributed_ps", "distributed_replicated", "distributed_ring")}
@@ -111,9 +133,17 @@ def test_a_dry_run_of_many_trials_sums_them_up():
 
 
 def test_a_plan_for_scripts_is_one_json_object_on_stdout():
-    ended = sweep("experiment=batch_sizes", "sweep.dry_run=true", "sweep.plan_format=json", "sweep.exclude=['num_gpus>2']")
+    ended = sweep(
+        "experiment=batch_sizes",
+        "sweep.dry_run=true",
+        "sweep.plan_format=json",
+        "sweep.exclude=['num_gpus>2']",
+    )
     plan = json.loads(ended.stdout)
-    told = [(trial["spec"]["model"], trial["spec"]["batch_size"], trial["spec"]["num_gpus"]) for trial in plan["trials"]]
+    told = [
+        (trial["spec"]["model"], trial["spec"]["batch_size"], trial["spec"]["num_gpus"])
+        for trial in plan["trials"]
+    ]
     assert told == [
         ("resnet18_cifar", 16, 1),
         ("resnet18_cifar", 16, 2),
@@ -127,9 +157,18 @@ def test_a_plan_for_scripts_is_one_json_object_on_stdout():
 
 
 def test_axes_advance_together_and_globs_match_on_the_command_line():
-    zipped = sweep("-m", "model=vgg16,trivial", "batch_size=2,4", "hydra.sweeper.zip=[[model,batch_size]]", "sweep.dry_run=true")
+    zipped = sweep(
+        "-m",
+        "model=vgg16,trivial",
+        "batch_size=2,4",
+        "hydra.sweeper.zip=[[model,batch_size]]",
+        "sweep.dry_run=true",
+    )
     assert zipped.stdout.count("1 to run") == 2, zipped.stderr
-    grids = ["hydra.sweeper.grids=[{model:'glob(resnet*)',num_gpus:[1,2]},{model:vgg16}]", "sweep.dry_run=true"]
+    grids = [
+        "hydra.sweeper.grids=[{model:'glob(resnet*)',num_gpus:[1,2]},{model:vgg16}]",
+        "sweep.dry_run=true",
+    ]
     assert sweep(*grids).stdout.count("1 to run") == 7
 
 
@@ -146,7 +185,12 @@ def test_hydra_shows_the_config_with_and_without_multirun(multirun):
 
 def test_help_tells_how_to_write_grids():
     told = sweep("--help").stdout
-    for way in ("hydra.sweeper.zip=[[model,batch_size]]", "hydra.sweeper.grids=[{", "glob(resnet*)", "sweep.exclude="):
+    for way in (
+        "hydra.sweeper.zip=[[model,batch_size]]",
+        "hydra.sweeper.grids=[{",
+        "glob(resnet*)",
+        "sweep.exclude=",
+    ):
         assert way in told
     assert "--multirun,-m" in sweep("--hydra-help").stdout
 
@@ -154,7 +198,10 @@ def test_help_tells_how_to_write_grids():
 @pytest.mark.parametrize(
     ("line", "choices"),
     [
-        ("python sweep.py model=res", {"model=resnet152", "model=resnet18_cifar", "model=resnet50"}),
+        (
+            "python sweep.py model=res",
+            {"model=resnet152", "model=resnet18_cifar", "model=resnet50"},
+        ),
         ("python sweep.py -m model=vgg16 num_g", {"num_gpus="}),
         ("python sweep.py experiment=b", {"experiment=batch_sizes"}),
     ],
@@ -170,7 +217,11 @@ def test_an_interrupted_sweep_is_continued_under_its_name():
     assert (first.returncode, outcomes()) == (1, ["failed"])
     assert scripted("-m", "sweep.name=mine", "seed=901,1").returncode == 1
     assert outcomes() == ["failed", "failed", "completed"]
-    assert sorted(path.name[-5:] for path in Path("runs/mine").glob("*/")) == ["r1-a1", "r1-a1", "r1-a2"]
+    assert sorted(path.name[-5:] for path in Path("runs/mine").glob("*/")) == [
+        "r1-a1",
+        "r1-a1",
+        "r1-a2",
+    ]
 
 
 def test_charts_that_cannot_be_drawn_spoil_no_result():
@@ -185,7 +236,9 @@ def test_charts_that_cannot_be_drawn_spoil_no_result():
 
 def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
     Path("figures").mkdir()
-    os.mkfifo("figures/report.html")  # that nobody reads: it cannot come to an end before it is interrupted
+    os.mkfifo(
+        "figures/report.html"
+    )  # that nobody reads: it cannot come to an end before it is interrupted
     process = subprocess.Popen(
         [*REAL, *TINY, "sweep.name=mine", 'sweep.notify="env > told.txt"'],
         stderr=subprocess.PIPE,
@@ -202,7 +255,8 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
     last = said.splitlines()[-1]
     assert last.startswith("sweep: drawing was interrupted at ")
     assert (
-        "; the results are stored, python -m plots report --sweep mine and python -m plots charts --sweep mine draw them" in last
+        "; the results are stored, python -m plots report --sweep mine and python -m plots charts --sweep mine draw them"
+        in last
     )
     assert outcomes() == ["completed"]
     assert "SCALEMARK_SWEEP_EXIT_CODE=130" in Path("told.txt").read_text().splitlines()
@@ -210,7 +264,9 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
 
 def test_a_variable_that_is_no_utf_8_is_stored_and_rebuilt():
     variables = {**os.environb, b"NCCL_TOPO_FILE": b"caf\xe9"}
-    ended = subprocess.run([*SCRIPTED, "model=trivial"], env=variables, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [*SCRIPTED, "model=trivial"], env=variables, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     rebuild = [sys.executable, "-m", "store", "rebuild", "runs", "--db", "rebuilt.db"]
     rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
@@ -230,7 +286,9 @@ def test_a_reason_that_is_no_utf_8_is_stored_and_rebuilt():
     assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
     for database in ("results.db", "rebuilt.db"):
         with closing(sqlite3.connect(database)) as connection:
-            assert connection.execute("SELECT reason FROM sweeps").fetchall() == [(r"the caf\udce9",)]
+            assert connection.execute("SELECT reason FROM sweeps").fetchall() == [
+                (r"the caf\udce9",)
+            ]
 
 
 def test_a_failed_trial_is_recorded_and_the_others_go_on():
@@ -249,7 +307,10 @@ def test_a_trial_that_takes_too_long_is_ended():
 @pytest.mark.parametrize(
     ("how", "command"),
     [
-        (signal.SIGINT, [*REAL, "-m", "model=trivial", "min_warm_up_steps=1", "num_steps=3,100000000"]),
+        (
+            signal.SIGINT,
+            [*REAL, "-m", "model=trivial", "min_warm_up_steps=1", "num_steps=3,100000000"],
+        ),
         (signal.SIGTERM, [*SCRIPTED, "-m", "model=trivial", f"seed=1,{ENDLESS}"]),
     ],
 )
@@ -270,7 +331,11 @@ def test_an_interrupted_sweep_keeps_what_was_finished_and_leaves_no_process(how,
 
 
 def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
-    process = subprocess.Popen([*SCRIPTED, "-m", "model=trivial", "seed=1,2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*SCRIPTED, "-m", "model=trivial", "seed=1,2"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
     process.stderr.readline()
     process.stderr.close()
     assert process.wait() == 0
@@ -278,7 +343,9 @@ def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
 
 
 def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word():
-    process = subprocess.Popen([*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"], stderr=subprocess.PIPE, text=True
+    )
     with process.stderr:
         for line in process.stderr:
             if line.startswith("["):  # the first trial has ended
@@ -287,7 +354,8 @@ def test_a_database_that_is_removed_while_it_is_used_ends_the_sweep_with_a_word(
         rest = process.stderr.read()
     assert process.wait() == 2
     assert (
-        "sweep: results.db: removed while it was in use; results made since are in their run folders; " in rest.splitlines()[-1]
+        "sweep: results.db: removed while it was in use; results made since are in their run folders; "
+        in rest.splitlines()[-1]
     )
 
 
@@ -317,9 +385,13 @@ def _empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("strike", [_cut_off, _empty, _overwrite, _overwrite_the_middle, _copy_another_over])
+@pytest.mark.parametrize(
+    "strike", [_cut_off, _empty, _overwrite, _overwrite_the_middle, _copy_another_over]
+)
 def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(strike):
-    fill("results.db", [(small(seed=seed), 100.0) for seed in range(1000, 1100)])  # most of it is not in the write-ahead log
+    fill(
+        "results.db", [(small(seed=seed), 100.0) for seed in range(1000, 1100)]
+    )  # most of it is not in the write-ahead log
     command = [*SCRIPTED, "-m", "model=trivial", "seed=range(1,101)"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     with process.stderr:
@@ -331,20 +403,34 @@ def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(
     assert process.wait() == 2, rest
     assert "Traceback" not in rest
     last = rest.splitlines()[-1]
-    assert last.startswith(("sweep: results.db: cut off while ", "sweep: results.db: cut off or overwritten ("))
-    assert last.endswith("; move it away, and `python -m store rebuild RUNS_FOLDER` makes it anew from the run folders")
+    assert last.startswith(
+        ("sweep: results.db: cut off while ", "sweep: results.db: cut off or overwritten (")
+    )
+    assert last.endswith(
+        "; move it away, and `python -m store rebuild RUNS_FOLDER` makes it anew from the run folders"
+    )
     Path("results.db").rename("damaged.db")
     for end in ("-wal", "-shm"):
         Path(f"results.db{end}").unlink(missing_ok=True)
-    rebuilt = subprocess.run([sys.executable, "-m", "store", "rebuild", "runs"], capture_output=True, text=True, check=False)
+    rebuilt = subprocess.run(
+        [sys.executable, "-m", "store", "rebuild", "runs"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert outcomes()[0] == "completed"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["sweep.dry_run=true", "sweep.plan_format=json", "-m", "seed=range(1,2000)"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["sweep.dry_run=true", "sweep.plan_format=json", "-m", "seed=range(1,2000)"]],
+)
 def test_a_reader_who_has_read_enough_is_no_error(arguments):
     command = f"{shlex.join([*REAL, *arguments])} | head -1"
-    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -357,7 +443,9 @@ def test_output_that_cannot_be_written_is_said_in_one_line():
 
 
 def test_the_end_of_a_sweep_is_told_to_the_users_command():
-    ended = scripted("sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"')
+    ended = scripted(
+        "sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"'
+    )
     assert ended.returncode == 0
     told = dict(line.split("=", 1) for line in Path("told.txt").read_text().splitlines())
     assert told == {
@@ -381,7 +469,9 @@ def test_no_secret_of_the_command_is_stored_or_printed():
     assert reason == "see postgresql://me:***@host/db"
     assert "sweep.notify=***" in left_out
     connection.close()
-    holding = [path for path in Path().rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
+    holding = [
+        path for path in Path().rglob("*") if path.is_file() and b"hidden" in path.read_bytes()
+    ]
     assert holding == []
 
 
@@ -396,13 +486,29 @@ def test_a_sweep_is_seen_from_another_terminal():
     process = psutil.Popen(command, stderr=subprocess.DEVNULL)
     _wait_for_trainer(process)
     status = [sys.executable, "-m", "sweeper", "status", "--json"]
-    (running,) = json.loads(subprocess.run(status, capture_output=True, text=True, check=True, env=_with_project()).stdout)
-    assert (running["sweep"], running["state"], running["counts"]["running"]) == ("mine", "running", 1)
+    (running,) = json.loads(
+        subprocess.run(
+            status, capture_output=True, text=True, check=True, env=_with_project()
+        ).stdout
+    )
+    assert (running["sweep"], running["state"], running["counts"]["running"]) == (
+        "mine",
+        "running",
+        1,
+    )
     assert running["running"][0]["label"].startswith("trivial-replicated_none-x1 ")
     process.kill()
     process.wait()
-    (killed,) = json.loads(subprocess.run(status, capture_output=True, text=True, check=True, env=_with_project()).stdout)
-    assert (killed["state"], killed["counts"]["running"], killed["counts"]["pending"]) == ("killed", 0, 1)
+    (killed,) = json.loads(
+        subprocess.run(
+            status, capture_output=True, text=True, check=True, env=_with_project()
+        ).stdout
+    )
+    assert (killed["state"], killed["counts"]["running"], killed["counts"]["pending"]) == (
+        "killed",
+        0,
+        1,
+    )
     assert killed["notes"][0].startswith("killed; what is left is run by: python ")
 
 
@@ -411,7 +517,9 @@ def _with_project() -> dict[str, str]:
 
 
 def test_a_killed_sweep_leaves_no_process():
-    process = psutil.Popen([*REAL, "model=trivial", "num_steps=100000000"], stderr=subprocess.DEVNULL)
+    process = psutil.Popen(
+        [*REAL, "model=trivial", "num_steps=100000000"], stderr=subprocess.DEVNULL
+    )
     trainer = _wait_for_trainer(process)
     process.kill()
     process.wait()
@@ -422,8 +530,14 @@ def _wait_for_trainer(process: psutil.Popen) -> psutil.Process:
     """The trainer that goes on and on, once it has run steps: by then it has asked to die with its parent."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        trainers = [child for child in process.children(recursive=True) if _name(child) == "trainer"]
-        if trainers and any(path.stat().st_size for path in Path("runs").glob("*/*/steps.jsonl") if _goes_on(path.parent)):
+        trainers = [
+            child for child in process.children(recursive=True) if _name(child) == "trainer"
+        ]
+        if trainers and any(
+            path.stat().st_size
+            for path in Path("runs").glob("*/*/steps.jsonl")
+            if _goes_on(path.parent)
+        ):
             return trainers[0]
         time.sleep(0.1)
     pytest.fail("the trainer did not start")
@@ -455,26 +569,41 @@ WRONG = [
     (["data=photos", "data.dir=/no/such"], "data.dir=/no/such: no such folder"),
     (["sweep.name=a/b"], "sweep.name=a/b: wanted letters"),
     (["sweep.repeats=0"], "sweep.repeats=0: wanted 1 to 1000"),
-    (["num_steps=99999999999999999999"], "num_steps=99999999999999999999: wanted 2147483647 or less"),
-    (["-m", "seed=range(1,100000001)"], "a grid of 100000000 cells, sweep.max_trials=10000; raise that if you mean it"),
+    (
+        ["num_steps=99999999999999999999"],
+        "num_steps=99999999999999999999: wanted 2147483647 or less",
+    ),
+    (
+        ["-m", "seed=range(1,100000001)"],
+        "a grid of 100000000 cells, sweep.max_trials=10000; raise that if you mean it",
+    ),
     (["-m", "seed=range(9,1)"], "an empty axis"),
     (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
     (["sweep.plan_format=json"], "add sweep.dry_run=true"),
     (["hydra.sweeper.zip=[model,seed]"], "wanted a list of lists, as [[model,batch_size]]"),
-    (["-m", "--cfg", "job", "model=vgg16,alexnet"], "more than one value, and --cfg shows one trial"),
+    (
+        ["-m", "--cfg", "job", "model=vgg16,alexnet"],
+        "more than one value, and --cfg shows one trial",
+    ),
     (["--resolve"], "--resolve: goes with --cfg job only"),
     (["--experimental-rerun", "x"], "repeat the command"),
     (["model.name=../evil"], "a fact of the files in conf/model/"),
     (["strategy=ps_cpu", "all_reduce=none"], "give either"),
     (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0.0: wanted seconds, more than 0"),
-    (["launcher.rank_start_timeout_s=0"], "launcher.rank_start_timeout_s=0.0: wanted seconds, more than 0"),
+    (
+        ["launcher.rank_start_timeout_s=0"],
+        "launcher.rank_start_timeout_s=0.0: wanted seconds, more than 0",
+    ),
     (
         ["launcher.rank_timeout_s=3"],
         "launcher.rank_timeout_s=3.0: wanted 5 seconds or more; a rank that is well gives a sign of life every two",
     ),
     (["launcher.max_parallel=2"], "trials run one at a time unless launcher.share_host=true"),
     (["launcher.host_memory_gib=-1"], "wanted GiB, more than 0, or null"),
-    (["launcher=cluster"], "launcher=cluster: no such launcher; did you mean slurm? Choices: agents, local, ray, slurm"),
+    (
+        ["launcher=cluster"],
+        "launcher=cluster: no such launcher; did you mean slurm? Choices: agents, local, ray, slurm",
+    ),
     (["launcher.start=frok"], "did you mean fork?"),
     (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),
     (["launcher.timeout_s=-1"], "launcher.timeout_s=-1.0: wanted seconds, more than 0"),
@@ -491,15 +620,22 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("answers")
     for number in range(len(WRONG)):
         (folder / str(number)).mkdir()
-        with closing(sqlite3.connect(folder / str(number) / "foreign.db")) as connection, connection:
+        with (
+            closing(sqlite3.connect(folder / str(number) / "foreign.db")) as connection,
+            connection,
+        ):
             connection.execute("CREATE TABLE theirs (id)")
-    commands = json.dumps([(str(folder / str(number)), arguments) for number, (arguments, _) in enumerate(WRONG)])
+    commands = json.dumps(
+        [(str(folder / str(number)), arguments) for number, (arguments, _) in enumerate(WRONG)]
+    )
     program = [sys.executable, str(PROJECT / "tests" / "forked_sweeps.py")]
     subprocess.run(program, input=commands, text=True, check=True)
     return folder
 
 
-@pytest.mark.parametrize("number", range(len(WRONG)), ids=[" ".join(arguments) for arguments, _ in WRONG])
+@pytest.mark.parametrize(
+    "number", range(len(WRONG)), ids=[" ".join(arguments) for arguments, _ in WRONG]
+)
 def test_a_wrong_command_is_answered_in_one_line_before_anything_runs(answers, number):
     ended = json.loads((answers / f"{number}.json").read_text())
     assert ended["returncode"] == 2
@@ -513,7 +649,9 @@ def test_a_corrupt_data_folder_is_refused_with_the_file_named():
     folder = Path("set")
     folder.mkdir()
     (folder / "train-00000-of-00001").write_text("damaged")
-    (folder / "index.json").write_text(json.dumps({"set": "photos", "shards": {"train-00000-of-00001": "0" * 64}}))
+    (folder / "index.json").write_text(
+        json.dumps({"set": "photos", "shards": {"train-00000-of-00001": "0" * 64}})
+    )
     ended = sweep("data=photos", "data.dir=set")
     assert ended.returncode == 2
     assert "train-00000-of-00001 is not what index.json says" in ended.stderr
@@ -530,12 +668,17 @@ def test_a_full_disk_ends_the_sweep_with_a_word_and_keeps_what_was_finished():
         assert scripted("seed=1", "store.url=disk/r.db").returncode == 0
         command = [*SCRIPTED, "model=trivial", f"seed={WAITS}", "store.url=disk/r.db"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            until(lambda: len(list(Path("runs").glob("*/*/environment.json"))) == 2)  # the second has begun
+            until(
+                lambda: len(list(Path("runs").glob("*/*/environment.json"))) == 2
+            )  # the second has begun
             _fill(disk)
             Path("go").touch()
             _, said = process.communicate()
         assert process.returncode == 2
-        assert "full; free some space and repeat the command; finished trials are kept" in said.splitlines()[-1]
+        assert (
+            "full; free some space and repeat the command; finished trials are kept"
+            in said.splitlines()[-1]
+        )
         (disk / "ballast").unlink()
         assert outcomes("disk/r.db") == ["completed"]
     finally:

@@ -35,7 +35,11 @@ waits_without_an_end_and_keeps_the_interpreter()
 def test_a_stuck_program_ends_and_tells_the_stacks_of_all_its_processes(tmp_path):
     with (tmp_path / "log.txt").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=log, env=os.environ | stuck.TELLS, text=True
+            [sys.executable, "-c", STUCK],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=os.environ | stuck.TELLS,
+            text=True,
         )
     with process:
         try:
@@ -61,7 +65,10 @@ def test_the_process_of_a_pidfd_is_told():
         os.close(descriptor)
 
 
-@pytest.mark.parametrize("wait", [lambda descriptor: processes.wait_until(lambda: False, descriptor), processes.wait_for_end])
+@pytest.mark.parametrize(
+    "wait",
+    [lambda descriptor: processes.wait_until(lambda: False, descriptor), processes.wait_for_end],
+)
 def test_what_waits_in_vain_for_a_process_ends_it_and_tells(monkeypatch, wait):
     monkeypatch.setattr(processes, "PATIENCE_S", 0)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
@@ -72,13 +79,17 @@ def test_what_waits_in_vain_for_a_process_ends_it_and_tells(monkeypatch, wait):
 
 
 def test_a_program_that_falls_silent_fails_its_test():
-    with pytest.raises(pytest.fail.Exception, match=r"^it printed nothing for 0 s, and last '':\n\d+ python"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"^it printed nothing for 0 s, and last '':\n\d+ python"
+    ):
         watched.run([sys.executable, "-c", "import signal; signal.pause()"], silent_s=0.0)
 
 
 def test_a_program_that_fails_fails_its_test_with_what_it_said():
     with pytest.raises(pytest.fail.Exception, match=r"^it ended with 3: of two minds$"):
-        watched.run([sys.executable, "-c", "import sys; sys.stderr.write('of two minds'); sys.exit(3)"])
+        watched.run(
+            [sys.executable, "-c", "import sys; sys.stderr.write('of two minds'); sys.exit(3)"]
+        )
 
 
 def test_what_a_program_printed_is_there():

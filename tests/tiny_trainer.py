@@ -37,11 +37,20 @@ def preload() -> None:
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     overlap.hold(folder)
-    folder.write(folder.environment, json.dumps(software.describe() | {"commit": "", "set_by_trial": {}}))
+    folder.write(
+        folder.environment, json.dumps(software.describe() | {"commit": "", "set_by_trial": {}})
+    )
     outcome, message = _do(spec, folder)
-    measured = measurement(_images_per_second(spec, folder)) if outcome is Outcome.COMPLETED else None
-    folder.steps.write_text("".join(f"{json.dumps(_step(number))}\n" for number in range(3)) if measured else "")
-    folder.write(folder.result, Result(outcome=outcome, message=message, measurement=measured, op_placement={}).to_json())
+    measured = (
+        measurement(_images_per_second(spec, folder)) if outcome is Outcome.COMPLETED else None
+    )
+    folder.steps.write_text(
+        "".join(f"{json.dumps(_step(number))}\n" for number in range(3)) if measured else ""
+    )
+    folder.write(
+        folder.result,
+        Result(outcome=outcome, message=message, measurement=measured, op_placement={}).to_json(),
+    )
     if spec.seed == 908:
         shutil.copytree(folder.path.parents[2] / "poison", folder.path, dirs_exist_ok=True)
     return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
@@ -89,7 +98,10 @@ def _step(number: int) -> dict[str, object]:
     return {**_STEP, "step": number}
 
 
-_STEP = {name: getattr(STEPS[1], name) for name in ("phase", "start_s", "duration_s", "data_wait_s", "loss")}
+_STEP = {
+    name: getattr(STEPS[1], name)
+    for name in ("phase", "start_s", "duration_s", "data_wait_s", "loss")
+}
 
 if __name__ == "__main__":
     sys.exit(main(TrialSpec.from_json(Path(sys.argv[1]).read_text()), RunFolder(Path(sys.argv[2]))))

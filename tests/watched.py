@@ -18,7 +18,9 @@ def run(command: Sequence[str], silent_s: float = SILENT_S) -> str:
     """What it printed. What it does it tells there, line by line; what it logs is no sign of life."""
     with (
         tempfile.TemporaryFile("w+") as log,
-        subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=log, env=os.environ | stuck.TELLS) as process,
+        subprocess.Popen(
+            command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=log, env=os.environ | stuck.TELLS
+        ) as process,
     ):
         try:
             printed = _printed(process, silent_s)
@@ -39,4 +41,6 @@ def _printed(process: subprocess.Popen[bytes], silent_s: float) -> str:
             process.wait()
             return printed.decode()
         printed += part
-    pytest.fail(f"it printed nothing for {silent_s:g} s, and last {printed[-200:].decode()!r}:\n{stuck.stacks(process.pid)}")
+    pytest.fail(
+        f"it printed nothing for {silent_s:g} s, and last {printed[-200:].decode()!r}:\n{stuck.stacks(process.pid)}"
+    )

@@ -1,6 +1,8 @@
-"""`python -m trainer SPEC.json RUN_DIR`: what launchers start. Ends with the exit code of its outcome.
+"""`python -m trainer SPEC.json RUN_DIR`: what launchers start. Ends with the exit code of its
+outcome.
 
-A trial of several processes is started by a trainer that was not told which rank it is; the ranks are trainers that were.
+A trial of several processes is started by a trainer that was not told which rank it is; the ranks
+are trainers that were.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ from trainer.ending import BAD_USAGE
 from trainer.errors import BadDataError, LostRankError, UnsupportedTrialError
 from trainer.own_rank import NO_FLAGS, Flags, OwnRank
 
-_GPU_MEMORY = re.compile(r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED")  # of libraries
+_GPU_MEMORY = re.compile(
+    r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
+)  # of libraries
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
@@ -58,10 +62,13 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         own = own_rank.read(spec, flags, os.environ)
     except UnsupportedTrialError as error:
         refused = _ended(Outcome.UNSUPPORTED, str(error))
-        if spec.variable_update not in RANK_JOBS:  # else the folder is worker 0's, which this may not be
+        # else the folder is worker 0's, which this may not be
+        if spec.variable_update not in RANK_JOBS:
             folder.write(folder.result, refused.to_json())
         return _EXIT_CODES[Outcome.UNSUPPORTED]
-    if refusal := _problem_of_hosts(spec, is_by_hand=own is not None and not os.environ.get(ORCHESTRATOR_VARIABLE)):
+    if refusal := _problem_of_hosts(
+        spec, is_by_hand=own is not None and not os.environ.get(ORCHESTRATOR_VARIABLE)
+    ):
         refused = _ended(Outcome.UNSUPPORTED, refusal)
         if own is None or own.leads:
             folder.write(folder.result, refused.to_json())
@@ -72,11 +79,15 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
 
 
 def _make(folder: Path) -> str | None:
-    """Where there is none yet, as when ranks are started by hand. What is wrong, if it cannot be."""
+    """Where there is none yet, as when ranks are started by hand. What is wrong, if it cannot
+    be.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return f"{folder}: {error.strerror}; wanted a run folder, or the name of one that can be made"
+        return (
+            f"{folder}: {error.strerror}; wanted a run folder, or the name of one that can be made"
+        )
     return None
 
 
@@ -84,9 +95,15 @@ def _problem_of_hosts(spec: TrialSpec, *, is_by_hand: bool) -> str | None:
     """What a sweep refuses; a trial may have been written, or a rank of it started, by hand."""
     if spec.hosts > 1 and spec.variable_update not in RANK_JOBS:
         choices = ", ".join(RANK_JOBS)
-        return f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose variable_update={choices}"
+        return (
+            f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
+            f"variable_update={choices}"
+        )
     if spec.hosts == 1 and "link_mbit" in spec.planted_values:
-        return "planted.link_mbit: one host has no link to limit; choose hosts=2 or more, or leave it out"
+        return (
+            "planted.link_mbit: one host has no link to limit; choose hosts=2 or more, or leave "
+            "it out"
+        )
     if is_by_hand and "link_mbit" in spec.planted_values:
         return (
             "planted.link_mbit: nothing limits the links of ranks that are started by hand; leave it out, or have this machine's "
@@ -101,9 +118,11 @@ def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -
 
 
 def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
-    """Of all processes of a trial, worker 0 alone writes what the trial leaves; of the others there is a log.
+    """Of all processes of a trial, worker 0 alone writes what the trial leaves; of the others there
+    is a log.
 
-    That another rank was lost is told by the exit code, too, so that who looks after the ranks can ask which went first.
+    That another rank was lost is told by the exit code, too, so that who looks after the ranks can
+    ask which went first.
     """
     exit_code: int | None = None
     tells = own is None or own.leads
@@ -140,7 +159,8 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
             placement.take(given)
     except UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
-    # Imported here: TensorFlow takes seconds, and whatever goes wrong with it is an outcome of the trial.
+    # Imported here: TensorFlow takes seconds, and whatever goes wrong with it is an outcome of the
+    # trial.
     try:
         import tensorflow as tf
     except ImportError as error:
@@ -151,7 +171,9 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
     except Exception as error:  # what a library makes of a lack of memory may be anything
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
-        return _ended(outcome, f"TensorFlow cannot be imported: {type(error).__name__}: {_first_line(error)}")
+        return _ended(
+            outcome, f"TensorFlow cannot be imported: {type(error).__name__}: {_first_line(error)}"
+        )
     try:
         if given:
             placement.limit_memory(given, spec)
@@ -165,8 +187,12 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         return _ended(Outcome.FAILED, str(error))
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         traceback.print_exc()
-        return _ended(Outcome.OUT_OF_MEMORY, f"out of memory; try a smaller batch_size or image_px ({_allocation(error)})")
-    except Exception as error:  # the border of the process: the log keeps the traceback, the result the sentence
+        return _ended(
+            Outcome.OUT_OF_MEMORY,
+            f"out of memory; try a smaller batch_size or image_px ({_allocation(error)})",
+        )
+    # the border of the process: the log keeps the traceback, the result the sentence
+    except Exception as error:
         traceback.print_exc()
         if _GPU_MEMORY.search(str(error)):
             return _ended(Outcome.OUT_OF_MEMORY, f"out of GPU memory: {_first_line(error)}")
@@ -176,7 +202,9 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
         return _ended(Outcome.FAILED, f"{why}{type(error).__name__}: {_first_line(error)}")
 
 
-def _work(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None) -> Result:
+def _work(
+    spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None
+) -> Result:
     """What needs TensorFlow."""
     import tensorflow as tf
 
@@ -210,11 +238,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainer",
         description="Runs one trial, and leaves steps, result and more in its run folder.",
-        epilog="`python -m trainer selfcheck --help` tells of another use: it proves every mode on the devices of this machine.",
+        epilog=(
+            "`python -m trainer selfcheck --help` tells of another use: it proves every mode on "
+            "the devices of this machine."
+        ),
         allow_abbrev=False,
     )
-    parser.add_argument("spec", type=Path, metavar="SPEC.json", help="the trial: the trial.json of any run folder")
-    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder; one that all ranks see")
+    parser.add_argument(
+        "spec", type=Path, metavar="SPEC.json", help="the trial: the trial.json of any run folder"
+    )
+    parser.add_argument(
+        "folder", type=Path, metavar="RUN_DIR", help="the run folder; one that all ranks see"
+    )
     Flags.add_to(parser)
     return parser
 
@@ -227,4 +262,6 @@ if __name__ == "__main__":
         parent.die_with(int(orchestrator))
         parent.heed_signals()
     told = partial(main, flags=Flags.from_arguments(asked))
-    sys.exit(entry_point.run(lambda: ending.run_and_exit(told, asked.spec, RunFolder(asked.folder))))
+    sys.exit(
+        entry_point.run(lambda: ending.run_and_exit(told, asked.spec, RunFolder(asked.folder)))
+    )

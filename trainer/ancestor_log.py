@@ -12,8 +12,12 @@ from trainer.statistics import jitter
 DISPLAY_EVERY = 10  # steps
 
 
-def lines(measured: Sequence[StepSample], images_per_step: int, images_per_second: float) -> Iterator[str]:
-    """A heading, a line for the first and every tenth step, and the total. Losses that are not finite print as nan."""
+def lines(
+    measured: Sequence[StepSample], images_per_step: int, images_per_second: float
+) -> Iterator[str]:
+    """A heading, a line for the first and every tenth step, and the total. Losses that are not
+    finite print as nan.
+    """
     yield "Step\tImg/sec\ttotal_loss"
     speeds: list[float] = []  # of each call
     num_steps, elapsed_s = 0, 0.0

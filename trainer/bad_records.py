@@ -1,4 +1,6 @@
-"""Tells which file and which record made a pipeline of TFRecords fail. Nothing here runs before one has."""
+"""Tells which file and which record made a pipeline of TFRecords fail. Nothing here runs before one
+has.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +14,45 @@ import tensorflow as tf
 from store import shards
 from trainer.errors import BadDataError
 
-NUM_HEADER_BYTES = 12  # TensorFlow tells where the header begins when that is damaged, else where the data does
-_FILES_HAVE_CHANGED = (tf.errors.OpError, OSError)  # since the pipeline failed; then its own words are all there is
+# TensorFlow tells where the header begins when that is damaged, else where the data does
+NUM_HEADER_BYTES = 12
+# since the pipeline failed; then its own words are all there is
+_FILES_HAVE_CHANGED = (tf.errors.OpError, OSError)
 
-Suspect = tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]  # position in the pipeline; path, index in the file, record
+# position in the pipeline; path, index in the file, record
+Suspect = tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 
 
 def located(path: tf.Tensor) -> tf.data.Dataset:
     """The records of a file as (path, index, record), in place of TFRecordDataset."""
-    return tf.data.TFRecordDataset(path).enumerate().map(lambda index, record: (path, index, record))
+    return (
+        tf.data.TFRecordDataset(path).enumerate().map(lambda index, record: (path, index, record))
+    )
 
 
 def unusable(
-    error: tf.errors.OpError, suspects: Iterable[Suspect], problem: Callable[[tf.Tensor, tf.Tensor], str | None]
+    error: tf.errors.OpError,
+    suspects: Iterable[Suspect],
+    problem: Callable[[tf.Tensor, tf.Tensor], str | None],
 ) -> BadDataError:
     """The first of the suspects whose record has a problem at its position."""
     with suppress(*_FILES_HAVE_CHANGED):
         for position, (path, index, record) in suspects:
             if reason := problem(record, position):
                 name, number = path.numpy().decode(), int(index)
-                return BadDataError(f"{name}: record {number} (at byte {_begin(name, number)}) {reason}")
+                return BadDataError(
+                    f"{name}: record {number} (at byte {_begin(name, number)}) {reason}"
+                )
     return BadDataError(f"the data cannot be used: {told(error)}")
 
 
 def unreadable(error: tf.errors.OpError, paths: Sequence[str]) -> BadDataError:
-    """The file whose framing is broken where the error says; other errors name their file themselves."""
-    if isinstance(error, tf.errors.DataLossError) and (found := re.search(r"record at (\d+)", str(error))):
+    """The file whose framing is broken where the error says; other errors name their file
+    themselves.
+    """
+    if isinstance(error, tf.errors.DataLossError) and (
+        found := re.search(r"record at (\d+)", str(error))
+    ):
         with suppress(*_FILES_HAVE_CHANGED):
             for path in paths:
                 at = _record_at(path, int(found.group(1)))
@@ -53,7 +68,11 @@ def told(error: tf.errors.OpError) -> str:
 
 
 def _begin(path: str, index: int) -> int:
-    return next(begin for number, (begin, _) in enumerate(shards.record_bounds(Path(path))) if number == index)
+    return next(
+        begin
+        for number, (begin, _) in enumerate(shards.record_bounds(Path(path)))
+        if number == index
+    )
 
 
 def _record_at(path: str, offset: int) -> tuple[int, int] | None:

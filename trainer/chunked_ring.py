@@ -1,12 +1,14 @@
-"""A ring of plain adds and sends, over devices of any hosts: each replica talks to its neighbors alone.
+"""A ring of plain adds and sends, over devices of any hosts: each replica talks to its neighbors
+alone.
 
 ```
   chunk 0:  replica 0 ─► 1 ─► 2 ─► 3   each adds its own part on the way; then the sum goes round: 3 ─► 0 ─► 1 ─► 2
   chunk 1:  replica 1 ─► 2 ─► 3 ─► 0   as many chunks as replicas, all at once
 ```
-TensorFlow 2.21's own ring, CollectiveReduceV2, waits for ever when one client drives devices of several processes: the client
-takes its own replicas for the whole group. Every link carries 2 (N - 1) / N of the bytes each way (Patarasu and Yuan 2009), in
-2 (N - 1) messages per tensor: with slow networks pack the gradients (gradient_repacking).
+TensorFlow 2.21's own ring, CollectiveReduceV2, waits for ever when one client drives devices of
+several processes: the client takes its own replicas for the whole group. Every link carries 2 (N -
+1) / N of the bytes each way (Patarasu and Yuan 2009), in 2 (N - 1) messages per tensor: with slow
+networks pack the gradients (gradient_repacking).
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ class ChunkedRing:
         for device, copy in zip(devices, copies, strict=True):
             with tf.device(device):
                 pieces.append(tf.split(tf.reshape(copy, [-1]), sizes))
-        received = [self._round(chunk, [own[chunk] for own in pieces]) for chunk in range(num) if sizes[chunk]]
+        received = [
+            self._round(chunk, [own[chunk] for own in pieces])
+            for chunk in range(num)
+            if sizes[chunk]
+        ]
         sums = []
         for device, chunks in zip(devices, zip(*received, strict=True), strict=True):
             with tf.device(device):
@@ -40,7 +46,9 @@ class ChunkedRing:
         return sums
 
     def _round(self, first: int, pieces: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """One chunk of every replica in, their sum on every replica out; it starts at replica `first`."""
+        """One chunk of every replica in, their sum on every replica out; it starts at replica
+        `first`.
+        """
         num = len(pieces)
         order = [(first + hop) % num for hop in range(num)]
         total = pieces[first]

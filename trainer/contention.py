@@ -1,4 +1,6 @@
-"""Cores that other processes took during the measurement, hypervisor included, read from /proc/stat."""
+"""Cores that other processes took during the measurement, hypervisor included, read from
+/proc/stat.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from pathlib import Path
 from store.records import ORCHESTRATOR_VARIABLE, Cluster, Placement
 
 _STAT = Path("/proc/stat")
-_BUSY = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal; not idle, iowait, and guests are in user
+# user, nice, system, irq, softirq, steal; not idle, iowait, and guests are in user
+_BUSY = (0, 1, 2, 5, 6, 7)
 
 _PARENT = 1  # in /proc/PID/stat, counted from the state
 _CPU_TICKS = (11, 12, 13, 14)  # user and system, own and of ended children
@@ -24,7 +27,8 @@ class Moment:
 
     time_s: float
     own_cpu_s: float  # of this process and its ended children, or of all ranks
-    busy_s: dict[int, float] | None  # CPU this process may run on -> busy with anything; none where the kernel does not say
+    # CPU this process may run on -> busy with anything; none where the kernel does not say
+    busy_s: dict[int, float] | None
 
 
 def now(
@@ -41,16 +45,22 @@ def now(
 
 
 def tells_ours(cluster: Cluster | None, given: Placement | None) -> bool:
-    """Whether it is known which processes of this host are the trial's: it is one, or its ranks are all of what started them.
+    """Whether it is known which processes of this host are the trial's: it is one, or its ranks are
+    all of what started them.
 
-    Ranks that were started by hand are children of a shell or of nobody; those of srun and Ray have a parent each.
+    Ranks that were started by hand are children of a shell or of nobody; those of srun and Ray have
+    a parent each.
     """
     started_alike = given is None or not given.rank_start
-    return cluster is None or (started_alike and os.environ.get(ORCHESTRATOR_VARIABLE) == str(os.getppid()))
+    return cluster is None or (
+        started_alike and os.environ.get(ORCHESTRATOR_VARIABLE) == str(os.getppid())
+    )
 
 
 def cpu_of_ranks_s(proc: Path = Path("/proc"), parent: int | None = None) -> float:
-    """Of the ranks of a distributed trial on this host, this process among them: all that `parent` (its own) has started."""
+    """Of the ranks of a distributed trial on this host, this process among them: all that `parent`
+    (its own) has started.
+    """
     wanted = os.getppid() if parent is None else parent
     ticks = 0
     for stat in proc.glob("[0-9]*/stat"):
@@ -65,7 +75,9 @@ def cpu_of_ranks_s(proc: Path = Path("/proc"), parent: int | None = None) -> flo
 
 
 def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
-    """Mean over the window, 0 or more. The kernel counts in ticks of some 10 ms: short windows tell little."""
+    """Mean over the window, 0 or more. The kernel counts in ticks of some 10 ms: short windows tell
+    little.
+    """
     window_s = after.time_s - before.time_s
     if before.busy_s is None or after.busy_s is None or window_s <= 0:
         return None
@@ -77,13 +89,17 @@ def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
 
 
 def busy_by_cpu(stat: str, cpus: set[int], ticks_per_s: int) -> dict[int, float]:
-    """Busy seconds since boot of these CPUs, from the text of /proc/stat. Raises ValueError when it is no such text."""
+    """Busy seconds since boot of these CPUs, from the text of /proc/stat. Raises ValueError when it
+    is no such text.
+    """
     busy_s = {}
     for line in stat.splitlines():
         name, *values = line.split()
         if name.startswith("cpu") and name != "cpu" and int(name[3:]) in cpus:
             ticks = [int(value) for value in values]
-            busy_s[int(name[3:])] = sum(ticks[column] for column in _BUSY if column < len(ticks)) / ticks_per_s
+            busy_s[int(name[3:])] = (
+                sum(ticks[column] for column in _BUSY if column < len(ticks)) / ticks_per_s
+            )
     if not busy_s:
         raise ValueError("no line for any of the CPUs this process may run on")
     return busy_s

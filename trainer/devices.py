@@ -1,4 +1,6 @@
-"""Names the devices of a trial and makes them: physical GPUs or CPUs standing in for them, of one host or of many."""
+"""Names the devices of a trial and makes them: physical GPUs or CPUs standing in for them, of one
+host or of many.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ Each = TypeVar("Each")
 _ASK_AGAIN_S = 0.1
 _REACH_S = RankLimits().start_timeout_s
 LOSE_S = 3.0  # from the error of one whose peer fails until that has ended
-_OF_LOSS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError, tf.errors.CancelledError)
+_OF_LOSS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.CancelledError,
+)
 
 
 def short_name(device: str) -> str:
@@ -45,7 +52,8 @@ class Devices:
       |---- GPU:0              |---- CPU:1   stand-in for GPU 0
       |---- GPU:1              |---- CPU:2   stand-in for GPU 1
     ```
-    A distributed trial has as many replicas on each host; device names say whose they are: `/job:worker/replica:0/task:1/...`.
+    A distributed trial has as many replicas on each host; device names say whose they are:
+    `/job:worker/replica:0/task:1/...`.
     """
 
     kind: DeviceKind
@@ -53,7 +61,9 @@ class Devices:
     replicas: tuple[str, ...]  # full device name of each replica, host by host
     shared: bool = False  # replicas are logical devices cut from fewer physical ones
     parameter_servers: tuple[str, ...] = ()  # full device names of the CPUs of the ps tasks
-    first: int = 0  # number of the first of these replicas among all of the trial, where every worker trains its own
+    # number of the first of these replicas among all of the trial, where every worker trains its
+    # own
+    first: int = 0
     num_elsewhere: int = 0  # replicas of the trial that other workers train
     lockstep: Lockstep | None = None  # with those
 
@@ -67,13 +77,20 @@ class Devices:
         """The devices of each host alone."""
         hosts = dict.fromkeys(_host_of(replica) for replica in self.replicas)
         return tuple(
-            replace(self, host=host, replicas=tuple(each for each in self.replicas if _host_of(each) == host)) for host in hosts
+            replace(
+                self,
+                host=host,
+                replicas=tuple(each for each in self.replicas if _host_of(each) == host),
+            )
+            for host in hosts
         )
 
     def split_by_host(self, of_replicas: Sequence[Each]) -> list[Sequence[Each]]:
         """One thing per replica in, those of each host out."""
         per_host = len(self.by_host[0].replicas)
-        return [of_replicas[first : first + per_host] for first in range(0, len(of_replicas), per_host)]
+        return [
+            of_replicas[first : first + per_host] for first in range(0, len(of_replicas), per_host)
+        ]
 
     @property
     def own_replicas(self) -> tuple[str, ...]:
@@ -81,10 +98,14 @@ class Devices:
         return tuple(replica for replica in self.replicas if _host_of(replica) == self.host)
 
     def check_own_gpus(self) -> None:
-        """Raises UnsupportedTrialError unless every replica has a physical GPU to itself, as NCCL needs it."""
+        """Raises UnsupportedTrialError unless every replica has a physical GPU to itself, as NCCL
+        needs it.
+        """
         if self.kind is not DeviceKind.GPU or self.shared:
             told = f"these replicas are {self.described}"
-            raise UnsupportedTrialError(f"all_reduce=nccl needs one physical GPU per replica; {told}")
+            raise UnsupportedTrialError(
+                f"all_reduce=nccl needs one physical GPU per replica; {told}"
+            )
 
     @property
     def described(self) -> str:
@@ -95,15 +116,20 @@ class Devices:
 
 
 def prepare(spec: TrialSpec, cluster: Cluster | None = None, reach_s: float = _REACH_S) -> Devices:
-    """Claim this process's devices, set its threads, and connect to the other ranks of `cluster`, whose worker 0 it is.
+    """Claim this process's devices, set its threads, and connect to the other ranks of `cluster`,
+    whose worker 0 it is.
 
-    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError when fewer GPUs are visible than replicas are
-    wanted, LostRankError when a rank cannot be reached within `reach_s`.
+    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError when fewer GPUs
+    are visible than replicas are wanted, LostRankError when a rank cannot be reached within
+    `reach_s`.
     """
     own = claim_own(spec)
     if cluster is None:
         if spec.hosts > 1:
-            raise UnsupportedTrialError(f"hosts={spec.hosts}: wanted the cluster of the trial's ranks, found this process alone")
+            raise UnsupportedTrialError(
+                f"hosts={spec.hosts}: wanted the cluster of the trial's ranks, found this "
+                "process alone"
+            )
         return own
     return connect(own, cluster, reach_s)
 
@@ -120,7 +146,8 @@ def set_threads(spec: TrialSpec) -> None:
 
 
 def connect(own: Devices, cluster: Cluster, reach_s: float = _REACH_S) -> Devices:
-    """The devices of all hosts, of which this process, worker 0, has claimed its own; the other ranks are `trainer/servers.py`.
+    """The devices of all hosts, of which this process, worker 0, has claimed its own; the other
+    ranks are `trainer/servers.py`.
 
     Raises LostRankError.
     """
@@ -140,19 +167,27 @@ def connect(own: Devices, cluster: Cluster, reach_s: float = _REACH_S) -> Device
     return replace(
         own,
         host=of_task(own.host, WORKER_0.job_name, WORKER_0.task_index),
-        replicas=tuple(of_task(replica, "worker", index) for index in workers for replica in own.replicas),
-        parameter_servers=tuple(of_task(own.host, "ps", index) for index in range(len(cluster.ps_hosts))),
+        replicas=tuple(
+            of_task(replica, "worker", index) for index in workers for replica in own.replicas
+        ),
+        parameter_servers=tuple(
+            of_task(own.host, "ps", index) for index in range(len(cluster.ps_hosts))
+        ),
     )
 
 
 def cluster_spec(cluster: Cluster) -> tf.train.ClusterSpec:
     """As TensorFlow has it."""
-    jobs = {"worker": list(cluster.worker_hosts)} | ({"ps": list(cluster.ps_hosts)} if cluster.ps_hosts else {})
+    jobs = {"worker": list(cluster.worker_hosts)} | (
+        {"ps": list(cluster.ps_hosts)} if cluster.ps_hosts else {}
+    )
     return tf.train.ClusterSpec(jobs)
 
 
 def synchronize(devices: Devices) -> None:
-    """Wait until every device has done what it was given: TensorFlow's own wait knows this process's devices alone."""
+    """Wait until every device has done what it was given: TensorFlow's own wait knows this
+    process's devices alone.
+    """
     if devices.lockstep:  # among workers that it may not talk to
         for replica in devices.replicas:
             with tf.device(replica):
@@ -166,7 +201,8 @@ def synchronize(devices: Devices) -> None:
 
 @contextmanager
 def naming_lost_ranks(cluster: Cluster) -> Iterator[None]:
-    """Raises LostRankError in place of what TensorFlow raises in the block when ranks of this cluster have ended.
+    """Raises LostRankError in place of what TensorFlow raises in the block when ranks of this
+    cluster have ended.
 
     TensorFlow's own text may name a rank that only heard of it.
     """
@@ -174,13 +210,17 @@ def naming_lost_ranks(cluster: Cluster) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         if lost := _lost(cluster, LOSE_S if isinstance(error, _OF_LOSS) else 0.0):
-            raise LostRankError(f"{' and '.join(lost)} cannot be reached any more: {_told(error)}") from error
+            raise LostRankError(
+                f"{' and '.join(lost)} cannot be reached any more: {_told(error)}"
+            ) from error
         raise
 
 
 @contextmanager
 def naming_taken_port(cluster: Cluster, rank: Rank) -> Iterator[None]:
-    """Raises LostRankError in place of what TensorFlow raises in the block when this rank cannot listen on its port."""
+    """Raises LostRankError in place of what TensorFlow raises in the block when this rank cannot
+    listen on its port.
+    """
     try:
         yield
     except tf.errors.UnknownError as error:
@@ -194,9 +234,14 @@ def naming_taken_port(cluster: Cluster, rank: Rank) -> Iterator[None]:
 
 def _lost(cluster: Cluster, within_s: float) -> list[str]:
     """A peer that fails is heard of before it has ended."""
-    others = {rank.name: address for rank, address in _addresses(cluster).items() if rank != WORKER_0}
+    others = {
+        rank.name: address for rank, address in _addresses(cluster).items() if rank != WORKER_0
+    }
     deadline = time.monotonic() + within_s
-    while not (lost := [name for name, address in others.items() if _refusal(address)]) and time.monotonic() < deadline:
+    while (
+        not (lost := [name for name, address in others.items() if _refusal(address)])
+        and time.monotonic() < deadline
+    ):
         time.sleep(_ASK_AGAIN_S)
     return lost
 
@@ -204,7 +249,10 @@ def _lost(cluster: Cluster, within_s: float) -> list[str]:
 def _told(error: tf.errors.OpError) -> str:
     """Of many lines the first that says why."""
     lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in lines if "UNAVAILABLE" in line or "ABORTED" in line), telling_line(str(error)))
+    return next(
+        (line for line in lines if "UNAVAILABLE" in line or "ABORTED" in line),
+        telling_line(str(error)),
+    )
 
 
 def _addresses(cluster: Cluster) -> dict[Rank, str]:
@@ -217,7 +265,9 @@ def _reach(rank: Rank, address: str, reach_s: float) -> None:
     deadline, is_told = time.monotonic() + reach_s, False
     while refusal := _refusal(address):
         if time.monotonic() > deadline:
-            raise LostRankError(f"{rank.name} cannot be reached at {address} for {reach_s:.0f} s: {refusal}")
+            raise LostRankError(
+                f"{rank.name} cannot be reached at {address} for {reach_s:.0f} s: {refusal}"
+            )
         if not is_told:
             print(f"waiting for {rank.name} at {address}", flush=True)
             is_told = True
@@ -261,14 +311,18 @@ def _gpus(num_replicas: int) -> Devices:
     # It would turn NHWC into NCHW and back where it thinks best: the trial says which one runs.
     tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
     return Devices(
-        kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
+        kind=DeviceKind.GPU,
+        host=f"{_JOB}/device:CPU:0",
+        replicas=tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas)),
     )
 
 
 def logical_gpus(num_replicas: int, memory_bytes: int) -> Devices:
-    """Cut the first visible GPU in pieces of so much memory: every mode but NCCL can be proven on one GPU.
+    """Cut the first visible GPU in pieces of so much memory: every mode but NCCL can be proven on
+    one GPU.
 
-    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError where there is no GPU.
+    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError where there is no
+    GPU.
     """
     tf.config.set_soft_device_placement(False)
     gpus = tf.config.list_physical_devices("GPU")
@@ -279,13 +333,17 @@ def logical_gpus(num_replicas: int, memory_bytes: int) -> Devices:
     tf.config.set_logical_device_configuration(gpus[0], [piece] * num_replicas)
     tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
     replicas = tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
-    return Devices(kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=replicas, shared=num_replicas > 1)
+    return Devices(
+        kind=DeviceKind.GPU, host=f"{_JOB}/device:CPU:0", replicas=replicas, shared=num_replicas > 1
+    )
 
 
 def _stand_ins(num_replicas: int) -> Devices:
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_visible_devices([], "GPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * (num_replicas + 1))
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * (num_replicas + 1)
+    )
     return Devices(
         kind=DeviceKind.CPU_STAND_IN,
         host=f"{_JOB}/device:CPU:0",
@@ -294,4 +352,7 @@ def _stand_ins(num_replicas: int) -> Devices:
     )
 
 
-_CLAIM: dict[DeviceKind, Callable[[int], Devices]] = {DeviceKind.GPU: _gpus, DeviceKind.CPU_STAND_IN: _stand_ins}
+_CLAIM: dict[DeviceKind, Callable[[int], Devices]] = {
+    DeviceKind.GPU: _gpus,
+    DeviceKind.CPU_STAND_IN: _stand_ins,
+}

@@ -1,4 +1,6 @@
-"""Runs a trial in this process and ends the process with it, in the same way however it was started."""
+"""Runs a trial in this process and ends the process with it, in the same way however it was
+started.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from store.records import RunFolder, TrialSpec
 BAD_USAGE = 2
 
 
-def run_and_exit(main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder) -> NoReturn:
-    """Exit with what `main` returns, past the interpreter's exit: the result is written, no library shall spoil it."""
+def run_and_exit(
+    main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder
+) -> NoReturn:
+    """Exit with what `main` returns, past the interpreter's exit: the result is written, no library
+    shall spoil it.
+    """
     code = 1
     try:
         code = _run(main, trial, folder)

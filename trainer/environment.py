@@ -15,13 +15,23 @@ from store.strict import storable
 
 def write(spec: TrialSpec, folder: RunFolder) -> None:
     """What is known before TensorFlow is imported: also a trial that cannot import it tells."""
-    set_by_trial = {name: without_secrets(storable(value)) for name, value in switches.variables(spec, os.environ).items()}
+    set_by_trial = {
+        name: without_secrets(storable(value))
+        for name, value in switches.variables(spec, os.environ).items()
+    }
     of_checkout = {"commit": software.commit(), "diff": software.diff()}
-    _write(folder, software.describe() | of_checkout | {"set_by_trial": set_by_trial, "cuda_build": "", "cudnn_build": ""})
+    _write(
+        folder,
+        software.describe()
+        | of_checkout
+        | {"set_by_trial": set_by_trial, "cuda_build": "", "cudnn_build": ""},
+    )
 
 
 def add_build(folder: RunFolder, build: Mapping[str, Any]) -> None:
-    """What TensorFlow was built with, which need not be what is installed; a build for CPUs has neither."""
+    """What TensorFlow was built with, which need not be what is installed; a build for CPUs has
+    neither.
+    """
     environment = folder.read_environment()
     assert environment is not None  # `write` came first
     cuda, cudnn = (str(build.get(name, "")) for name in ("cuda_version", "cudnn_version"))

@@ -6,8 +6,12 @@ class UnsupportedTrialError(Exception):
 
 
 class BadDataError(Exception):
-    """The data set cannot be used; found only while reading it. The text names the file, and the record where there is one."""
+    """The data set cannot be used; found only while reading it. The text names the file, and the
+    record where there is one.
+    """
 
 
 class LostRankError(Exception):
-    """A rank of a distributed trial, another or this one, cannot be reached, or not any more. The text names it."""
+    """A rank of a distributed trial, another or this one, cannot be reached, or not any more. The
+    text names it.
+    """

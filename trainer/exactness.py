@@ -1,4 +1,6 @@
-"""Trains a small model in one mode: a synchronous one must reach the weights of one device with the whole batch."""
+"""Trains a small model in one mode: a synchronous one must reach the weights of one device with the
+whole batch.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ WholeBatch = tuple[np.ndarray, np.ndarray]  # images and labels of all replicas 
 
 
 def convolutional() -> keras.Model:
-    """Convolutions, pooling, a dense layer; no batch normalization and no dropout, which make N batches differ from one."""
+    """Convolutions, pooling, a dense layer; no batch normalization and no dropout, which make N
+    batches differ from one.
+    """
     images, x = layers.image_input(IMAGE_PX)
     x = layers.conv(x, 4, 3)
     x = keras.layers.MaxPooling2D(2, 2)(layers.conv(x, 5, 3))
@@ -39,19 +43,29 @@ def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
     """Random images (N * B, H, W, 3) float32 and labels (N * B,) int32, always the same ones."""
     random = np.random.default_rng(7)
     for _ in range(num_steps):
-        images = random.normal(size=(num_replicas * BATCH_SIZE, IMAGE_PX, IMAGE_PX, 3)).astype("float32")
+        images = random.normal(size=(num_replicas * BATCH_SIZE, IMAGE_PX, IMAGE_PX, 3)).astype(
+            "float32"
+        )
         yield images, random.integers(0, NUM_CLASSES, num_replicas * BATCH_SIZE).astype("int32")
 
 
 def train(
-    spec: TrialSpec, devices: Devices, batches: Sequence[WholeBatch], model: Callable[[], keras.Model] = convolutional
+    spec: TrialSpec,
+    devices: Devices,
+    batches: Sequence[WholeBatch],
+    model: Callable[[], keras.Model] = convolutional,
 ) -> run.Training:
-    """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of steps_per_execution batches."""
+    """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of
+    steps_per_execution batches.
+    """
     return train_to_loss(spec, devices, batches, model)[0]
 
 
 def train_to_loss(
-    spec: TrialSpec, devices: Devices, batches: Sequence[WholeBatch], model: Callable[[], keras.Model] = convolutional
+    spec: TrialSpec,
+    devices: Devices,
+    batches: Sequence[WholeBatch],
+    model: Callable[[], keras.Model] = convolutional,
 ) -> tuple[run.Training, float]:
     """As `train`, and the loss of the last step."""
     training = run.build(spec, devices, model, partial(at, devices))
@@ -61,8 +75,11 @@ def train_to_loss(
     return training, loss
 
 
-def one_step_stale(spec: TrialSpec, one_device: Devices, batches: Sequence[WholeBatch]) -> list[np.ndarray]:
-    """The weights that `staged_vars` must reach: w(t+1) = w(t) - lr a(t), a(t) = m a(t-1) + g(w(t-1)), step by step in numpy.
+def one_step_stale(
+    spec: TrialSpec, one_device: Devices, batches: Sequence[WholeBatch]
+) -> list[np.ndarray]:
+    """The weights that `staged_vars` must reach: w(t+1) = w(t) - lr a(t), a(t) = m a(t-1) +
+    g(w(t-1)), step by step in numpy.
 
     Without weight decay; the gradients come from plain steps of one device.
     """
@@ -71,11 +88,16 @@ def one_step_stale(spec: TrialSpec, one_device: Devices, batches: Sequence[Whole
     for batch in batches:
         gradients = gradients_at(seen, spec, one_device, batch)
         velocity = [spec.momentum * v + g for v, g in zip(velocity, gradients, strict=True)]
-        seen, weights = weights, [w - spec.learning_rate * v for w, v in zip(weights, velocity, strict=True)]
+        seen, weights = (
+            weights,
+            [w - spec.learning_rate * v for w, v in zip(weights, velocity, strict=True)],
+        )
     return weights
 
 
-def gradients_at(weights: Sequence[np.ndarray], spec: TrialSpec, one_device: Devices, batch: WholeBatch) -> list[np.ndarray]:
+def gradients_at(
+    weights: Sequence[np.ndarray], spec: TrialSpec, one_device: Devices, batch: WholeBatch
+) -> list[np.ndarray]:
     """By one step of gradient descent of rate 1, without momentum and decay, from these weights."""
 
     def model() -> keras.Model:
@@ -95,7 +117,9 @@ def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray])
 
 def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
     """Per replica of this process; a leading dimension of steps when there are several batches."""
-    images, labels = (np.split(np.stack(arrays), devices.num_all, 1) for arrays in zip(*batches, strict=True))
+    images, labels = (
+        np.split(np.stack(arrays), devices.num_all, 1) for arrays in zip(*batches, strict=True)
+    )
     parts = []
     for replica, device in enumerate(devices.replicas, devices.first):
         with tf.device(device):

@@ -1,4 +1,5 @@
-"""`python -P -m trainer.fork_server SOCKET MODULE`: loads a trainer once, then forks one per order, in hundredths of a second.
+"""`python -P -m trainer.fork_server SOCKET MODULE`: loads a trainer once, then forks one per order,
+in hundredths of a second.
 
 ```
   orchestrator ── {"start": folder, "environment": {...}} ──►  server ── fork ──►  trainer: session, log, environment of its own
@@ -7,9 +8,10 @@
                ◄── {"exit_code": 0} ──────────────────────
 ```
 
-One thread; no op is ever run and no device listed here, so that every trainer finds TensorFlow as a fresh import leaves it. An
-ended trainer is reaped when told, and so keeps its number until then. At the end of the socket the server ends, and its trainers
-with it. Not the standard library's forkserver, which has one environment for all and imports __main__ again in each.
+One thread; no op is ever run and no device listed here, so that every trainer finds TensorFlow as a
+fresh import leaves it. An ended trainer is reaped when told, and so keeps its number until then. At
+the end of the socket the server ends, and its trainers with it. Not the standard library's
+forkserver, which has one environment for all and imports __main__ again in each.
 """
 
 from __future__ import annotations
@@ -30,9 +32,12 @@ from trainer import ending, fork_safety, parent
 
 
 def main(descriptor: int, module_name: str) -> NoReturn:
-    """The module has `preload()`, called once here, and `main(spec, folder) -> int`, called in every trainer."""
+    """The module has `preload()`, called once here, and `main(spec, folder) -> int`, called in
+    every trainer.
+    """
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody learns how a trainer ended
+    # where it is ignored, nobody learns how a trainer ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     leave_out_idle_libraries()
     module = import_module(module_name)
     module.preload()
@@ -52,7 +57,9 @@ def main(descriptor: int, module_name: str) -> NoReturn:
 
 
 def leave_out_idle_libraries() -> None:
-    """Keras loads pandas, and that pyarrow where it is installed: its threads would do nothing here, but forbid forking."""
+    """Keras loads pandas, and that pyarrow where it is installed: its threads would do nothing
+    here, but forbid forking.
+    """
     sys.modules["pyarrow"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
 
 
@@ -66,11 +73,15 @@ def _obey(order: dict[str, Any], module: ModuleType, descriptor: int) -> dict[st
     except OSError as error:
         return {"error": error.errno}
     if pid == 0:
-        _be_trainer(module, RunFolder(Path(order["start"])), order["environment"], server, descriptor)
+        _be_trainer(
+            module, RunFolder(Path(order["start"])), order["environment"], server, descriptor
+        )
     return {"pid": pid}
 
 
-def _be_trainer(module: ModuleType, folder: RunFolder, environment: dict[str, str], server: int, orders: int) -> NoReturn:
+def _be_trainer(
+    module: ModuleType, folder: RunFolder, environment: dict[str, str], server: int, orders: int
+) -> NoReturn:
     """Never returns, and never raises, into the server's loop."""
     try:
         parent.die_with(server)
@@ -91,9 +102,11 @@ def _be_trainer(module: ModuleType, folder: RunFolder, environment: dict[str, st
 
 
 def _stop_idle_threads() -> None:
-    """OpenBLAS starts its threads at import, stops them before a fork, and starts them again at its next use.
+    """OpenBLAS starts its threads at import, stops them before a fork, and starts them again at its
+    next use.
 
-    So one fork for nothing leaves the server with one thread, and the trainers with as many as they would have had.
+    So one fork for nothing leaves the server with one thread, and the trainers with as many as they
+    would have had.
     """
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,6 @@
-"""Shares the GPUs of one machine among workers that stand for its hosts: CUDA_VISIBLE_DEVICES of each."""
+"""Shares the GPUs of one machine among workers that stand for its hosts: CUDA_VISIBLE_DEVICES of
+each.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,16 @@ import os
 from collections.abc import Mapping
 
 
-def visible_devices(worker: int, per_host: int, num_hosts: int, variables: Mapping[str, str] = os.environ) -> str:
-    """Worker by worker as many of those that this process may see. An empty mask hides them all, as CUDA takes it."""
+def visible_devices(
+    worker: int, per_host: int, num_hosts: int, variables: Mapping[str, str] = os.environ
+) -> str:
+    """Worker by worker as many of those that this process may see. An empty mask hides them all, as
+    CUDA takes it.
+    """
     given = variables.get("CUDA_VISIBLE_DEVICES")
-    visible = [str(number) for number in range(per_host * num_hosts)] if given is None else given.split(",")
+    visible = (
+        [str(number) for number in range(per_host * num_hosts)]
+        if given is None
+        else given.split(",")
+    )
     return ",".join(visible[worker * per_host : (worker + 1) * per_host])

@@ -1,7 +1,8 @@
-"""Gradient repacking: all gradients of a replica travel as a few packs of equal size, in half precision if asked.
+"""Gradient repacking: all gradients of a replica travel as a few packs of equal size, in half
+precision if asked.
 
-Few large messages instead of one per tensor (tf_cnn_benchmarks' gradient_repacking); a tensor may begin in one pack and end
-in the next.
+Few large messages instead of one per tensor (tf_cnn_benchmarks' gradient_repacking); a tensor may
+begin in one pack and end in the next.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class GradientPacks:
     num_packs: int
     compact: bool
 
-    def sum(self, gradients: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
+    def sum(
+        self, gradients: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
+    ) -> list[list[tf.Tensor]]:
         """gradients[replica][variable] in, their sums out, on the same devices and in float32."""
         shapes = [gradient.shape for gradient in gradients[0]]
         cuts = _cuts([shape.num_elements() for shape in shapes], self.num_packs)
@@ -30,12 +33,21 @@ class GradientPacks:
         for device, of_replica in zip(devices, gradients, strict=True):
             with tf.device(device), tf.name_scope("pack"):
                 packed = _pack(of_replica, cuts) if cuts else list(of_replica)
-                messages.append([tf.cast(message, tf.float16) for message in packed] if self.compact else packed)
-        by_message = [self.all_reduce.sum(copies, index) for index, copies in enumerate(zip(*messages, strict=True))]
+                messages.append(
+                    [tf.cast(message, tf.float16) for message in packed] if self.compact else packed
+                )
+        by_message = [
+            self.all_reduce.sum(copies, index)
+            for index, copies in enumerate(zip(*messages, strict=True))
+        ]
         sums = []
         for device, received in zip(devices, zip(*by_message, strict=True), strict=True):
             with tf.device(device), tf.name_scope("unpack"):
-                whole = [tf.cast(message, tf.float32) for message in received] if self.compact else list(received)
+                whole = (
+                    [tf.cast(message, tf.float32) for message in received]
+                    if self.compact
+                    else list(received)
+                )
                 sums.append(_unpack(whole, cuts, shapes) if cuts else whole)
         return sums
 
@@ -50,7 +62,9 @@ class _Piece:
 
 
 def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
-    """The pieces of each pack; sizes of packs differ by one element at most. Empty packs are left out."""
+    """The pieces of each pack; sizes of packs differ by one element at most. Empty packs are left
+    out.
+    """
     if not num_packs:
         return []
     total = sum(sizes)
@@ -72,10 +86,15 @@ def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
 
 def _pack(gradients: Sequence[tf.Tensor], cuts: Sequence[Sequence[_Piece]]) -> list[tf.Tensor]:
     flat = [tf.reshape(gradient, [-1]) for gradient in gradients]
-    return [tf.concat([flat[piece.tensor][piece.begin : piece.end] for piece in pieces], 0) for pieces in cuts]
+    return [
+        tf.concat([flat[piece.tensor][piece.begin : piece.end] for piece in pieces], 0)
+        for pieces in cuts
+    ]
 
 
-def _unpack(packs: Sequence[tf.Tensor], cuts: Sequence[Sequence[_Piece]], shapes: Sequence[tf.TensorShape]) -> list[tf.Tensor]:
+def _unpack(
+    packs: Sequence[tf.Tensor], cuts: Sequence[Sequence[_Piece]], shapes: Sequence[tf.TensorShape]
+) -> list[tf.Tensor]:
     parts: list[list[tf.Tensor]] = [[] for _ in shapes]
     for pack, pieces in zip(packs, cuts, strict=True):
         sizes = [piece.end - piece.begin for piece in pieces]

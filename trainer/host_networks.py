@@ -1,4 +1,5 @@
-"""Gives each host of a distributed trial a network of its own on one machine, with links of a limited rate: `planted.link_mbit`.
+"""Gives each host of a distributed trial a network of its own on one machine, with links of a
+limited rate: `planted.link_mbit`.
 
 ```
   host 0: eth0 10.77.0.1 ──tbf── port0 ┐
@@ -6,7 +7,8 @@
   host 2: eth0 10.77.0.3 ──tbf── port2 ┘                         goes no faster than the rate
 ```
 
-Namespaces live as long as a process has them open or is inside: they end with the processes, however these end.
+Namespaces live as long as a process has them open or is inside: they end with the processes,
+however these end.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from trainer.errors import UnsupportedTrialError
 
 PROGRAMS = ("ip", "tc", "nsenter")
 MOST_HOSTS = 254
-BURST_BYTES = 256_000  # what a link that was idle sends at once; less, and the kernel's timer could not keep up the rate
+# what a link that was idle sends at once; less, and the kernel's timer could not keep up the rate
+BURST_BYTES = 256_000
 
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _NETWORK = "10.77.0"
@@ -44,11 +47,15 @@ class HostNetworks:
         return tuple(f"{_NETWORK}.{1 + host}" for host in range(len(self.files)))
 
     def enter(self, host: int) -> None:
-        """The calling thread, and what it starts from now on, is on that host: for a forked rank, before it has other threads."""
+        """The calling thread, and what it starts from now on, is on that host: for a forked rank,
+        before it has other threads.
+        """
         _enter(self.files[host])
 
     def command(self, host: int) -> list[str]:
-        """What to put before a command, so that it runs on that host; the process stays the same one."""
+        """What to put before a command, so that it runs on that host; the process stays the same
+        one.
+        """
         return ["nsenter", f"--net={_path(self.files[host])}", "--"]
 
 
@@ -59,7 +66,9 @@ def host_networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
     Raises UnsupportedTrialError where a program or the right is missing.
     """
     if num_hosts > MOST_HOSTS:
-        raise UnsupportedTrialError(f"hosts={num_hosts}: wanted {MOST_HOSTS} or fewer with planted.link_mbit")
+        raise UnsupportedTrialError(
+            f"hosts={num_hosts}: wanted {MOST_HOSTS} or fewer with planted.link_mbit"
+        )
     if missing := [program for program in PROGRAMS if not shutil.which(program)]:
         raise UnsupportedTrialError(
             f"planted.link_mbit: no {' and '.join(missing)} on PATH, which limited links are made with; run "
@@ -76,12 +85,17 @@ def host_networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
 
 def _join(networks: HostNetworks, mbit: float) -> None:
     hosts = range(len(networks.files))
-    ports = [f"link add port{host} type veth peer name eth0 netns {_path(networks.files[host])}" for host in hosts]
+    ports = [
+        f"link add port{host} type veth peer name eth0 netns {_path(networks.files[host])}"
+        for host in hosts
+    ]
     raised = [f"link set port{host} master bridge up" for host in hosts]
     bridge = ["link add bridge type bridge", "link set bridge up"]
     _batch(networks.switch, "ip", [*bridge, *ports, *raised])
     for file, address in zip(networks.files, networks.addresses, strict=True):
-        _batch(file, "ip", ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"])
+        _batch(
+            file, "ip", ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"]
+        )
     if mbit:
         limit = f"root tbf rate {round(mbit * 1e6)}bit burst {BURST_BYTES} latency 100ms"
         _batch(networks.switch, "tc", [f"qdisc add dev port{host} {limit}" for host in hosts])
@@ -96,7 +110,9 @@ def _batch(namespace: int, program: str, lines: list[str]) -> None:
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
     if ended.returncode:
         told = ended.stderr.strip().replace("\n", "; ")
-        raise UnsupportedTrialError(f"planted.link_mbit: {program} could not make the hosts' networks: {told}; {_REMEDY}")
+        raise UnsupportedTrialError(
+            f"planted.link_mbit: {program} could not make the hosts' networks: {told}; {_REMEDY}"
+        )
 
 
 def _new_namespace() -> int:
@@ -124,7 +140,9 @@ def _enter(namespace: int) -> None:
 
 def _refusal(code: int) -> UnsupportedTrialError:
     right = "; this process has not the right" if code == errno.EPERM else ""
-    return UnsupportedTrialError(f"planted.link_mbit: no network namespace: {os.strerror(code)}{right}; {_REMEDY}")
+    return UnsupportedTrialError(
+        f"planted.link_mbit: no network namespace: {os.strerror(code)}{right}; {_REMEDY}"
+    )
 
 
 def _of_this_thread() -> str:

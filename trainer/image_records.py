@@ -1,4 +1,5 @@
-"""Reads images in ImageNet's TFRecord schema: shards, records in a seeded order, decoded and distorted images, replicas.
+"""Reads images in ImageNet's TFRecord schema: shards, records in a seeded order, decoded and
+distorted images, replicas.
 
 The same seed gives the same images in the same order, for any number of replicas and of threads.
 """
@@ -27,10 +28,16 @@ class ImageRecords:
     """The shards of one folder, as an input of the towers."""
 
     def __init__(self, folder: Path, spec: TrialSpec, devices: Devices) -> None:
-        """Raises UnsupportedTrialError for a folder in which a shard is missing, empty or cut off."""
+        """Raises UnsupportedTrialError for a folder in which a shard is missing, empty or cut
+        off.
+        """
         if problem := shards.problem(folder):
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
-        self._paths, self._spec, self._devices = [str(path) for path in shards.paths(folder)], spec, devices
+        self._paths, self._spec, self._devices = (
+            [str(path) for path in shards.paths(folder)],
+            spec,
+            devices,
+        )
         self._num_calls = 0
         with tf.device(devices.host):
             records = records_in_order(self._paths, spec, tf.data.TFRecordDataset).enumerate()
@@ -57,33 +64,46 @@ class ImageRecords:
         return self._feed.at(batches, index)
 
     def _explained(self, error: tf.errors.OpError) -> BadDataError:
-        """The good path carries no file names: its order is seeded, so that the records of the failed call are found again."""
+        """The good path carries no file names: its order is seeded, so that the records of the
+        failed call are found again.
+        """
         spec = self._spec
         if isinstance(error, tf.errors.InvalidArgumentError):
             num_records = len(self._devices.replicas) * spec.steps_per_execution * spec.batch_size
             located = records_in_order(self._paths, spec, bad_records.located)
-            # An error overtakes the batches that wait on the devices; the first bad record from here on is the one.
+            # An error overtakes the batches that wait on the devices; the first bad record from
+            # here on is the one.
             num_calls = 1 + CALLS_AHEAD + spec.prefetch
             suspects = (
                 own_share(located.enumerate(), spec, self._devices)
                 .skip(self._num_calls * num_records)
                 .take(num_calls * num_records)
             )
-            return bad_records.unusable(error, suspects, lambda record, position: _problem(record, position, spec))
+            return bad_records.unusable(
+                error, suspects, lambda record, position: _problem(record, position, spec)
+            )
         return bad_records.unreadable(error, self._paths)
 
 
-def records_in_order(paths: Sequence[str], spec: TrialSpec, read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
-    """Everything that `read` finds in the shards, epoch after epoch. What it finds does not change the order."""
+def records_in_order(
+    paths: Sequence[str], spec: TrialSpec, read: Callable[[tf.Tensor], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """Everything that `read` finds in the shards, epoch after epoch. What it finds does not change
+    the order.
+    """
     records = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(len(paths), seed=spec.seed)
-    records = records.interleave(read, cycle_length=SHARDS_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    records = records.interleave(
+        read, cycle_length=SHARDS_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
     if spec.cache:
         records = records.cache()
     return records.shuffle(SHUFFLE_BUFFER, seed=spec.seed).repeat()
 
 
 def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> tf.data.Dataset:
-    """Of (position, record) those that the replicas of this process take; the rest is left to other workers, undecoded."""
+    """Of (position, record) those that the replicas of this process take; the rest is left to other
+    workers, undecoded.
+    """
     if not devices.num_elsewhere:
         return positioned
     own = range(devices.first, devices.first + len(devices.replicas))
@@ -95,8 +115,11 @@ def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) ->
     return positioned.filter(is_own)
 
 
-def image_and_label(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> tuple[tf.Tensor, tf.Tensor]:
-    """Serialized Example -> image (image_px, image_px, 3) float32 in -1..1, label int32 in 0..num_classes-1.
+def image_and_label(
+    record: tf.Tensor, position: tf.Tensor, spec: TrialSpec
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Serialized Example -> image (image_px, image_px, 3) float32 in -1..1, label int32 in
+    0..num_classes-1.
 
     Distortions depend on the seed and on `position` alone (int64, in the order of all records).
     """
@@ -113,21 +136,32 @@ def image_and_label(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> 
 
 
 def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Encoded image, label int32, bounding boxes (1, num_boxes, 4) as ymin, xmin, ymax, xmax; none when not wanted."""
+    """Encoded image, label int32, bounding boxes (1, num_boxes, 4) as ymin, xmin, ymax, xmax; none
+    when not wanted.
+    """
     wanted = {
         "image/encoded": tf.io.FixedLenFeature([], tf.string),
         "image/class/label": tf.io.FixedLenFeature([], tf.int64),
     }
     sides = [f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax")]
     if with_boxes:
-        wanted |= {side: tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True) for side in sides}
+        wanted |= {
+            side: tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
+            for side in sides
+        }
     features = tf.io.parse_single_example(record, wanted)
-    boxes = tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis] if with_boxes else tf.zeros((1, 0, 4))
+    boxes = (
+        tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis]
+        if with_boxes
+        else tf.zeros((1, 0, 4))
+    )
     return features["image/encoded"], tf.cast(features["image/class/label"], tf.int32), boxes
 
 
 def _random_crop(encoded: tf.Tensor, boxes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """A part of the image that covers some of a bounding box, as tf_cnn_benchmarks cuts it (preprocessing.py, train_image)."""
+    """A part of the image that covers some of a bounding box, as tf_cnn_benchmarks cuts it
+    (preprocessing.py, train_image).
+    """
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.io.extract_jpeg_shape(encoded),
         boxes,
@@ -154,11 +188,14 @@ def _decoded(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor
 
 
 def _flipped_and_colored(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Mirrored half of the time; brightness, saturation, hue and contrast changed by as much as tf_cnn_benchmarks does.
+    """Mirrored half of the time; brightness, saturation, hue and contrast changed by as much as
+    tf_cnn_benchmarks does.
 
     It swapped the last three for every other image; here their order is fixed.
     """
-    flip, brightness, saturation, hue, contrast = tf.unstack(tf.random.stateless_uniform((5,), seed))
+    flip, brightness, saturation, hue, contrast = tf.unstack(
+        tf.random.stateless_uniform((5,), seed)
+    )
     image = tf.cond(flip < 0.5, lambda: tf.reverse(image, axis=[1]), lambda: image)
     image = tf.image.adjust_brightness(image, (2.0 * brightness - 1.0) * 32.0 / 255.0)
     image = tf.image.adjust_saturation(image, 0.5 + saturation)
@@ -173,7 +210,10 @@ def _problem(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> str | N
     except tf.errors.InvalidArgumentError as error:
         return f"does not have ImageNet's schema: {bad_records.told(error)}"
     if not 0 <= label < spec.num_classes:
-        return f"has label {int(label)}, and num_classes={spec.num_classes} allows 0 to {spec.num_classes - 1}"
+        return (
+            f"has label {int(label)}, and num_classes={spec.num_classes} allows 0 to "
+            f"{spec.num_classes - 1}"
+        )
     try:
         image_and_label(record, position, spec)
     except tf.errors.InvalidArgumentError as error:

@@ -14,10 +14,13 @@ Padding = str  # "same" or "valid"
 def image_input(image_px: int) -> tuple[Tensor, Tensor]:
     """The model's input (B, image_px, image_px, 3), and the same as its first layer takes it.
 
-    Pictures come channels-last; with channels first they are transposed on the device, as in tf_cnn_benchmarks.
+    Pictures come channels-last; with channels first they are transposed on the device, as in
+    tf_cnn_benchmarks.
     """
     images = keras.Input((image_px, image_px, 3))
-    return images, keras.layers.Permute((3, 1, 2))(images) if keras.config.image_data_format() == "channels_first" else images
+    return images, keras.layers.Permute((3, 1, 2))(
+        images
+    ) if keras.config.image_data_format() == "channels_first" else images
 
 
 def channel_axis() -> int:
@@ -25,9 +28,18 @@ def channel_axis() -> int:
     return 1 if keras.config.image_data_format() == "channels_first" else -1
 
 
-def conv(x: Tensor, filters: int, kernel: int | tuple[int, int], *, strides: int = 1, padding: Padding = "same") -> Tensor:
+def conv(
+    x: Tensor,
+    filters: int,
+    kernel: int | tuple[int, int],
+    *,
+    strides: int = 1,
+    padding: Padding = "same",
+) -> Tensor:
     """Convolution with bias and ReLU, without normalization (AlexNet, VGG)."""
-    return keras.layers.Conv2D(filters, kernel, strides, padding, activation="relu", kernel_initializer="he_normal")(x)
+    return keras.layers.Conv2D(
+        filters, kernel, strides, padding, activation="relu", kernel_initializer="he_normal"
+    )(x)
 
 
 def conv_norm(
@@ -43,7 +55,9 @@ def conv_norm(
     decay: float = 0.9,
 ) -> Tensor:
     """Convolution without bias, batch normalization, and ReLU if asked (ResNet, Inception)."""
-    x = keras.layers.Conv2D(filters, kernel, strides, padding, use_bias=False, kernel_initializer="he_normal")(x)
+    x = keras.layers.Conv2D(
+        filters, kernel, strides, padding, use_bias=False, kernel_initializer="he_normal"
+    )(x)
     x = FusedBatchNormalization(scale=scale, epsilon=epsilon, decay=decay)(x)
     return keras.layers.ReLU()(x) if relu else x
 
@@ -56,15 +70,18 @@ def dense_relu_dropout(x: Tensor, units: int, *, dropout: float = 0.5) -> Tensor
 
 def logits(x: Tensor, num_classes: int) -> Tensor:
     """Final affine layer; its output is float32 under every precision: (B, num_classes)."""
-    x = keras.layers.Dense(num_classes, kernel_initializer=keras.initializers.RandomNormal(stddev=0.01))(x)
+    x = keras.layers.Dense(
+        num_classes, kernel_initializer=keras.initializers.RandomNormal(stddev=0.01)
+    )(x)
     return keras.layers.Activation("linear", dtype="float32")(x)
 
 
 class FusedBatchNormalization(keras.layers.Layer):
-    """Batch normalization of images by TensorFlow's one fused op, in Keras' current image data format.
+    """Batch normalization of images by TensorFlow's one fused op, in Keras' current image data
+    format.
 
-    Keras 3.15's own layer emits a dozen small ops instead. Statistics, gamma and beta are float32 under every precision.
-    Images (B, H, W, C) or (B, C, H, W) -> the same shape.
+    Keras 3.15's own layer emits a dozen small ops instead. Statistics, gamma and beta are float32
+    under every precision. Images (B, H, W, C) or (B, C, H, W) -> the same shape.
     """
 
     def __init__(self, *, scale: bool, epsilon: float, decay: float) -> None:
@@ -77,7 +94,12 @@ class FusedBatchNormalization(keras.layers.Layer):
 
         def weight(name: str, initializer: str, trainable: bool) -> keras.Variable:
             return self.add_weight(
-                shape=shape, initializer=initializer, trainable=trainable, name=name, dtype="float32", autocast=False
+                shape=shape,
+                initializer=initializer,
+                trainable=trainable,
+                name=name,
+                dtype="float32",
+                autocast=False,
             )
 
         self.gamma = weight("gamma", "ones", True) if self.scale else None

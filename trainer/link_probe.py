@@ -1,4 +1,5 @@
-"""Measures the rate of the network between hosts, once training has connected them: tensors are copied as training copies them.
+"""Measures the rate of the network between hosts, once training has connected them: tensors are
+copied as training copies them.
 
 ```
   worker 0 ══ tensor ══► worker 1, back, worker 2, back, ...     the slowest of these ways tells
@@ -25,17 +26,21 @@ _ELEMENT_BYTES = 4
 
 
 def slowest_link(devices: Devices) -> float | None:
-    """Of a trial's hosts, bytes per second; None on one host, and where this process cannot place work on the others."""
+    """Of a trial's hosts, bytes per second; None on one host, and where this process cannot place
+    work on the others.
+    """
     hosts = [host.host for host in devices.by_host]
     return link_bytes_per_s(hosts) if len(hosts) > 1 else None
 
 
 def link_bytes_per_s(hosts: Sequence[str], clock: Callable[[], float] = time.monotonic) -> float:
-    """Slowest rate between the first of these devices and each other, either way; `hosts`: a CPU device of each host.
+    """Slowest rate between the first of these devices and each other, either way; `hosts`: a CPU
+    device of each host.
 
-    The first copy uses up what a limited link lets through at once after a rest (256 kB of `planted.link_mbit`). Others follow
-    at once, and grow until one takes LONG_ENOUGH_S or is of MOST_BYTES; of that one and others like it, for as long, the fastest
-    counts, for neighbors may slow some of them. Raises ValueError for a single host.
+    The first copy uses up what a limited link lets through at once after a rest (256 kB of
+    `planted.link_mbit`). Others follow at once, and grow until one takes LONG_ENOUGH_S or is of
+    MOST_BYTES; of that one and others like it, for as long, the fastest counts, for neighbors may
+    slow some of them. Raises ValueError for a single host.
     """
     if len(hosts) < 2:
         raise ValueError(f"wanted a device of each of two hosts or more, found {list(hosts)}")
@@ -52,7 +57,9 @@ def ways(hosts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield other, here
 
 
-def rate(copy: Callable[[tf.Tensor], tf.Tensor], long_enough_s: float, clock: Callable[[], float]) -> float:
+def rate(
+    copy: Callable[[tf.Tensor], tf.Tensor], long_enough_s: float, clock: Callable[[], float]
+) -> float:
     """`copy` is called with a number of float32 elements."""
     _seconds(copy, FIRST_BYTES, clock)  # traced, connected, and no longer at rest
     num_bytes = FIRST_BYTES
@@ -76,7 +83,9 @@ def _copier(source: str, target: str) -> Callable[[tf.Tensor], tf.Tensor]:
     return copy
 
 
-def _seconds(copy: Callable[[tf.Tensor], tf.Tensor], num_bytes: int, clock: Callable[[], float]) -> float:
+def _seconds(
+    copy: Callable[[tf.Tensor], tf.Tensor], num_bytes: int, clock: Callable[[], float]
+) -> float:
     num_elements = tf.constant(max(1, num_bytes // _ELEMENT_BYTES))
     start = clock()
     float(copy(num_elements))

@@ -1,12 +1,14 @@
-"""Keeps the workers of a trial at the same step where each runs its own loop: worker 0 alone decides when all stop.
+"""Keeps the workers of a trial at the same step where each runs its own loop: worker 0 alone
+decides when all stop.
 
 ```
   step        n-2    n-1     n      n+1     n+2
   worker 0    ──── measures ────►  says "n+2 is the last" within these two, which nobody measures
   worker 1    follows ──────────►  hears it when n+1 is done at the latest ──► takes n+2, and stops
 ```
-Each step ends in a collective that waits for all workers: who took one more would wait for ever. So what is said travels with
-the losses, which are reduced in every step anyway, and no clock but worker 0's decides anything.
+Each step ends in a collective that waits for all workers: who took one more would wait for ever. So
+what is said travels with the losses, which are reduced in every step anyway, and no clock but
+worker 0's decides anything.
 """
 
 from __future__ import annotations
@@ -22,13 +24,16 @@ AHEAD = 2  # calls: a follower starts the next before it waits for the last
 
 
 class Lockstep:
-    """What one worker says and hears. Numbers of steps are of the whole attempt, and count from 1."""
+    """What one worker says and hears. Numbers of steps are of the whole attempt, and count from
+    1.
+    """
 
     def __init__(self, host: str, steps_per_call: int) -> None:
         self._steps_per_call = steps_per_call
         with tf.device(host):
             self._taken = tf.Variable(0, dtype=tf.int64)
-            self._said, self._heard = tf.Variable(0, dtype=tf.int64), tf.Variable(0, dtype=tf.int64)  # the last step; 0 = go on
+            # the last step; 0 = go on
+            self._said, self._heard = tf.Variable(0, dtype=tf.int64), tf.Variable(0, dtype=tf.int64)
 
     def say(self) -> tf.Tensor:
         """Inside a step: what this worker adds to the sum over all workers, float64 scalar."""
@@ -41,7 +46,8 @@ class Lockstep:
     def end(self, take_call: Callable[[], SupportsFloat]) -> None:
         """Of worker 0: let all stop after a few more calls, which this takes.
 
-        All is measured by then: that another went meanwhile, as it may during the last call, fails nothing.
+        All is measured by then: that another went meanwhile, as it may during the last call, fails
+        nothing.
         """
         try:
             self._said.assign(self._taken + AHEAD * self._steps_per_call)
@@ -49,13 +55,19 @@ class Lockstep:
                 float(take_call())
         except tf.errors.OpError:
             traceback.print_exc()
-            print("another worker went during the last calls, when all was measured", file=sys.stderr, flush=True)
+            print(
+                "another worker went during the last calls, when all was measured",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def follow(self, take_call: Callable[[], SupportsFloat]) -> int:
-        """Of every other worker: take calls until worker 0 ends them, as it does one ahead of what is waited for. How many.
+        """Of every other worker: take calls until worker 0 ends them, as it does one ahead of what
+        is waited for. How many.
 
-        Worker 0 is done with its last call once all have begun it, and so have heard; then it goes, and this worker may be told
-        in the middle of that call that it is gone. Raises what TensorFlow raises before that.
+        Worker 0 is done with its last call once all have begun it, and so have heard; then it goes,
+        and this worker may be told in the middle of that call that it is gone. Raises what
+        TensorFlow raises before that.
         """
         num_calls, last = 0, None
         try:

@@ -1,7 +1,8 @@
-"""Loss scaling: the loss is multiplied so that small half-precision gradients do not vanish; overflowing steps are skipped.
+"""Loss scaling: the loss is multiplied so that small half-precision gradients do not vanish;
+overflowing steps are skipped.
 
-Micikevicius et al. 2018, "Mixed Precision Training". The dynamic rule is Keras': start at 2^15, halve on overflow, double
-after 2,000 steps without one.
+Micikevicius et al. 2018, "Mixed Precision Training". The dynamic rule is Keras': start at 2^15,
+halve on overflow, double after 2,000 steps without one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class LossScale:
             return cls(None, False, None, None, host)
         is_dynamic = told == "dynamic"
         with tf.device(host):
-            scale = tf.Variable(INITIAL_DYNAMIC_SCALE if is_dynamic else float(told), dtype=tf.float32)
+            scale = tf.Variable(
+                INITIAL_DYNAMIC_SCALE if is_dynamic else float(told), dtype=tf.float32
+            )
             return cls(scale, is_dynamic, tf.Variable(0), tf.Variable(0), host)
 
     @property
@@ -43,12 +46,18 @@ class LossScale:
         return None if self.scale is None else float(self.scale.numpy())
 
     def read(self) -> tuple[tf.Tensor, ...]:
-        """Float32 scalar on the host; nothing without a loss scale, because a constant would have each tower compiled anew."""
+        """Float32 scalar on the host; nothing without a loss scale, because a constant would have
+        each tower compiled anew.
+        """
         with tf.device(self.host):
             return () if self.scale is None else (self.scale.read_value(),)
 
-    def apply_if_finite(self, apply: Callable[[], None], all_finite: Callable[[], tf.Tensor]) -> None:
-        """Without a loss scale apply always; else apply when all gradients are finite, or skip, and count."""
+    def apply_if_finite(
+        self, apply: Callable[[], None], all_finite: Callable[[], tf.Tensor]
+    ) -> None:
+        """Without a loss scale apply always; else apply when all gradients are finite, or skip, and
+        count.
+        """
         if self.scale is None:
             apply()
             return

@@ -1,4 +1,6 @@
-"""Data sets that the product makes itself: a small sharded TFRecord set in ImageNet's schema, made once."""
+"""Data sets that the product makes itself: a small sharded TFRecord set in ImageNet's schema, made
+once.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,34 @@ NUM_SHARDS = 8
 
 def default_folder(name: str) -> Path:
     """`photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
-    cache = os.environ.get("SCALEMARK_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scalemark"
+    cache = (
+        os.environ.get("SCALEMARK_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scalemark"
+    )
     return Path(cache) / f"{name}-v1"
 
 
-def prepare_folder(folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]) -> Path:
+def prepare_folder(
+    folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]
+) -> Path:
     """Make the set in `folder` unless it is there; safe when several processes do it at once.
 
-    Raises UnsupportedTrialError when the folder holds another set, or shards that are not known to be ours.
+    Raises UnsupportedTrialError when the folder holds another set, or shards that are not known to
+    be ours.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / ".lock"):
         if problem := shards.other_set(folder, name):
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
-        if folder != default_folder(name) and not (folder / shards.INDEX).exists() and shards.paths(folder):
-            raise UnsupportedTrialError(f"data.dir={folder}: holds shards that data={name} did not make; choose another folder")
+        if (
+            folder != default_folder(name)
+            and not (folder / shards.INDEX).exists()
+            and shards.paths(folder)
+        ):
+            raise UnsupportedTrialError(
+                f"data.dir={folder}: holds shards that data={name} did not make; choose "
+                "another folder"
+            )
         if shards.damage(folder):
             _make(folder, name, list(examples()))
     return folder
@@ -47,7 +62,9 @@ def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
 
 
 def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:
-    """Image (H, W, 3) uint8 with the fields that ImageNet's TFRecords have; the one bounding box is the whole image."""
+    """Image (H, W, 3) uint8 with the fields that ImageNet's TFRecords have; the one bounding box is
+    the whole image.
+    """
 
     def ints(*values: int) -> tf.train.Feature:
         return tf.train.Feature(int64_list=tf.train.Int64List(value=values))

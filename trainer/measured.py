@@ -54,7 +54,9 @@ def measurement(
         peak_host_memory_bytes=peak_host_memory_bytes,
         peak_device_memory_bytes=peak_device_memory_bytes,
         first_loss=first_loss if first_loss is not None and math.isfinite(first_loss) else None,
-        last_loss=statistics.median(last_losses) if len(last_losses) == len(timed.samples[-5:]) else None,
+        last_loss=statistics.median(last_losses)
+        if len(last_losses) == len(timed.samples[-5:])
+        else None,
         num_skipped_steps=num_skipped_steps,
         last_loss_scale=last_loss_scale,
         num_parameters=num_parameters,

@@ -1,4 +1,5 @@
-"""Checks one mode for `trainer/selfcheck.py`, in a process of its own: exactness, placement, a short throughput.
+"""Checks one mode for `trainer/selfcheck.py`, in a process of its own: exactness, placement, a
+short throughput.
 
 `python -m trainer.mode_check MODE_JSON BENCH_JSON OUT`; one line of JSON per check.
 """
@@ -21,7 +22,16 @@ import numpy as np
 import tensorflow as tf
 
 from store.records import ORCHESTRATOR_VARIABLE, WORKER_0, DeviceKind, Rank, TrialSpec
-from trainer import devices, exactness, gpu_shares, local_servers, op_placement, parent, registry, run
+from trainer import (
+    devices,
+    exactness,
+    gpu_shares,
+    local_servers,
+    op_placement,
+    parent,
+    registry,
+    run,
+)
 from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
 from trainer.selfcheck import Bench, Check, Mode
@@ -105,10 +115,17 @@ class ModeCheck:
         yield self._normalization_check()
         if self._abilities.stages:
             stale = exactness.one_step_stale(self._alone, self._one, self._batches)
-            yield self._exact_check({"staged_vars": True, "weight_decay": 0.0}, stale, self._exact, told={"staged_vars": True})
+            yield self._exact_check(
+                {"staged_vars": True, "weight_decay": 0.0},
+                stale,
+                self._exact,
+                told={"staged_vars": True},
+            )
         if self._abilities.compacts:
             for num_packs in packs:
-                yield self._exact_check({"compact_gradients": True, "gradient_repacking": num_packs}, whole, COMPACT)
+                yield self._exact_check(
+                    {"compact_gradients": True, "gradient_repacking": num_packs}, whole, COMPACT
+                )
         yield self._exact_check({"data_format": "NCHW"}, whole, self._exact)
         for precision, bound in FOLLOWS.items():
             yield self._exact_check(self._of_precision(precision), whole, bound)
@@ -121,16 +138,23 @@ class ModeCheck:
         told: Changes | None = None,
         loss: float | None = None,
     ) -> Check:
-        """Weights of all replicas against the reference's, and the last step's loss where there is one to compare."""
+        """Weights of all replicas against the reference's, and the last step's loss where there is
+        one to compare.
+        """
 
         def judge(training: run.Training, last_loss: float) -> Check:
             replicas = range(self._spec.num_gpus)
-            difference = max(exactness.largest_difference(training.update.weights(i), reference) for i in replicas)
+            difference = max(
+                exactness.largest_difference(training.update.weights(i), reference)
+                for i in replicas
+            )
             found = {"difference": difference, "bound": bound}
             if loss is not None:
                 found["loss_difference"] = abs(last_loss - loss)
             largest = max(difference, found.get("loss_difference", 0.0))
-            problem = "" if largest < bound else f"differs by {largest:.1e}, wanted less than {bound:.0e}"
+            problem = (
+                "" if largest < bound else f"differs by {largest:.1e}, wanted less than {bound:.0e}"
+            )
             return self._check(told or changes, problem, **found)
 
         return self._one_check(changes, judge, told)
@@ -141,7 +165,11 @@ class ModeCheck:
             apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
             alike = any(_difference(training.towers.statistics, i) == 0 for i in others)
             problem = (
-                f"weights of replicas differ by {apart:.1e}" if apart else "replicas share batch statistics" if alike else ""
+                f"weights of replicas differ by {apart:.1e}"
+                if apart
+                else "replicas share batch statistics"
+                if alike
+                else ""
             )
             return self._check({"model": "normalized"}, problem)
 
@@ -158,18 +186,29 @@ class ModeCheck:
         told: Changes | None = None,
         model: Callable[[], keras.Model] = exactness.convolutional,
     ) -> Check:
-        """Trains, looks where the ops ran, then judges; whatever goes wrong is this check's problem."""
+        """Trains, looks where the ops ran, then judges; whatever goes wrong is this check's
+        problem.
+        """
         try:
             spec = replace(self._spec, **changes)
             with op_placement.recorded() as placement:
-                training, last_loss = exactness.train_to_loss(spec, self._devices, self._batches, model)
+                training, last_loss = exactness.train_to_loss(
+                    spec, self._devices, self._batches, model
+                )
             if problem := placement.problem(training.wanted(spec)):
                 return self._check(told or changes, problem)
             return judge(training, last_loss)
         except UnsupportedTrialError as error:
-            return Check(mode=self._name, options=_text(told or changes), outcome="unsupported", problem=str(error))
+            return Check(
+                mode=self._name,
+                options=_text(told or changes),
+                outcome="unsupported",
+                problem=str(error),
+            )
         except Exception as error:  # whatever it is, it is this check that failed
-            return self._check(told or changes, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+            return self._check(
+                told or changes, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            )
 
     def _throughput(self, changes: Changes) -> Check:
         told = {"precision": changes["precision"]}
@@ -186,18 +225,28 @@ class ModeCheck:
             tf.test.experimental.sync_devices()
             rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
         except UnsupportedTrialError as error:
-            return Check(mode=self._name, options=_text(told), outcome="unsupported", problem=str(error))
+            return Check(
+                mode=self._name, options=_text(told), outcome="unsupported", problem=str(error)
+            )
         except Exception as error:
-            return self._check(told, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
-        return self._check(told, "" if loss == loss else "the loss is no number", images_per_second=rate)
+            return self._check(
+                told, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            )
+        return self._check(
+            told, "" if loss == loss else "the loss is no number", images_per_second=rate
+        )
 
     def _of_precision(self, precision: str) -> Changes:
-        scaled = registry.load("precisions", precision).IS_LOSS_SCALED and self._abilities.is_synchronous
+        scaled = (
+            registry.load("precisions", precision).IS_LOSS_SCALED and self._abilities.is_synchronous
+        )
         return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
 
     def _check(self, told: Changes, problem: str, **found: float) -> Check:
         outcome = "failed" if problem else "passed"
-        return Check(mode=self._name, options=_text(told), outcome=outcome, problem=problem, **found)
+        return Check(
+            mode=self._name, options=_text(told), outcome=outcome, problem=problem, **found
+        )
 
 
 @contextmanager
@@ -216,7 +265,9 @@ def _claim_own(bench: Bench, worker: Rank) -> devices.Devices:
     if bench.kind == "logical_gpu":
         return devices.logical_gpus(per_host, LOGICAL_GPU_BYTES)
     if bench.kind == "gpu" and bench.num_hosts > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_shares.visible_devices(worker.task_index, per_host, bench.num_hosts)
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_shares.visible_devices(
+            worker.task_index, per_host, bench.num_hosts
+        )
     return devices.claim(DeviceKind(bench.kind), per_host)
 
 
@@ -227,7 +278,10 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
 def _text(told: Changes) -> str:
     """As overrides; what every trial has anyway is left out."""
     plain = {"xla": "off", "steps_per_execution": 1, "loss_scale": "none", "gradient_repacking": 0}
-    return " ".join(f"{axis}={value}" for axis, value in told.items() if plain.get(axis) != value) or "-"
+    return (
+        " ".join(f"{axis}={value}" for axis, value in told.items() if plain.get(axis) != value)
+        or "-"
+    )
 
 
 def main(mode_json: str, bench_json: str, out: str) -> int:

@@ -56,21 +56,33 @@ class Gpus:
 
 def reason_names(bits: int) -> list[str]:
     """Of NVML's bits; one that is not known yet is told as its number."""
-    return [_REASONS.get(bit, hex(bit)) for bit in (1 << place for place in range(bits.bit_length())) if bits & bit]
+    return [
+        _REASONS.get(bit, hex(bit))
+        for bit in (1 << place for place in range(bits.bit_length()))
+        if bits & bit
+    ]
 
 
 def _read(uuid: str, handle: object) -> Reading:
     return Reading(
         uuid=uuid,
-        sm_clock_mhz=_told(lambda: int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))),
-        max_sm_clock_mhz=_told(lambda: int(pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))),
+        sm_clock_mhz=_told(
+            lambda: int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
+        ),
+        max_sm_clock_mhz=_told(
+            lambda: int(pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
+        ),
         power_w=_told(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
         power_limit_w=_told(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
-        temperature_c=_told(lambda: int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))),
+        temperature_c=_told(
+            lambda: int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+        ),
         utilization=_told(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
         memory_used_bytes=_told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
         throttle_reasons=_told(lambda: reason_names(_reasons(handle))),
-        pids=_told(lambda: [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]),
+        pids=_told(
+            lambda: [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+        ),
     )
 
 

@@ -15,7 +15,9 @@ CONVOLUTION, MATMUL, REDUCTION, UPDATE, COPY, INPUT, OTHER = (
     "other",
 )
 
-_TYPES = {  # class -> op types, after `_base` has taken off what oneDNN and the fusing of ops put around the name
+# class -> op types, after `_base` has taken off what oneDNN and the fusing of ops put around the
+# name
+_TYPES = {
     REDUCTION: r"Nccl.*|Collective(Reduce|Gather|Bcast|AllToAll).*",
     UPDATE: r"ResourceApply.*|ResourceScatter.*",
     COPY: r"Send|Recv|HostSend|HostRecv|Copy|CopyHost",
@@ -35,7 +37,9 @@ _TYPES = {  # class -> op types, after `_base` has taken off what oneDNN and the
     r"|Maximum|Minimum|ClipByValue|Select|Less.*|Greater.*|Equal|NotEqual|Logical.*|Is(Finite|Nan|Inf)|BiasAdd.*|Sum|Mean|Max|Min"
     r"|Prod|All|Any|ArgMax|ArgMin|L2Loss|CheckNumerics.*",  # sums over axes among them
 }
-_KERNELS = {  # class -> what the name of a GPU kernel holds, for kernels whose op says nothing: NCCL's threads, XLA
+# class -> what the name of a GPU kernel holds, for kernels whose op says nothing: NCCL's threads,
+# XLA
+_KERNELS = {
     REDUCTION: r"nccl",
     COPY: r"memcpy",
     CONVOLUTION: r"conv(?!ert)|fprop|dgrad|wgrad|winograd|implicit_gemm",
@@ -49,7 +53,9 @@ _KERNEL_PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern i
 _REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
 _UPDATE_SCOPE = re.compile(r"(^|/)update(_\d+)?/")
 # What xprof takes for tensor core kernels, and the names newer than its list.
-_TENSOR_CORES = re.compile(r"884|1688|16816|16832|8816|hmma|xmma|tensorop|wgmma|gmma|nvjet|tf32", re.IGNORECASE)
+_TENSOR_CORES = re.compile(
+    r"884|1688|16816|16832|8816|hmma|xmma|tensorop|wgmma|gmma|nvjet|tf32", re.IGNORECASE
+)
 _NO_TENSOR_CORES = re.compile(r"ffma|simt|sgemm", re.IGNORECASE)
 
 
@@ -57,7 +63,8 @@ _NO_TENSOR_CORES = re.compile(r"ffma|simt|sgemm", re.IGNORECASE)
 def classify(op: str, name: str, kernel: str = "") -> str:
     """The class of an op of that type and node name; `kernel` is what ran of it on a GPU.
 
-    Helpers of a reduction and of an update (a division, a read) belong to it; what goes from device to device is a copy.
+    Helpers of a reduction and of an update (a division, a read) belong to it; what goes from device
+    to device is a copy.
     """
     by_type = _first_match(_TYPE_PATTERNS, _base(op))
     by_kernel = _first_match(_KERNEL_PATTERNS, kernel, anywhere=True) if kernel else OTHER
@@ -81,7 +88,14 @@ def uses_tensor_cores(kernel: str) -> bool:
 
 
 def _first_match(patterns: dict[str, re.Pattern[str]], text: str, *, anywhere: bool = False) -> str:
-    return next((name for name, pattern in patterns.items() if (pattern.search if anywhere else pattern.fullmatch)(text)), OTHER)
+    return next(
+        (
+            name
+            for name, pattern in patterns.items()
+            if (pattern.search if anywhere else pattern.fullmatch)(text)
+        ),
+        OTHER,
+    )
 
 
 def _base(op: str) -> str:

@@ -1,6 +1,8 @@
-"""Reads back from TensorFlow what really ran where: convolutions, reductions, updates, data format, precision, XLA.
+"""Reads back from TensorFlow what really ran where: convolutions, reductions, updates, data format,
+precision, XLA.
 
-One client's partition graphs are those of all devices that it drives, of other hosts, too; devices are named by their task there.
+One client's partition graphs are those of all devices that it drives, of other hosts, too; devices
+are named by their task there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from tensorflow.python.eager import context
 from trainer.devices import Devices, short_name
 from trainer.towers import VariableUpdate
 
-_CONVOLUTIONS = ("Conv2D", "_FusedConv2D", "_MklFusedConv2D", "_MklConv2D", "_MklNativeConv2D", "_MklNativeFusedConv2D")
+_CONVOLUTIONS = (
+    "Conv2D",
+    "_FusedConv2D",
+    "_MklFusedConv2D",
+    "_MklConv2D",
+    "_MklNativeConv2D",
+    "_MklNativeFusedConv2D",
+)
 _PRODUCTS = (
     *_CONVOLUTIONS,
     "MatMul",
@@ -50,9 +59,13 @@ class Wanted:
 
 @dataclass(slots=True)
 class OpPlacement:
-    """How many nodes of each role the partition graphs hold: role -> (op type or property, device) -> count."""
+    """How many nodes of each role the partition graphs hold: role -> (op type or property, device)
+    -> count.
+    """
 
-    counts: dict[str, Counter[tuple[str, str]]] = field(default_factory=lambda: {role: Counter() for role in _ROLES})
+    counts: dict[str, Counter[tuple[str, str]]] = field(
+        default_factory=lambda: {role: Counter() for role in _ROLES}
+    )
 
     def devices(self, role: str) -> set[str]:
         return {device for _, device in self.counts[role]}
@@ -63,35 +76,54 @@ class OpPlacement:
     def summary(self) -> dict[str, dict[str, int]]:
         """For `result.json`: role -> "AddN @ CPU:1" -> count."""
         return {
-            role: {f"{kind} @ {short_name(device)}": count for (kind, device), count in sorted(counter.items())}
+            role: {
+                f"{kind} @ {short_name(device)}": count
+                for (kind, device), count in sorted(counter.items())
+            }
             for role, counter in self.counts.items()
         }
 
     def problem(self, wanted: Wanted) -> str | None:
-        """Where the ops are not what and where the trial says they are; None when all is as it should be."""
+        """Where the ops are not what and where the trial says they are; None when all is as it
+        should be.
+        """
         replicas, update = set(wanted.devices.replicas), wanted.update
         reductions = set(update.reduction_devices) if update.num_summed > 1 else set()
         return (
             self._misplaced("convolution", replicas, optional=True)
             or self._misplaced("update", set(update.update_devices))
             or self._misplaced("reduction", reductions, partial=True)
-            or self._other("reduction", update.reduction_ops, "gradients were reduced by", all_of_them=bool(reductions))
+            or self._other(
+                "reduction",
+                update.reduction_ops,
+                "gradients were reduced by",
+                all_of_them=bool(reductions),
+            )
             or self._other("data_format", (wanted.data_format,), "convolutions ran in")
             or self._other("compute_type", (wanted.compute_type,), "products were computed in")
             or self._compiled_otherwise(wanted.xla, replicas)
         )
 
-    def _misplaced(self, role: str, wanted: set[str], *, optional: bool = False, partial: bool = False) -> str | None:
-        """`optional`: the model may have no such op. `partial`: few tensors need not reach every device."""
+    def _misplaced(
+        self, role: str, wanted: set[str], *, optional: bool = False, partial: bool = False
+    ) -> str | None:
+        """`optional`: the model may have no such op. `partial`: few tensors need not reach every
+        device.
+        """
         found = self.devices(role)
         if optional and not found:
             return None
         if found - wanted or (wanted and not found) or (not partial and wanted - found):
-            names = [", ".join(sorted(map(short_name, devices))) or "nowhere" for devices in (found, wanted)]
+            names = [
+                ", ".join(sorted(map(short_name, devices))) or "nowhere"
+                for devices in (found, wanted)
+            ]
             return f"{role} ops ran on {names[0]}, the variable update says {names[1]}"
         return None
 
-    def _other(self, role: str, wanted: tuple[str, ...], told: str, *, all_of_them: bool = False) -> str | None:
+    def _other(
+        self, role: str, wanted: tuple[str, ...], told: str, *, all_of_them: bool = False
+    ) -> str | None:
         found = self.kinds(role)
         if found - set(wanted) or (all_of_them and set(wanted) - found):
             return f"{told} {', '.join(sorted(found))}, not {' and '.join(wanted)}"
@@ -101,7 +133,10 @@ class OpPlacement:
         """Auto-clustering may find nothing worth compiling; on and off must be what they say."""
         found = self.devices("xla")
         if xla == "on" and found != replicas:
-            return f"XLA compiled on {', '.join(sorted(map(short_name, found))) or 'no device'}, not on every replica"
+            return (
+                f"XLA compiled on {', '.join(sorted(map(short_name, found))) or 'no device'}, "
+                "not on every replica"
+            )
         return "XLA compiled something, the trial says xla=off" if xla == "off" and found else None
 
 
@@ -126,7 +161,8 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
 
     def visit(nodes: Iterable[NodeDef], caller_device: str) -> None:
         for node in nodes:
-            device = node.device or caller_device  # a called function's ops run where its call is placed
+            # a called function's ops run where its call is placed
+            device = node.device or caller_device
             if node.op in _CALLS:
                 visit(bodies.get(node.attr["f"].func.name, ()), device)
             if node.op in _CONVOLUTIONS:

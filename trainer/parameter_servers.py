@@ -1,4 +1,5 @@
-"""What variable updates with parameter servers on several hosts share: who owns a variable, and what crosses the network.
+"""What variable updates with parameter servers on several hosts share: who owns a variable, and
+what crosses the network.
 
 ```
   ps 0 ──┬─► CPU of host 0 ─┬─► replica 0        weights travel once per host,
@@ -22,12 +23,16 @@ from trainer.towers import Placed
 
 
 def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
-    """Whole variables, largest first, each to the parameter server that holds the fewest bytes so far.
+    """Whole variables, largest first, each to the parameter server that holds the fewest bytes so
+    far.
 
     Raises UnsupportedTrialError where there is no parameter server.
     """
     if not devices.parameter_servers:
-        raise UnsupportedTrialError(f"variable_update={spec.variable_update}: wanted one ps task per host, the cluster has none")
+        raise UnsupportedTrialError(
+            f"variable_update={spec.variable_update}: wanted one ps task per host, the "
+            "cluster has none"
+        )
     load = dict.fromkeys(devices.parameter_servers, 0)
     found = [""] * len(initial)
     for index in sorted(range(len(initial)), key=lambda index: -initial[index].nbytes):

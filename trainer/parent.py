@@ -10,9 +10,11 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Ask Linux to kill this process when its parent, of that process id, dies: nothing is orphaned. `by` is kept over exec.
+    """Ask Linux to kill this process when its parent, of that process id, dies: nothing is
+    orphaned. `by` is kept over exec.
 
-    Linux takes the thread that started this process for the parent: start from one that lives as long as its process.
+    Linux takes the thread that started this process for the parent: start from one that lives as
+    long as its process.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:  # it died before we asked
@@ -20,7 +22,9 @@ def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
 
 
 def heed_signals() -> None:
-    """Let SIGINT interrupt, SIGTERM end and children be waited for, whatever the starting process ignored or held back."""
+    """Let SIGINT interrupt, SIGTERM end and children be waited for, whatever the starting process
+    ignored or held back.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -29,9 +33,11 @@ def heed_signals() -> None:
 
 
 def end_at_signals() -> None:
-    """Let SIGINT and SIGTERM end this process at once, also while a library holds the interpreter and waits.
+    """Let SIGINT and SIGTERM end this process at once, also while a library holds the interpreter
+    and waits.
 
-    Libraries that take them for themselves, as TensorFlow does when it joins a cluster, do so later: call again then.
+    Libraries that take them for themselves, as TensorFlow does when it joins a cluster, do so
+    later: call again then.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,6 @@
-"""Takes what placement.json gives a trainer: cores and limits. Without that file, by hand, nothing is changed."""
+"""Takes what placement.json gives a trainer: cores and limits. Without that file, by hand, nothing
+is changed.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,18 @@ def take(placement: Placement) -> None:
     if placement.cores:
         _pin(set(placement.cores))
     _, most_core_bytes = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))  # a crash leaves a log, not gigabytes
+    # a crash leaves a log, not gigabytes
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
 
 
 def limit_memory(placement: Placement, spec: TrialSpec) -> None:
-    """To an equal share of what the attempt may have on this host, for each process that it has there.
+    """To an equal share of what the attempt may have on this host, for each process that it has
+    there.
 
-    Call once everything is imported: an import that finds no memory looks like a library that is broken.
+    Call once everything is imported: an import that finds no memory looks like a library that is
+    broken.
 
     Raises UnsupportedTrialError for a limit that is reached already.
     """
@@ -55,7 +60,11 @@ def _num_processes(placement: Placement, spec: TrialSpec) -> int:
 
 def _data_bytes() -> int:
     """What RLIMIT_DATA is about."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData:"))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmData:")
+    )
     return int(line.split()[1]) * 1024
 
 

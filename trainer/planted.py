@@ -1,4 +1,5 @@
-"""Slows a trial on purpose, to see whether what it suffers from is found: `TrialSpec.planted`. It waits, and burns no core.
+"""Slows a trial on purpose, to see whether what it suffers from is found: `TrialSpec.planted`. It
+waits, and burns no core.
 
 ```
   images ─► batches ─► WAIT input_s ─► replicas      gradients ─► reduced ─► WAIT reduction_s ─► update
@@ -15,7 +16,9 @@ import tensorflow as tf
 
 
 def slow_batches(batches: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
-    """Each batch comes so much later after the one before: all replicas draw from the one pipeline."""
+    """Each batch comes so much later after the one before: all replicas draw from the one
+    pipeline.
+    """
 
     def wait(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.control_dependencies([_wait(seconds)]):
@@ -25,7 +28,8 @@ def slow_batches(batches: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
 
 
 def slow_reduction(sums: Sequence[tf.Tensor], seconds: float, host: str) -> list[tf.Tensor]:
-    """All of a step's reduced gradients, on their devices, and so much later than the last of them was there.
+    """All of a step's reduced gradients, on their devices, and so much later than the last of them
+    was there.
 
     In the name scope `reduce`, as what it slows.
     """

@@ -14,16 +14,24 @@ PORTS = range(20_000, 30_000)  # below those that Linux gives to whoever asks fo
 
 @contextmanager
 def reserved(num_ports: int) -> Iterator[tuple[int, ...]]:
-    """Free ports, kept from other attempts as long as the block runs, whatever becomes of this process. Raises OSError.
+    """Free ports, kept from other attempts as long as the block runs, whatever becomes of this
+    process. Raises OSError.
 
-    What reserves one is a name that the kernel gives only once, and takes back when its holder ends; the port itself stays free.
+    What reserves one is a name that the kernel gives only once, and takes back when its holder
+    ends; the port itself stays free.
     """
     with ExitStack() as held:
-        first = os.getpid() * 101 % len(PORTS)  # attempts that begin side by side look in different places
+        # attempts that begin side by side look in different places
+        first = os.getpid() * 101 % len(PORTS)
         candidates = itertools.chain(PORTS[first:], PORTS[:first])
-        found = tuple(itertools.islice((port for port in candidates if _reserve(port, held)), num_ports))
+        found = tuple(
+            itertools.islice((port for port in candidates if _reserve(port, held)), num_ports)
+        )
         if len(found) < num_ports:
-            wanted = f"{num_ports} free ports wanted, {len(found)} found of {PORTS.start} to {PORTS.stop - 1}"
+            wanted = (
+                f"{num_ports} free ports wanted, {len(found)} found of {PORTS.start} to "
+                f"{PORTS.stop - 1}"
+            )
             raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {wanted}")
         yield found
 
@@ -44,5 +52,6 @@ def _reserve(port: int, held: ExitStack) -> bool:
 
 def _check_free(port: int) -> None:
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as TensorFlow: an ended connection does not count
+        # as TensorFlow: an ended connection does not count
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("", port))

@@ -20,11 +20,15 @@ Interval = tuple[int, int]
 
 
 def capture(take_step: Callable[[], None], num_steps: int, folder: Path) -> Path:
-    """Profile so many calls of `take_step`, and two more, into the folder as TensorBoard and xprof read it; returns the file.
+    """Profile so many calls of `take_step`, and two more, into the folder as TensorBoard and xprof
+    read it; returns the file.
 
-    The first pays for starting the profiler, and the last is not recorded whole: `read` leaves both out.
+    The first pays for starting the profiler, and the last is not recorded whole: `read` leaves both
+    out.
     """
-    options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=1)
+    options = tf.profiler.experimental.ProfilerOptions(
+        host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
+    )
     before = set(_files(folder))
     tf.profiler.experimental.start(str(folder), options)
     try:
@@ -40,7 +44,8 @@ def capture(take_step: Callable[[], None], num_steps: int, folder: Path) -> Path
 
 
 def read(path: Path, input_wait_s: float) -> Profile:
-    """Add up a captured file. `input_wait_s`, per step, is the caller's own measurement: the profile holds only tf.data's side.
+    """Add up a captured file. `input_wait_s`, per step, is the caller's own measurement: the
+    profile holds only tf.data's side.
 
     Raises ValueError when there are less than three steps: the first and the last do not count.
     """
@@ -48,7 +53,8 @@ def read(path: Path, input_wait_s: float) -> Profile:
     if len(trace.steps_ps) < 3:
         raise ValueError(f"{path}: {len(trace.steps_ps)} steps were recorded; wanted 3 or more")
     begins = [begin for begin, _ in trace.steps_ps[1:]]
-    steps = list(pairwise(begins))  # a step lasts until the next begins: GPUs may work on while the host has its loss
+    # a step lasts until the next begins: GPUs may work on while the host has its loss
+    steps = list(pairwise(begins))
     begin_ps, end_ps = steps[0][0], steps[-1][1]
     events = [event for event in trace.events if begin_ps <= event.start_ps < end_ps]
     return _add_up(events, steps, input_wait_s, trace, path.parents[3].name)
@@ -59,22 +65,32 @@ def describe(profile: Profile) -> list[str]:
     step_s = profile.step_s
     total_s = sum(profile.op_class_s.values())
     lines = [
-        f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input wait {_ms(profile.input_wait_s)}",
+        (
+            f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input "
+            f"wait {_ms(profile.input_wait_s)}"
+        ),
         f"  gradients reduced during {_ms(profile.reduction_s)} ({profile.reduction_s / step_s:.0%} of the step), "
         f"{_ms(profile.exposed_reduction_s)} of it beside no other work; {profile.num_copies} copies between devices",
     ]
     if profile.launch_gap_share is not None:
         lines.append(f"  launch gaps {profile.launch_gap_share:.0%} of the step")
     if profile.tensor_core_share is not None:
-        lines.append(f"  tensor cores {profile.tensor_core_share:.0%} of the time of convolutions and matmuls")
+        lines.append(
+            f"  tensor cores {profile.tensor_core_share:.0%} of the time of convolutions and "
+            "matmuls"
+        )
     for name, seconds in sorted(profile.op_class_s.items(), key=lambda item: -item[1]):
         lines.append(f"  {name:<14}{_ms(seconds):>12}  {seconds / total_s:>4.0%}")
     for device, num_ops in sorted(profile.num_ops.items()):
-        lines.append(f"  {device:<14}{num_ops:>8} ops  {profile.busy_share.get(device, 0):>4.0%} busy")
+        lines.append(
+            f"  {device:<14}{num_ops:>8} ops  {profile.busy_share.get(device, 0):>4.0%} busy"
+        )
     return [*lines, f"  not recorded: {profile.problems}"] if profile.problems else lines
 
 
-def _add_up(events: list[Event], steps: list[Interval], input_wait_s: float, trace: Trace, folder: str) -> Profile:
+def _add_up(
+    events: list[Event], steps: list[Interval], input_wait_s: float, trace: Trace, folder: str
+) -> Profile:
     num_steps = len(steps)
     begin_ps, end_ps = steps[0][0], steps[-1][1]
     class_ps: dict[str, int] = defaultdict(int)
@@ -109,9 +125,14 @@ def _add_up(events: list[Event], steps: list[Interval], input_wait_s: float, tra
         reduction_s=reduction_ps * _PS / num_steps,
         exposed_reduction_s=(either_ps - _length(merged_computing)) * _PS / num_steps,
         num_copies=round(num_copies / num_steps),
-        copied_bytes=round(sum(kernel.num_bytes for kernel in kernels) / num_steps) if kernels else None,
+        copied_bytes=round(sum(kernel.num_bytes for kernel in kernels) / num_steps)
+        if kernels
+        else None,
         num_ops={device: round(num / num_steps) for device, num in num_ops.items()},
-        busy_share={device: _length(_merge(intervals)) / (end_ps - begin_ps) for device, intervals in busy.items()},
+        busy_share={
+            device: _length(_merge(intervals)) / (end_ps - begin_ps)
+            for device, intervals in busy.items()
+        },
         launch_gap_share=_launch_gap_share(kernels, steps),
         tensor_core_share=_tensor_core_share(kernels),
         input_wait_s=input_wait_s,
@@ -121,7 +142,11 @@ def _add_up(events: list[Event], steps: list[Interval], input_wait_s: float, tra
 
 
 def _class(event: Event) -> str:
-    return op_classes.INPUT if event.is_input else op_classes.classify(event.op, event.name, event.kernel)
+    return (
+        op_classes.INPUT
+        if event.is_input
+        else op_classes.classify(event.op, event.name, event.kernel)
+    )
 
 
 def _launch_gap_share(kernels: list[Event], steps: list[Interval]) -> float | None:
@@ -145,7 +170,10 @@ def _tensor_core_share(kernels: list[Event]) -> float | None:
     total_ps = sum(kernel.self_ps for kernel in eligible)
     if not total_ps:
         return None
-    return sum(kernel.self_ps for kernel in eligible if op_classes.uses_tensor_cores(kernel.kernel)) / total_ps
+    return (
+        sum(kernel.self_ps for kernel in eligible if op_classes.uses_tensor_cores(kernel.kernel))
+        / total_ps
+    )
 
 
 def _merge(intervals: Iterable[Interval]) -> list[Interval]:

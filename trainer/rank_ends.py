@@ -12,8 +12,10 @@ from store.redact import without_secrets
 
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 _OF_WORKER_0 = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
-_OWN = (Outcome.COMPLETED, Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED, Outcome.INVALID)  # of worker 0, whatever others came to
-_TOLD_BY_EXIT = (Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED)  # of other ranks; whatever else they say, they failed
+# of worker 0, whatever others came to
+_OWN = (Outcome.COMPLETED, Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED, Outcome.INVALID)
+# of other ranks; whatever else they say, they failed
+_TOLD_BY_EXIT = (Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,8 @@ class RankEnds:
     exit_codes: Mapping[Rank, int | None]  # as StartedRanks.look tells
     missed: tuple[Rank, str] | None = None  # one that missed a deadline, and which
     interrupted: bool = False
-    kernel_killed: bool = False  # the kernel killed something of this control group for memory meanwhile
+    # the kernel killed something of this control group for memory meanwhile
+    kernel_killed: bool = False
     shares_host: bool = False  # other attempts of the sweep may have run beside it
 
 
@@ -36,7 +39,9 @@ class TrialEnd:
 
 
 def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
-    """By what worker 0 wrote, unless another rank is why it failed. Call when all ranks have ended."""
+    """By what worker 0 wrote, unless another rank is why it failed. Call when all ranks have
+    ended.
+    """
     written, unreadable = _written(folder, ends.exit_codes.get(WORKER_0))
     if written and written.outcome in _OWN:
         return _by_outcome(written)
@@ -58,25 +63,37 @@ def failed(outcome: Outcome, message: str) -> TrialEnd:
 
 
 def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
-    """Whether the others are to be ended: worker 0 has ended, or another that has not done its part."""
+    """Whether the others are to be ended: worker 0 has ended, or another that has not done its
+    part.
+    """
     return WORKER_0 in exit_codes or any(exit_code != 0 for exit_code in exit_codes.values())
 
 
 def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
-    """Whether it is known who was first: where worker 0 said that it failed, others may be about to tell why."""
-    return _first_lost(exit_codes) != WORKER_0 or exit_codes[WORKER_0] not in (_EXIT_CODES[Outcome.FAILED], RANK_LOST)
+    """Whether it is known who was first: where worker 0 said that it failed, others may be about to
+    tell why.
+    """
+    return _first_lost(exit_codes) != WORKER_0 or exit_codes[WORKER_0] not in (
+        _EXIT_CODES[Outcome.FAILED],
+        RANK_LOST,
+    )
 
 
 def first_failed(exit_codes: Mapping[Rank, int | None]) -> Rank | None:
-    """The rank that took the others along, where it failed by itself; it may have waited in vain for one that still runs."""
+    """The rank that took the others along, where it failed by itself; it may have waited in vain
+    for one that still runs.
+    """
     rank = _first_lost(exit_codes)
     return rank if exit_codes.get(rank) in (_EXIT_CODES[Outcome.FAILED], RANK_LOST) else None
 
 
 def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
-    """The rank that took the others along: within a second its peers fail, too, and worker 0 may be seen first."""
+    """The rank that took the others along: within a second its peers fail, too, and worker 0 may be
+    seen first.
+    """
     lost = [rank for rank, exit_code in exit_codes.items() if exit_code != 0 and rank != WORKER_0]
-    if exit_codes.get(WORKER_0, RANK_LOST) != RANK_LOST:  # nor did it find that another had gone before
+    # nor did it find that another had gone before
+    if exit_codes.get(WORKER_0, RANK_LOST) != RANK_LOST:
         lost = [rank for rank in lost if exit_codes[rank] != _EXIT_CODES[Outcome.FAILED]]
     return lost[0] if lost else WORKER_0
 
@@ -95,12 +112,22 @@ def _of_lost(folder: RunFolder, rank: Rank, ends: RankEnds, unreadable: str = ""
 
 
 def _of_kernel(folder: RunFolder, rank: Rank, ends: RankEnds) -> TrialEnd:
-    """The kernel counts its kills for all of the control group, and so cannot tell whose one was."""
+    """The kernel counts its kills for all of the control group, and so cannot tell whose one
+    was.
+    """
     if not ends.shares_host:
-        return _by_outcome(_result(Outcome.OUT_OF_MEMORY, f"rank {rank.name} was killed by the kernel for lack of host memory"))
+        return _by_outcome(
+            _result(
+                Outcome.OUT_OF_MEMORY,
+                f"rank {rank.name} was killed by the kernel for lack of host memory",
+            )
+        )
     perhaps = "perhaps by the kernel: it lacked host memory, for this trial or one beside it"
     return TrialEnd(
-        result=_result(Outcome.FAILED, f"rank {rank.name} ended by SIGKILL, {perhaps}; {_see(folder, rank)}"), exit_code=RANK_LOST
+        result=_result(
+            Outcome.FAILED, f"rank {rank.name} ended by SIGKILL, {perhaps}; {_see(folder, rank)}"
+        ),
+        exit_code=RANK_LOST,
     )
 
 
@@ -129,7 +156,9 @@ def _written(folder: RunFolder, exit_code: int | None) -> tuple[Result | None, s
     """What worker 0 left, unless its end tells another story, and why it cannot be read."""
     try:
         written = folder.read_result()
-        counts = written and (exit_code in (None, -signal.SIGKILL) or _OF_WORKER_0.get(exit_code) == written.outcome)
+        counts = written and (
+            exit_code in (None, -signal.SIGKILL) or _OF_WORKER_0.get(exit_code) == written.outcome
+        )
         return written if counts else None, ""
     except (OSError, ValueError) as error:
         return None, str(error)
@@ -140,4 +169,6 @@ def _by_outcome(result: Result) -> TrialEnd:
 
 
 def _result(outcome: Outcome, message: str) -> Result:
-    return Result(outcome=outcome, message=without_secrets(message), measurement=None, op_placement={})
+    return Result(
+        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
+    )

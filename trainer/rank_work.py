@@ -1,4 +1,6 @@
-"""What a rank other than worker 0 does: train along, or wait for what worker 0 sends. It writes a log and its beat."""
+"""What a rank other than worker 0 does: train along, or wait for what worker 0 sends. It writes a
+log and its beat.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from trainer.own_rank import OwnRank
 
 
 def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
-    """Returns once worker 0 says that all is done; a rank that waits for what is sent never does."""
+    """Returns once worker 0 says that all is done; a rank that waits for what is sent never
+    does.
+    """
 
     def on_ready() -> None:
         parent.end_at_signals()
@@ -21,7 +25,9 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
 
 
 def _train_along(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
-    """The same training as worker 0's, for as many steps as that wants; nothing is measured here."""
+    """The same training as worker 0's, for as many steps as that wants; nothing is measured
+    here.
+    """
     trial_devices = run.join(spec, folder, own)
     run.prepare(spec)
     data = registry.load("data", spec.data).open_input(spec, trial_devices)

@@ -1,4 +1,5 @@
-"""Looks after the ranks of a distributed trial: what a trainer becomes that was not told which rank it is.
+"""Looks after the ranks of a distributed trial: what a trainer becomes that was not told which rank
+it is.
 
 ```
   trainer ── starts (trainer/rank_starts/) ──►  worker-0  trains and tells, as the trainer of any other trial does
@@ -27,17 +28,25 @@ from trainer.pulses import LOOK_EVERY_S, SILENT_S, Pulses
 from trainer.rank_ends import RankEnds
 from trainer.rank_starts import RanksJob, StartedRanks
 
-SETTLE_S = 2.0  # after worker 0 failed: a rank that took it along ended before, but may be seen later
+# after worker 0 failed: a rank that took it along ended before, but may be seen later
+SETTLE_S = 2.0
 
 
 def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
     """What to start for a distributed trial: ranks of this program."""
     absolute = RunFolder(folder.path.absolute())
-    return RanksJob(spec=spec, folder=absolute, jobs=RANK_JOBS[spec.variable_update], given=placement.read(folder))
+    return RanksJob(
+        spec=spec,
+        folder=absolute,
+        jobs=RANK_JOBS[spec.variable_update],
+        given=placement.read(folder),
+    )
 
 
 def look_after(job: RanksJob) -> int:
-    """Start the ranks and watch them to their end; leaves result.json, and returns the exit code of its outcome."""
+    """Start the ranks and watch them to their end; leaves result.json, and returns the exit code of
+    its outcome.
+    """
     _clear(job.folder)
     if job.given is None:  # by hand any file may have told it; ranks read that of the run folder
         job.folder.write(job.folder.trial, job.spec.to_json())
@@ -48,7 +57,9 @@ def look_after(job: RanksJob) -> int:
     except _NotStartedError as error:
         end = rank_ends.failed(Outcome.FAILED, f"its ranks could not be started: {error}")
     except OSError as error:
-        end = rank_ends.failed(Outcome.FAILED, f"its ranks could not be watched, and were ended: {error}")
+        end = rank_ends.failed(
+            Outcome.FAILED, f"its ranks could not be watched, and were ended: {error}"
+        )
     job.folder.write(job.folder.result, end.result.to_json())
     if end.result.message:
         print(f"{end.result.outcome}: {end.result.message}", file=sys.stderr)
@@ -60,7 +71,9 @@ class _NotStartedError(Exception):
 
 
 def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
-    """Until worker 0 has ended, another rank has not done its part, or this process is interrupted. Then nothing runs."""
+    """Until worker 0 has ended, another rank has not done its part, or this process is interrupted.
+    Then nothing runs.
+    """
     exit_codes: dict[Rank, int | None] = {}
     missed, interrupted, num_kills = None, False, num_kernel_kills()
     try:
@@ -74,7 +87,11 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
             if rank_ends.is_over(exit_codes):
                 missed = None
             settled_s = time.monotonic() + SETTLE_S
-            while not missed and not rank_ends.is_settled(exit_codes) and (left_s := settled_s - time.monotonic()) > 0:
+            while (
+                not missed
+                and not rank_ends.is_settled(exit_codes)
+                and (left_s := settled_s - time.monotonic()) > 0
+            ):
                 exit_codes |= _look(started, left_s)
             if not missed and (failed := rank_ends.first_failed(exit_codes)):
                 missed = _stopped(started, pulses, exit_codes, failed)
@@ -94,7 +111,8 @@ def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
     rank_start = job.given.rank_start if job.given else ""
     if rank_start and "link_mbit" in job.spec.planted_values:
         raise UnsupportedTrialError(
-            f"planted.link_mbit: hosts of rank_start={rank_start} are machines, whose links nothing here limits; leave it out"
+            f"planted.link_mbit: hosts of rank_start={rank_start} are machines, whose links "
+            "nothing here limits; leave it out"
         )
     try:
         return running.enter_context(rank_starts.load(rank_start)(job))
@@ -115,8 +133,12 @@ def _limits(folder: RunFolder) -> RankLimits:
         raise _NotStartedError(error) from error
 
 
-def _stopped(started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None], failed: Rank) -> tuple[Rank, str] | None:
-    """One that still runs but has fallen silent, for which `failed` may have waited in vain: each is heard once more, or not."""
+def _stopped(
+    started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None], failed: Rank
+) -> tuple[Rank, str] | None:
+    """One that still runs but has fallen silent, for which `failed` may have waited in vain: each
+    is heard once more, or not.
+    """
     silences_s = pulses.silences_s(exit_codes)  # what is new in it may have been written long ago
     unheard = set(silences_s)
     while unheard := unheard & set(silences_s):
@@ -125,13 +147,17 @@ def _stopped(started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int |
             return rank, f"gave no sign of life for {silent_s:.0f} s, and {failed.name} failed"
         exit_codes |= _look(started, LOOK_EVERY_S)
         before, silences_s = silences_s, pulses.silences_s(exit_codes)
-        unheard = {rank for rank in unheard if silences_s.get(rank, 0.0) > before[rank]}  # twice 0: heard at both looks
+        # twice 0: heard at both looks
+        unheard = {rank for rank in unheard if silences_s.get(rank, 0.0) > before[rank]}
     return None
 
 
 def _clear(folder: RunFolder) -> None:
-    """What an earlier trial left in a folder that was named by hand, and would be taken for signs of this one."""
-    own = [os.fstat(descriptor) for descriptor in (1, 2)]  # of a sweep the log is what this process writes into
+    """What an earlier trial left in a folder that was named by hand, and would be taken for signs
+    of this one.
+    """
+    # of a sweep the log is what this process writes into
+    own = [os.fstat(descriptor) for descriptor in (1, 2)]
     signs = (folder.result, folder.doing, folder.steps, folder.telemetry, folder.log)
     for pattern in (*(path.name for path in signs), "beat-*.txt", "log-*.txt"):
         for path in folder.path.glob(pattern):
@@ -142,4 +168,10 @@ def _clear(folder: RunFolder) -> None:
 def _tell(folder: RunFolder, cluster: Cluster) -> None:
     hosts = {"worker": cluster.worker_hosts, "ps": cluster.ps_hosts}
     for rank in cluster.ranks:
-        print(f"rank {rank.name}: {hosts[rank.job_name][rank.task_index]}, {folder.rank_log(rank).name}", flush=True)
+        print(
+            (
+                f"rank {rank.name}: {hosts[rank.job_name][rank.task_index]}, "
+                f"{folder.rank_log(rank).name}"
+            ),
+            flush=True,
+        )

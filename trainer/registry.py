@@ -14,10 +14,14 @@ def load(folder: str, name: str) -> ModuleType:
     """
     choices = names(folder)
     if name not in choices:
-        raise UnsupportedTrialError(f"{name!r} is not in trainer/{folder}/; choose one of {', '.join(choices)}")
+        raise UnsupportedTrialError(
+            f"{name!r} is not in trainer/{folder}/; choose one of {', '.join(choices)}"
+        )
     return import_module(f"trainer.{folder}.{name}")
 
 
 def names(folder: str) -> list[str]:
     """All names a folder offers, sorted."""
-    return sorted(module.name for module in iter_modules(import_module(f"trainer.{folder}").__path__))
+    return sorted(
+        module.name for module in iter_modules(import_module(f"trainer.{folder}").__path__)
+    )

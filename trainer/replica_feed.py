@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 
 import tensorflow as tf
-from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator  # as tf.distribute feeds GPUs
+
+# as tf.distribute feeds GPUs
+from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator
 
 from store.records import TrialSpec
 from trainer import planted
@@ -20,10 +22,12 @@ from trainer.towers import Batch
 
 
 class ReplicaFeed:
-    """Of N replicas, replica i gets batches i, i + N, i + 2 N, ..., whatever steps_per_execution is.
+    """Of N replicas, replica i gets batches i, i + N, i + 2 N, ..., whatever steps_per_execution
+    is.
 
-    With prefetch=0 nothing waits on the devices; one batch per replica still waits on the host. In a distributed trial the
-    pipeline runs on worker 0 alone, which sends each batch to its replica ahead of time: its cores and its link feed all hosts.
+    With prefetch=0 nothing waits on the devices; one batch per replica still waits on the host. In
+    a distributed trial the pipeline runs on worker 0 alone, which sends each batch to its replica
+    ahead of time: its cores and its link feed all hosts.
     """
 
     def __init__(self, images: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> None:
@@ -56,10 +60,14 @@ class ReplicaFeed:
 
 
 def _stacked(batches: tf.data.Dataset, num_steps: int, num_replicas: int) -> tf.data.Dataset:
-    """Every element is what one replica takes in one call: the batches of num_steps single calls."""
+    """Every element is what one replica takes in one call: the batches of num_steps single
+    calls.
+    """
     return batches.enumerate().group_by_window(
         key_func=lambda number, _: number % num_replicas,
-        reduce_func=lambda _, window: window.map(lambda _, batch: batch).batch(num_steps, drop_remainder=True),
+        reduce_func=lambda _, window: window.map(lambda _, batch: batch).batch(
+            num_steps, drop_remainder=True
+        ),
         window_size=num_steps,
     )
 

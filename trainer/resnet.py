@@ -1,4 +1,6 @@
-"""Residual networks, version 1 (He et al. 2015): the stem and the stages that the ResNet files share."""
+"""Residual networks, version 1 (He et al. 2015): the stem and the stages that the ResNet files
+share.
+"""
 
 from collections.abc import Callable
 
@@ -9,15 +11,23 @@ from trainer import layers
 Block = Callable[[layers.Tensor, int, int], layers.Tensor]
 
 
-def bottleneck_resnet(image_px: int, num_classes: int, blocks_per_stage: tuple[int, ...]) -> keras.Model:
-    """ImageNet ResNet of bottleneck blocks: 7x7 stem, then stages of 256, 512, 1024, 2048 channels."""
+def bottleneck_resnet(
+    image_px: int, num_classes: int, blocks_per_stage: tuple[int, ...]
+) -> keras.Model:
+    """ImageNet ResNet of bottleneck blocks: 7x7 stem, then stages of 256, 512, 1024, 2048
+    channels.
+    """
     images, x = layers.image_input(image_px)
     x = layers.conv_norm(x, 64, 7, strides=2)
     x = keras.layers.MaxPooling2D(3, 2, "same")(x)
-    return _stages_and_head(images, x, num_classes, bottleneck, (64, 128, 256, 512), blocks_per_stage)
+    return _stages_and_head(
+        images, x, num_classes, bottleneck, (64, 128, 256, 512), blocks_per_stage
+    )
 
 
-def cifar_resnet(image_px: int, num_classes: int, filters: tuple[int, ...], blocks_per_stage: tuple[int, ...]) -> keras.Model:
+def cifar_resnet(
+    image_px: int, num_classes: int, filters: tuple[int, ...], blocks_per_stage: tuple[int, ...]
+) -> keras.Model:
     """Narrow ResNet of basic blocks for small images: 3x3 stem, no pooling."""
     images, x = layers.image_input(image_px)
     x = layers.conv_norm(x, filters[0], 3)
@@ -25,7 +35,9 @@ def cifar_resnet(image_px: int, num_classes: int, filters: tuple[int, ...], bloc
 
 
 def bottleneck(x: layers.Tensor, filters: int, strides: int) -> layers.Tensor:
-    """1x1 (with the stride, as version 1 has it), 3x3, 1x1 to four times the filters, plus the shortcut."""
+    """1x1 (with the stride, as version 1 has it), 3x3, 1x1 to four times the filters, plus the
+    shortcut.
+    """
     shortcut = x
     if strides > 1 or x.shape[layers.channel_axis()] != 4 * filters:
         shortcut = layers.conv_norm(x, 4 * filters, 1, strides=strides, relu=False)

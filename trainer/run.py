@@ -59,22 +59,32 @@ from trainer.own_rank import OwnRank
 
 PROFILED_CALLS = 5
 LONGER_THAN_DEADLINE_S = 30.0
-FLUSH_EVERY_S = 0.5  # how often steps are written: progress for whoever watches, at no cost for the steps
+# how often steps are written: progress for whoever watches, at no cost for the steps
+FLUSH_EVERY_S = 0.5
 
 
-def run(spec: TrialSpec, folder: RunFolder, given: Placement | None = None, cluster: Cluster | None = None) -> Result:
-    """Train and measure one trial, leaving steps.jsonl, telemetry.jsonl and a profile in the folder.
+def run(
+    spec: TrialSpec,
+    folder: RunFolder,
+    given: Placement | None = None,
+    cluster: Cluster | None = None,
+) -> Result:
+    """Train and measure one trial, leaving steps.jsonl, telemetry.jsonl and a profile in the
+    folder.
 
-    `given`: the placement that was taken; none by hand. `cluster`: of a distributed trial, whose worker 0 this process is.
+    `given`: the placement that was taken; none by hand. `cluster`: of a distributed trial, whose
+    worker 0 this process is.
 
-    A trial that ran but did not do what it says is invalid, with its measurement as evidence. Raises UnsupportedTrialError,
-    LostRankError, or what TensorFlow raises.
+    A trial that ran but did not do what it says is invalid, with its measurement as evidence.
+    Raises UnsupportedTrialError, LostRankError, or what TensorFlow raises.
     """
     with devices.naming_lost_ranks(cluster) if cluster else nullcontext():
         return _run(spec, folder, given, cluster)
 
 
-def _run(spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: Cluster | None) -> Result:
+def _run(
+    spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: Cluster | None
+) -> Result:
     trial_devices = _devices(spec, folder, cluster)
     prepare(spec)  # before the input is opened: its order depends on the seed
     watched = watched_gpus.watched(spec, given)
@@ -96,25 +106,44 @@ def _run(spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: C
                     steps_per_call=spec.steps_per_execution,
                 ),
                 on_sample=steps_file.add,
-                on_window=lambda: looks.append(contention.now(own_cpu=contention.cpu_of_ranks_s if cluster else None)),
+                on_window=lambda: looks.append(
+                    contention.now(own_cpu=contention.cpu_of_ranks_s if cluster else None)
+                ),
             )
         folder.write(folder.doing, Doing.PROFILING)
-        taken = contention.cores_taken_by_others(*looks) if contention.tells_ours(cluster, given) else None
+        taken = (
+            contention.cores_taken_by_others(*looks)
+            if contention.tells_ours(cluster, given)
+            else None
+        )
         measurement = _measurement(spec, training, first, timed, taken)
         # Last, for what it copies is no memory of the trial's.
         measurement = replace(measurement, link_bytes_per_s=link_probe.slowest_link(trial_devices))
-        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s)
-    for line in ancestor_log.lines(timed.counted(), spec.num_gpus * spec.batch_size, measurement.images_per_second):
+        seen = telemetry.summarize(
+            folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s
+        )
+    for line in ancestor_log.lines(
+        timed.counted(), spec.num_gpus * spec.batch_size, measurement.images_per_second
+    ):
         print(line)
     problem = first.placement.problem(training.wanted(spec))
     if any(sample.loss is None for sample in timed.samples):
         problem = "the loss is not finite; try a smaller learning_rate"
     if measurement.num_skipped_steps >= 1 + sum(sample.num_steps for sample in timed.samples):
-        problem = f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
+        problem = (
+            f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
+        )
     num_cores = len(os.sched_getaffinity(0))
     shares_host = given is not None and given.shares_host
     judged, reasons = verdict.judge(
-        spec, measurement, timed.step_durations_s(), seen, watched.num_wanted, num_cores, shares_host, problem
+        spec,
+        measurement,
+        timed.step_durations_s(),
+        seen,
+        watched.num_wanted,
+        num_cores,
+        shares_host,
+        problem,
     )
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     if trial_devices.lockstep:
@@ -132,18 +161,25 @@ def _run(spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: C
 
 
 def _devices(spec: TrialSpec, folder: RunFolder, cluster: Cluster | None) -> devices.Devices:
-    if cluster and registry.load("variable_updates", spec.variable_update).ABILITIES.every_worker_trains:
+    if (
+        cluster
+        and registry.load("variable_updates", spec.variable_update).ABILITIES.every_worker_trains
+    ):
         return join(spec, folder, OwnRank(cluster=cluster, rank=WORKER_0))
     return devices.prepare(spec, cluster, reach_s(folder))
 
 
 def reach_s(folder: RunFolder) -> float:
-    """How long worker 0 tries to connect: longer than who looks after the ranks, and names the one that is not there."""
+    """How long worker 0 tries to connect: longer than who looks after the ranks, and names the one
+    that is not there.
+    """
     return folder.read_rank_limits().start_timeout_s + LONGER_THAN_DEADLINE_S
 
 
 def join(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> devices.Devices:
-    """The devices of one of several workers that all train, once all are there. Its own beat must have begun."""
+    """The devices of one of several workers that all train, once all are there. Its own beat must
+    have begun.
+    """
     beat.wait_for(folder, own.others)
     update = registry.load("variable_updates", spec.variable_update)
     with beat.joining():
@@ -201,7 +237,9 @@ def _measurement(
     )
 
 
-def _profile(training: Training, data: towers.Input, folder: RunFolder) -> tuple[Profile | None, str]:
+def _profile(
+    training: Training, data: towers.Input, folder: RunFolder
+) -> tuple[Profile | None, str]:
     """The profile, or why there is none: what was measured before is not lost with it."""
     waits_s: list[float] = []
 
@@ -250,16 +288,29 @@ def build(
 ) -> Training:
     """Build the towers on devices already claimed; `model` makes another one than the spec names.
 
-    `at`, an input's, is needed only where a call of several steps takes a batch for each. Raises UnsupportedTrialError.
+    `at`, an input's, is needed only where a call of several steps takes a batch for each. Raises
+    UnsupportedTrialError.
     """
     prepare(spec)
-    if registry.load("precisions", spec.precision).TENSOR_FLOAT_32 and trial_devices.kind is not DeviceKind.GPU:
-        raise UnsupportedTrialError(f"precision={spec.precision}: a way of GPUs; these replicas are {trial_devices.described}")
+    if (
+        registry.load("precisions", spec.precision).TENSOR_FLOAT_32
+        and trial_devices.kind is not DeviceKind.GPU
+    ):
+        raise UnsupportedTrialError(
+            f"precision={spec.precision}: a way of GPUs; these replicas are "
+            f"{trial_devices.described}"
+        )
     with tf.device(trial_devices.host):
-        template = model() if model else registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
+        template = (
+            model()
+            if model
+            else registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
+        )
         initial = [np.asarray(variable) for variable in template.trainable_variables]
     optimizer = registry.load("optimizers", spec.optimizer).create(spec)
-    update = registry.load("variable_updates", spec.variable_update).create(spec, initial, trial_devices, optimizer)
+    update = registry.load("variable_updates", spec.variable_update).create(
+        spec, initial, trial_devices, optimizer
+    )
     return Training(
         devices=trial_devices,
         update=update,
@@ -269,18 +320,26 @@ def build(
 
 
 def prepare(spec: TrialSpec) -> None:
-    """Set what models are built under: seed, precision, data format. Raises UnsupportedTrialError."""
+    """Set what models are built under: seed, precision, data format. Raises
+    UnsupportedTrialError.
+    """
     if missing := switches.variables(spec, os.environ).items() - os.environ.items():
-        raise UnsupportedTrialError(f"{dict(missing)} must be in the environment before TensorFlow is imported")
+        raise UnsupportedTrialError(
+            f"{dict(missing)} must be in the environment before TensorFlow is imported"
+        )
     precision = registry.load("precisions", spec.precision)
     keras.mixed_precision.set_global_policy(precision.POLICY)
     tf.config.experimental.enable_tensor_float_32_execution(precision.TENSOR_FLOAT_32)
-    keras.config.set_image_data_format({"NHWC": "channels_last", "NCHW": "channels_first"}[spec.data_format])
+    keras.config.set_image_data_format(
+        {"NHWC": "channels_last", "NCHW": "channels_first"}[spec.data_format]
+    )
     keras.utils.set_random_seed(spec.seed)
 
 
 class StepsFile:
-    """Writes samples to steps.jsonl, many at once: encoding and writing one takes as long as a small model's step."""
+    """Writes samples to steps.jsonl, many at once: encoding and writing one takes as long as a
+    small model's step.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self._file = folder.steps.open("w")
@@ -308,12 +367,20 @@ class StepsFile:
 
 def _peak_host_memory_bytes() -> int:
     """Of this program alone: `ru_maxrss` would remember the process that started it, too."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
     return int(line.split()[1]) * 1024
 
 
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:
-    """The most that TensorFlow held on any one GPU of this host; none on stand-ins, and where its allocator keeps no count."""
+    """The most that TensorFlow held on any one GPU of this host; none on stand-ins, and where its
+    allocator keeps no count.
+    """
     if trial_devices.kind is not DeviceKind.GPU or os.environ.get("TF_GPU_ALLOCATOR"):
         return None
-    return max(tf.config.experimental.get_memory_info(name)["peak"] for name in trial_devices.own_replicas)
+    return max(
+        tf.config.experimental.get_memory_info(name)["peak"] for name in trial_devices.own_replicas
+    )

@@ -1,4 +1,5 @@
-"""`python -m trainer selfcheck`: proves every mode on the devices this machine has, and measures each shortly. Run it first.
+"""`python -m trainer selfcheck`: proves every mode on the devices this machine has, and measures
+each shortly. Run it first.
 
 ```
   this process: which devices, which modes ──► one process per mode (trainer/mode_check.py) ──► tables, JSON
@@ -79,37 +80,67 @@ class Bench:
             "logical_gpu": f"{per_host} logical GPU{'s' if per_host > 1 else ''} cut from one physical GPU",
             "gpu": DeviceKind.GPU.counted(per_host),
         }[self.kind]
-        return told if self.num_hosts == 1 else f"{self.num_hosts} hosts with {told} each (processes of this machine)"
+        return (
+            told
+            if self.num_hosts == 1
+            else f"{self.num_hosts} hosts with {told} each (processes of this machine)"
+        )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 when every mode that can run here is exact and where it says; 1 otherwise; 2 for a wrong question."""
+    """Exit code 0 when every mode that can run here is exact and where it says; 1 otherwise; 2 for
+    a wrong question.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m trainer selfcheck",
-        description="Proves exactness and placement of every mode on this machine's devices, and measures each shortly.",
+        description=(
+            "Proves exactness and placement of every mode on this machine's devices, and "
+            "measures each shortly."
+        ),
     )
     parser.add_argument(
-        "--devices", choices=("auto", "cpu_stand_in", "logical_gpu", "gpu"), default="auto", help="what to check on"
+        "--devices",
+        choices=("auto", "cpu_stand_in", "logical_gpu", "gpu"),
+        default="auto",
+        help="what to check on",
     )
-    parser.add_argument("--replicas", type=int, default=0, metavar="N", help="how many, on each host; 0 = a sensible number")
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many, on each host; 0 = a sensible number",
+    )
     parser.add_argument(
         "--hosts",
         type=int,
         default=1,
         metavar="H",
-        help="2 or more: check the modes of several hosts, as processes of this machine; 1 = check the others",
+        help=(
+            "2 or more: check the modes of several hosts, as processes of this machine; 1 = "
+            "check the others"
+        ),
     )
-    parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, by their names in the table")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found to this file, too")
+    parser.add_argument(
+        "--modes", nargs="+", metavar="MODE", help="only these, by their names in the table"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write everything found to this file, too"
+    )
     asked = parser.parse_args(arguments)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # what TensorFlow says at its start is no finding
+    # what TensorFlow says at its start is no finding
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if not 1 <= asked.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
     every_mode = list(all_modes())
     modes = {mode.name: mode for mode in every_mode if mode.is_distributed == (asked.hosts > 1)}
     if other := set(asked.modes or ()) & {mode.name for mode in every_mode} - set(modes):
-        hosts = "several hosts; give --hosts 2" if asked.hosts == 1 else "one host; leave --hosts out"
-        parser.error(f"mode {', '.join(sorted(other))} is of {hosts}, or choose from {', '.join(modes)}")
+        hosts = (
+            "several hosts; give --hosts 2" if asked.hosts == 1 else "one host; leave --hosts out"
+        )
+        parser.error(
+            f"mode {', '.join(sorted(other))} is of {hosts}, or choose from {', '.join(modes)}"
+        )
     if unknown := set(asked.modes or ()) - set(modes):
         parser.error(f"no mode {', '.join(sorted(unknown))}; choose from {', '.join(modes)}")
     if asked.json and not asked.json.absolute().parent.is_dir():
@@ -121,7 +152,10 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_stand_in")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
-        parser.error(f"--hosts {asked.hosts}: {bench.described} are wanted, and this machine has {num_gpus} GPUs")
+        parser.error(
+            f"--hosts {asked.hosts}: {bench.described} are wanted, and this machine has "
+            f"{num_gpus} GPUs"
+        )
     print(f"checking on {bench.described}", file=sys.stderr)
     start = time.monotonic()
     checks: list[Check] = []
@@ -129,7 +163,11 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [modes[name] for name in asked.modes or modes]
     for number, mode in enumerate(chosen, 1):
         try:
-            found = _check_in_own_process(mode, bench) if time.monotonic() - start < BUDGET_S else [_not_reached(mode)]
+            found = (
+                _check_in_own_process(mode, bench)
+                if time.monotonic() - start < BUDGET_S
+                else [_not_reached(mode)]
+            )
         except KeyboardInterrupt:
             print("interrupted: what was checked so far", file=sys.stderr)
             interrupted = True
@@ -139,11 +177,18 @@ def main(arguments: Sequence[str]) -> int:
     for line in report(checks, bench):
         print(line)
     if bench.num_hosts > 1:
-        print(f"\nNot checked: {', '.join(joined_modes())}, for which every worker is a trainer of its own; tests prove them")
+        print(
+            f"\nNot checked: {', '.join(joined_modes())}, for which every worker is a "
+            "trainer of its own; tests prove them"
+        )
     took_s = time.monotonic() - start
     print(f"{_counted(checks)}; took {took_s:.0f} s")
     if asked.json:
-        told = {"devices": asdict(bench), "took_s": round(took_s, 1), "checks": [asdict(check) for check in checks]}
+        told = {
+            "devices": asdict(bench),
+            "took_s": round(took_s, 1),
+            "checks": [asdict(check) for check in checks],
+        }
         asked.json.write_text(json.dumps(told, indent=1) + "\n")
     if interrupted:
         return 130
@@ -154,7 +199,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def all_modes() -> Iterator[Mode]:
-    """Every combination that the files of `trainer/variable_updates/` offer, but for those in which every worker trains.
+    """Every combination that the files of `trainer/variable_updates/` offer, but for those in which
+    every worker trains.
 
     Imports TensorFlow, touches no device.
     """
@@ -179,19 +225,30 @@ def joined_modes() -> Iterator[str]:
 
 
 def choose_bench(asked: str, num_replicas: int, num_gpus: int, num_hosts: int = 1) -> Bench:
-    """Physical GPUs where there are several, pieces of one where there is one, CPU stand-ins elsewhere."""
+    """Physical GPUs where there are several, pieces of one where there is one, CPU stand-ins
+    elsewhere.
+    """
     kind = asked
     if asked == "auto":
         kind = "gpu" if num_gpus > 1 else "logical_gpu" if num_gpus else "cpu_stand_in"
     own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
-    sensible = {"cpu_stand_in": NUM_STAND_INS, "logical_gpu": PIECES_OF_ONE_GPU, "gpu": own_gpus}[kind]
-    return Bench(kind=kind, num_replicas=num_hosts * (num_replicas or max(1, sensible)), num_hosts=num_hosts)
+    sensible = {"cpu_stand_in": NUM_STAND_INS, "logical_gpu": PIECES_OF_ONE_GPU, "gpu": own_gpus}[
+        kind
+    ]
+    return Bench(
+        kind=kind, num_replicas=num_hosts * (num_replicas or max(1, sensible)), num_hosts=num_hosts
+    )
 
 
 def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
-    """The tables: exactness per mode and options, images/s per mode and precision, and what cannot run and why."""
+    """The tables: exactness per mode and options, images/s per mode and precision, and what cannot
+    run and why.
+    """
     exact = [check for check in checks if check.difference is not None]
-    yield f"\nLargest difference from the reference of any weight, and of the loss where it must agree; {bench.described}"
+    yield (
+        "\nLargest difference from the reference of any weight, and of the loss where it must "
+        f"agree; {bench.described}"
+    )
     yield from _table(
         ["mode", "options", "weights", "loss", "must be", ""],
         [
@@ -209,11 +266,15 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     timed = [check for check in checks if check.images_per_second is not None]
     precisions = list(dict.fromkeys(check.options for check in timed))
     rates = {(check.mode, check.options): f"{check.images_per_second:.4g}" for check in timed}
-    yield f"\nImages/s of resnet18_cifar, a second or two each: an impression, no measurement; {bench.described}"
+    yield (
+        "\nImages/s of resnet18_cifar, a second or two each: an impression, no measurement; "
+        f"{bench.described}"
+    )
     if bench.kind == "cpu_stand_in":
         yield STAND_INS_NOTE
     rows = [
-        [mode, *(rates.get((mode, told), "-") for told in precisions)] for mode in dict.fromkeys(check.mode for check in timed)
+        [mode, *(rates.get((mode, told), "-") for told in precisions)]
+        for mode in dict.fromkeys(check.mode for check in timed)
     ]
     yield from _table(["mode", *precisions], rows)
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -223,7 +284,10 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     if unsupported:
         yield "\nCannot run here"
     for (options, problem), modes in unsupported.items():
-        yield f"{problem} ({'' if options == '-' else options + ' with '}{', '.join(dict.fromkeys(modes))})"
+        yield (
+            f"{problem} "
+            f"({'' if options == '-' else options + ' with '}{', '.join(dict.fromkeys(modes))})"
+        )
     failed = [check for check in checks if check.outcome == "failed"]
     if failed:
         yield "\nFAILED"
@@ -241,11 +305,20 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "trainer.mode_check", json.dumps(asdict(mode)), json.dumps(asdict(bench)), str(out)],
+                [
+                    sys.executable,
+                    "-m",
+                    "trainer.mode_check",
+                    json.dumps(asdict(mode)),
+                    json.dumps(asdict(bench)),
+                    str(out),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
-                env={"TF_ENABLE_ONEDNN_OPTS": "1"} | os.environ | {ORCHESTRATOR_VARIABLE: str(os.getpid())},
+                env={"TF_ENABLE_ONEDNN_OPTS": "1"}
+                | os.environ
+                | {ORCHESTRATOR_VARIABLE: str(os.getpid())},
             )
             try:
                 exit_code: int | None = process.wait(MODE_TIMEOUT_S)
@@ -254,11 +327,26 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
             finally:
                 process.kill()
                 process.wait()
-        checks = [Check(**json.loads(line)) for line in out.read_text().splitlines()] if out.exists() else []
+        checks = (
+            [Check(**json.loads(line)) for line in out.read_text().splitlines()]
+            if out.exists()
+            else []
+        )
         if exit_code != 0:
-            how = f"hung for {MODE_TIMEOUT_S:.0f} s" if exit_code is None else f"its process ended with {exit_code}"
+            how = (
+                f"hung for {MODE_TIMEOUT_S:.0f} s"
+                if exit_code is None
+                else f"its process ended with {exit_code}"
+            )
             last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1]
-            checks.append(Check(mode=mode.name, options="-", outcome="failed", problem=f"{how}: {quoted(last, 300)}"))
+            checks.append(
+                Check(
+                    mode=mode.name,
+                    options="-",
+                    outcome="failed",
+                    problem=f"{how}: {quoted(last, 300)}",
+                )
+            )
         return checks
 
 
@@ -268,8 +356,14 @@ def _not_reached(mode: Mode) -> Check:
 
 
 def _counted(checks: Sequence[Check]) -> str:
-    counts = {outcome: sum(check.outcome == outcome for check in checks) for outcome in ("passed", "failed", "unsupported")}
-    return f"{counts['passed']} checks passed, {counts['failed']} failed, {counts['unsupported']} cannot run here"
+    counts = {
+        outcome: sum(check.outcome == outcome for check in checks)
+        for outcome in ("passed", "failed", "unsupported")
+    }
+    return (
+        f"{counts['passed']} checks passed, {counts['failed']} failed, {counts['unsupported']} "
+        "cannot run here"
+    )
 
 
 def _num_gpus() -> int:
@@ -283,4 +377,8 @@ def _num_gpus() -> int:
     finally:
         pynvml.nvmlShutdown()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return found if mask is None else min(found, len([entry for entry in mask.split(",") if entry not in ("", "-1")]))
+    return (
+        found
+        if mask is None
+        else min(found, len([entry for entry in mask.split(",") if entry not in ("", "-1")]))
+    )

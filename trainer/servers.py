@@ -1,4 +1,5 @@
-"""What a rank of a distributed trial does that does not train itself: it holds its devices for worker 0, and waits.
+"""What a rank of a distributed trial does that does not train itself: it holds its devices for
+worker 0, and waits.
 
 ```
   worker 0 ── its own devices             worker 1 ── serve: its devices      ps 0, ps 1 ── serve: a CPU each
@@ -20,10 +21,12 @@ from trainer import devices
 
 
 def serve(spec: TrialSpec, cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:
-    """Make this rank's devices, listen on its port of `cluster`, call `on_ready` once it can be reached, and wait for an end.
+    """Make this rank's devices, listen on its port of `cluster`, call `on_ready` once it can be
+    reached, and wait for an end.
 
-    Call once, before TensorFlow touches any device; only a signal ends it. Raises UnsupportedTrialError when fewer GPUs are
-    visible than the host has replicas, LostRankError when the port is taken.
+    Call once, before TensorFlow touches any device; only a signal ends it. Raises
+    UnsupportedTrialError when fewer GPUs are visible than the host has replicas, LostRankError when
+    the port is taken.
     """
     if rank.job_name == "worker":
         devices.claim_own(spec)

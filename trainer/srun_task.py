@@ -1,7 +1,8 @@
-"""One task of the srun of trainer/rank_starts/srun.py: starts the rank that is to run here, and tells how it ended.
+"""One task of the srun of trainer/rank_starts/srun.py: starts the rank that is to run here, and
+tells how it ended.
 
-A program of its own, which needs the standard library only: `python srun_task.py JSON`, by node a list of ranks, of which the
-task takes the one of its number on that node.
+A program of its own, which needs the standard library only: `python srun_task.py JSON`, by node a
+list of ranks, of which the task takes the one of its number on that node.
 """
 
 import json
@@ -24,14 +25,18 @@ def main(by_node: dict[str, list[dict[str, Any]]]) -> int:
         "SCALEMARK_ORCHESTRATOR": str(os.getpid()),  # it dies with this process
     }
     with Path(rank["log"]).open("ab") as log:
-        process = subprocess.Popen(rank["argv"], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            rank["argv"], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
     exit_code = process.wait()
-    print(f"rank {rank['job_name']}-{rank['task_index']} ended: {exit_code}", flush=True)  # trainer/told_ranks.py reads it
+    # trainer/told_ranks.py reads it
+    print(f"rank {rank['job_name']}-{rank['task_index']} ended: {exit_code}", flush=True)
     return 1 if exit_code and rank["fails_all"] else 0
 
 
 def visible_devices(devices: list[int] | None, of_host: str | None) -> str:
-    """The GPUs at these places of those that the engine gives us on a host; without its word of all that are there.
+    """The GPUs at these places of those that the engine gives us on a host; without its word of all
+    that are there.
 
     Raises ValueError where it gives fewer.
     """

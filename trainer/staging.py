@@ -1,4 +1,6 @@
-"""Weights that wait for a step on each replica, so that fetching the next ones hides behind computing (staged_vars)."""
+"""Weights that wait for a step on each replica, so that fetching the next ones hides behind
+computing (staged_vars).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class Staging:
         self._staged = [_variables(initial, device) for device in devices.replicas]
 
     def exchange(self, replica: int, fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Weights for this step out; those fetched now wait for the next. Call it under the replica's device."""
+        """Weights for this step out; those fetched now wait for the next. Call it under the
+        replica's device.
+        """
         before = [variable.read_value() for variable in self._staged[replica]]
         for variable, value in zip(self._staged[replica], fetched, strict=True):
             variable.assign(value, read_value=False)

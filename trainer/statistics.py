@@ -12,7 +12,9 @@ NUM_MEDIANS_APART = 3.0  # standard errors between two medians that noise does n
 
 
 def jitter(durations: Sequence[float]) -> float:
-    """1.4826 x median absolute deviation, as tf_cnn_benchmarks defines jitter. Same unit as the durations."""
+    """1.4826 x median absolute deviation, as tf_cnn_benchmarks defines jitter. Same unit as the
+    durations.
+    """
     center = statistics.median(durations)
     return JITTER_FACTOR * statistics.median(abs(duration - center) for duration in durations)
 
@@ -22,7 +24,9 @@ def p90(durations: Sequence[float]) -> float:
 
 
 def drift(durations: Sequence[float]) -> float:
-    """Median of the second half over that of the first, less 1; 0 when noise explains the difference, or under 8 steps."""
+    """Median of the second half over that of the first, less 1; 0 when noise explains the
+    difference, or under 8 steps.
+    """
     if len(durations) < 8:
         return 0.0
     halves = durations[: len(durations) // 2], durations[len(durations) // 2 :]

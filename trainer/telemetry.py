@@ -1,12 +1,14 @@
-"""Watches a trial's GPUs from a process of its own: `python -m trainer.telemetry --uuids U1 U2 --out FILE`.
+"""Watches a trial's GPUs from a process of its own: `python -m trainer.telemetry --uuids U1 U2
+--out FILE`.
 
 ```
   trainer  ── watching() ──►  sampler: spare core, lowest priority, no TensorFlow ──►  telemetry.jsonl
      └── summarize(): samples of the measured window only  ◄─────────────────────────────────┘
 ```
 
-Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow sized its pools by them, and a
-narrower set would measure another machine. Two samples a second cost that core some milliseconds each.
+Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow
+sized its pools by them, and a narrower set would measure another machine. Two samples a second cost
+that core some milliseconds each.
 """
 
 from __future__ import annotations
@@ -54,8 +56,11 @@ class Sample:
 
 
 @contextmanager
-def watching(uuids: Sequence[str], path: Path, spare_core: int | None = None, interval_s: float = INTERVAL_S) -> Iterator[None]:
-    """Sample these GPUs into the file as long as the block runs, from the spare core where there is one.
+def watching(
+    uuids: Sequence[str], path: Path, spare_core: int | None = None, interval_s: float = INTERVAL_S
+) -> Iterator[None]:
+    """Sample these GPUs into the file as long as the block runs, from the spare core where there is
+    one.
 
     Without GPUs nothing is started.
 
@@ -64,11 +69,21 @@ def watching(uuids: Sequence[str], path: Path, spare_core: int | None = None, in
     if not uuids:
         yield
         return
-    command = [sys.executable, "-m", "trainer.telemetry", "--out", str(path), "--interval", str(interval_s)]
+    command = [
+        sys.executable,
+        "-m",
+        "trainer.telemetry",
+        "--out",
+        str(path),
+        "--interval",
+        str(interval_s),
+    ]
     if spare_core is not None:
         command += ["--core", str(spare_core)]
     try:
-        sampler = subprocess.Popen([*command, "--trainer", str(os.getpid()), "--uuids", *uuids], stdin=subprocess.DEVNULL)
+        sampler = subprocess.Popen(
+            [*command, "--trainer", str(os.getpid()), "--uuids", *uuids], stdin=subprocess.DEVNULL
+        )
     except OSError as error:
         print(f"no GPU telemetry: {error}", file=sys.stderr)
         yield
@@ -98,8 +113,8 @@ def take_samples(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Write a line per interval; without `num_samples`, until the process is ended. After a late sample the next
-    keeps its distance."""
+    """Write a line per interval; without `num_samples`, until the process is ended. After a late
+    sample the next keeps its distance."""
     interval_s = max(interval_s, SHORTEST_INTERVAL_S)
     due_s = clock()
     taken = 0
@@ -128,8 +143,11 @@ def _summary(seen: list[Reading]) -> GpuTelemetry:
         utilization=statistics.fmean(utilizations) if utilizations else None,
         memory_used_bytes=max(_told(reading.memory_used_bytes for reading in seen), default=None),
         throttle_reasons=tuple(sorted(reasons)),
-        # Ours is one of them. Which one cannot be told in a container, where NVML knows the host's process ids.
-        num_foreign_processes=max(len(set(pids)) for pids in processes) - 1 if any(processes) else None,
+        # Ours is one of them. Which one cannot be told in a container, where NVML knows the host's
+        # process ids.
+        num_foreign_processes=max(len(set(pids)) for pids in processes) - 1
+        if any(processes)
+        else None,
     )
 
 
@@ -147,15 +165,27 @@ def _samples_in(path: Path) -> list[Sample]:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m trainer.telemetry", description=__doc__)
-    parser.add_argument("--uuids", nargs="+", required=True, help="of the GPUs, as nvidia-smi -L lists them")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write, a JSON line per sample")
-    parser.add_argument("--interval", type=float, default=INTERVAL_S, help="seconds between samples")
-    parser.add_argument("--trainer", type=int, help="process id of who started this; the sampler dies with it")
-    parser.add_argument("--core", type=int, help="CPU core to run on; the last one it may use unless given")
+    parser.add_argument(
+        "--uuids", nargs="+", required=True, help="of the GPUs, as nvidia-smi -L lists them"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the file to write, a JSON line per sample"
+    )
+    parser.add_argument(
+        "--interval", type=float, default=INTERVAL_S, help="seconds between samples"
+    )
+    parser.add_argument(
+        "--trainer", type=int, help="process id of who started this; the sampler dies with it"
+    )
+    parser.add_argument(
+        "--core", type=int, help="CPU core to run on; the last one it may use unless given"
+    )
     options = parser.parse_args(arguments)
     if options.trainer:
         parent.die_with(options.trainer)
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0)) if options.core is None else options.core})
+    os.sched_setaffinity(
+        0, {max(os.sched_getaffinity(0)) if options.core is None else options.core}
+    )
     os.nice(_LOWEST_PRIORITY)
     try:
         gpus = Gpus(options.uuids)

@@ -19,13 +19,16 @@ Batches = TypeVar("Batches")
 
 STEADY_CALLS = 3  # the last so many calls are compared with as many before them
 STEADY_TOLERANCE = 0.1  # medians of both may differ by this share
-MAX_WARM_UP_FACTOR = 5  # give up after so many times the least number of warm-up calls, and measure all the same
+# give up after so many times the least number of warm-up calls, and measure all the same
+MAX_WARM_UP_FACTOR = 5
 MAX_WARM_UP_CALLS = 12  # but not before so many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to run. Calls are of `steps_per_call` steps each; numbers of steps are rounded up to whole calls."""
+    """How much to run. Calls are of `steps_per_call` steps each; numbers of steps are rounded up to
+    whole calls.
+    """
 
     min_warm_up_steps: int
     num_steps: int  # measured, at least
@@ -71,10 +74,12 @@ def run_steps(
 ) -> Timed:
     """Warm up, synchronize the devices, measure, synchronize again.
 
-    `step` starts a call and returns its loss, which `float` waits for. The loss of a call is read after the next was started,
-    so that a GPU works on its backward pass while the host starts the next call. The window, not the sum of its calls, makes
-    the throughput, because a loss may be there before its update is done.
-    `on_window` is called when the window begins and when it ends; `on_sample` between calls, outside every duration.
+    `step` starts a call and returns its loss, which `float` waits for. The loss of a call is read
+    after the next was started, so that a GPU works on its backward pass while the host starts the
+    next call. The window, not the sum of its calls, makes the throughput, because a loss may be
+    there before its update is done.
+    `on_window` is called when the window begins and when it ends; `on_sample` between calls,
+    outside every duration.
     """
     cpu_clock = cpu_clock or _cpu_s
     samples: list[StepSample] = []
@@ -120,7 +125,9 @@ def run_steps(
 
     min_calls = effort.calls(effort.min_warm_up_steps)
     max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS) if min_calls else 0
-    while len(durations_s) < min_calls or (len(durations_s) < max_calls and not is_steady(durations_s)):
+    while len(durations_s) < min_calls or (
+        len(durations_s) < max_calls and not is_steady(durations_s)
+    ):
         take(Phase.WARM_UP)
     steady = is_steady(durations_s)
     drain()
@@ -128,12 +135,17 @@ def run_steps(
     window_start, cpu_start = clock(), cpu_clock()
     num_calls = effort.calls(effort.num_steps)
     num_warm_up_calls = len(durations_s)
-    while len(durations_s) - num_warm_up_calls < num_calls or clock() - window_start < effort.min_window_s:
+    while (
+        len(durations_s) - num_warm_up_calls < num_calls
+        or clock() - window_start < effort.min_window_s
+    ):
         take(Phase.MEASURE)
     drain()
     window_s, cpu_s = clock() - window_start, cpu_clock() - cpu_start
     on_window()
-    return Timed(samples=samples, steady=steady, window_start_s=window_start, window_s=window_s, cpu_s=cpu_s)
+    return Timed(
+        samples=samples, steady=steady, window_start_s=window_start, window_s=window_s, cpu_s=cpu_s
+    )
 
 
 def _finite(loss: float) -> float | None:
@@ -143,7 +155,8 @@ def _finite(loss: float) -> float | None:
 def is_steady(durations_s: Sequence[float]) -> bool:
     """The last few calls are not faster or slower than those before, beyond their own noise.
 
-    The first calls of a trial have been seen to take seven times the median for longer than two steps.
+    The first calls of a trial have been seen to take seven times the median for longer than two
+    steps.
     """
     if len(durations_s) < 2 * STEADY_CALLS:
         return False

@@ -1,4 +1,6 @@
-"""Ranks that something else starts and ends, on whatever hosts, and tells of: `rank worker-1 ended: -9`, a line for each."""
+"""Ranks that something else starts and ends, on whatever hosts, and tells of: `rank worker-1 ended:
+-9`, a line for each.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _ENDED = re.compile(r"rank (worker|ps)-(\d+) ended: (-?\d+|unseen)")
 
 
 class ToldRanks:
-    """What comes by `descriptor`, a pipe or a socket, tells how they end; other lines are people's, and go to the log."""
+    """What comes by `descriptor`, a pipe or a socket, tells how they end; other lines are people's,
+    and go to the log.
+    """
 
     def __init__(self, cluster: Cluster, descriptor: int) -> None:
         self.cluster = cluster
@@ -38,8 +42,11 @@ class ToldRanks:
         *lines, self._told = self._told.split(b"\n")
         for line in lines:
             self._hear(line.decode(errors="replace"))
-        if self._has_ended and not any(self._ended.values()):  # else the others ended because that one did
-            self._ended |= dict.fromkeys(rank for rank in self.cluster.ranks if rank not in self._ended)
+        # else the others ended because that one did
+        if self._has_ended and not any(self._ended.values()):
+            self._ended |= dict.fromkeys(
+                rank for rank in self.cluster.ranks if rank not in self._ended
+            )
         return self._ended
 
     def _hear(self, line: str) -> None:

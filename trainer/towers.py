@@ -1,4 +1,5 @@
-"""Explicit towers: one model traced once, called once per replica, between reading variables and updating them.
+"""Explicit towers: one model traced once, called once per replica, between reading variables and
+updating them.
 
 ```
           read              tower on replica i            reduce                 apply
@@ -29,8 +30,11 @@ Batch = tuple[tf.Tensor, tf.Tensor]  # images (B, H, W, 3) float32, labels (B,) 
 class TowerResult(NamedTuple):
     """What one tower computed, on its replica's device."""
 
-    loss: tf.Tensor  # mean over its batch, float32 scalar; of all replicas alike where the variable update takes their mean
-    gradients: list[tf.Tensor]  # one per trainable variable, float32, divided by VariableUpdate.num_summed
+    # mean over its batch, float32 scalar; of all replicas alike where the variable update takes
+    # their mean
+    loss: tf.Tensor
+    # one per trainable variable, float32, divided by VariableUpdate.num_summed
+    gradients: list[tf.Tensor]
 
 
 class Tower(Protocol):
@@ -49,7 +53,9 @@ class Optimizer(Protocol):
     def begin_step(self) -> None:
         """Called once before the gradients of a step are applied."""
 
-    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None: ...
+    def apply(
+        self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,9 @@ class VariableUpdate(Protocol):
         """Read the weights, and run the tower of every replica on them."""
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
-        """gradients[replica][variable] in; every copy of a variable out, with the sum to apply, on its device."""
+        """gradients[replica][variable] in; every copy of a variable out, with the sum to apply, on
+        its device.
+        """
 
     def weights(self, replica: int) -> list[np.ndarray]:
         """The trained weights of that replica, for comparison and checkpoints."""
@@ -97,7 +105,9 @@ class AllReduce(Protocol):
     reduction_devices: tuple[str, ...]
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
-        """One tensor per replica in, their sum on every replica out; index = number of the tensor within the step."""
+        """One tensor per replica in, their sum on every replica out; index = number of the tensor
+        within the step.
+        """
 
 
 class Input(Protocol):
@@ -109,18 +119,23 @@ class Input(Protocol):
     def next(self) -> list[Batch]:
         """What one call takes, per replica and on its device; blocks until it is there.
 
-        With K > 1 both tensors have a leading dimension K, unless the source gives the same batch in every step.
+        With K > 1 both tensors have a leading dimension K, unless the source gives the same batch
+        in every step.
         """
 
     def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-        """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used only with K > 1."""
+        """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used
+        only with K > 1.
+        """
 
 
 At = Callable[[list[Batch], tf.Tensor], list[Batch]]  # Input.at
 
 
 class StepFunction(Protocol):
-    """A tf.function: `steps_per_execution` training steps of all replicas. Batches in, mean loss of the last step out."""
+    """A tf.function: `steps_per_execution` training steps of all replicas. Batches in, mean loss of
+    the last step out.
+    """
 
     def __call__(self, batches: list[Batch], /) -> tf.Tensor: ...
 
@@ -152,14 +167,28 @@ class Towers:
         at: At | None = None,
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
-        self._model, self._update, self._optimizer, self._devices = model, update, optimizer, devices
+        self._model, self._update, self._optimizer, self._devices = (
+            model,
+            update,
+            optimizer,
+            devices,
+        )
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
-        self._planted_s = spec.planted_values.get("reduction_s", 0.0) if update.num_summed > 1 else 0.0
+        self._planted_s = (
+            spec.planted_values.get("reduction_s", 0.0) if update.num_summed > 1 else 0.0
+        )
         self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
         state = [np.asarray(variable) for variable in model.non_trainable_variables]
-        self._state = [self._copy_state(state, devices.first + i, device) for i, device in enumerate(devices.replicas)]
-        self._tower = tf.function(self._tower_body, autograph=False, **_compilation(spec.xla, devices, update.inlines_towers))
+        self._state = [
+            self._copy_state(state, devices.first + i, device)
+            for i, device in enumerate(devices.replicas)
+        ]
+        self._tower = tf.function(
+            self._tower_body,
+            autograph=False,
+            **_compilation(spec.xla, devices, update.inlines_towers),
+        )
         self.step: StepFunction = tf.function(self._execution_body, autograph=False)
 
     def state(self, replica: int) -> list[np.ndarray]:
@@ -170,7 +199,9 @@ class Towers:
         """Batch statistics of a replica: its state without the seeds, which differ anyway."""
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
 
-    def _copy_state(self, state: Sequence[np.ndarray], replica: int, device: str) -> list[tf.Variable]:
+    def _copy_state(
+        self, state: Sequence[np.ndarray], replica: int, device: str
+    ) -> list[tf.Variable]:
         """Each replica of the trial has its own batch statistics, and its own dropout seed."""
         seeds = {id(generator.state) for generator in _seed_generators(self._model)}
         with tf.device(device):
@@ -188,10 +219,14 @@ class Towers:
 
         with tf.device(self._devices.host):
             first = (tf.constant(0), tf.constant(0.0))
-            return tf.while_loop(lambda index, _: index < self._num_steps, body, first, parallel_iterations=1)[1]
+            return tf.while_loop(
+                lambda index, _: index < self._num_steps, body, first, parallel_iterations=1
+            )[1]
 
     def _step_body(self, batches: list[Batch]) -> tf.Tensor:
-        """Images (B, H, W, 3) float32 and labels (B,) int32 per replica -> mean loss, float32 scalar."""
+        """Images (B, H, W, 3) float32 and labels (B,) int32 per replica -> mean loss, float32
+        scalar.
+        """
         scale = self.loss_scale.read()
 
         def tower(replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult:
@@ -205,16 +240,28 @@ class Towers:
         results = self._update.run_towers(tower, batches)
         updates = self._update.reduce([result.gradients for result in results])
         if self._planted_s:
-            sums = planted.slow_reduction([gradient for _, gradient in updates], self._planted_s, self._devices.host)
-            updates = [(placed, gradient) for (placed, _), gradient in zip(updates, sums, strict=True)]
-        self.loss_scale.apply_if_finite(lambda: self._apply(updates), lambda: self._all_finite(updates))
+            sums = planted.slow_reduction(
+                [gradient for _, gradient in updates], self._planted_s, self._devices.host
+            )
+            updates = [
+                (placed, gradient) for (placed, _), gradient in zip(updates, sums, strict=True)
+            ]
+        self.loss_scale.apply_if_finite(
+            lambda: self._apply(updates), lambda: self._all_finite(updates)
+        )
         with tf.device(self._devices.host):
             return tf.add_n([result.loss for result in results]) / len(results)
 
     def _tower_body(
-        self, weights: list[tf.Tensor], state: list[tf.Tensor], images: tf.Tensor, labels: tf.Tensor, *scale: tf.Tensor
+        self,
+        weights: list[tf.Tensor],
+        state: list[tf.Tensor],
+        images: tf.Tensor,
+        labels: tf.Tensor,
+        *scale: tf.Tensor,
     ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
-        """Gradients leave the tower ready to be summed: divided by the number of replicas, decay included, not scaled.
+        """Gradients leave the tower ready to be summed: divided by the number of replicas, decay
+        included, not scaled.
 
         `scale` is the loss scale, float32 scalar, where there is one.
         """
@@ -223,15 +270,22 @@ class Towers:
             logits, new_state = self._model.stateless_call(weights, state, images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
         share = 1.0 / self._update.num_summed
-        gradients = tape.gradient(loss, weights, output_gradients=scale[0] * share if scale else share)
+        gradients = tape.gradient(
+            loss, weights, output_gradients=scale[0] * share if scale else share
+        )
         if scale:
             gradients = [gradient / scale[0] for gradient in gradients]
         if self._weight_decay:
-            gradients = [self._decayed(gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
+            gradients = [
+                self._decayed(gradient, weight)
+                for gradient, weight in zip(gradients, weights, strict=True)
+            ]
         return loss, gradients, new_state
 
     def _decayed(self, gradient: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """The gradient of the L2 loss added, when the gradient is there: else all products are made early and held."""
+        """The gradient of the L2 loss added, when the gradient is there: else all products are made
+        early and held.
+        """
         with tf.control_dependencies([gradient]):
             return gradient + self._weight_decay * weight
 
@@ -241,14 +295,18 @@ class Towers:
             placed.apply(gradient, self._optimizer)
 
     def _all_finite(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> tf.Tensor:
-        """Bool scalar on the host; a sum of squares per tensor is one kernel, and not finite when any element is not."""
+        """Bool scalar on the host; a sum of squares per tensor is one kernel, and not finite when
+        any element is not.
+        """
         by_device: dict[str, list[tf.Tensor]] = defaultdict(list)
         for placed, gradient in updates:
             by_device[placed.variable.device].append(gradient)
         finite = []
         for device, gradients in by_device.items():
             with tf.device(device):
-                finite.append(tf.math.is_finite(tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients])))
+                finite.append(
+                    tf.math.is_finite(tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients]))
+                )
         with tf.device(self._devices.host):
             return tf.reduce_all(tf.stack(finite))
 
@@ -256,8 +314,9 @@ class Towers:
 def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, Any]:
     """How the tower's tf.function is compiled.
 
-    Not inlined, its graph is compiled once instead of once per replica: half the start-up time on stand-ins. On GPUs it would
-    hand over all gradients at once and forbid reducing them during the backward pass.
+    Not inlined, its graph is compiled once instead of once per replica: half the start-up time on
+    stand-ins. On GPUs it would hand over all gradients at once and forbid reducing them during the
+    backward pass.
     """
     if xla == "on":
         return {"jit_compile": True}
@@ -267,4 +326,6 @@ def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, 
 
 
 def _seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
-    return [layer.seed_generator for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
+    return [
+        layer.seed_generator for layer in model.layers if isinstance(layer, keras.layers.Dropout)
+    ]

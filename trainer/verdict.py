@@ -1,10 +1,21 @@
-"""May a measurement be quoted? Every reason why not, in words. Stored beside the numbers, never applied to them."""
+"""May a measurement be quoted? Every reason why not, in words. Stored beside the numbers, never
+applied to them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from store.records import NOISE, PLANTED_REASON, DeviceKind, GpuTelemetry, Measurement, TrialSpec, Verdict, planted_text
+from store.records import (
+    NOISE,
+    PLANTED_REASON,
+    DeviceKind,
+    GpuTelemetry,
+    Measurement,
+    TrialSpec,
+    Verdict,
+    planted_text,
+)
 from store.within_process import FEWEST_STEPS
 from trainer import statistics
 
@@ -14,7 +25,13 @@ MAX_DRIFT = 0.05
 MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
 MAX_CLOCK_LOSS = 0.10  # below the highest clock the GPU can
 MAX_SKIPPED_SHARE = 0.5
-THROTTLING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown", "sw_power_cap")
+THROTTLING = (
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+    "sw_power_cap",
+)
 
 
 def judge(
@@ -27,8 +44,9 @@ def judge(
     shares_host: bool,
     problem: str | None,
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls. `num_gpus_here`: of the trial's
-    those in the machine of the process that measures, which it was to watch.
+    """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls.
+    `num_gpus_here`: of the trial's those in the machine of the process that measures, which it was
+    to watch.
     """
     if problem:
         return Verdict.INVALID, (problem,)
@@ -43,10 +61,15 @@ def judge(
     return Verdict.SUSPECT if reasons else Verdict.VALID, reasons
 
 
-def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[float]) -> Iterator[str]:
+def _of_steps(
+    spec: TrialSpec, measurement: Measurement, durations_s: Sequence[float]
+) -> Iterator[str]:
     if not measurement.steady:
         warm_up = f"in {measurement.num_warm_up_steps} warm-up steps"
-        yield f"step times had not settled {warm_up}; raise min_warm_up_steps={spec.min_warm_up_steps}"
+        yield (
+            f"step times had not settled {warm_up}; raise "
+            f"min_warm_up_steps={spec.min_warm_up_steps}"
+        )
     if len(durations_s) < MIN_CALLS:
         calls = f"{len(durations_s)} calls of {spec.steps_per_execution} steps"
         yield f"{calls} are too few to know their spread; raise num_steps={spec.num_steps}"
@@ -61,24 +84,40 @@ def _of_steps(spec: TrialSpec, measurement: Measurement, durations_s: Sequence[f
             yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
     elif len(durations_s) >= MIN_CALLS:
         yield f"step times vary too much to know an interval; raise num_steps={spec.num_steps}"
-    if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (measurement.num_steps + measurement.num_warm_up_steps):
-        yield f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale"
+    if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (
+        measurement.num_steps + measurement.num_warm_up_steps
+    ):
+        yield (
+            f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were "
+            "skipped; choose a smaller loss_scale"
+        )
 
 
 def _of_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
     """On GPUs a neighbor on other cores hardly matters; on stand-ins every core counts."""
     taken = measurement.cores_taken_by_others
-    if spec.device_kind == DeviceKind.CPU_STAND_IN and taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
+    if (
+        spec.device_kind == DeviceKind.CPU_STAND_IN
+        and taken is not None
+        and taken > MAX_FOREIGN_SHARE * num_cores
+    ):
         yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
 
 
 def _of_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
     if len(telemetry) < num_gpus_here:
-        yield f"clocks and neighbors of {num_gpus_here - len(telemetry)} GPUs were not watched; see log.txt"
+        yield (
+            f"clocks and neighbors of {num_gpus_here - len(telemetry)} GPUs were not watched; "
+            "see log.txt"
+        )
     for gpu in telemetry:
         if throttled := [reason for reason in gpu.throttle_reasons if reason in THROTTLING]:
             yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"
-        if gpu.sm_clock_mhz and gpu.max_sm_clock_mhz and gpu.sm_clock_mhz < (1 - MAX_CLOCK_LOSS) * gpu.max_sm_clock_mhz:
+        if (
+            gpu.sm_clock_mhz
+            and gpu.max_sm_clock_mhz
+            and gpu.sm_clock_mhz < (1 - MAX_CLOCK_LOSS) * gpu.max_sm_clock_mhz
+        ):
             yield f"{gpu.uuid} ran at {gpu.sm_clock_mhz:.0f} of {gpu.max_sm_clock_mhz:.0f} MHz"
         if gpu.num_foreign_processes:
             yield f"{gpu.num_foreign_processes} other processes computed on {gpu.uuid}"

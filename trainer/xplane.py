@@ -1,4 +1,5 @@
-"""Reads TensorFlow's profile of a few steps: which op, kernel or copy ran when, and on which device.
+"""Reads TensorFlow's profile of a few steps: which op, kernel or copy ran when, and on which
+device.
 
 ```
   plane /host:CPU, a line per thread             plane /device:GPU:0, a line per stream
@@ -8,9 +9,10 @@
         tower_0/a:Conv2D
 ```
 
-Seen in TensorFlow 2.21. Ops are recorded with name and type but without their device, and cheap ones (Identity, Const, Reshape)
-not at all. The device is learned from what each part sends (`key`) and receives; a called function runs where its call runs.
-What was not over when the profiler stopped is missing, so the last step may lack ops, or the part they belong to.
+Seen in TensorFlow 2.21. Ops are recorded with name and type but without their device, and cheap
+ones (Identity, Const, Reshape) not at all. The device is learned from what each part sends (`key`)
+and receives; a called function runs where its call runs. What was not over when the profiler
+stopped is missing, so the last step may lack ops, or the part they belong to.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ HOST = "CPU:0"
 
 _HOST_PLANE = "/host:CPU"
 _GPU_PLANE = re.compile(r"/device:(GPU:\d+)$")
-_OP = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(_?[A-Z][A-Za-z0-9_]*)$")  # as TensorFlow's tf_op_utils.cc has it
+# as TensorFlow's tf_op_utils.cc has it
+_OP = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_.\\/>-]*):(_?[A-Z][A-Za-z0-9_]*)$")
 _SENT = re.compile(r"(.*/_)(\d+)$")  # the receiving half of an edge has the next number
-_INPUT = ("Iterator", "InstantiatedCapturedFunction")  # events of tf.data, around the functions it maps
+# events of tf.data, around the functions it maps
+_INPUT = ("Iterator", "InstantiatedCapturedFunction")
 _INPUT_THREAD = "tf_data_"
 _RECEIVING = ("_Recv", "_HostRecv")
 _MEMORY_STATS = {"memalloc_details", "memfree_details", "memory_residency_details"}
@@ -63,7 +67,8 @@ class Event:
 class Trace:
     """What a profile holds."""
 
-    steps_ps: list[tuple[int, int]]  # beginning and end of each step on its thread; GPUs may work on for a while
+    # beginning and end of each step on its thread; GPUs may work on for a while
+    steps_ps: list[tuple[int, int]]
     events: list[Event]
     problems: str  # what TensorFlow could not record; empty when nothing
 
@@ -104,10 +109,14 @@ class _Plane:
     def __init__(self, plane: Any) -> None:
         self.lines = plane.lines
         self._names = {number: metadata.name for number, metadata in plane.event_metadata.items()}
-        self._stat_names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
+        self._stat_names = {
+            number: metadata.name for number, metadata in plane.stat_metadata.items()
+        }
 
     def spans(self, line: Any) -> Iterator[tuple[_Span, list[_Span]]]:
-        """All events that take time, in order, each with those around it, outermost first. Events of a line nest."""
+        """All events that take time, in order, each with those around it, outermost first. Events
+        of a line nest.
+        """
         begin_ps = line.timestamp_ns * 1000
         around: list[_Span] = []
         for event in sorted(line.events, key=lambda event: (event.offset_ps, -event.duration_ps)):
@@ -116,7 +125,9 @@ class _Plane:
             start_ps = begin_ps + event.offset_ps
             while around and around[-1].end_ps <= start_ps:
                 around.pop()
-            span = _Span(self._names[event.metadata_id], start_ps, start_ps + event.duration_ps, event)
+            span = _Span(
+                self._names[event.metadata_id], start_ps, start_ps + event.duration_ps, event
+            )
             yield span, around
             around.append(span)
 
@@ -176,18 +187,32 @@ class _Host:
                         self._parts.setdefault(span.part, _Part()).run = stats["id"]
                 elif span.name == "ExecutorState::ProcessAsync::Start":
                     stats = plane.stats(span)
-                    self._add_op(stats["name"], stats["kernel_type"], span, around, stats, is_input_thread)
+                    self._add_op(
+                        stats["name"], stats["kernel_type"], span, around, stats, is_input_thread
+                    )
                 elif found := _OP.match(span.name):
                     stats = plane.stats(span) if found.group(2) == "_Send" else {}
-                    self._add_op(found.group(1), found.group(2), span, around, stats, is_input_thread)
+                    self._add_op(
+                        found.group(1), found.group(2), span, around, stats, is_input_thread
+                    )
 
-    def _add_op(self, name: str, op: str, span: _Span, around: list[_Span], stats: dict[str, Any], is_input_thread: bool) -> None:
+    def _add_op(
+        self,
+        name: str,
+        op: str,
+        span: _Span,
+        around: list[_Span],
+        stats: dict[str, Any],
+        is_input_thread: bool,
+    ) -> None:
         span.is_op = True
         if outer := next((other for other in reversed(around) if other.is_op), None):
             outer.nested_ps += span.end_ps - span.start_ps
         number = _innermost_part(around)
         ends = (stats["from"], stats["to"]) if "from" in stats and "to" in stats else ()
-        self._ops.append(_HostOp(name, op, number, span, ends, is_input_thread or _is_input(around)))
+        self._ops.append(
+            _HostOp(name, op, number, span, ends, is_input_thread or _is_input(around))
+        )
         if number is not None:
             self._learn_device(self._parts[number], name, op, stats)
 
@@ -203,7 +228,10 @@ class _Host:
 
     def events(self) -> list[Event]:
         placed = {number: self._place(number) for number in self._parts}
-        return [self._event(op, *(placed[op.part] if op.part is not None else ("", False))) for op in self._ops]
+        return [
+            self._event(op, *(placed[op.part] if op.part is not None else ("", False)))
+            for op in self._ops
+        ]
 
     def _event(self, op: _HostOp, device: str, is_input: bool) -> Event:
         is_input = is_input or op.is_input
@@ -219,7 +247,9 @@ class _Host:
         )
 
     def _place(self, number: int) -> tuple[str, bool]:
-        """Device of a part, and whether it is input; empty where neither it nor its callers tell."""
+        """Device of a part, and whether it is input; empty where neither it nor its callers
+        tell.
+        """
         device = ""
         seen: set[int] = set()
         current: int | None = number
@@ -243,7 +273,9 @@ def _is_input(around: list[_Span]) -> bool:
 
 
 def _gpu_events(plane: _Plane, device: str) -> Iterator[Event]:
-    """Kernels and copies of all streams. What CUPTI itself costs, and what memory was taken, is left out."""
+    """Kernels and copies of all streams. What CUPTI itself costs, and what memory was taken, is
+    left out.
+    """
     for line in plane.lines:
         if not line.name.startswith("Stream"):
             continue

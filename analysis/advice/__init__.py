@@ -1,1 +1,3 @@
-"""What to do: the best way for a goal, how sure that is, and the cheapest trials that could change it."""
+"""What to do: the best way for a goal, how sure that is, and the cheapest trials that could change
+it.
+"""

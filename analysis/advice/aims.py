@@ -1,4 +1,6 @@
-"""What advice is for: a goal, with what must be known to judge by it. Each goal turns images/s into a score, larger is better."""
+"""What advice is for: a goal, with what must be known to judge by it. Each goal turns images/s into
+a score, larger is better.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,22 @@ class Aim:
         _check("--images", self.num_images, 1, 1e15)
         _check("--deadline-h", self.deadline_h, 1e-6, 1e6)
         if self.usd_per_gpu_hour is not None and self.goal not in (Goal.COST, Goal.DEADLINE):
-            raise StoreError("--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave the price out")
+            raise StoreError(
+                "--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave "
+                "the price out"
+            )
         of_deadline = {"--images": self.num_images, "--deadline-h": self.deadline_h}
         if self.goal is Goal.DEADLINE:
             if missing := [name for name, value in of_deadline.items() if value is None]:
-                raise StoreError(f"--goal deadline: needs {' and '.join(missing)}, as --images 1.28e6 --deadline-h 2")
+                raise StoreError(
+                    f"--goal deadline: needs {' and '.join(missing)}, as --images 1.28e6 "
+                    "--deadline-h 2"
+                )
         elif useless := [name for name, value in of_deadline.items() if value is not None]:
-            raise StoreError(f"{' and '.join(useless)}: of --goal deadline only; add it, or leave {'/'.join(useless)} out")
+            raise StoreError(
+                f"{' and '.join(useless)}: of --goal deadline only; add it, or leave "
+                f"{'/'.join(useless)} out"
+            )
 
     @property
     def needed_images_per_second(self) -> float | None:
@@ -81,12 +92,16 @@ def _per_gpu(_aim: Aim, result: Result, _watts: Sequence[float | None]) -> tuple
     return tuple(value / result.num_gpus for value in result.repeats)
 
 
-def _per_joule(_aim: Aim, result: Result, watts: Sequence[float | None]) -> tuple[float, ...] | None:
+def _per_joule(
+    _aim: Aim, result: Result, watts: Sequence[float | None]
+) -> tuple[float, ...] | None:
     told = [value / power for value, power in zip(result.repeats, watts, strict=True) if power]
     return tuple(told) or None
 
 
-_SCORES: Mapping[Goal, Callable[[Aim, Result, Sequence[float | None]], tuple[float, ...] | None]] = {
+_SCORES: Mapping[
+    Goal, Callable[[Aim, Result, Sequence[float | None]], tuple[float, ...] | None]
+] = {
     Goal.THROUGHPUT: _throughput,
     Goal.PER_GPU_HOUR: _per_gpu,
     Goal.COST: _per_gpu,
@@ -102,7 +117,9 @@ def _usd(aim: Aim, score: float, _devices: str) -> str:
 
 def _in_time(aim: Aim, score: float, devices: str) -> str:
     hours = (aim.num_images or 0.0) / (3600 * score)
-    price = "" if aim.usd_per_gpu_hour is None else f" for USD {number(hours * aim.usd_per_gpu_hour)}"
+    price = (
+        "" if aim.usd_per_gpu_hour is None else f" for USD {number(hours * aim.usd_per_gpu_hour)}"
+    )
     return f"{number(hours)} {devices.removesuffix('s')}-hours{price}"
 
 

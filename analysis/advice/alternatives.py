@@ -60,9 +60,16 @@ def _alternatives(pick: Candidate, best_first: Sequence[Candidate]) -> Iterator[
         )
 
 
-def _without(caveat: str, without: str, pick: Candidate, others: Sequence[Candidate]) -> Alternative:
+def _without(
+    caveat: str, without: str, pick: Candidate, others: Sequence[Candidate]
+) -> Alternative:
     best = others[0] if others else None
-    return Alternative(caveat=caveat, without=without, candidate=best, ratio=None if best is None else best.score / pick.score)
+    return Alternative(
+        caveat=caveat,
+        without=without,
+        candidate=best,
+        ratio=None if best is None else best.score / pick.score,
+    )
 
 
 def _precision(one: Candidate) -> str:
@@ -70,7 +77,9 @@ def _precision(one: Candidate) -> str:
 
 
 def _trains_on_smaller(one: Candidate, pick: Candidate) -> bool:
-    """By the batch of all devices together. Under weak scaling that fewer devices take less is not counted."""
+    """By the batch of all devices together. Under weak scaling that fewer devices take less is not
+    counted.
+    """
     if not _per_device(one) or not _per_device(pick) or _in_all(one) >= _in_all(pick):
         return False
     return _per_device(one) < _per_device(pick) or (_is_strong(one) and _is_strong(pick))

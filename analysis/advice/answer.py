@@ -1,4 +1,6 @@
-"""An answer to one question: what to take, what else there is, what stands against it, and what could change it."""
+"""An answer to one question: what to take, what else there is, what stands against it, and what
+could change it.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,14 @@ def answers(source: Source, aim: Aim, *, predicts: bool = False) -> list[Answer]
     Raises StoreError where nothing was found, or the goal's inputs are missing everywhere.
     """
     facts = Facts(source=source)
-    found = [_answer(one, _priced(one.place, aim, facts), facts, predicts) for one in questions(source.results)]
+    found = [
+        _answer(one, _priced(one.place, aim, facts), facts, predicts)
+        for one in questions(source.results)
+    ]
     if all(one.refusal for one in found):
-        raise StoreError(f"--goal {aim.goal}: {'; '.join(dict.fromkeys(one.refusal for one in found))}")
+        raise StoreError(
+            f"--goal {aim.goal}: {'; '.join(dict.fromkeys(one.refusal for one in found))}"
+        )
     return found
 
 
@@ -60,7 +67,11 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
     ranking = None if refusal else rank(question, aim, facts.watts)
     found = candidates(question.able, Aim() if ranking and ranking.misses else aim, facts.watts)
     fastest = by_count(found)
-    curve = [] if ranking is None else curve_of([one for one in question.able if _is_on_curve(one, ranking.pick.result)])
+    curve = (
+        []
+        if ranking is None
+        else curve_of([one for one in question.able if _is_on_curve(one, ranking.pick.result)])
+    )
     return Answer(
         question=question,
         aim=aim,
@@ -73,7 +84,9 @@ def _answer(question: Question, aim: Aim, facts: Facts, predicts: bool) -> Answe
         alternatives=() if ranking is None else tuple(alternatives(ranking.pick, ranking.judged)),
         doubts=tuple(doubts(question, ranking, facts)),
         explain="" if ranking is None else _explain(facts.source.selection, ranking),
-        next_trials=() if refusal else tuple(next_trials(question, ranking, aim, facts, predicts=predicts)),
+        next_trials=()
+        if refusal
+        else tuple(next_trials(question, ranking, aim, facts, predicts=predicts)),
     )
 
 
@@ -91,7 +104,12 @@ def _explain(selection: Selection, ranking: Ranking) -> str:
 def _priced(place: Place, aim: Aim, facts: Facts) -> Aim:
     """A hardware profile may tell its price."""
     profile = facts.profile(place)
-    if aim.goal is not Goal.COST or aim.usd_per_gpu_hour is not None or profile is None or profile.usd_per_gpu_hour is None:
+    if (
+        aim.goal is not Goal.COST
+        or aim.usd_per_gpu_hour is not None
+        or profile is None
+        or profile.usd_per_gpu_hour is None
+    ):
         return aim
     return replace(aim, usd_per_gpu_hour=profile.usd_per_gpu_hour)
 
@@ -102,11 +120,23 @@ _OF_SINGLE_GPUS = (Goal.PER_GPU_HOUR, Goal.COST, Goal.DEADLINE, Goal.ENERGY)
 def _refusal(question: Question, aim: Aim, facts: Facts) -> str:
     """Why the goal cannot be judged here; empty where it can."""
     if aim.goal in _OF_SINGLE_GPUS and question.place.device_kind is DeviceKind.CPU_STAND_IN:
-        return "CPU stand-ins share one machine, and nobody pays for them one by one; --goal throughput can be asked"
+        return (
+            "CPU stand-ins share one machine, and nobody pays for them one by one; --goal "
+            "throughput can be asked"
+        )
     if aim.goal is Goal.COST and aim.usd_per_gpu_hour is None:
-        return "needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour"
-    if aim.goal is Goal.ENERGY and question.able and not any(watts for one in question.able for watts in facts.watts(one)):
-        return f"needs the power of the GPUs, {_no_power(question)}; without it there is --goal per_gpu_hour"
+        return (
+            "needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour"
+        )
+    if (
+        aim.goal is Goal.ENERGY
+        and question.able
+        and not any(watts for one in question.able for watts in facts.watts(one))
+    ):
+        return (
+            f"needs the power of the GPUs, {_no_power(question)}; without it there is --goal "
+            "per_gpu_hour"
+        )
     return ""
 
 
@@ -115,4 +145,7 @@ def _no_power(question: Question) -> str:
         return "which published figures do not tell"
     if question.place.origin is Origin.SIMULATED:
         return f"and the hardware profile of {question.place.host} has no power_w"
-    return f"and no attempt on {question.place.host} has it: NVML did not tell, or they were measured before it was asked"
+    return (
+        f"and no attempt on {question.place.host} has it: NVML did not tell, or they were "
+        "measured before it was asked"
+    )

@@ -1,4 +1,6 @@
-"""What more GPUs buy, and more hosts: the fastest choice on each number of GPUs, and the last step up to a pick."""
+"""What more GPUs buy, and more hosts: the fastest choice on each number of GPUs, and the last step
+up to a pick.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from store.welch import known_ratio_interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bought:
-    """By more GPUs, or by as many over more hosts: of the fastest strategies, and of the same in all else where there is such."""
+    """By more GPUs, or by as many over more hosts: of the fastest strategies, and of the same in
+    all else where there is such.
+    """
 
     fewer: Candidate
     more: Candidate
@@ -22,7 +26,9 @@ class Bought:
 
     @property
     def is_alike(self) -> bool:
-        """Whether strategy, GPUs and hosts are all that differs: then nothing else brought the gain."""
+        """Whether strategy, GPUs and hosts are all that differs: then nothing else brought the
+        gain.
+        """
         return setting(self.fewer.result) == setting(self.more.result)
 
     @property
@@ -47,9 +53,13 @@ def by_count(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def bought(pick: Candidate, candidates: Sequence[Candidate]) -> list[Bought]:
-    """Up to the pick from the fastest on fewer GPUs, and from the pick on to the next, where there are such."""
+    """Up to the pick from the fastest on fewer GPUs, and from the pick on to the next, where there
+    are such.
+    """
     below = _alike(pick, [one for one in candidates if one.result.num_gpus < pick.result.num_gpus])
-    above = by_count(_alike(pick, [one for one in candidates if one.result.num_gpus > pick.result.num_gpus]))
+    above = by_count(
+        _alike(pick, [one for one in candidates if one.result.num_gpus > pick.result.num_gpus])
+    )
     return [
         *([_bought(_fastest(below), pick)] if below else []),
         *(_bought(pick, one) for one in above[:1]),
@@ -57,8 +67,14 @@ def bought(pick: Candidate, candidates: Sequence[Candidate]) -> list[Bought]:
 
 
 def spread(pick: Candidate, candidates: Sequence[Candidate]) -> Bought | None:
-    """Up to the pick from the fastest on as many GPUs over fewer hosts; None where there is none."""
-    closer = [one for one in candidates if one.result.num_gpus == pick.result.num_gpus and one.result.hosts < pick.result.hosts]
+    """Up to the pick from the fastest on as many GPUs over fewer hosts; None where there is
+    none.
+    """
+    closer = [
+        one
+        for one in candidates
+        if one.result.num_gpus == pick.result.num_gpus and one.result.hosts < pick.result.hosts
+    ]
     return _bought(_fastest(_alike(pick, closer)), pick) if closer else None
 
 

@@ -12,10 +12,16 @@ _TOLD_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "
 
 
 def described(result: Result, *, against: Result | None = None) -> str:
-    """As `replicated_nccl on 8 GPUs, batch_size 64, fp16`; `against` another, only what differs beside strategy and GPUs."""
+    """As `replicated_nccl on 8 GPUs, batch_size 64, fp16`; `against` another, only what differs
+    beside strategy and GPUs.
+    """
     axes = result.axes
     told = [f"{result.strategy} on {result.counted}"]
-    for axis in ("batch_size", "precision", *(axis for axis in unusual_axes(axes) if axis not in _TOLD_APART)):
+    for axis in (
+        "batch_size",
+        "precision",
+        *(axis for axis in unusual_axes(axes) if axis not in _TOLD_APART),
+    ):
         if against is None or against.axes.get(axis) != axes.get(axis):
             told.append(named(axis, axes[axis]))
     if against is not None:
@@ -26,4 +32,8 @@ def described(result: Result, *, against: Result | None = None) -> str:
 def _unusual_in(of: Mapping[str, object], axes: Mapping[str, object]) -> list[str]:
     """Axes in which another choice is unusual and this one is not."""
     own = unusual_axes(axes)
-    return [axis for axis in unusual_axes(of) if axis not in (*own, *_TOLD_APART) and axes.get(axis) != of.get(axis)]
+    return [
+        axis
+        for axis in unusual_axes(of)
+        if axis not in (*own, *_TOLD_APART) and axes.get(axis) != of.get(axis)
+    ]

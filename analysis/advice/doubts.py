@@ -1,4 +1,6 @@
-"""What stands against an answer: suspect numbers, repeats that contradict each other, failures, replicas that train apart."""
+"""What stands against an answer: suspect numbers, repeats that contradict each other, failures,
+replicas that train apart.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ def doubts(question: Question, ranking: Ranking | None, facts: Facts) -> list[st
     """Sentences."""
     show = facts.source.selection.show_command  # about an attempt whose number follows
     in_question = (
-        [] if ranking is None else [ranking.pick, *(one.candidate for one in (*ranking.tied, *ranking.unclear, *ranking.out))]
+        []
+        if ranking is None
+        else [
+            ranking.pick,
+            *(one.candidate for one in (*ranking.tied, *ranking.unclear, *ranking.out)),
+        ]
     )
     if ranking is not None and ranking.top is not ranking.pick:
         in_question.insert(0, ranking.top)
@@ -62,7 +69,9 @@ _ENDED = {
 }
 
 
-def _partly_failed(question: Question, in_question: Sequence[Candidate], facts: Facts) -> Iterator[str]:
+def _partly_failed(
+    question: Question, in_question: Sequence[Candidate], facts: Facts
+) -> Iterator[str]:
     """Choices with a number, of which not all repeats have one."""
     show = facts.source.selection.show_command
     named = [one.result for one in in_question if one.result.failed]
@@ -72,7 +81,11 @@ def _partly_failed(question: Question, in_question: Sequence[Candidate], facts: 
             f"{len(one.failed)} of {asked} repeats of {described(one)} brought no number ({_ways(one.failed)}); "
             f"{show} {facts.attempt_without_number(one)} tells of one."
         )
-    others = [one for one in question.able if one.failed and one.trial_id not in {other.trial_id for other in named}]
+    others = [
+        one
+        for one in question.able
+        if one.failed and one.trial_id not in {other.trial_id for other in named}
+    ]
     if others:
         total = sum(len(one.failed) + len(one.repeats) for one in others)
         failed = [way for one in others for way in one.failed]
@@ -84,7 +97,9 @@ def _partly_failed(question: Question, in_question: Sequence[Candidate], facts: 
 
 def _ways(outcomes: Sequence[str]) -> str:
     """As `2 ran out of memory, 1 failed`."""
-    return ", ".join(f"{count} {_ENDED.get(Outcome(one), one)}" for one, count in Counter(outcomes).most_common())
+    return ", ".join(
+        f"{count} {_ENDED.get(Outcome(one), one)}" for one, count in Counter(outcomes).most_common()
+    )
 
 
 def _failed(question: Question, show: str) -> Iterator[str]:
@@ -95,7 +110,10 @@ def _failed(question: Question, show: str) -> Iterator[str]:
     last = without[-1].attempt_ids[-1:]
     told = f"; {show} {last[0]} tells of one" if last else ""
     is_are = "is" if len(without) == 1 else "are"
-    yield f"{len(without)} of {len(question.choices)} choices brought no number and {is_are} not judged ({ways}){told}."
+    yield (
+        f"{len(without)} of {len(question.choices)} choices brought no number and {is_are} not "
+        f"judged ({ways}){told}."
+    )
 
 
 def _apart(question: Question) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""What trials that nobody ran are expected to reach, by the cost model calibrated with the rows of their question."""
+"""What trials that nobody ran are expected to reach, by the cost model calibrated with the rows of
+their question.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +35,25 @@ class Expected:
 
     @property
     def text(self) -> str:
-        around = f"{number(self.images_per_second)} images/s [{span(self.low, self.high, self.images_per_second)}]"
+        around = (
+            f"{number(self.images_per_second)} images/s "
+            f"[{span(self.low, self.high, self.images_per_second)}]"
+        )
         return f"predicted {around}{', with doubts' if self.doubts else ''}"
 
     def chance(self, images_per_second: float, best: Result) -> float:
-        """That it reaches as much as the best does, which is itself as sure as its repeats; both are normal in logarithms."""
+        """That it reaches as much as the best does, which is itself as sure as its repeats; both
+        are normal in logarithms.
+        """
         spread = math.hypot(_spread(self.low, self.high), _error(best))
         return NormalDist().cdf(math.log(self.images_per_second / images_per_second) / spread)
 
 
 def _error(best: Result) -> float:
     """Of its typical logarithm, over processes; of one process alone what is known, within it."""
-    return error_of_log_mean(best.repeats) if len(best.repeats) > 1 else _spread(best.low, best.high)
+    return (
+        error_of_log_mean(best.repeats) if len(best.repeats) > 1 else _spread(best.low, best.high)
+    )
 
 
 def _spread(low: float | None, high: float | None) -> float:
@@ -53,7 +62,9 @@ def _spread(low: float | None, high: float | None) -> float:
 
 
 def expected(question: Question, specs: Sequence[TrialSpec]) -> list[Expected | None]:
-    """None where the cost model does not know the model or the strategy, or the rows are too few, or too far."""
+    """None where the cost model does not know the model or the strategy, or the rows are too few,
+    or too far.
+    """
     nothing: list[Expected | None] = [None] * len(specs)
     if not specs or question.place.device_kind is DeviceKind.CPU_STAND_IN:
         return nothing
@@ -62,15 +73,22 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> list[Expected | 
     from analysis.predictions import learned, predictions
 
     try:
-        known = learned(question.able, guess_of(question.place, max(spec.num_gpus for spec in specs)))
+        known = learned(
+            question.able, guess_of(question.place, max(spec.num_gpus for spec in specs))
+        )
         rows = {
-            spec.trial_id: Row(work=Work.of(asdict(spec)), images_per_second=None, name=spec.trial_id)
+            spec.trial_id: Row(
+                work=Work.of(asdict(spec)), images_per_second=None, name=spec.trial_id
+            )
             for spec in specs
             if spec.hosts == 1
         }
         found = dict(zip(rows, predictions(known, list(rows.values())), strict=True))
-        return [_expected(found[spec.trial_id]) if spec.trial_id in found else None for spec in specs]
-    except (StoreError, ValueError):  # nothing to learn from, or not in the cost model's words: then nothing is predicted
+        return [
+            _expected(found[spec.trial_id]) if spec.trial_id in found else None for spec in specs
+        ]
+    # nothing to learn from, or not in the cost model's words: then nothing is predicted
+    except (StoreError, ValueError):
         return nothing
 
 
@@ -78,4 +96,9 @@ def _expected(one: Prediction) -> Expected | None:
     found = one.predictive
     if found is None:
         return None
-    return Expected(images_per_second=found.images_per_second, low=found.low, high=found.high, doubts=found.uncertain)
+    return Expected(
+        images_per_second=found.images_per_second,
+        low=found.low,
+        high=found.high,
+        doubts=found.uncertain,
+    )

@@ -22,11 +22,15 @@ class Facts:
     _durations: dict[str, Durations] = field(default_factory=dict)  # by machine
 
     def watts(self, result: Result) -> list[float | None]:
-        """Of each process of a result, of all its GPUs; of simulated ones as their profile says. None where nobody knows."""
+        """Of each process of a result, of all its GPUs; of simulated ones as their profile says.
+        None where nobody knows.
+        """
         if result.place.origin is Origin.PUBLISHED:
             return [None] * len(result.repeats)
         if profile := self.profile(result.place):
-            return [None if profile.power_w is None else profile.power_w * result.num_gpus] * len(result.repeats)
+            return [None if profile.power_w is None else profile.power_w * result.num_gpus] * len(
+                result.repeats
+            )
         if result.hosts > 1 and not result.is_on_one_machine:
             return [None] * len(result.repeats)  # NVML tells of the GPUs of one machine
         quotable = [one for one in result.attempt_ids if is_quotable(self.source.attempts[one])]
@@ -34,7 +38,11 @@ class Facts:
 
     def attempt_without_number(self, result: Result) -> int:
         """The last one of a result of which some failed."""
-        return next(one for one in reversed(result.attempt_ids) if not is_quotable(self.source.attempts[one]))
+        return next(
+            one
+            for one in reversed(result.attempt_ids)
+            if not is_quotable(self.source.attempts[one])
+        )
 
     def profile(self, place: Place) -> Hardware | None:
         """Of a simulated place."""
@@ -51,7 +59,9 @@ class Facts:
             return Durations()
         key = machine["key"]
         if key not in self._durations:
-            self._durations[key] = Durations(recorded_durations_s(self.source.engine, key, on_devices=True))
+            self._durations[key] = Durations(
+                recorded_durations_s(self.source.engine, key, on_devices=True)
+            )
         return self._durations[key]
 
     @cached_property
@@ -59,8 +69,13 @@ class Facts:
         if self.source.selection.origin is Origin.PUBLISHED:
             return {}
         by_key = {machine["key"]: machine for machine in self.source.machines}
-        first = {result.place.key: result.attempt_ids[0] for result in reversed(self.source.results)}
-        return {place: by_key[self.source.attempts[attempt]["machine"]] for place, attempt in first.items()}
+        first = {
+            result.place.key: result.attempt_ids[0] for result in reversed(self.source.results)
+        }
+        return {
+            place: by_key[self.source.attempts[attempt]["machine"]]
+            for place, attempt in first.items()
+        }
 
     @cached_property
     def _powers_w(self) -> dict[int, float]:

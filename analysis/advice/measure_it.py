@@ -1,4 +1,6 @@
-"""The command that measures on one's own machine what others published: what of it can be said in words of `sweep.py`."""
+"""The command that measures on one's own machine what others published: what of it can be said in
+words of `sweep.py`.
+"""
 
 from __future__ import annotations
 
@@ -36,5 +38,13 @@ def measure_it(question: Question, pick: Result) -> MeasureIt | None:
     }
     xla = ["xla=on"] if compiler == "XLA" else []
     counts = ",".join(str(num) for num in sorted({one.num_gpus for one in question.able}))
-    said = [f"model={model}", *(f"{axis}={value}" for axis, value in told.items() if value), *xla, f"num_gpus={counts}"]
-    return MeasureIt(command=" ".join(["python sweep.py -m", *said]), is_the_same=model == question.model and all(told.values()))
+    said = [
+        f"model={model}",
+        *(f"{axis}={value}" for axis, value in told.items() if value),
+        *xla,
+        f"num_gpus={counts}",
+    ]
+    return MeasureIt(
+        command=" ".join(["python sweep.py -m", *said]),
+        is_the_same=model == question.model and all(told.values()),
+    )

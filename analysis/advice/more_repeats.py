@@ -11,18 +11,24 @@ from analysis.statistics.sample import Sample
 
 
 def more_repeats(ranking: Ranking, behind: Behind) -> int | None:
-    """Of each, of which there are two or more; judged as the ranking does. None where `compare` says that none are worth it."""
+    """Of each, of which there are two or more; judged as the ranking does. None where `compare`
+    says that none are worth it.
+    """
     if why_none(ranking, behind):
         return None
     top, other = ranking.top.scores, behind.candidate.scores
     if not behind.freedom:
         return plan(Sample.of(top), Sample.of(other), ranking.level).more
     nums = len(top), len(other)
-    return repeats_to_tell(nums, math.log(behind.ratio), behind.variance, behind.freedom, ranking.level)
+    return repeats_to_tell(
+        nums, math.log(behind.ratio), behind.variance, behind.freedom, ranking.level
+    )
 
 
 def why_none(ranking: Ranking, behind: Behind) -> str:
-    """In the words of `compare`; empty where more repeats may tell, or one side is a process alone."""
+    """In the words of `compare`; empty where more repeats may tell, or one side is a process
+    alone.
+    """
     top, other = Sample.of(ranking.top.scores), Sample.of(behind.candidate.scores)
     if min(top.num_processes, other.num_processes) < 2:
         return ""

@@ -1,4 +1,6 @@
-"""The cheapest trials that could change an answer: repeats that separate, cells that are missing, neighbors of the pick."""
+"""The cheapest trials that could change an answer: repeats that separate, cells that are missing,
+neighbors of the pick.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,27 @@ from analysis.advice.ranking import Behind, Ranking
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
 from analysis.results import Result, setting
 from store.overrides import command
-from store.records import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, DeviceKind, Outcome, TrialSpec, strategy_name
+from store.records import (
+    STRATEGY_AXES,
+    STRATEGY_COLUMNS,
+    STRATEGY_NAMES,
+    DeviceKind,
+    Outcome,
+    TrialSpec,
+    strategy_name,
+)
 
 MOST = 8
 REPEATS = 3  # of what is tried anew, or has one process alone
 LEAST_CHANCE = 0.1  # to win, by prediction: less is not worth a trial
 _MOST_PAIRS = 3
 _MOST_MORE = 10  # repeats of each side, for what is as good as the best anyway
-_HALVES = 6.0  # compute capability from which on GPUs calculate with half precision faster than with single,
+# compute capability from which on GPUs calculate with half precision faster than with single,
+_HALVES = 6.0
 _BUT_FOR = 6.1  # where it is a 64th as fast (Tesla P40, GeForce GTX 10 series)
-_OVER_HOSTS = {axes: name for axes, name in STRATEGY_NAMES.items() if axes[0].startswith("distributed")}
+_OVER_HOSTS = {
+    axes: name for axes, name in STRATEGY_NAMES.items() if axes[0].startswith("distributed")
+}
 _REASONABLE = {DeviceKind.CPU_STAND_IN: ("nccl",)}  # all-reduces that devices do not have
 
 
@@ -35,19 +48,28 @@ class Next:
     why: str
     commands: tuple[str, ...]
     num_attempts: int  # that are not there yet
-    gpu_seconds: float | None  # of devices, all attempts together; None where nothing like it has been timed here
+    # of devices, all attempts together; None where nothing like it has been timed here
+    gpu_seconds: float | None
 
 
-def next_trials(question: Question, ranking: Ranking | None, aim: Aim, facts: Facts, *, predicts: bool) -> list[Next]:
-    """Cheapest first; what nobody can tell the cost of comes last. None of published figures: they are as they are.
+def next_trials(
+    question: Question, ranking: Ranking | None, aim: Aim, facts: Facts, *, predicts: bool
+) -> list[Next]:
+    """Cheapest first; what nobody can tell the cost of comes last. None of published figures: they
+    are as they are.
 
-    `predicts`: what was not tried is predicted, and left out where that says it cannot win; takes a second.
+    `predicts`: what was not tried is predicted, and left out where that says it cannot win; takes a
+    second.
     """
     if question.is_published or not question.choices:
         return []
     judged_by = Aim() if ranking is not None and ranking.misses else aim
     asked = _Asked(question=question, aim=judged_by, facts=facts)
-    found = [*_mended(asked)] if ranking is None else [*_repeats(asked, ranking), *_untried(asked, ranking, predicts)]
+    found = (
+        [*_mended(asked)]
+        if ranking is None
+        else [*_repeats(asked, ranking), *_untried(asked, ranking, predicts)]
+    )
     distinct: dict[tuple[str, ...], Next] = {}
     for one in found:
         distinct.setdefault(one.commands, one)
@@ -68,7 +90,9 @@ class _Asked:
         for spec, repeats in wanted:
             missing = max(0, repeats - have.get(spec.trial_id, 0))
             expected_s = durations.expected_s(spec) or durations.expected_s(like)
-            commands.append(f"{command(spec, self.question.place.hardware)} sweep.repeats={repeats}")
+            commands.append(
+                f"{command(spec, self.question.place.hardware)} sweep.repeats={repeats}"
+            )
             num_attempts += missing
             seconds += (expected_s or 0.0) * missing * spec.num_gpus
             is_known &= expected_s is not None
@@ -99,23 +123,36 @@ def _repeats(asked: _Asked, ranking: Ranking) -> Iterator[Next]:
 
 
 def _separating(asked: _Asked, ranking: Ranking, behind: Behind) -> Next:
-    """By as many more of each as are planned; where one is a process alone, by as many of it as tell how it spreads."""
+    """By as many more of each as are planned; where one is a process alone, by as many of it as
+    tell how it spreads.
+    """
     both = (ranking.top, behind.candidate)
     more = 0 if min(len(one.scores) for one in both) < 2 else more_repeats(ranking, behind) or 2
     lacking = [(one.result, max(more, REPEATS - len(one.scores))) for one in both]
     wanted = [(result.spec, len(result.repeats) + num) for result, num in lacking if num > 0]
-    why = f"tells {described(ranking.top.result)} from {described(behind.candidate.result)} ({behind.share:.1%} behind)"
+    why = (
+        f"tells {described(ranking.top.result)} from {described(behind.candidate.result)} "
+        f"({behind.share:.1%} behind)"
+    )
     return asked.to_run(why, wanted, ranking.top.result.spec)
 
 
 def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
     """But for what has hardly a chance, as predicted."""
-    found = [(why, spec) for why, spec in (*_cells(asked, ranking), *_near(asked, ranking)) if not asked.is_tried(spec)]
-    predicted = expected(asked.question, [spec for _, spec in found] if predicts else []) or [None] * len(found)
+    found = [
+        (why, spec)
+        for why, spec in (*_cells(asked, ranking), *_near(asked, ranking))
+        if not asked.is_tried(spec)
+    ]
+    predicted = expected(asked.question, [spec for _, spec in found] if predicts else []) or [
+        None
+    ] * len(found)
     for (why, spec), one in zip(found, predicted, strict=True):
         if one is None:
             yield asked.to_run(why, [(spec, REPEATS)], ranking.pick.result.spec)
-        elif (chance := one.chance(_needed(asked, ranking, spec.num_gpus), ranking.top.result)) >= LEAST_CHANCE:
+        elif (
+            chance := one.chance(_needed(asked, ranking, spec.num_gpus), ranking.top.result)
+        ) >= LEAST_CHANCE:
             told = f"{why}; {one.text}, a chance of {chance:.0%} to win"
             yield asked.to_run(told, [(spec, REPEATS)], ranking.pick.result.spec)
 
@@ -127,17 +164,24 @@ def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:
 
 
 def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
-    """Of strategies and GPU counts in the pick's setting, those that were not run and might win, if they scaled ideally."""
+    """Of strategies and GPU counts in the pick's setting, those that were not run and might win, if
+    they scaled ideally.
+    """
     pick = ranking.pick.result
     alike = [one for one in asked.question.choices if setting(one) == setting(pick)]
     choices = asked.question.choices
-    for num_gpus, hosts in sorted({(one.num_gpus, one.hosts) for one in choices}, key=lambda of: (-of[0], of[1])):
+    for num_gpus, hosts in sorted(
+        {(one.num_gpus, one.hosts) for one in choices}, key=lambda of: (-of[0], of[1])
+    ):
         for strategy in _strategies(choices, hosts):
             spec = with_strategy(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), *strategy)
             own = [one for one in alike if one.strategy == strategy_name(*strategy)]
             if _may_win(asked, ranking, own or alike, num_gpus):
                 where = asked.question.place.counted(num_gpus, hosts)
-                yield f"{strategy_name(*strategy)} on {where} was not run there, and might win", spec
+                yield (
+                    f"{strategy_name(*strategy)} on {where} was not run there, and might win",
+                    spec,
+                )
 
 
 def _strategies(choices: Sequence[Result], hosts: int) -> list[tuple[str, ...]]:
@@ -190,9 +234,17 @@ def _more_gpus(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec
 def _larger_batch(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     """Unless one as large has been tried, however it ended."""
     larger = with_batch(pick.spec, 2 * pick.spec.batch_size)
-    alike = [one for one in asked.question.choices if (one.num_gpus, one.line) == (pick.num_gpus, pick.line)]
+    alike = [
+        one
+        for one in asked.question.choices
+        if (one.num_gpus, one.line) == (pick.num_gpus, pick.line)
+    ]
     if not any(one.axes["batch_size"] >= larger.batch_size for one in alike):
-        use = f"uses the {pick.place.device_kind.singular} better" if pick.num_gpus == 1 else "hides more of the communication"
+        use = (
+            f"uses the {pick.place.device_kind.singular} better"
+            if pick.num_gpus == 1
+            else "hides more of the communication"
+        )
         yield f"a larger batch {use}, if it fits and the training allows it", larger
 
 
@@ -204,7 +256,13 @@ def _halves(asked: _Asked, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
     capability = float(gpus[0]["compute_capability"]) if gpus else 0.0
     if capability >= _HALVES and capability != _BUT_FOR and tried.isdisjoint(("fp16", "bf16")):
         spec = replace(pick.spec, precision="fp16", loss_scale="dynamic")
-        yield "fp16 was not tried: it changes the numerics, computes faster, and halves what activations take", spec
+        yield (
+            (
+                "fp16 was not tried: it changes the numerics, computes faster, and halves what "
+                "activations take"
+            ),
+            spec,
+        )
 
 
 def _mended(asked: _Asked) -> Iterator[Next]:
@@ -213,8 +271,14 @@ def _mended(asked: _Asked) -> Iterator[Next]:
         if result.outcome == Outcome.OUT_OF_MEMORY and result.spec.batch_size > 1:
             spec = with_batch(result.spec, result.spec.batch_size // 2)
             if not asked.is_tried(spec):
-                yield asked.to_run(f"{described(result)} ran out of memory: half the batch", [(spec, REPEATS)], result.spec)
+                yield asked.to_run(
+                    f"{described(result)} ran out of memory: half the batch",
+                    [(spec, REPEATS)],
+                    result.spec,
+                )
     if all(result.outcome == Outcome.INTERRUPTED for result in asked.question.choices):
         yield asked.to_run(
-            "all were interrupted: run them", [(asked.question.choices[0].spec, REPEATS)], asked.question.choices[0].spec
+            "all were interrupted: run them",
+            [(asked.question.choices[0].spec, REPEATS)],
+            asked.question.choices[0].spec,
         )

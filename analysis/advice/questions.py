@@ -1,4 +1,6 @@
-"""Which results answer one question: the same work in the same place. What differs beyond that is a choice."""
+"""Which results answer one question: the same work in the same place. What differs beyond that is a
+choice.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class Question:
     place: Place
     work: Mapping[str, object]
     choices: tuple[Result, ...]  # with numbers or without
-    apart: tuple[Result, ...]  # replicas that do not train one model together: no answer, whatever their images/s
+    # replicas that do not train one model together: no answer, whatever their images/s
+    apart: tuple[Result, ...]
 
     @property
     def model(self) -> str:

@@ -1,7 +1,8 @@
-"""The choices of a question by their scores: which is taken, which are as good, which might be, and what is behind.
+"""The choices of a question by their scores: which is taken, which are as good, which might be, and
+what is behind.
 
-That a race put one out says that it would hardly win the full grid. Of equals some always do not win, so that alone never makes
-one worse: its repeats must tell.
+That a race put one out says that it would hardly win the full grid. Of equals some always do not
+win, so that alone never makes one worse: its repeats must tell.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ _ENDLESS = 500.0  # half of an interval of logarithms
 _CLOSE_AS_PUBLISHED = 1.02
 
 _MOST_FREEDOM = 6
-"""What the repeats of other choices show of how far processes differ counts for no more degrees: choices need not spread alike.
-Of 20 equals of two repeats, whose deviations differ (standard deviation of their logarithms 0.5), one is then called worse in 1
-to 3 % of rankings; with 20 degrees it would be in 12 %."""
+"""What the repeats of other choices show of how far processes differ counts for no more degrees:
+choices need not spread alike. Of 20 equals of two repeats, whose deviations differ (standard
+deviation of their logarithms 0.5), one is then called worse in 1 to 3 % of rankings; with 20
+degrees it would be in 12 %."""
 
 _LOOKS = 2
-"""What a race put out stopped where it looked slow: its interval is judged as if it had been looked at so often. Of two equals of
-10 repeats one was called worse in up to 8 % of rankings with one look, in up to 5 % with two (`benchmarks/raced_advice.py`)."""
+"""What a race put out stopped where it looked slow: its interval is judged as if it had been looked
+at so often. Of two equals of 10 repeats one was called worse in up to 8 % of rankings with one
+look, in up to 5 % with two (`benchmarks/raced_advice.py`)."""
 
 Watts = Callable[[Result], Sequence[float | None]]
 """Of each process of a result, of all its GPUs together."""
@@ -71,14 +74,22 @@ class Behind:
 
     candidate: Candidate
     ratio: float  # of the highest score to its
-    low: float | None  # interval over processes, of which 95 % of rankings hold all; None where a side is one process alone
+    # interval over processes, of which 95 % of rankings hold all; None where a side is one process
+    # alone
+    low: float | None
     high: float | None
-    alone: float | None  # as `low`, of the 95 % interval of the two by themselves, as `compare` has it
+    # as `low`, of the 95 % interval of the two by themselves, as `compare` has it
+    alone: float | None
     variance: float  # of log scores of a process, drawn towards what the other choices show
-    freedom: int  # of it; 0: no other choice was repeated, and the two are judged by their own repeats
-    explained: float  # times: so far apart may the two be by chance, if processes differ as all repeats say, and a little of 3 %
-    distance_if_known: float  # of log scores, that would do if it were known for sure that processes differ as they seem to
-    is_out_of_race: bool  # a race of images/s put it out, and that is the goal; no sign that it is slower
+    # of it; 0: no other choice was repeated, and the two are judged by their own repeats
+    freedom: int
+    # times: so far apart may the two be by chance, if processes differ as all repeats say, and a
+    # little of 3 %
+    explained: float
+    # of log scores, that would do if it were known for sure that processes differ as they seem to
+    distance_if_known: float
+    # a race of images/s put it out, and that is the goal; no sign that it is slower
+    is_out_of_race: bool
 
     @property
     def share(self) -> float:
@@ -92,7 +103,9 @@ class Behind:
 
     @property
     def is_of_too_few(self) -> bool:
-        """Whether as far apart they would be told apart, were it but known how far processes differ: it is no scatter then."""
+        """Whether as far apart they would be told apart, were it but known how far processes
+        differ: it is no scatter then.
+        """
         return self.low is not None and math.log(self.ratio) > self.distance_if_known
 
     @property
@@ -112,7 +125,8 @@ class Ranking:
     top: Candidate  # has the highest score
     tied: tuple[Behind, ...]  # as good as the highest, the pick included unless it is the highest
     unclear: tuple[Behind, ...]  # nobody knows yet whether they are as good, or better
-    out: tuple[Behind, ...]  # either of these by their repeats, but a race says that they would hardly win the full grid
+    # either of these by their repeats, but a race says that they would hardly win the full grid
+    out: tuple[Behind, ...]
     worse: tuple[Behind, ...]  # by score
     misses: bool  # none is in time for the deadline: then images/s are the score
     level: float  # of the interval that each pair is judged by
@@ -124,7 +138,10 @@ class Ranking:
     @property
     def judged(self) -> list[Candidate]:
         """All, the highest score first within each kind."""
-        return [self.top, *(one.candidate for one in (*self.tied, *self.unclear, *self.out, *self.worse))]
+        return [
+            self.top,
+            *(one.candidate for one in (*self.tied, *self.unclear, *self.out, *self.worse)),
+        ]
 
 
 def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
@@ -142,7 +159,10 @@ def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
     spread = Spread.sum(one.spread for one in in_time)
     races = misses or aim.goal is Goal.THROUGHPUT
     behind = [_behind(top, one, level, spread, races=races) for one in others]
-    by_standing = {standing: tuple(one for one in behind if _standing(one) is standing) for standing in _Standing}
+    by_standing = {
+        standing: tuple(one for one in behind if _standing(one) is standing)
+        for standing in _Standing
+    }
     tied = by_standing[_Standing.TIED]
     pick = min([top, *(one.candidate for one in tied)], key=_plainness)
     return Ranking(
@@ -186,17 +206,22 @@ def _is_tie(one: Behind) -> bool:
 
 
 def _level(num: int) -> float:
-    """Of each pair, so that in 5 % of rankings at most one of equals is called worse: any two may turn out first and last."""
+    """Of each pair, so that in 5 % of rankings at most one of equals is called worse: any two may
+    turn out first and last.
+    """
     return LEVEL / max(1, math.comb(num, 2))
 
 
-def _behind(top: Candidate, other: Candidate, level: float, spread: Spread, *, races: bool) -> Behind:
+def _behind(
+    top: Candidate, other: Candidate, level: float, spread: Spread, *, races: bool
+) -> Behind:
     own = Spread.sum((top.spread, other.spread))
     others = spread.without(own)
     nums = len(top.scores), len(other.scores)
     ratio = top.typical / other.typical
     known, freedom_of_known = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
-    explained = _reach(known, freedom_of_known, nums, level) if level < LEVEL else math.inf  # of two their own interval says all
+    # of two their own interval says all
+    explained = _reach(known, freedom_of_known, nums, level) if level < LEVEL else math.inf
     raced_level = level / _LOOKS if other.result.out_of_race or top.result.out_of_race else level
     variance, freedom, reach = 0.0, 0, None
     if min(nums) > 1 and others.freedom:
@@ -225,12 +250,16 @@ def _own_variance(own: Spread) -> float:
 
 
 def _reach(variance: float, freedom: float, nums: tuple[int, int], level: float) -> float:
-    """Half the interval of a distance of log scores, where processes of both sides have this variance."""
+    """Half the interval of a distance of log scores, where processes of both sides have this
+    variance.
+    """
     return upper_quantile(level / 2, freedom) * math.sqrt(variance * (1 / nums[0] + 1 / nums[1]))
 
 
 def _is_unclear(one: Behind) -> bool:
-    """Of so few repeats that their interval says nothing, who is far behind is worse, as of one process alone."""
+    """Of so few repeats that their interval says nothing, who is far behind is worse, as of one
+    process alone.
+    """
     if one.candidate.result.place.origin is Origin.PUBLISHED:
         return one.ratio < _CLOSE_AS_PUBLISHED
     if one.is_proven:
@@ -239,9 +268,15 @@ def _is_unclear(one: Behind) -> bool:
 
 
 def _plainness(candidate: Candidate) -> tuple[float, ...]:
-    """Fewest GPUs first, then hosts, then what changes the training least, then what is usual; the higher score of equals."""
+    """Fewest GPUs first, then hosts, then what changes the training least, then what is usual; the
+    higher score of equals.
+    """
     axes = candidate.result.axes
-    changes = (bool(axes.get("staged_vars")), bool(axes.get("compact_gradients")), axes["precision"] != "fp32")
+    changes = (
+        bool(axes.get("staged_vars")),
+        bool(axes.get("compact_gradients")),
+        axes["precision"] != "fp32",
+    )
     batch_size = axes["batch_size"] or 0
     return (
         candidate.result.num_gpus,

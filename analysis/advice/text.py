@@ -1,4 +1,6 @@
-"""An answer in words: what to take, how sure that is, what more GPUs buy, what it changes, and what is against it."""
+"""An answer in words: what to take, how sure that is, what more GPUs buy, what it changes, and what
+is against it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def heading(answer: Answer) -> str:
 def sentences(answer: Answer) -> list[str]:
     ranking = answer.ranking
     if answer.refusal:
-        return [f"No advice for {answer.question.model} by --goal {answer.aim.goal}: {answer.refusal}."]
+        return [
+            f"No advice for {answer.question.model} by --goal {answer.aim.goal}: {answer.refusal}."
+        ]
     if ranking is None:
         return [_nothing(answer), *answer.doubts]
     return [
@@ -64,22 +68,45 @@ def _nothing(answer: Answer) -> str:
     question = answer.question
     if not question.choices:
         return f"No advice for {question.model}: all that was run trains replicas apart."
-    todo = "see below what may run" if answer.next_trials else "mend what they failed for, and run them again"
-    return f"No advice for {question.model}: none of {counted(len(question.choices), 'choice')} has a number; {todo}."
+    todo = (
+        "see below what may run"
+        if answer.next_trials
+        else "mend what they failed for, and run them again"
+    )
+    return (
+        f"No advice for {question.model}: none of {counted(len(question.choices), 'choice')} has "
+        f"a number; {todo}."
+    )
 
 
 def _headline(answer: Answer, ranking: Ranking) -> str:
     pick, place, aim = ranking.pick, answer.question.place, answer.aim
-    images = f"{number(pick.images_per_second, exactly=answer.question.is_published)} images/s{_interval(pick)}"
-    judged = "" if aim.goal is Goal.THROUGHPUT or ranking.misses else f"{aim.text(pick.score, place.devices)} at "
+    images = (
+        f"{number(pick.images_per_second, exactly=answer.question.is_published)} "
+        f"images/s{_interval(pick)}"
+    )
+    judged = (
+        ""
+        if aim.goal is Goal.THROUGHPUT or ranking.misses
+        else f"{aim.text(pick.score, place.devices)} at "
+    )
     if ranking.misses:
         hours = (aim.num_images or 0.0) / (3600 * pick.images_per_second)
         least = f"{number(hours)} h instead of {number(aim.deadline_h or 0.0)} h"
-        return f"Nothing that was tried is in time: the fastest, {described(pick.result)}, takes {least} ({images})."
+        return (
+            f"Nothing that was tried is in time: the fastest, {described(pick.result)}, takes "
+            f"{least} ({images})."
+        )
     if len(answer.question.choices) == 1:
-        return f"Only one way was tried, so there is nothing to choose: {described(pick.result)} brings {judged}{images}."
+        return (
+            f"Only one way was tried, so there is nothing to choose: {described(pick.result)} "
+            f"brings {judged}{images}."
+        )
     told = f"{judged}{images}{_in_time(aim, pick)}"
-    return f"For {_FOR[aim.goal]}, train {answer.question.model} with {described(pick.result)}: {told}."
+    return (
+        f"For {_FOR[aim.goal]}, train {answer.question.model} with {described(pick.result)}: "
+        f"{told}."
+    )
 
 
 def _interval(one: Candidate) -> str:
@@ -92,7 +119,11 @@ def _in_time(aim: Aim, pick: Candidate) -> str:
     if needed is None:
         return ""
     hours = (aim.num_images or 0.0) / (3600 * pick.images_per_second)
-    doubt = "" if pick.result.low is None or pick.result.low >= needed else ", which its interval does not make sure"
+    doubt = (
+        ""
+        if pick.result.low is None or pick.result.low >= needed
+        else ", which its interval does not make sure"
+    )
     return f", done in {number(hours)} h{doubt}"
 
 
@@ -100,29 +131,55 @@ def _sure(answer: Answer, ranking: Ranking) -> Iterator[str]:
     if len(answer.question.able) < 2:
         return
     if answer.question.is_published:
-        yield f"How sure: as sure as its source, which tells one figure each, without repeats{_next_behind(ranking)}."
+        yield (
+            "How sure: as sure as its source, which tells one figure each, without "
+            f"repeats{_next_behind(ranking)}."
+        )
         return
     if ranking.tied:
         others = [ranking.top, *(one.candidate for one in ranking.tied)]
-        names = _listed([described(one.result, against=ranking.pick.result) for one in others if one is not ranking.pick])
-        gain = f" (up to {ranking.top.typical / ranking.pick.typical - 1:.1%} more)" if ranking.top is not ranking.pick else ""
+        names = _listed(
+            [
+                described(one.result, against=ranking.pick.result)
+                for one in others
+                if one is not ranking.pick
+            ]
+        )
+        gain = (
+            f" (up to {ranking.top.typical / ranking.pick.typical - 1:.1%} more)"
+            if ranking.top is not ranking.pick
+            else ""
+        )
         taken = "of these the one with the fewest devices, then the plainest, is taken"
-        yield f"As good, as far as the repeats tell: {names}{gain}; {taken}{_beside_compare(ranking, ranking.tied)}."
+        yield (
+            f"As good, as far as the repeats tell: {names}{gain}; "
+            f"{taken}{_beside_compare(ranking, ranking.tied)}."
+        )
     if ranking.out:
         yield _out_of_race(ranking)
     if ranking.unclear:
-        names = _listed([described(one.candidate.result, against=ranking.top.result) for one in ranking.unclear])
+        names = _listed(
+            [described(one.candidate.result, against=ranking.top.result) for one in ranking.unclear]
+        )
         beside = _beside_compare(ranking, ranking.unclear)
-        yield f"Not sure: {_why_unclear(ranking)}, so {names} may be as good or better{beside}{_no_repeats(ranking)}."
+        yield (
+            f"Not sure: {_why_unclear(ranking)}, so {names} may be as good or "
+            f"better{beside}{_no_repeats(ranking)}."
+        )
     elif ranking.worse:
         nearest = ranking.worse[0]
         name = described(nearest.candidate.result, against=ranking.top.result)
-        yield f"{_how_sure(ranking)}{name}, is {_share(nearest)} behind{_beside_compare(ranking, [nearest])}."
+        yield (
+            f"{_how_sure(ranking)}{name}, is {_share(nearest)} "
+            f"behind{_beside_compare(ranking, [nearest])}."
+        )
 
 
 def _out_of_race(ranking: Ranking) -> str:
     """What a race says of those that it put out, and what it does not say."""
-    names = _listed([described(one.candidate.result, against=ranking.top.result) for one in ranking.out])
+    names = _listed(
+        [described(one.candidate.result, against=ranking.top.result) for one in ranking.out]
+    )
     they = "it" if len(ranking.out) == 1 else "they"
     return (
         f"Put out of a race: {names}; {they} would hardly lead after all repeats, "
@@ -134,15 +191,24 @@ def _next_behind(ranking: Ranking) -> str:
     behind = [*ranking.unclear, *ranking.out, *ranking.worse]
     if not behind:
         return ""
-    return f"; the next, {described(behind[0].candidate.result, against=ranking.top.result)}, is {behind[0].share:.1%} behind"
+    return (
+        f"; the next, {described(behind[0].candidate.result, against=ranking.top.result)}, is "
+        f"{behind[0].share:.1%} behind"
+    )
 
 
 def _why_unclear(ranking: Ranking) -> str:
     nearest = ranking.unclear[0]
     if nearest.low is None:
-        return "there is one process alone of it or of what comes next, and another may be faster or slower"
+        return (
+            "there is one process alone of it or of what comes next, and another may be faster "
+            "or slower"
+        )
     if nearest.is_of_too_few:
-        return f"there are too few repeats for {len(ranking.judged)} choices, some of which look worse by chance"
+        return (
+            f"there are too few repeats for {len(ranking.judged)} choices, some of which look "
+            "worse by chance"
+        )
     return "its repeats scatter too much to tell it from what comes next"
 
 
@@ -170,13 +236,23 @@ def _beside_compare(ranking: Ranking, told: Sequence[Behind]) -> str:
             continue
         name = described(one.candidate.result, against=ranking.top.result)
         if one.alone > 1:
-            return f" (`compare` tells {name} apart: of {len(ranking.judged)} choices some seem so far apart by chance)"
-        return " (`compare` cannot tell from their own repeats alone: here counts also how far those of other choices differ)"
+            return (
+                f" (`compare` tells {name} apart: of {len(ranking.judged)} choices some seem so "
+                "far apart by chance)"
+            )
+        return (
+            " (`compare` cannot tell from their own repeats alone: here counts also how far "
+            "those of other choices differ)"
+        )
     return ""
 
 
 def _share(one: Behind) -> str:
-    known = "" if one.share_low is None or one.share_high is None else f" [{one.share_low:.1%}..{one.share_high:.1%}]"
+    known = (
+        ""
+        if one.share_low is None or one.share_high is None
+        else f" [{one.share_low:.1%}..{one.share_high:.1%}]"
+    )
     return f"{one.share:.1%}{known}"
 
 
@@ -207,7 +283,11 @@ def _more_gpus(answer: Answer) -> Iterator[str]:
     for one in answer.bought:
         yield f"{_buys(one)}."
     ranking = answer.ranking
-    if answer.stop is not None and ranking is not None and ranking.pick.result.num_gpus > answer.stop.num_gpus:
+    if (
+        answer.stop is not None
+        and ranking is not None
+        and ranking.pick.result.num_gpus > answer.stop.num_gpus
+    ):
         sure = "" if answer.stop.is_sure else "perhaps "
         told = f"{sure}more than {answer.stop.num_gpus} do not pay: {brings(answer.stop.added)}"
         yield f"By the rule that a GPU should bring half of one of the first, {told}."
@@ -233,9 +313,15 @@ def _on_one_host(one: Bought) -> str:
 def _buys(one: Bought) -> str:
     counts = f"{one.more.result.width} instead of {one.fewer.result.counted}{_on_one_host(one)}"
     if one.gain < 1:
-        return f"{counts} are slower: {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours{_else(one)}"
+        return (
+            f"{counts} are slower: {_gain(one)} the images/s for {one.gpu_hours:.3g}x the "
+            f"GPU-hours{_else(one)}"
+        )
     each = f"each image then takes {one.per_image:.2f}x the GPU-hours"
-    return f"{counts} buys {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours ({each}){_else(one)}"
+    return (
+        f"{counts} buys {_gain(one)} the images/s for {one.gpu_hours:.3g}x the GPU-hours "
+        f"({each}){_else(one)}"
+    )
 
 
 def _else(one: Bought) -> str:
@@ -259,7 +345,10 @@ def _changes(answer: Answer) -> Iterator[str]:
             yield f"Mind that {one.caveat}; nothing {_tried(answer)} {one.without}."
         else:
             best = described(one.candidate.result, against=pick.result)
-            yield f"Mind that {one.caveat}; {one.without} the best is {best}, with {one.ratio:.2f}x {_SCORE[answer.aim.goal]}."
+            yield (
+                f"Mind that {one.caveat}; {one.without} the best is {best}, with "
+                f"{one.ratio:.2f}x {_SCORE[answer.aim.goal]}."
+            )
 
 
 def _tried(answer: Answer) -> str:
@@ -274,10 +363,17 @@ def _further(answer: Answer) -> Iterator[str]:
 
 
 def _measure_it(answer: Answer) -> str:
-    found = None if answer.ranking is None else measure_it(answer.question, answer.ranking.pick.result)
+    found = (
+        None if answer.ranking is None else measure_it(answer.question, answer.ranking.pick.result)
+    )
     if found is None:
-        return f"sweep.py has no model {answer.question.model} to measure them on a machine of yours"
-    return f"on a machine of yours {found.command} measures {'the same' if found.is_the_same else 'the like'}"
+        return (
+            f"sweep.py has no model {answer.question.model} to measure them on a machine of yours"
+        )
+    return (
+        f"on a machine of yours {found.command} measures "
+        f"{'the same' if found.is_the_same else 'the like'}"
+    )
 
 
 def _listed(choices: Sequence[str]) -> str:

@@ -1,1 +1,3 @@
-"""Calibration: the rates of the cost model as a place's own rows tell them, how sure they are, and what follows."""
+"""Calibration: the rates of the cost model as a place's own rows tell them, how sure they are, and
+what follows.
+"""

@@ -1,11 +1,13 @@
-"""The boxes that a guessed one may be: how many sockets it has, what its GPUs share, whether they reach each other.
+"""The boxes that a guessed one may be: how many sockets it has, what its GPUs share, whether they
+reach each other.
 
 ```
  own lanes      pairs below a switch      half of the GPUs below a switch       of one socket, or of two
  0 1 2 3 ...    [0 1] [2 3] [4 5] ...     [0 1 2 3] [4 5 6 7]
 ```
-What one GPU more costs depends on it: without peer-to-peer, copies of all GPUs below a switch go through its one uplink, so that
-4 GPUs of one switch take three times as long as 2, 8 of two switches hardly longer than 4.
+What one GPU more costs depends on it: without peer-to-peer, copies of all GPUs below a switch go
+through its one uplink, so that 4 GPUs of one switch take three times as long as 2, 8 of two
+switches hardly longer than 4.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ class Possible:
     weight: float  # before any row is seen; of all together 1
 
 
-def possible(guess: Hardware, *, is_gpu_known: bool, has_nvlink: bool = False) -> tuple[Possible, ...]:
-    """Of a box of which the GPU's name is all that is told. Where not even that is, GPUs may have NVLink, or not reach each
-    other. `has_nvlink`: some of them have NVLink, as the box's name or its driver tells, and which of them is not known.
+def possible(
+    guess: Hardware, *, is_gpu_known: bool, has_nvlink: bool = False
+) -> tuple[Possible, ...]:
+    """Of a box of which the GPU's name is all that is told. Where not even that is, GPUs may have
+    NVLink, or not reach each other. `has_nvlink`: some of them have NVLink, as the box's name or
+    its driver tells, and which of them is not known.
     """
     nvlink_gb_per_s = guess.nvlink_gb_per_s or _NVLINK_GB_PER_S
     half = -(-guess.num_gpus // 2)
@@ -41,7 +46,9 @@ def possible(guess: Hardware, *, is_gpu_known: bool, has_nvlink: bool = False) -
             nvlink_gb_per_s=None,
             nvlink_clique=0,
         )
-        for per_switch, sockets, peers in product(_at_least(guess.gpus_per_board, (1, 2, half)), (1, 2), reach)
+        for per_switch, sockets, peers in product(
+            _at_least(guess.gpus_per_board, (1, 2, half)), (1, 2), reach
+        )
     ]
     if has_nvlink or not is_gpu_known:
         found += [
@@ -52,7 +59,9 @@ def possible(guess: Hardware, *, is_gpu_known: bool, has_nvlink: bool = False) -
                 nvlink_clique=clique,
                 hop_us=_NVLINK_HOP_US,
             )
-            for clique in ((_BRIDGED, _CLIQUE, guess.num_gpus) if has_nvlink else (_CLIQUE, guess.num_gpus))
+            for clique in (
+                (_BRIDGED, _CLIQUE, guess.num_gpus) if has_nvlink else (_CLIQUE, guess.num_gpus)
+            )
         ]
     return tuple(Possible(hardware=one, weight=1 / len(found)) for one in found)
 
@@ -62,7 +71,8 @@ def _at_least(least: int, counts: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(max(least, count) for count in counts))
 
 
-_NVLINK_GB_PER_S = 120.0  # NVLink 2 of V100; half or twice as much is within the prior of a guessed link
+# NVLink 2 of V100; half or twice as much is within the prior of a guessed link
+_NVLINK_GB_PER_S = 120.0
 _NVLINK_HOP_US = 3.4  # NCCL src/graph/tuning.cc at 5067397c
 _BRIDGED = 2  # bridges join the cards of a workstation in pairs
 _CLIQUE = 4  # of DGX-1 and its likes

@@ -1,9 +1,10 @@
 """The rates that rows speak for: a Bayesian fit of the cost model to their step times.
 
-log t(row) = log t(model, rates) + what the physics leaves out + noise. Priors of the rates: `analysis.calibration.priors`.
-What is left out is a Gaussian process: a walk along log2(GPUs), one per curve and one per strategy, and an error of each
-curve's overhead as a whole; so a curve that lies off the physics at 2 and 4 GPUs is expected to do so at 8. The most probable
-rates come from least squares; around them they are taken to be normal (Laplace).
+log t(row) = log t(model, rates) + what the physics leaves out + noise. Priors of the rates:
+`analysis.calibration.priors`. What is left out is a Gaussian process: a walk along log2(GPUs), one
+per curve and one per strategy, and an error of each curve's overhead as a whole; so a curve that
+lies off the physics at 2 and 4 GPUs is expected to do so at 8. The most probable rates come from
+least squares; around them they are taken to be normal (Laplace).
 """
 
 from __future__ import annotations
@@ -64,11 +65,17 @@ class Fit:
 
     @property
     def log_evidence(self) -> float:
-        """How well rows speak for this hardware, all rates considered (Laplace); compares fits of the same rows alone."""
+        """How well rows speak for this hardware, all rates considered (Laplace); compares fits of
+        the same rows alone.
+        """
         if not self.rows:
             return 0.0
-        misfit = float(self.residuals @ np.linalg.solve(self.inner, self.residuals) + self.vector @ self.vector)
-        return 0.5 * float(np.linalg.slogdet(self.covariance)[1] - np.linalg.slogdet(self.inner)[1] - misfit)
+        misfit = float(
+            self.residuals @ np.linalg.solve(self.inner, self.residuals) + self.vector @ self.vector
+        )
+        return 0.5 * float(
+            np.linalg.slogdet(self.covariance)[1] - np.linalg.slogdet(self.inner)[1] - misfit
+        )
 
 
 def fit(
@@ -81,8 +88,9 @@ def fit(
     left_out: LeftOut = LEFT_OUT,
     start: Floats | None = None,
 ) -> Fit:
-    """`target_hardware` where it is another; `is_known`: a profile describes the hardware, else its links are guesses; `start`:
-    rates to begin at, as those of the same rows and targets on hardware like it.
+    """`target_hardware` where it is another; `is_known`: a profile describes the hardware, else its
+    links are guesses; `start`: rates to begin at, as those of the same rows and targets on hardware
+    like it.
 
     Raises MissingLinkError, and ValueError for what the hardware cannot do."""
     layout = Layout.of([*rows, *targets], is_known=is_known)
@@ -90,9 +98,13 @@ def fit(
     asked = tuple(_prepared(row, target_hardware or hardware, layout) for row in targets)
     vector = layout.start if start is None else start
     for _ in range(_ROUNDS):
-        inner = _left_out(known, known, vector, left_out) + np.diag([_noise(one.row, left_out) ** 2 for one in known])
+        inner = _left_out(known, known, vector, left_out) + np.diag(
+            [_noise(one.row, left_out) ** 2 for one in known]
+        )
         vector, covariance = _most_probable(known, vector, inner)
-    outer = [float(_left_out([one], [one], vector, left_out)[0, 0]) + left_out.noise**2 for one in asked]
+    outer = [
+        float(_left_out([one], [one], vector, left_out)[0, 0]) + left_out.noise**2 for one in asked
+    ]
     return Fit(
         rows=known,
         targets=asked,
@@ -120,12 +132,18 @@ def _most_probable(rows: Sequence[Prepared], start: Floats, inner: Floats) -> tu
     lower = np.linalg.cholesky(inner)
 
     def misfits(vector: Floats) -> Floats:
-        return np.concatenate([solve_triangular(lower, _residuals(rows, vector), lower=True), vector])
+        return np.concatenate(
+            [solve_triangular(lower, _residuals(rows, vector), lower=True), vector]
+        )
 
     def slopes(vector: Floats) -> Floats:
-        return np.vstack([solve_triangular(lower, _slopes(rows, vector), lower=True), np.eye(len(vector))])
+        return np.vstack(
+            [solve_triangular(lower, _slopes(rows, vector), lower=True), np.eye(len(vector))]
+        )
 
-    found = least_squares(misfits, start, jac=slopes, method="trf", max_nfev=_MAX_CALLS, ftol=_CLOSE)
+    found = least_squares(
+        misfits, start, jac=slopes, method="trf", max_nfev=_MAX_CALLS, ftol=_CLOSE
+    )
     return found.x, np.linalg.inv(found.jac.T @ found.jac)
 
 
@@ -146,16 +164,24 @@ def _noise(row: Row, left_out: LeftOut) -> float:
     return float(np.hypot(row.spread, left_out.noise / 2)) if row.spread else left_out.noise
 
 
-def _left_out(some: Sequence[Prepared], others: Sequence[Prepared], vector: Floats, of: LeftOut) -> Floats:
+def _left_out(
+    some: Sequence[Prepared], others: Sequence[Prepared], vector: Floats, of: LeftOut
+) -> Floats:
     """Covariance (S, O) of what physics leaves out."""
     if not some or not others:
         return np.zeros((len(some), len(others)))
     walked = np.minimum.outer(_doublings(some), _doublings(others))
     same_curve = _same(some, others, lambda one: one.row.curve)
     same_kind = _same(some, others, lambda one: (one.row.strategy, one.row.work.real_data))
-    same_overhead = _same(some, others, lambda one: (one.row.strategy, one.row.work.real_data, one.row.work.network.name))
+    same_overhead = _same(
+        some,
+        others,
+        lambda one: (one.row.strategy, one.row.work.real_data, one.row.work.network.name),
+    )
     overhead = np.outer(_overheads(some, vector), _overheads(others, vector))
-    return walked * (of.walk**2 * same_curve + of.shared_walk**2 * same_kind) + (of.overhead**2 * overhead * same_overhead)
+    return walked * (of.walk**2 * same_curve + of.shared_walk**2 * same_kind) + (
+        of.overhead**2 * overhead * same_overhead
+    )
 
 
 def _doublings(rows: Sequence[Prepared]) -> Floats:
@@ -168,6 +194,8 @@ def _overheads(rows: Sequence[Prepared], vector: Floats) -> Floats:
     return np.array([1 - min(1.0, float(one.compute_s / one.step_s)) for one in told])
 
 
-def _same(some: Sequence[Prepared], others: Sequence[Prepared], of: Callable[[Prepared], object]) -> Floats:
+def _same(
+    some: Sequence[Prepared], others: Sequence[Prepared], of: Callable[[Prepared], object]
+) -> Floats:
     left, right = [of(one) for one in some], [of(one) for one in others]
     return np.array([[float(one == other) for other in right] for one in left])

@@ -37,7 +37,11 @@ class Layout:
         for row in rows:
             for key, prior in zip(_keys(row), _OF_ROW, strict=True):
                 found[key] = prior
-            found[_input(row)] = priors.INPUT_OF_CONTAINERS if row.work.variable_update in OWN_PROCESSES else priors.INPUT
+            found[_input(row)] = (
+                priors.INPUT_OF_CONTAINERS
+                if row.work.variable_update in OWN_PROCESSES
+                else priors.INPUT
+            )
             found["link", *row.strategy] = priors.LINK if is_known else priors.GUESSED_LINK
         return cls(priors=found)
 
@@ -61,7 +65,22 @@ class RatesOf:
     def __call__(self, vector: Floats) -> Rates:
         """Of one vector (P,), or of many (D, P)."""
         told = [prior.value(vector[..., index]) for index, prior in self.places]
-        model, precision, both, overlap, host_s, decoding, link, start, latency, across, sockets, sync, board, feed = told
+        (
+            model,
+            precision,
+            both,
+            overlap,
+            host_s,
+            decoding,
+            link,
+            start,
+            latency,
+            across,
+            sockets,
+            sync,
+            board,
+            feed,
+        ) = told
         compute = model * precision * both
         return Rates(
             compute=compute,
@@ -89,12 +108,21 @@ _PLACE: dict[Key, Prior] = {
     ("board",): priors.BOARD,
     ("feed",): priors.FEED,
 }
-_OF_ROW = (priors.COMPUTE, priors.PRECISION, priors.MODEL_AND_PRECISION, priors.OVERLAP, priors.HOST)
+_OF_ROW = (
+    priors.COMPUTE,
+    priors.PRECISION,
+    priors.MODEL_AND_PRECISION,
+    priors.OVERLAP,
+    priors.HOST,
+)
 
 
 def _input(row: Row) -> Key:
     """A process per GPU feeds itself, often with GPUs' help."""
-    return ("input", "own processes" if row.work.variable_update in OWN_PROCESSES else "one process")
+    return (
+        "input",
+        "own processes" if row.work.variable_update in OWN_PROCESSES else "one process",
+    )
 
 
 def precision_class(row: Row) -> str:

@@ -1,4 +1,6 @@
-"""What rows of a place tell of others: by its profile, or by all boxes that it may be, each as far as the rows speak for it."""
+"""What rows of a place tell of others: by its profile, or by all boxes that it may be, each as far
+as the rows speak for it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,19 @@ def weighed(
     fits: list[Fit] = []
     for one in guess.others:
         start = fits[-1].vector if fits else None
-        fits.append(fit(rows, targets, one.hardware, target_hardware, is_known=False, left_out=left_out, start=start))
-    logs = np.array([np.log(box.weight) + one.log_evidence for box, one in zip(guess.others, fits, strict=True)])
+        fits.append(
+            fit(
+                rows,
+                targets,
+                one.hardware,
+                target_hardware,
+                is_known=False,
+                left_out=left_out,
+                start=start,
+            )
+        )
+    logs = np.array(
+        [np.log(box.weight) + one.log_evidence for box, one in zip(guess.others, fits, strict=True)]
+    )
     weights = np.exp(logs - logs.max())
     return list(zip((weights / weights.sum()).tolist(), fits, strict=True))

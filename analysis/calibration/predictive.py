@@ -1,4 +1,6 @@
-"""What a fit says of the rows that it was asked for: images/s with an interval, and the parts of a step."""
+"""What a fit says of the rows that it was asked for: images/s with an interval, and the parts of a
+step.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from costs.work import Work
 
 NUM_DRAWS = 200
 _LOW, _HIGH = 2.5, 97.5
-_TAILS = 4.0  # degrees of freedom of Student's t: sources bring surprises more often than a normal distribution
+# degrees of freedom of Student's t: sources bring surprises more often than a normal distribution
+_TAILS = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +40,18 @@ class Predictive:
 
 
 def predictive(fits: Sequence[tuple[float, Fit]], seed: int = 0) -> list[Predictive]:
-    """Of fits of the same rows and targets, each with its weight, together 1: the boxes that one may be.
+    """Of fits of the same rows and targets, each with its weight, together 1: the boxes that one
+    may be.
 
-    What is said of a target does not depend on what else is asked for: each rate and each target has its own random numbers.
+    What is said of a target does not depend on what else is asked for: each rate and each target
+    has its own random numbers.
     """
     shares = _shares(fits)
-    drawn = [_draws(fit, num, (seed, box)) for box, (num, (_, fit)) in enumerate(zip(shares, fits, strict=True)) if num]
+    drawn = [
+        _draws(fit, num, (seed, box))
+        for box, (num, (_, fit)) in enumerate(zip(shares, fits, strict=True))
+        if num
+    ]
     logs, noisy = (np.concatenate([of[index] for of in drawn]) for index in (0, 1))
     return [_one(fits, index, logs[:, index], noisy[:, index]) for index in range(logs.shape[1])]
 
@@ -54,21 +63,27 @@ def _shares(fits: Sequence[tuple[float, Fit]]) -> list[int]:
 
 
 def _draws(fit: Fit, num: int, seed: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Log step times (D, T), without and with noise: draws of the rates, and what the rows' residuals say of what the physics
-    leaves out.
+    """Log step times (D, T), without and with noise: draws of the rates, and what the rows'
+    residuals say of what the physics leaves out.
     """
     normal = np.column_stack([_random(seed, name).standard_normal(num) for name in fit.names])
     vectors = fit.vector + normal @ np.linalg.cholesky(fit.covariance).T
     logs = np.column_stack([one.log_step(vectors) for one in fit.targets])
-    further = np.array([sum(doubt.error**2 for doubt in doubts(target, fit)) for target in fit.targets])
+    further = np.array(
+        [sum(doubt.error**2 for doubt in doubts(target, fit)) for target in fit.targets]
+    )
     spread = np.sqrt(fit.outer + further)
     if fit.rows:
         measured = np.log([one.row.step_s for one in fit.rows])
         computed = np.column_stack([one.log_step(vectors) for one in fit.rows])
         weights = cho_solve(cho_factor(fit.inner), fit.cross.T).T  # (T, R)
         logs = logs + (measured - computed) @ weights.T
-        spread = np.sqrt(np.maximum(fit.outer - np.sum(weights * fit.cross, axis=1), 1e-6) + further)
-    t = np.column_stack([_random(seed, _told(one.row.work)).standard_t(_TAILS, num) for one in fit.targets])
+        spread = np.sqrt(
+            np.maximum(fit.outer - np.sum(weights * fit.cross, axis=1), 1e-6) + further
+        )
+    t = np.column_stack(
+        [_random(seed, _told(one.row.work)).standard_t(_TAILS, num) for one in fit.targets]
+    )
     return logs, logs + t / np.sqrt(_TAILS / (_TAILS - 2)) * spread
 
 
@@ -83,7 +98,9 @@ def _told(work: Work) -> tuple[object, ...]:
     return (work.network.name, work.network.image_px, *axes)
 
 
-def _one(fits: Sequence[tuple[float, Fit]], index: int, log_steps: Floats, noisy: Floats) -> Predictive:
+def _one(
+    fits: Sequence[tuple[float, Fit]], index: int, log_steps: Floats, noisy: Floats
+) -> Predictive:
     """The parts, and reasons to doubt, are of the likeliest box."""
     _, fit = max(fits, key=lambda one: one[0])
     target = fit.targets[index]

@@ -24,9 +24,11 @@ class Refusal:
     missing: Row | None = None  # what to measure, so that it can be predicted
 
 
-def refusal(asked: Row, rows: Sequence[Row], hardware: Hardware, ran: Sequence[Row] | None = None) -> Refusal | None:
-    """None when it can be predicted from the rows. `ran`: rows known to fit into this hardware; None are those that it is
-    predicted from.
+def refusal(
+    asked: Row, rows: Sequence[Row], hardware: Hardware, ran: Sequence[Row] | None = None
+) -> Refusal | None:
+    """None when it can be predicted from the rows. `ran`: rows known to fit into this hardware;
+    None are those that it is predicted from.
     """
     if asked.undivided:
         return Refusal(reason=asked.undivided)
@@ -67,7 +69,10 @@ def _no_compute(asked: Row, rows: Sequence[Row]) -> Refusal | None:
         return None
     told = ", ".join(sorted({row.work.network.name for row in rows})) or "none"
     return Refusal(
-        reason=f"model={name}: no row of it, so nothing tells how fast this hardware computes it; there are rows of {told}",
+        reason=(
+            f"model={name}: no row of it, so nothing tells how fast this hardware computes it; "
+            f"there are rows of {told}"
+        ),
         missing=_on(asked, 1),
     )
 
@@ -84,7 +89,9 @@ def _too_many_gpus(asked: Row, rows: Sequence[Row]) -> Refusal | None:
 
 
 def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
-    batches = [row.work.batch_size for row in rows if row.work.network.name == asked.work.network.name]
+    batches = [
+        row.work.batch_size for row in rows if row.work.network.name == asked.work.network.name
+    ]
     wanted = asked.work.batch_size
     times = min(max(wanted / one, one / wanted) for one in batches)
     if times <= _TIMES_BATCH:
@@ -97,7 +104,9 @@ def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
 
 
 def _memory(asked: Row, hardware: Hardware, ran: Sequence[Row]) -> Refusal | None:
-    """What needs no more than a row that ran is never refused: the estimate is wrong then, or what is told of the GPU."""
+    """What needs no more than a row that ran is never refused: the estimate is wrong then, or what
+    is told of the GPU.
+    """
     needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
     most = max((memory_bytes(row.work) for row in ran if row.is_batch_told), default=0.0)
     if needed <= max(_TOO_MUCH_MEMORY * there, most):

@@ -1,4 +1,6 @@
-"""A row that calibration learns from, or that it is asked for: a result as the cost model sees it."""
+"""A row that calibration learns from, or that it is asked for: a result as the cost model sees
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,20 @@ class Row:
 
     work: Work
     images_per_second: float | None  # None = asked for
-    spread: float = 0.0  # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing known
-    is_told: bool = True  # its source says how variables are shared, in words that the cost model knows
-    is_told_of_more: bool = True  # the same of more than one GPU: on one, where nothing is reduced, sources may leave that out
-    is_named: bool = False  # who asks for it names how variables are shared, whatever its rows report
+    # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing
+    # known
+    spread: float = 0.0
+    # its source says how variables are shared, in words that the cost model knows
+    is_told: bool = True
+    # the same of more than one GPU: on one, where nothing is reduced, sources may leave that out
+    is_told_of_more: bool = True
+    # who asks for it names how variables are shared, whatever its rows report
+    is_named: bool = False
     is_batch_told: bool = True  # else its batch is assumed
-    assumed: tuple[str, ...] = ()  # what its source does not report, or not in our words, and what it is taken to be
-    apart: tuple[tuple[str, str], ...] = ()  # axes that the cost model does not look at and in which rows of its place differ
+    # what its source does not report, or not in our words, and what it is taken to be
+    assumed: tuple[str, ...] = ()
+    # axes that the cost model does not look at and in which rows of its place differ
+    apart: tuple[tuple[str, str], ...] = ()
     name: str = ""  # of the result that it is
     is_strong: bool = False  # its batch in all is what stays when GPUs are added
     undivided: str = ""  # why no batch per GPU makes it; its work is then the nearest that there is
@@ -36,7 +45,9 @@ class Row:
     def asked(self, work: Work, *, is_named: bool = False) -> Row:
         """Asked for, with other work."""
         is_told = self.is_told and (work.num_gpus == 1 or self.is_told_of_more)
-        return replace(self, work=work, images_per_second=None, spread=0.0, is_told=is_told, is_named=is_named)
+        return replace(
+            self, work=work, images_per_second=None, spread=0.0, is_told=is_told, is_named=is_named
+        )
 
     def on(self, num_gpus: int) -> Row:
         """Asked for, on so many GPUs; under strong scaling with the same batch in all."""
@@ -45,17 +56,30 @@ class Row:
         if not self.is_strong:
             return asked
         images = self.work.batch_size * self.work.num_gpus
-        told = f"num_gpus={num_gpus}: {images} images in all (scaling=strong) do not divide among {num_gpus} GPUs"
+        told = (
+            f"num_gpus={num_gpus}: {images} images in all (scaling=strong) do not divide among "
+            f"{num_gpus} GPUs"
+        )
         return replace(
             asked,
             work=replace(work, batch_size=max(1, images // num_gpus)),
-            undivided=f"{told}; choose a number of GPUs that divides {images}" if images % num_gpus else "",
+            undivided=f"{told}; choose a number of GPUs that divides {images}"
+            if images % num_gpus
+            else "",
         )
 
     @property
     def cell(self) -> tuple[object, ...]:
-        """Equal for rows that are the same cell: others are never taken for it, though the cost model has one figure for both."""
-        return self.work, self.undivided, self.is_told or self.is_named, self.is_batch_told, self.apart
+        """Equal for rows that are the same cell: others are never taken for it, though the cost
+        model has one figure for both.
+        """
+        return (
+            self.work,
+            self.undivided,
+            self.is_told or self.is_named,
+            self.is_batch_told,
+            self.apart,
+        )
 
     @property
     def step_s(self) -> float:
@@ -74,9 +98,11 @@ class Row:
 
 
 def row(result: Result, hardware: Hardware, note: str = "") -> Row:
-    """Raises costs.networks.UnknownNetworkError, and ValueError for axes that the cost model cannot take.
+    """Raises costs.networks.UnknownNetworkError, and ValueError for axes that the cost model cannot
+    take.
 
-    A batch that a source does not report is assumed to be the largest power of two, up to 256, that fits into the GPU.
+    A batch that a source does not report is assumed to be the largest power of two, up to 256, that
+    fits into the GPU.
     """
     axes = completed(result.axes, hardware, note)
     assumed = tuple(_assumed(result.axes, axes))
@@ -94,7 +120,9 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
 
 
 def completed(axes: Mapping[str, Any], hardware: Hardware, note: str = "") -> dict[str, Any]:
-    """With what a published figure's note tells beyond its axes, in the cost model's words, and with a batch."""
+    """With what a published figure's note tells beyond its axes, in the cost model's words, and
+    with a batch.
+    """
     told = dict(axes)
     told["variable_update"], told["local_parameter_device"], told["all_reduce"] = _way(axes)
     told["data"] = _bare(axes["data"]) or "synthetic"
@@ -114,7 +142,10 @@ def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]
     """Each assumption in a sentence: nothing that a source does not report is said as if it did."""
     if told["batch_size"] is None:
         batch = taken["batch_size"]
-        yield f"batch_size is not reported, {batch} is assumed: the largest power of two up to 256 that fits"
+        yield (
+            f"batch_size is not reported, {batch} is assumed: the largest power of two up to 256 "
+            "that fits"
+        )
     name = strategy_name(*(taken[axis] for axis in STRATEGY_AXES))
     if _bare(told["variable_update"]) not in UPDATES:
         update = str(told["variable_update"] or "").strip("?")
@@ -125,21 +156,31 @@ def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]
 
 
 def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
-    """How variables are shared; where a source does not tell, or in words of its own, what is most like it.
+    """How variables are shared; where a source does not tell, or in words of its own, what is most
+    like it.
 
-    Raises ValueError for words that are like nothing that is known: another strategy is another figure.
+    Raises ValueError for words that are like nothing that is known: another strategy is another
+    figure.
     """
-    update, device, all_reduce = (_bare(axes[axis]) for axis in ("variable_update", "local_parameter_device", "all_reduce"))
+    update, device, all_reduce = (
+        _bare(axes[axis]) for axis in ("variable_update", "local_parameter_device", "all_reduce")
+    )
     device = "cpu" if device == "cpu" else "gpu"
     if update in UPDATES:
-        reduced = next((name for start, name in _ALL_REDUCES.items() if all_reduce.startswith(start)), all_reduce)
+        reduced = next(
+            (name for start, name in _ALL_REDUCES.items() if all_reduce.startswith(start)),
+            all_reduce,
+        )
         return update, device, {"": "none", "n/a": "none", "default": "none"}.get(reduced, reduced)
     if update in ("", "n/a"):
         return "replicated", "gpu", "nccl"
     way = next((way for pattern, way in _WAYS.items() if re.search(pattern, update)), None)
     if way is None:
         known = ", ".join(UPDATES)
-        raise ValueError(f"variable_update={axes['variable_update']!r} is no strategy that the cost model knows: {known}")
+        raise ValueError(
+            f"variable_update={axes['variable_update']!r} is no strategy that the cost model "
+            f"knows: {known}"
+        )
     return way
 
 
@@ -149,7 +190,9 @@ def is_told(axes: Mapping[str, Any]) -> bool:
 
 
 def _unreported(axes: Mapping[str, Any]) -> list[str]:
-    """Axes without which a variable update may be one of several strategies; on one GPU nothing is reduced."""
+    """Axes without which a variable update may be one of several strategies; on one GPU nothing is
+    reduced.
+    """
     if axes["num_gpus"] == 1 and _bare(axes["variable_update"]) == "replicated":
         return []
     needed = _NEEDED.get(_bare(axes["variable_update"]), ())
@@ -164,8 +207,22 @@ _WAYS = {
     "byteps": ("horovod", "gpu", "nccl"),
     "dataparallel": ("replicated", "gpu", "none"),
 }
-_ALL_REDUCES = {"nccl": "nccl", "pscpu": "pscpu", "psgpu": "psgpu", "hier": "hierarchical_copy", "xring": "ring", "ring": "ring"}
-_PRECISIONS = {"": "fp32", "float32": "fp32", "float16": "fp16", "amp": "fp16", "half": "fp16", "bfloat16": "bf16"}
+_ALL_REDUCES = {
+    "nccl": "nccl",
+    "pscpu": "pscpu",
+    "psgpu": "psgpu",
+    "hier": "hierarchical_copy",
+    "xring": "ring",
+    "ring": "ring",
+}
+_PRECISIONS = {
+    "": "fp32",
+    "float32": "fp32",
+    "float16": "fp16",
+    "amp": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+}
 
 
 def _bare(text: object) -> str:
@@ -175,6 +232,9 @@ def _bare(text: object) -> str:
 
 def _fitting(axes: dict[str, Any], hardware: Hardware) -> int:
     batch = 256
-    while batch > 1 and memory_bytes(Work.of({**axes, "batch_size": batch})) > hardware.memory_gib * 2**30:
+    while (
+        batch > 1
+        and memory_bytes(Work.of({**axes, "batch_size": batch})) > hardware.memory_gib * 2**30
+    ):
         batch //= 2
     return batch

@@ -1,4 +1,6 @@
-"""Published conclusions (`store/published/conclusions.csv`), held against rows: agrees, disagrees, or who would supply rows."""
+"""Published conclusions (`store/published/conclusions.csv`), held against rows: agrees, disagrees,
+or who would supply rows.
+"""
 
 from __future__ import annotations
 
@@ -31,5 +33,7 @@ _CHECKS = {
 
 def checked(results: Sequence[Result]) -> list[Finding]:
     """Every claim, in order. They are of GPUs: what CPU stand-ins measured is no row for any."""
-    of_gpus = [result for result in results if result.place.device_kind is not DeviceKind.CPU_STAND_IN]
+    of_gpus = [
+        result for result in results if result.place.device_kind is not DeviceKind.CPU_STAND_IN
+    ]
     return [Finding(claim=claim, parts=_CHECKS[claim.id](of_gpus)) for claim in claims()]

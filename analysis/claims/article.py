@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from analysis.conclusions.sizes import mb_per_gflop, parameter_mb
 from costs.networks import network
 
-_TOLD = {"alexnet": 60e6, "vgg16": 130e6, "resnet50": 0.9e6, "resnet152": 2.3e6, "inception3": 2.5e6}
+_TOLD = {
+    "alexnet": 60e6,
+    "vgg16": 130e6,
+    "resnet50": 0.9e6,
+    "resnet152": 2.3e6,
+    "inception3": 2.5e6,
+}
 """Parameters that its section 2 names: more than these; of inception3 less."""
 
 _RIGHT = 1.5  # times, at most
@@ -31,13 +37,22 @@ class Count:
 
     @property
     def sentence(self) -> str:
-        numbers = f"the article tells of {self.told / 1e6:g} million parameters, its layers have {self.counted / 1e6:.1f} million"
-        return f"{self.model}: {numbers}{'' if self.is_right else f', {self.factor:.0f} times as many'}."
+        numbers = (
+            f"the article tells of {self.told / 1e6:g} million parameters, its layers have "
+            f"{self.counted / 1e6:.1f} million"
+        )
+        return (
+            f"{self.model}: "
+            f"{numbers}{'' if self.is_right else f', {self.factor:.0f} times as many'}."
+        )
 
 
 def counts() -> list[Count]:
     """All that it names."""
-    return [Count(model=model, told=told, counted=network(model).num_parameters) for model, told in _TOLD.items()]
+    return [
+        Count(model=model, told=told, counted=network(model).num_parameters)
+        for model, told in _TOLD.items()
+    ]
 
 
 def errors() -> list[str]:

@@ -59,7 +59,13 @@ class Part:
             return Answer.NO_ROWS
         if not decided:
             return Answer.UNDECIDED
-        return Answer.IN_PART if len(decided) > 1 else Answer.AGREES if True in decided else Answer.DISAGREES
+        return (
+            Answer.IN_PART
+            if len(decided) > 1
+            else Answer.AGREES
+            if True in decided
+            else Answer.DISAGREES
+        )
 
     @property
     def num_decided(self) -> int:
@@ -70,8 +76,12 @@ class Part:
         """As `holds in 3 of 5 cases, not in 1, 1 cannot tell`."""
         if not self.cases:
             return "no rows"
-        counts = {value: sum(case.holds is value for case in self.cases) for value in (True, False, None)}
-        found = [f"holds in {counts[True]} of {len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"]
+        counts = {
+            value: sum(case.holds is value for case in self.cases) for value in (True, False, None)
+        }
+        found = [
+            f"holds in {counts[True]} of {len(self.cases)} case{'s' if len(self.cases) > 1 else ''}"
+        ]
         found += [f"not in {counts[False]}"] if counts[False] else []
         found += [f"{counts[None]} cannot tell"] if counts[None] else []
         return ", ".join(found)
@@ -91,11 +101,16 @@ class Finding:
             return next(iter(answers))
         if answers <= {Answer.UNDECIDED, Answer.NO_ROWS}:
             return Answer.UNDECIDED
-        return Answer.DISAGREES if answers <= {Answer.DISAGREES, Answer.UNDECIDED, Answer.NO_ROWS} else Answer.IN_PART
+        return (
+            Answer.DISAGREES
+            if answers <= {Answer.DISAGREES, Answer.UNDECIDED, Answer.NO_ROWS}
+            else Answer.IN_PART
+        )
 
     @property
     def told(self) -> str:
-        """The answer, and of how many cases it is where others cannot tell, as `agrees where it can be told (4 of 10 cases)`.
+        """The answer, and of how many cases it is where others cannot tell, as `agrees where it can
+        be told (4 of 10 cases)`.
 
         Of several parts those are named of which most cases cannot tell.
         """
@@ -103,13 +118,25 @@ class Finding:
         decided = [case for case in cases if case.holds is not None]
         if self.answer not in (Answer.AGREES, Answer.DISAGREES) or len(decided) == len(cases):
             return str(self.answer)
-        thin = [part for part in self.parts if len(self.parts) > 1 and 2 * part.num_decided < len(part.cases)]
-        but = "".join(f"; of those on whether {part.says} only {part.num_decided} of {len(part.cases)}" for part in thin)
+        thin = [
+            part
+            for part in self.parts
+            if len(self.parts) > 1 and 2 * part.num_decided < len(part.cases)
+        ]
+        but = "".join(
+            f"; of those on whether {part.says} only {part.num_decided} of {len(part.cases)}"
+            for part in thin
+        )
         return f"{self.answer} where it can be told ({len(decided)} of {len(cases)} cases{but})"
 
     @property
     def rows(self) -> tuple[Result, ...]:
-        found = {(row.place.key, row.trial_id): row for part in self.parts for case in part.cases for row in case.rows}
+        found = {
+            (row.place.key, row.trial_id): row
+            for part in self.parts
+            for case in part.cases
+            for row in case.rows
+        }
         return tuple(found.values())
 
 
@@ -128,11 +155,17 @@ def case(
     *,
     tie_holds: bool = False,
 ) -> Case:
-    """Holds where the relation of first to second is the wanted one; a tie, if it does not hold, cannot tell."""
+    """Holds where the relation of first to second is the wanted one; a tie, if it does not hold,
+    cannot tell.
+    """
     relation = compared.relation
     open_ = relation is Relation.UNKNOWN or (relation is Relation.TIE and not tie_holds)
     holds = None if open_ else relation in (wanted, Relation.TIE)
-    return Case(holds=holds, text=f"{compared.told(subject, way)}, {compared.first.place.host}", rows=compared.rows)
+    return Case(
+        holds=holds,
+        text=f"{compared.told(subject, way)}, {compared.first.place.host}",
+        rows=compared.rows,
+    )
 
 
 def cases(

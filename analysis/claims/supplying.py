@@ -1,4 +1,6 @@
-"""The command that would supply rows for a claim: on the machines that the rows at hand are of, or simulated as they are."""
+"""The command that would supply rows for a claim: on the machines that the rows at hand are of, or
+simulated as they are.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,13 @@ _SWEEP = "python sweep.py "
 
 
 def supplying(claim: Claim, results: Sequence[Result]) -> str:
-    """Beside simulated results the same sweep simulated: on the profile that the claim is about, else on theirs."""
+    """Beside simulated results the same sweep simulated: on the profile that the claim is about,
+    else on theirs.
+    """
     simulated = next((one.place for one in results if one.place.origin is Origin.SIMULATED), None)
     if simulated is None or not claim.supply.startswith(_SWEEP):
         return claim.supply
-    hardware = ("engine=simulated", f"hardware={claim.profile}") if claim.profile else simulated.hardware
+    hardware = (
+        ("engine=simulated", f"hardware={claim.profile}") if claim.profile else simulated.hardware
+    )
     return f"{claim.supply} {overrides.sweep(hardware).removeprefix(_SWEEP)}"

@@ -12,9 +12,16 @@ from analysis.results import Result
 
 def c12(results: Sequence[Result]) -> tuple[Part, ...]:
     found = staged_vars.staged(results)
-    return (Part(says="staged variables are faster", cases=cases(found, as_run, staged_vars.named)),)
+    return (
+        Part(says="staged variables are faster", cases=cases(found, as_run, staged_vars.named)),
+    )
 
 
 def c13(results: Sequence[Result]) -> tuple[Part, ...]:
     found = repacking.repacked(results)
-    return (Part(says="packs are faster than tensor by tensor", cases=cases(found, as_run, repacking.named)),)
+    return (
+        Part(
+            says="packs are faster than tensor by tensor",
+            cases=cases(found, as_run, repacking.named),
+        ),
+    )

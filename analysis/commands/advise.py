@@ -1,4 +1,6 @@
-"""`python -m analysis advise`: which way, on how many GPUs, with which batch and precision, and how sure that is."""
+"""`python -m analysis advise`: which way, on how many GPUs, with which batch and precision, and how
+sure that is.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,33 @@ def advise(
     usd_per_gpu_hour: Annotated[
         float | None, typer.Option(help="Price of a GPU; --goal cost needs it.", show_default=False)
     ] = None,
-    images: Annotated[float | None, typer.Option(help="Of --goal deadline: images to train on.", show_default=False)] = None,
-    deadline_h: Annotated[float | None, typer.Option(help="Of --goal deadline: hours until then.", show_default=False)] = None,
+    images: Annotated[
+        float | None,
+        typer.Option(help="Of --goal deadline: images to train on.", show_default=False),
+    ] = None,
+    deadline_h: Annotated[
+        float | None, typer.Option(help="Of --goal deadline: hours until then.", show_default=False)
+    ] = None,
     sweep: Sweep = None,
     origin: OriginOption = Origin.MEASURED,
     source: SourceOption = None,
     predict: Annotated[
-        bool, typer.Option(help="Predict what untried trials would reach, and leave out what cannot win: takes a second.")
+        bool,
+        typer.Option(
+            help=(
+                "Predict what untried trials would reach, and leave out what cannot win: takes "
+                "a second."
+            )
+        ),
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Which strategy, GPU count, batch and precision to take, how sure that is, and the cheapest trials that could change it."""
-    aim = Aim(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_images=images, deadline_h=deadline_h)
+    """Which strategy, GPU count, batch and precision to take, how sure that is, and the cheapest
+    trials that could change it.
+    """
+    aim = Aim(
+        goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_images=images, deadline_h=deadline_h
+    )
     chosen = selection(db, sweep, filters, origin, source)
     found = answers(Source(selection=chosen), aim, predicts=predict)
     if as_json:
@@ -54,7 +71,13 @@ def advise(
     console = make_console()
     places = {one.question.place.key for one in found}
     if len(places) > 1:
-        _say(console, f"{len(places)} places (machine and software): an answer for each, and none across them.")
+        _say(
+            console,
+            (
+                f"{len(places)} places (machine and software): an answer for each, and none "
+                "across them."
+            ),
+        )
         console.print()
     for one in found:
         _print(console, one)
@@ -72,7 +95,11 @@ def _print(console: Console, one: Answer) -> None:
         console.print()
         shown = _shown(one, one.ranking)
         rows = [_row(one, one.ranking, candidate, against) for candidate, against in shown]
-        print_columns(console, ("choice", "images/s", "interval", *_headers(one), "against the best", "n"), rows)
+        print_columns(
+            console,
+            ("choice", "images/s", "interval", *_headers(one), "against the best", "n"),
+            rows,
+        )
         if more := len(one.ranking.judged) - len(shown):
             _say(console, f"and {more} more (--json has them)", style="dim")
         for note in alone_notes(candidate.result for candidate in one.ranking.judged):
@@ -92,13 +119,20 @@ def _say(console: Console, text: str, style: str | None = None) -> None:
 
 
 def _headers(one: Answer) -> tuple[str, ...]:
-    return () if one.aim.goal is Goal.THROUGHPUT or (one.ranking and one.ranking.misses) else (str(one.aim.goal),)
+    return (
+        ()
+        if one.aim.goal is Goal.THROUGHPUT or (one.ranking and one.ranking.misses)
+        else (str(one.aim.goal),)
+    )
 
 
 def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None]]:
     """Best first, what is taken, and what is the best on other numbers of GPUs."""
     behind = [*ranking.tied, *ranking.unclear, *ranking.out, *ranking.worse]
-    ordered: list[tuple[Candidate, Behind | None]] = [(ranking.top, None), *((b.candidate, b) for b in behind)]
+    ordered: list[tuple[Candidate, Behind | None]] = [
+        (ranking.top, None),
+        *((b.candidate, b) for b in behind),
+    ]
     named = [ranking.pick, *one.fastest, *(candidate for candidate, _ in ordered[:_MOST_ROWS])]
     kept = {id(candidate.result) for candidate in named}
     return [(candidate, against) for candidate, against in ordered if id(candidate.result) in kept]
@@ -111,7 +145,9 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
     return [
         described(result, against=None if against is None else ranking.top.result),
         number(images, exactly=one.question.is_published),
-        "" if result.low is None or result.high is None else f"[{span(result.low, result.high, images)}]",
+        ""
+        if result.low is None or result.high is None
+        else f"[{span(result.low, result.high, images)}]",
         *([one.aim.text(candidate.score, place.devices)] if _headers(one) else []),
         ("best" if against is None else _against(ranking, against)) + taken,
         str(len(result.repeats)),
@@ -119,7 +155,11 @@ def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | 
 
 
 def _against(ranking: Ranking, behind: Behind) -> str:
-    known = "" if behind.low is None or behind.high is None else f" [{1 / behind.high:.2f}..{1 / behind.low:.2f}]"
+    known = (
+        ""
+        if behind.low is None or behind.high is None
+        else f" [{1 / behind.high:.2f}..{1 / behind.low:.2f}]"
+    )
     marks = {"≈": ranking.tied, "?": ranking.unclear, "↓": ranking.out}
     mark = next((mark for mark, marked in marks.items() if behind in marked), "")
     return f"{mark}{1 / behind.ratio:.2f}x{known}"
@@ -146,7 +186,10 @@ def _record(one: Answer) -> dict[str, Any]:
         "versions": place.versions,
         "device_kind": str(place.device_kind),
         "sentences": sentences(one),
-        "is_sure": ranking and ranking.is_sure and not one.question.is_published and not _rests_on_one(ranking),
+        "is_sure": ranking
+        and ranking.is_sure
+        and not one.question.is_published
+        and not _rests_on_one(ranking),
         "is_in_time": ranking and not ranking.misses,
         "pick": ranking and _candidate(ranking.pick),
         "top": ranking and _candidate(ranking.top),
@@ -170,7 +213,11 @@ def _record(one: Answer) -> dict[str, Any]:
         ],
         "pays_up_to_num_gpus": one.stop and one.stop.num_gpus,
         "alternatives": [
-            {"caveat": other.caveat, "ratio": other.ratio, "candidate": other.candidate and _candidate(other.candidate)}
+            {
+                "caveat": other.caveat,
+                "ratio": other.ratio,
+                "candidate": other.candidate and _candidate(other.candidate),
+            }
             for other in one.alternatives
         ],
         "doubts": list(one.doubts),
@@ -179,12 +226,21 @@ def _record(one: Answer) -> dict[str, Any]:
 
 
 def _rests_on_one(ranking: Ranking) -> bool:
-    return any(behind.low is None for behind in (*ranking.tied, *ranking.worse)) or len(ranking.top.scores) < 2
+    return (
+        any(behind.low is None for behind in (*ranking.tied, *ranking.worse))
+        or len(ranking.top.scores) < 2
+    )
 
 
 def _candidate(one: Candidate) -> dict[str, Any]:
     result = one.result
-    axes: Sequence[str] = ("batch_size", "precision", "variable_update", "local_parameter_device", "all_reduce")
+    axes: Sequence[str] = (
+        "batch_size",
+        "precision",
+        "variable_update",
+        "local_parameter_device",
+        "all_reduce",
+    )
     return {
         "trial_id": result.trial_id,
         "strategy": result.strategy,
@@ -201,4 +257,8 @@ def _candidate(one: Candidate) -> dict[str, Any]:
 
 
 def _behind(one: Behind) -> dict[str, Any]:
-    return _candidate(one.candidate) | {"behind": one.share, "behind_low": one.share_low, "behind_high": one.share_high}
+    return _candidate(one.candidate) | {
+        "behind": one.share,
+        "behind_low": one.share_low,
+        "behind_high": one.share_high,
+    }

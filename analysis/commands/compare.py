@@ -1,4 +1,6 @@
-"""`python -m analysis compare`: two sides of trials that are equal but for what is compared, pair by pair."""
+"""`python -m analysis compare`: two sides of trials that are equal but for what is compared, pair
+by pair.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,31 @@ _NUMBERS = frozenset({"A images/s", "B images/s", "A / B", "95 % interval", "pro
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="As strategy=ps_cpu, 'host=box model=vgg16', sweep=night, a trial's id.")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="As strategy=ps_cpu, 'host=box model=vgg16', sweep=night, a trial's id.",
+        ),
+    ],
     b: Annotated[str, typer.Argument(metavar="B", help="What A is compared with.")],
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
     origin: Annotated[
         Origin | None,
-        typer.Option("--origin", help="Measured or simulated numbers.", show_default="those that there are of both"),
+        typer.Option(
+            "--origin",
+            help="Measured or simulated numbers.",
+            show_default="those that there are of both",
+        ),
     ] = None,
     trust_steps: Annotated[
-        bool, typer.Option("--trust-steps", help="Of one repeat let its steps decide, as if no other process could differ.")
+        bool,
+        typer.Option(
+            "--trust-steps",
+            help="Of one repeat let its steps decide, as if no other process could differ.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -57,11 +73,20 @@ def _print(console: Console, a: Side, b: Side, found: Paired, rows: Sequence[Com
     console.print(f"A: {for_people(a.told)}\nB: {for_people(b.told)}\n", markup=False)
     axes = list(rows[0].pair.setting)
     columns = [*axes, "A images/s", "B images/s", "A / B", "95 % interval", "processes", "answer"]
-    print_columns(console, _with_names(columns, rows), (_cells(row, axes, rows) for row in rows), _NUMBERS | {"num_gpus"})
+    print_columns(
+        console,
+        _with_names(columns, rows),
+        (_cells(row, axes, rows) for row in rows),
+        _NUMBERS | {"num_gpus"},
+    )
     console.print()
     for line in _sentences(rows):
         console.print(for_people(line), markup=False, soft_wrap=True)
-    for line in (*_shortened([text for row in rows for text in row.findings]), *_lonely(found), *_notes(rows)):
+    for line in (
+        *_shortened([text for row in rows for text in row.findings]),
+        *_lonely(found),
+        *_notes(rows),
+    ):
         console.print(for_people(line), style="dim", markup=False, soft_wrap=True)
 
 
@@ -82,7 +107,15 @@ def _cells(row: Compared, axes: Sequence[str], rows: Sequence[Compared]) -> list
         return [*names, *setting, *speeds, "", "", "", "nothing to compare"]
     ratio = row.judgement.ratio
     processes = f"{ratio.num_a}, {ratio.num_b}"
-    return [*names, *setting, *speeds, fold(ratio.ratio), interval_told(ratio), processes, _answer(row)]
+    return [
+        *names,
+        *setting,
+        *speeds,
+        fold(ratio.ratio),
+        interval_told(ratio),
+        processes,
+        _answer(row),
+    ]
 
 
 def _answer(row: Compared) -> str:
@@ -105,7 +138,10 @@ def _sentences(rows: Sequence[Compared]) -> Iterator[str]:
         yield f"{_setting(row)}{row.words}{planned}."
     if len(rows) > 1:
         counts = Counter(map(_answer, rows))
-        yield f"Of {len(rows)} pairs: {', '.join(f'{answer} in {count}' for answer, count in counts.most_common())}."
+        yield (
+            f"Of {len(rows)} pairs: "
+            f"{', '.join(f'{answer} in {count}' for answer, count in counts.most_common())}."
+        )
     commands = list(dict.fromkeys(text for row in rows for text in row.to_tell))
     if 0 < len(commands) <= 2:
         yield from ("To run them:", *commands)
@@ -133,7 +169,9 @@ def _trials(results: Sequence[Result]) -> list[str]:
 
 
 def _trial(result: Result, alike: Sequence[Result]) -> str:
-    differing = (axis for axis in axes_of([result]) if len({str(one.axes.get(axis)) for one in alike}) > 1)
+    differing = (
+        axis for axis in axes_of([result]) if len({str(one.axes.get(axis)) for one in alike}) > 1
+    )
     axes = dict.fromkeys([*differing, *(["planted"] if result.axes.get("planted") else [])])
     told = ", ".join(named(axis, result.axes.get(axis)) for axis in axes)
     return f"{result.trial_id[:8]} {_called(result)}{f' ({told})' if told else ''}"
@@ -155,9 +193,17 @@ def _notes(rows: Sequence[Compared]) -> Iterator[str]:
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     if suspect := [result for result in both if not result.is_valid]:
         told.append(f"suspect, see python -m store show: {'; '.join(_shortened(_trials(suspect)))}")
-    if partly := [result for result in both if result.failed and result.images_per_second is not None]:
-        named_ones = [f"{name} ({failed_repeats(one)})" for name, one in zip(_trials(partly), partly, strict=True)]
-        told.append(f"repeats brought no number, and count for nothing here: {'; '.join(_shortened(named_ones))}")
+    if partly := [
+        result for result in both if result.failed and result.images_per_second is not None
+    ]:
+        named_ones = [
+            f"{name} ({failed_repeats(one)})"
+            for name, one in zip(_trials(partly), partly, strict=True)
+        ]
+        told.append(
+            "repeats brought no number, and count for nothing here: "
+            f"{'; '.join(_shortened(named_ones))}"
+        )
     yield from dict.fromkeys(told)
 
 
@@ -182,7 +228,10 @@ def _as_json(a: Side, b: Side, found: Paired, rows: Sequence[Compared]) -> dict[
 def _row_as_json(row: Compared) -> dict[str, Any]:
     return {
         "setting": dict(row.pair.setting),
-        "compared": {axis: {"a": row.pair.a.axes[axis], "b": row.pair.b.axes[axis]} for axis in row.pair.compared},
+        "compared": {
+            axis: {"a": row.pair.a.axes[axis], "b": row.pair.b.axes[axis]}
+            for axis in row.pair.compared
+        },
         "a": _side_as_json(row.name_a, row.pair.a, row.sample_a),
         "b": _side_as_json(row.name_b, row.pair.b, row.sample_b),
         "judgement": asdict(row.judgement) if row.judgement else None,
@@ -199,7 +248,11 @@ def _side_as_json(name: str, result: Result, side: Sample | None) -> dict[str, A
     return {
         "name": name,
         "trial": result.trial_id,
-        "place": {"key": result.place.key, "machine": result.place.machine, "versions": result.place.versions},
+        "place": {
+            "key": result.place.key,
+            "machine": result.place.machine,
+            "versions": result.place.versions,
+        },
         "origin": result.place.origin,
         "outcome": result.outcome,
         "images_per_second": side.typical if side else None,

@@ -1,4 +1,6 @@
-"""`python -m analysis conclusions`: what the rows say in sentences, and what they say to published conclusions."""
+"""`python -m analysis conclusions`: what the rows say in sentences, and what they say to published
+conclusions.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,29 @@ def conclusions(
     origin: OriginOption = Origin.MEASURED,
     source: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    check: Annotated[bool, typer.Option("--check", help="Hold the published conclusions C1 to C14 against the rows.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Hold the published conclusions C1 to C14 against the rows."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """What follows from the results, in sentences with the rows behind each; --check: whether published conclusions hold."""
+    """What follows from the results, in sentences with the rows behind each; --check: whether
+    published conclusions hold.
+    """
     found = Source(selection=selection(db, sweep, filters, origin, source, baseline))
     notes = found.references if origin is Origin.PUBLISHED else ()
     counted = counting(with_notes(found.results, notes, baseline), filters or ())
     results = counted.results
     if as_json:
         told = [_conclusion(one, counted.notes) for one in concluded(results)]
-        return print_json(_checked(checked(results), results) | {"notes": counted.notes} if check else told)
-    lines = [*_simulated(results), *_check_lines(checked(results), results)] if check else _lines(concluded(results))
+        return print_json(
+            _checked(checked(results), results) | {"notes": counted.notes} if check else told
+        )
+    lines = (
+        [*_simulated(results), *_check_lines(checked(results), results)]
+        if check
+        else _lines(concluded(results))
+    )
     lines = [*counted.notes, *([""] if counted.notes else []), *lines]
     console = make_console()
     for line in lines:
@@ -57,14 +70,26 @@ def conclusions(
 
 def _lines(found: Sequence[Conclusion]) -> list[str]:
     if not found:
-        return ["No conclusion: no two results differ in one thing alone. A grid of strategies on 1 to N GPUs would supply them."]
+        return [
+            (
+                "No conclusion: no two results differ in one thing alone. A grid of strategies "
+                "on 1 to N GPUs would supply them."
+            )
+        ]
     by_place: dict[str, list[Conclusion]] = {}
     for one in found:
         by_place.setdefault(one.place.key, []).append(one)
     lines = []
     for of in by_place.values():
-        lines += [". ".join([*place_notes(of[0].place), *host_notes(row for one in of for row in one.rows)]), ""]
-        lines += [line for one in of for line in (f"- {one.sentence}", f"  rows: {_rows(one.rows)}")]
+        lines += [
+            ". ".join(
+                [*place_notes(of[0].place), *host_notes(row for one in of for row in one.rows)]
+            ),
+            "",
+        ]
+        lines += [
+            line for one in of for line in (f"- {one.sentence}", f"  rows: {_rows(one.rows)}")
+        ]
         lines += [""]
     return [*lines, _margin(found[0].place.origin)]
 
@@ -82,15 +107,24 @@ def _check_lines(findings: Sequence[Finding], results: Sequence[Result]) -> list
         lines += [f"{claim.id}  {finding.told}  ({claim.source})", f"    {claim.claim}."]
         for part in finding.parts:
             lines += [f"    - {part.says}: {part.told}", *_cases(part)]
-        if finding.answer in (Answer.NO_ROWS, Answer.UNDECIDED) or any(not part.cases for part in finding.parts):
+        if finding.answer in (Answer.NO_ROWS, Answer.UNDECIDED) or any(
+            not part.cases for part in finding.parts
+        ):
             lines += [f"    rows would come from: {supplying(claim, results)}"]
         lines += [""]
-    return [*lines, "Of the cloud article's own figures, by our count of its networks:", *(f"- {one}" for one in errors())]
+    return [
+        *lines,
+        "Of the cloud article's own figures, by our count of its networks:",
+        *(f"- {one}" for one in errors()),
+    ]
 
 
 def _cases(part: Part) -> list[str]:
     """Those that disagree first."""
-    told = [f"      {_WORDS[case.holds]} {case.text}" for case in sorted(part.cases, key=_disagreeing_first)]
+    told = [
+        f"      {_WORDS[case.holds]} {case.text}"
+        for case in sorted(part.cases, key=_disagreeing_first)
+    ]
     more = [f"      and {len(told) - _MOST_CASES} more"] if len(told) > _MOST_CASES else []
     return told[:_MOST_CASES] + more
 
@@ -104,7 +138,10 @@ def _disagreeing_first(case: Case) -> int:
 
 def _rows(rows: Sequence[Result]) -> str:
     told = [
-        f"{row.trial_id} {number(row.images_per_second)}{_doubt(row)}" if row.images_per_second else _ended(row) for row in rows
+        f"{row.trial_id} {number(row.images_per_second)}{_doubt(row)}"
+        if row.images_per_second
+        else _ended(row)
+        for row in rows
     ]
     more = f", and {len(told) - _MOST_ROWS} more (--json)" if len(told) > _MOST_ROWS else ""
     return ", ".join(told[:_MOST_ROWS]) + more
@@ -120,7 +157,10 @@ def _ended(row: Result) -> str:
 
 def _margin(origin: Origin) -> str:
     if origin is Origin.PUBLISHED:
-        return f"Published figures have no interval: {PUBLISHED_MARGIN:.0%} or less apart counts as the same."
+        return (
+            f"Published figures have no interval: {PUBLISHED_MARGIN:.0%} or less apart counts as "
+            "the same."
+        )
     return "A tie: the 95 % interval of the ratio over processes reaches 1."
 
 
@@ -129,7 +169,13 @@ def _checked(findings: Sequence[Finding], results: Sequence[Result]) -> dict[str
         "claims": [_finding(finding, results) for finding in findings],
         "article": {
             "counts": [
-                {"model": one.model, "told": one.told, "counted": one.counted, "right": one.is_right, "sentence": one.sentence}
+                {
+                    "model": one.model,
+                    "told": one.told,
+                    "counted": one.counted,
+                    "right": one.is_right,
+                    "sentence": one.sentence,
+                }
                 for one in counts()
             ],
             "errors": errors(),
@@ -152,7 +198,12 @@ def _finding(finding: Finding, results: Sequence[Result]) -> dict[str, Any]:
                 "says": part.says,
                 "answer": part.answer,
                 "cases": [
-                    {"holds": case.holds, "text": case.text, "rows": [_row(row) for row in case.rows]} for case in part.cases
+                    {
+                        "holds": case.holds,
+                        "text": case.text,
+                        "rows": [_row(row) for row in case.rows],
+                    }
+                    for case in part.cases
                 ],
             }
             for part in finding.parts

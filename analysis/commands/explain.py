@@ -1,4 +1,6 @@
-"""`python -m analysis explain`: where the missing speed-up of a trial goes, what holds it back, and what to do."""
+"""`python -m analysis explain`: where the missing speed-up of a trial goes, what holds it back, and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,17 @@ from store.outside import visible
 from store.records import DeviceKind
 from store.terminal import make_console, print_columns, print_json
 
-Trial = Annotated[str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")]
+Trial = Annotated[
+    str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")
+]
 GbPerS = Annotated[
     float | None,
     typer.Option(
-        help="Bandwidth between GPUs for the quick check, GB/s; else that of the machine's links, where known.", min=1e-3
+        help=(
+            "Bandwidth between GPUs for the quick check, GB/s; else that of the machine's "
+            "links, where known."
+        ),
+        min=1e-3,
     ),
 ]
 
@@ -47,9 +55,13 @@ def explain(
     gb_per_s: GbPerS = None,
     as_json: Json = False,
 ) -> None:
-    """Where the time of a step goes, by subtraction of trials that differ in one thing, and what holds each trial back."""
+    """Where the time of a step goes, by subtraction of trials that differ in one thing, and what
+    holds each trial back.
+    """
     selected = selection(db, sweep, filters, origin, source)
-    everything = Source(selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None))
+    everything = Source(
+        selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
+    )
     ladder = Ladder(everything.results)
     targets = _targets(selected, everything.results, ladder, trial)
     found = explain_all(targets, ladder, observer(everything), _bandwidths(everything, gb_per_s))
@@ -59,26 +71,40 @@ def explain(
     console = make_console()
     for one in found:
         _print(console, one)
-    for note in dict.fromkeys((*selected.notes, *(note for one in found for note in place_notes(one.target.place)))):
+    for note in dict.fromkeys(
+        (*selected.notes, *(note for one in found for note in place_notes(one.target.place)))
+    ):
         _say(console, note)
 
 
-def _targets(selected: Selection, everything: Sequence[Result], ladder: Ladder, trial: str | None) -> list[Result]:
+def _targets(
+    selected: Selection, everything: Sequence[Result], ladder: Ladder, trial: str | None
+) -> list[Result]:
     """Raises StoreError when there is nothing to explain, with what there is instead."""
     asked = load(selected) if selected.trial_filters or selected.sweep else list(everything)
     if trial is not None:
         if not begins_id(trial):
-            raise StoreError(f"--trial {visible(trial[:100])}: wanted the {ID_BEGINNING}; python -m store list names them")
+            raise StoreError(
+                f"--trial {visible(trial[:100])}: wanted the {ID_BEGINNING}; python -m store "
+                "list names them"
+            )
         asked = [result for result in asked if result.trial_id.startswith(trial)]
         if not asked:
-            raise StoreError(f"--trial {trial}: no such trial in what was chosen; python -m store list names them")
+            raise StoreError(
+                f"--trial {trial}: no such trial in what was chosen; python -m store list "
+                "names them"
+            )
     numbers = [result for result in asked if result.images_per_second is not None]
     if not numbers:
         raise StoreError(
-            f"{asked[0].trial_id[:8]} and what else was chosen brought no number ({asked[0].outcome}); nothing to explain"
+            f"{asked[0].trial_id[:8]} and what else was chosen brought no number "
+            f"({asked[0].outcome}); nothing to explain"
         )
     if not any(result.axes["batch_size"] for result in numbers):
-        raise StoreError("none of the chosen figures tells its batch size: without it nobody knows how long a step took")
+        raise StoreError(
+            "none of the chosen figures tells its batch size: without it nobody knows how "
+            "long a step took"
+        )
     return numbers if trial is not None else chosen(numbers, ladder)
 
 
@@ -92,14 +118,21 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
         (machine,) = (one for one in everything.machines if one["key"] == key)
         if machine.get("hardware_profile"):
             return of_profile(machine["hardware_profile"])
-        return of_links(provenance.links(everything.engine, key), machine["gpus"][0]["compute_capability"])
+        return of_links(
+            provenance.links(everything.engine, key), machine["gpus"][0]["compute_capability"]
+        )
 
     return bandwidth
 
 
 def _print(console: Console, one: Explanation) -> None:
     console.print(visible(text.title(one.target)), style="bold", markup=False, soft_wrap=True)
-    print_columns(console, text.COLUMNS, text.rows(one), right=frozenset((*text.COLUMNS[1:4], text.COLUMNS[5])))
+    print_columns(
+        console,
+        text.COLUMNS,
+        text.rows(one),
+        right=frozenset((*text.COLUMNS[1:4], text.COLUMNS[5])),
+    )
     console.print(visible(text.verdict(one)), style="bold", markup=False, soft_wrap=True)
     for sentence in text.sentences(one):
         _say(console, sentence)
@@ -144,12 +177,17 @@ def _record(one: Explanation) -> dict[str, Any]:
             for part in fall.parts
         ],
         "beside": {
-            name: {"trials": [trial.trial_id for trial in found.trials], **_of(found.seconds, fall.step.value)}
+            name: {
+                "trials": [trial.trial_id for trial in found.trials],
+                **_of(found.seconds, fall.step.value),
+            }
             for name, found in (("calls", fall.calls), ("fixed", fall.fixed), ("floor", fall.floor))
             if found is not None
         },
-        "quick_check": one.quick_check and asdict(one.quick_check) | {"seconds": one.quick_check.seconds},
-        "inner_links": one.inner_links and asdict(one.inner_links) | {"at_most_s": one.inner_links.at_most_s},
+        "quick_check": one.quick_check
+        and asdict(one.quick_check) | {"seconds": one.quick_check.seconds},
+        "inner_links": one.inner_links
+        and asdict(one.inner_links) | {"at_most_s": one.inner_links.at_most_s},
         "host_links": _of_links(one),
         "observed": asdict(one.seen),
         "verdict": diagnosis.bound and str(diagnosis.bound),
@@ -158,7 +196,8 @@ def _record(one: Explanation) -> dict[str, Any]:
         "doubts": list(diagnosis.doubts),
         "remedies": [asdict(remedy) for remedy in one.remedies],
         "missing": [
-            {"rung": str(needed.rung), "command": needed.command, "elsewhere": needed.elsewhere} for needed in diagnosis.needed
+            {"rung": str(needed.rung), "command": needed.command, "elsewhere": needed.elsewhere}
+            for needed in diagnosis.needed
         ],
         "measure_all": one.measure_all,
         "notes": list(one.notes),

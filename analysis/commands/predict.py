@@ -13,7 +13,15 @@ from analysis.links import relinked
 from analysis.measuring import measuring
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.prediction_text import order, show
-from analysis.predictions import Learned, NothingToLearnError, Prediction, cells, learned, most_gpus, predictions
+from analysis.predictions import (
+    Learned,
+    NothingToLearnError,
+    Prediction,
+    cells,
+    learned,
+    most_gpus,
+    predictions,
+)
 from analysis.published import published
 from analysis.results import Origin, Result
 from analysis.source import Source
@@ -29,20 +37,35 @@ from store.terminal import make_console, print_json
 ToOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--to", help="Axis and values to predict, as num_gpus=8,16 or strategy=ps_cpu,replicated_nccl; each option once."
+        "--to",
+        help=(
+            "Axis and values to predict, as num_gpus=8,16 or strategy=ps_cpu,replicated_nccl; "
+            "each option once."
+        ),
     ),
 ]
 HardwareOption = Annotated[
     str | None,
     typer.Option(
-        "--hardware", help="Profile of the box that the rows are of; else guessed from its GPUs, or from a source's words."
+        "--hardware",
+        help=(
+            "Profile of the box that the rows are of; else guessed from its GPUs, or from a "
+            "source's words."
+        ),
     ),
 ]
-OnOption = Annotated[str | None, typer.Option("--on", help="Profile of another box to predict for; else the rows' own.")]
+OnOption = Annotated[
+    str | None,
+    typer.Option("--on", help="Profile of another box to predict for; else the rows' own."),
+]
 LinkOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--link", help="What if a figure of the box were another, as pcie_gb_per_s=24 or num_cores=64; each option once."
+        "--link",
+        help=(
+            "What if a figure of the box were another, as pcie_gb_per_s=24 or num_cores=64; "
+            "each option once."
+        ),
     ),
 ]
 
@@ -59,7 +82,9 @@ def predict(
     source: SourceOption = None,
     as_json: Json = False,
 ) -> None:
-    """What untried cells would give, with an interval, from the rows that filters choose. A prediction is no measurement."""
+    """What untried cells would give, with an interval, from the rows that filters choose. A
+    prediction is no measurement.
+    """
     wanted = _wanted(to, on, link)
     read = Source(selection=selection(db, sweep, filters, origin, source))
     found: list[Prediction] = []
@@ -69,7 +94,9 @@ def predict(
     for results in places:
         try:
             known = learned(results, _guess(results, hardware), _notes(read))
-            told = predictions(known, cells(known.rows, wanted), _target(known.guess.hardware, on, link))
+            told = predictions(
+                known, cells(known.rows, wanted), _target(known.guess.hardware, on, link)
+            )
         except NothingToLearnError as error:
             failed.append(str(error))
         else:
@@ -78,10 +105,18 @@ def predict(
     if not found:
         raise StoreError("\n".join(dict.fromkeys(failed)))
     if len(places) > 1:
-        notes.insert(0, f"{len(places)} machines or softwares: each is predicted from its own rows alone")
-    _print(sorted(found, key=order), [*notes, *(f"not predicted: {why}" for why in dict.fromkeys(failed))], as_json=as_json)
+        notes.insert(
+            0, f"{len(places)} machines or softwares: each is predicted from its own rows alone"
+        )
+    _print(
+        sorted(found, key=order),
+        [*notes, *(f"not predicted: {why}" for why in dict.fromkeys(failed))],
+        as_json=as_json,
+    )
     if all(one.refusal is not None for one in found):
-        raise StoreError(f"nothing could be predicted: {_counted(len(found))} refused, for the reasons above")
+        raise StoreError(
+            f"nothing could be predicted: {_counted(len(found))} refused, for the reasons above"
+        )
 
 
 def _print(found: Sequence[Prediction], notes: Sequence[str], *, as_json: bool) -> None:
@@ -95,7 +130,9 @@ def _counted(num: int) -> str:
     return "the only cell was" if num == 1 else f"all {num} cells were"
 
 
-def _wanted(to: Sequence[str] | None, on: str | None, link: Sequence[str] | None) -> dict[str, list[str]]:
+def _wanted(
+    to: Sequence[str] | None, on: str | None, link: Sequence[str] | None
+) -> dict[str, list[str]]:
     """Raises StoreError when nothing new is asked for."""
     wanted: dict[str, list[str]] = {}
     for text in to or ():
@@ -103,11 +140,14 @@ def _wanted(to: Sequence[str] | None, on: str | None, link: Sequence[str] | None
         if not equals or not values:
             raise StoreError(f"--to {text}: wanted an axis and its values, as num_gpus=8,16")
         if axis in wanted:
-            raise StoreError(f"--to {text}: {axis} is told twice; put its values into one, with commas")
+            raise StoreError(
+                f"--to {text}: {axis} is told twice; put its values into one, with commas"
+            )
         wanted[axis] = [value.strip() for value in values.split(",")]
     if not (wanted or on or link):
         raise StoreError(
-            "predict what? say it as --to num_gpus=8 --to strategy=replicated_nccl, --on PROFILE, or --link pcie_gb_per_s=24"
+            "predict what? say it as --to num_gpus=8 --to strategy=replicated_nccl, --on "
+            "PROFILE, or --link pcie_gb_per_s=24"
         )
     return wanted
 
@@ -138,12 +178,18 @@ def _weaknesses(read: Source, known: Learned, asked: Sequence[Prediction]) -> li
     """Of what a place's predictions rest on, each with the command that would mend it."""
     found = [f"left out: {why}" for why in known.left_out]
     assumed = Counter(assumption for row in known.rows for assumption in row.assumed)
-    found += [f"assumed of {num} of {len(known.rows)} rows (?): {assumption}" for assumption, num in assumed.items()]
+    found += [
+        f"assumed of {num} of {len(known.rows)} rows (?): {assumption}"
+        for assumption, num in assumed.items()
+    ]
     learned_from = {name for one in asked for name in one.rests_on}
     rows = [row for row in known.rows if row.name in learned_from]
     if len(rows) == 1 and max(one.work.num_gpus for one in asked) > 1:
         two = rows[0].on(2).work
-        found.append(f"one trial only: nothing tells how fast GPUs exchange gradients; measure: {measuring(two, known.results)}")
+        found.append(
+            "one trial only: nothing tells how fast GPUs exchange gradients; measure: "
+            f"{measuring(two, known.results)}"
+        )
     if all(row.work.num_gpus > 1 for row in rows):
         alone = rows[0].on(1).work
         found.append(
@@ -151,10 +197,15 @@ def _weaknesses(read: Source, known: Learned, asked: Sequence[Prediction]) -> li
             f"{measuring(alone, known.results)}"
         )
     for result in read.results:
-        told = contradiction(Sample.of(result.repeats)) if result.place.key == known.place.key and result.repeats else None
+        told = (
+            contradiction(Sample.of(result.repeats))
+            if result.place.key == known.place.key and result.repeats
+            else None
+        )
         if told is not None:
             found.append(
-                f"repeats of trial {result.trial_id} contradict each other: {told.words}; see python -m analysis explain"
+                f"repeats of trial {result.trial_id} contradict each other: {told.words}; "
+                "see python -m analysis explain"
             )
     return found
 
@@ -164,7 +215,10 @@ def _notes(read: Source) -> dict[str, str]:
     if read.selection.origin is not Origin.PUBLISHED:
         return {}
     references = read.references
-    return {result.trial_id: reference["note"] for result, reference in zip(published(references), references, strict=True)}
+    return {
+        result.trial_id: reference["note"]
+        for result, reference in zip(published(references), references, strict=True)
+    }
 
 
 def _profile(name: str) -> Hardware:
@@ -212,7 +266,17 @@ def _as_json(one: Prediction) -> Mapping[str, Any]:
         return told | {"refused": one.refusal.reason, "measure_first": one.measure_first or None}
     assert one.predictive is not None
     parts = one.predictive.parts
-    named = ("step_s", "compute_s", "launch_s", "communication_s", "exposed_s", "update_s", "host_s", "sync_s", "input_s")
+    named = (
+        "step_s",
+        "compute_s",
+        "launch_s",
+        "communication_s",
+        "exposed_s",
+        "update_s",
+        "host_s",
+        "sync_s",
+        "input_s",
+    )
     return told | {
         "images_per_second": one.predictive.images_per_second,
         "low": one.predictive.low,

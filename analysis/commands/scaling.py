@@ -1,4 +1,6 @@
-"""`python -m analysis scaling`: what more GPUs bring, from how many on they do not pay, and how the loss grows."""
+"""`python -m analysis scaling`: what more GPUs bring, from how many on they do not pay, and how the
+loss grows.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def scaling(
     baseline: BaselineOption = BaselineRule.SAME,
     as_json: Json = False,
 ) -> None:
-    """Per model: each strategy's speed-ups with intervals, from how many GPUs on it stops paying, and what limits it."""
+    """Per model: each strategy's speed-ups with intervals, from how many GPUs on it stops paying,
+    and what limits it.
+    """
     chosen = selection(db, sweep, filters, origin, source, baseline)
     found = scalings(Source(selection=chosen).results)
     if as_json:
@@ -52,7 +56,17 @@ def _print(show: Any, one: Scaling) -> None:
         show(visible(f"- {sentence}"), markup=False, soft_wrap=True)
 
 
-_COLUMNS = ("strategy", "num_gpus", "images/s", "interval", "speed-up", "interval of it", "efficiency", "each added brings", "n")
+_COLUMNS = (
+    "strategy",
+    "num_gpus",
+    "images/s",
+    "interval",
+    "speed-up",
+    "interval of it",
+    "efficiency",
+    "each added brings",
+    "n",
+)
 
 
 def _rows(one: Scaling) -> Iterator[list[str]]:
@@ -68,9 +82,13 @@ def _row(curve: Curve, point: Point) -> list[str]:
         curve.strategy,
         str(result.num_gpus),
         number(images, exactly=result.place.origin is Origin.PUBLISHED),
-        "" if result.low is None or result.high is None else f"[{span(result.low, result.high, images)}]",
+        ""
+        if result.low is None or result.high is None
+        else f"[{span(result.low, result.high, images)}]",
         "" if result.speed_up is None else f"{result.speed_up:.2f}x",
-        "" if point.speed_up_low is None else f"[{point.speed_up_low:.2f}..{point.speed_up_high:.2f}]",
+        ""
+        if point.speed_up_low is None
+        else f"[{point.speed_up_low:.2f}..{point.speed_up_high:.2f}]",
         "" if result.efficiency is None else f"{100 * result.efficiency:.1f} %",
         "" if point.added is None else f"{100 * point.added.share:.0f} %",
         str(len(result.repeats)),
@@ -78,12 +96,25 @@ def _row(curve: Curve, point: Point) -> list[str]:
 
 
 def _notes(found: Sequence[Scaling]) -> Iterator[str]:
-    yield "each added brings: each one more than in the line before, of what each of the first does; below 50 % it does not pay"
-    if any(point.speed_up_low is not None for one in found for curve in one.curves for point in curve.points):
+    yield (
+        "each added brings: each one more than in the line before, of what each of the first "
+        "does; below 50 % it does not pay"
+    )
+    if any(
+        point.speed_up_low is not None
+        for one in found
+        for curve in one.curves
+        for point in curve.points
+    ):
         yield "intervals: 95 %, over processes"
     else:
-        yield "no intervals of speed-ups: they need two or more repeats on both sides (sweep.repeats=3)"
-    yield from alone_notes(point.result for one in found for curve in one.curves for point in curve.points)
+        yield (
+            "no intervals of speed-ups: they need two or more repeats on both sides "
+            "(sweep.repeats=3)"
+        )
+    yield from alone_notes(
+        point.result for one in found for curve in one.curves for point in curve.points
+    )
 
 
 def _record(one: Scaling) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The sentences of the cloud article's section 5 (source 004), drawn from whatever results there are, each with its rows.
+"""The sentences of the cloud article's section 5 (source 004), drawn from whatever results there
+are, each with its rows.
 
 Each topic is a file with `conclude(results) -> Iterator[Conclusion]`.
 """

@@ -15,14 +15,23 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
         yield Conclusion(
             topic="batch_size",
             place=place,
-            sentence=f"The larger batch has the higher efficiency on the most GPUs {counted(of)}: {listed(of, subject, named)}.",
+            sentence=(
+                f"The larger batch has the higher efficiency on the most GPUs {counted(of)}: "
+                f"{listed(of, subject, named)}."
+            ),
             rows=rows_of(of),
         )
 
 
 def larger(results: Sequence[Result]) -> list[Compared]:
-    """The largest batch against the smallest, on the most GPUs that both were run on; nothing else differs."""
-    told = [result for result in results if result.axes["batch_size"] and result.axes.get("scaling") != "strong"]
+    """The largest batch against the smallest, on the most GPUs that both were run on; nothing else
+    differs.
+    """
+    told = [
+        result
+        for result in results
+        if result.axes["batch_size"] and result.axes.get("scaling") != "strong"
+    ]
     most: dict[tuple[object, ...], Compared] = {}
     for group in alike(told, "batch_size"):
         small, large = min(group, key=_batch), max(group, key=_batch)

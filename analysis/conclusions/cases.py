@@ -1,4 +1,6 @@
-"""What conclusions are drawn from: results that differ in one thing, compared as surely as their repeats allow."""
+"""What conclusions are drawn from: results that differ in one thing, compared as surely as their
+repeats allow.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class Compared:
         return (self.first, self.second)
 
     def told(self, subject: Callable[[Result], str], way: Callable[[Result], str]) -> str:
-        """What both have in common, and each with its way and number, as `vgg16 on 8: batch 64 87.7 %, batch 32 71.2 %`."""
+        """What both have in common, and each with its way and number, as `vgg16 on 8: batch 64 87.7
+        %, batch 32 71.2 %`.
+        """
         first, second = (f"{way(one)} {self._value(one)}" for one in (self.first, self.second))
         return f"{subject(self.first)}: {first}, {second}{self._sureness}"
 
@@ -56,7 +60,9 @@ class Compared:
 
     @property
     def _sureness(self) -> str:
-        return {Relation.TIE: " (a tie)", Relation.UNKNOWN: " (a process alone cannot tell)"}.get(self.relation, "")
+        return {Relation.TIE: " (a tie)", Relation.UNKNOWN: " (a process alone cannot tell)"}.get(
+            self.relation, ""
+        )
 
 
 def percent(result: Result) -> str:
@@ -69,7 +75,9 @@ def by_speed(first: Result, second: Result) -> Compared | None:
         return None
     low, high = known_ratio_interval(first.repeats, second.repeats)
     ratio = first.images_per_second / second.images_per_second
-    return Compared(first=first, second=second, of_efficiency=False, ratio=ratio, low=low, high=high)
+    return Compared(
+        first=first, second=second, of_efficiency=False, ratio=ratio, low=low, high=high
+    )
 
 
 def by_efficiency(first: Result, second: Result) -> Compared | None:
@@ -103,7 +111,9 @@ def fastest(results: Sequence[Result]) -> Result | None:
 def is_real(result: Result) -> bool:
     """Of published figures only those that say so."""
     data = str(result.axes["data"])
-    return data.startswith("real") if result.place.origin is Origin.PUBLISHED else data != "synthetic"
+    return (
+        data.startswith("real") if result.place.origin is Origin.PUBLISHED else data != "synthetic"
+    )
 
 
 def is_synthetic(result: Result) -> bool:
@@ -126,14 +136,23 @@ def on_gpus(result: Result) -> str:
 def as_run(result: Result) -> str:
     """As `vgg16 replicated_nccl on 8 at batch size 64`."""
     batch_size = result.axes["batch_size"]
-    return f"{model(result)} {result.strategy} on {result.width}{f' at batch size {batch_size}' if batch_size else ''}"
+    return (
+        f"{model(result)} {result.strategy} on "
+        f"{result.width}{f' at batch size {batch_size}' if batch_size else ''}"
+    )
 
 
 def _interval_of_efficiencies(first: Result, second: Result) -> tuple[float | None, float | None]:
-    """Of the ratio of two speed-ups: their widths on the logarithmic scale add up like those of independent numbers."""
+    """Of the ratio of two speed-ups: their widths on the logarithmic scale add up like those of
+    independent numbers.
+    """
     spans = []
     for one in (first, second):
-        low, high = known_ratio_interval(one.repeats, one.baseline.repeats) if one.baseline else (None, None)
+        low, high = (
+            known_ratio_interval(one.repeats, one.baseline.repeats)
+            if one.baseline
+            else (None, None)
+        )
         if low is None or high is None:
             return None, None
         spans.append((math.log(low * high) / 2, math.log(high / low) / 2))

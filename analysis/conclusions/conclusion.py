@@ -32,13 +32,21 @@ def counted(compared: Sequence[Compared], wanted: Relation = Relation.MORE) -> s
     other = Relation.LESS if wanted is Relation.MORE else Relation.MORE
     found = [f"in {num[wanted]} of {len(compared)} comparison{'s' if len(compared) > 1 else ''}"]
     found += [f"the other way in {num[other]}"] if num[other] else []
-    found += [f"{num[Relation.TIE]} {'ties' if num[Relation.TIE] > 1 else 'tie'}"] if num[Relation.TIE] else []
+    found += (
+        [f"{num[Relation.TIE]} {'ties' if num[Relation.TIE] > 1 else 'tie'}"]
+        if num[Relation.TIE]
+        else []
+    )
     if num[Relation.UNKNOWN]:
-        found.append(f"in {num[Relation.UNKNOWN]} a process alone cannot tell, sweep.repeats=3 would")
+        found.append(
+            f"in {num[Relation.UNKNOWN]} a process alone cannot tell, sweep.repeats=3 would"
+        )
     return ", ".join(found)
 
 
-def listed(compared: Sequence[Compared], subject: Callable[[Result], str], way: Callable[[Result], str]) -> str:
+def listed(
+    compared: Sequence[Compared], subject: Callable[[Result], str], way: Callable[[Result], str]
+) -> str:
     """The comparisons themselves, the clearest first."""
     told = [one.told(subject, way) for one in sorted(compared, key=lambda one: -abs(one.ratio - 1))]
     more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
@@ -47,7 +55,9 @@ def listed(compared: Sequence[Compared], subject: Callable[[Result], str], way: 
 
 def rows_of(compared: Sequence[Compared]) -> tuple[Result, ...]:
     """Each once."""
-    return tuple({(one.place.key, one.trial_id): one for pair in compared for one in pair.rows}.values())
+    return tuple(
+        {(one.place.key, one.trial_id): one for pair in compared for one in pair.rows}.values()
+    )
 
 
 def shares(compared: Sequence[Compared]) -> str:

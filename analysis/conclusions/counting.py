@@ -1,4 +1,6 @@
-"""Which results conclusions are drawn from: what was slowed or broken on purpose says nothing of machine or strategy."""
+"""Which results conclusions are drawn from: what was slowed or broken on purpose says nothing of
+machine or strategy.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def counting(results: Sequence[Result], filters: Sequence[str]) -> Counting:
     """Planted trials count where a filter asks for them by `planted`, and then that is said."""
     are_asked_for = any(one.name == "planted" for one in parsed(filters))
     slowed = [result for result in results if _is_slowed(result)]
-    left = list(results) if are_asked_for else [result for result in results if not _is_slowed(result)]
+    left = (
+        list(results) if are_asked_for else [result for result in results if not _is_slowed(result)]
+    )
     return Counting(results=left, notes=(*_of_planted(slowed, are_asked_for), *_of_suspects(left)))
 
 
@@ -41,11 +45,18 @@ def _of_planted(slowed: Sequence[Result], are_asked_for: bool) -> list[str]:
 
 
 def _of_suspects(results: Sequence[Result]) -> list[str]:
-    numbers = [result for result in results if result.images_per_second and result.place.origin.is_ours]
+    numbers = [
+        result for result in results if result.images_per_second and result.place.origin.is_ours
+    ]
     suspect = sum(not result.is_valid for result in numbers)
     if not suspect:
         return []
-    return [f"{suspect} of {_trials(len(numbers))} {'is' if suspect == 1 else 'are'} suspect: python -m store show says why."]
+    return [
+        (
+            f"{suspect} of {_trials(len(numbers))} {'is' if suspect == 1 else 'are'} suspect: "
+            "python -m store show says why."
+        )
+    ]
 
 
 def _trials(count: int) -> str:

@@ -11,7 +11,9 @@ from analysis.results import Result
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
     compared: list[Compared] = []
-    for group in alike([one for one in results if one.axes.get("data_format")], "data_format", "telling"):
+    for group in alike(
+        [one for one in results if one.axes.get("data_format")], "data_format", "telling"
+    ):
         last = [one for one in group if one.axes["data_format"] == "NHWC"]
         first = [one for one in group if one.axes["data_format"] == "NCHW"]
         compared += [found for one in last for other in first if (found := by_speed(one, other))]
@@ -19,7 +21,10 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
         yield Conclusion(
             topic="data_format",
             place=of[0].first.place,
-            sentence=f"Channels last are faster than channels first {counted(of)}: {listed(of, as_run, _way)}.",
+            sentence=(
+                f"Channels last are faster than channels first {counted(of)}: "
+                f"{listed(of, as_run, _way)}."
+            ),
             rows=rows_of(of),
         )
 

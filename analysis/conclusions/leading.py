@@ -43,11 +43,16 @@ def _of_class(results: Sequence[Result], what: str) -> Iterator[Conclusion]:
         settings = [_setting(lead.best.result) for lead in of]
         shared = [told for told in settings[0] if all(told in setting for setting in settings)]
         under = f" in {', '.join(shared)}" if shared else ""
-        told = (_told(lead, [one for one in setting if one not in shared]) for lead, setting in zip(of, settings, strict=True))
+        told = (
+            _told(lead, [one for one in setting if one not in shared])
+            for lead, setting in zip(of, settings, strict=True)
+        )
         yield Conclusion(
             topic="leading",
             place=place,
-            sentence=f"On {of[0].best.result.counted}{under}, of models with {what}: {'; '.join(told)}.",
+            sentence=(
+                f"On {of[0].best.result.counted}{under}, of models with {what}: {'; '.join(told)}."
+            ),
             rows=tuple(cell.result for lead in of for cell in (lead.best, *lead.others)),
         )
 
@@ -57,7 +62,11 @@ def _told(lead: Lead, setting: Sequence[str]) -> str:
     best = lead.best.result
     others = sorted((cell.result for cell in lead.others), key=_images_per_second, reverse=True)
     able = [result for result in others if result.images_per_second]
-    missing = [f"{one.strategy} {one.outcome.replace('_', ' ')}" for one in others if not one.images_per_second]
+    missing = [
+        f"{one.strategy} {one.outcome.replace('_', ' ')}"
+        for one in others
+        if not one.images_per_second
+    ]
     without = f" ({', '.join(missing)})" if missing else ""
     under = f" ({', '.join(setting)})" if setting else ""
     return f"{model(best)}{under}: {_leading(lead, able)}{without}"
@@ -69,7 +78,10 @@ def _leading(lead: Lead, able: Sequence[Result]) -> str:
         return f"only {best.strategy} has a number"
     if tied := [one for one in able if _is_tied(lead, one)]:
         numbers = ", ".join(number(_images_per_second(one)) for one in (best, *tied))
-        return f"{tied_text(' and '.join(one.strategy for one in (best, *tied)), best, tied)} ({numbers} images/s)"
+        return (
+            f"{tied_text(' and '.join(one.strategy for one in (best, *tied)), best, tied)} "
+            f"({numbers} images/s)"
+        )
     ahead = _images_per_second(best) / _images_per_second(able[0]) - 1
     open_ = undecided(() if _is_published(best) else lead.unknown, lead.out)
     leading = f"{best.strategy} leads with {number(_images_per_second(best))} images/s"
@@ -95,7 +107,12 @@ def _setting(result: Result) -> list[str]:
     """What tells it from other tables, model left out."""
     axes = result.axes
     batch = [] if axes["batch_size"] is None else [f"batch size {axes['batch_size']}"]
-    return [axes["precision"], f"{axes['data']} data", *batch, *(f"{name} {axes[name]}" for name in _SWITCHES if axes.get(name))]
+    return [
+        axes["precision"],
+        f"{axes['data']} data",
+        *batch,
+        *(f"{name} {axes[name]}" for name in _SWITCHES if axes.get(name)),
+    ]
 
 
 _SWITCHES = ("gradient_repacking", "compact_gradients", "relaxed", "reports", "staged_vars")

@@ -33,13 +33,21 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
 
 
 def scaled(results: Sequence[Result], num_gpus: int | None = None) -> list[list[Result]]:
-    """Per place, number of hosts, data, precision and what is unusual, on so many GPUs, or on the most that two models ran on.
+    """Per place, number of hosts, data, precision and what is unusual, on so many GPUs, or on the
+    most that two models ran on.
 
     Of each model the most efficient result at its largest batch, the most efficient first.
     """
-    groups: dict[tuple[object, ...], dict[int, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[object, ...], dict[int, list[Result]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for result in results:
-        if result.efficiency and not result.trains_apart and result.num_gpus > 1 and num_gpus in (None, result.num_gpus):
+        if (
+            result.efficiency
+            and not result.trains_apart
+            and result.num_gpus > 1
+            and num_gpus in (None, result.num_gpus)
+        ):
             axes = result.axes
             unusual = tuple(axes[axis] for axis in _unusual(result))
             key = (
@@ -67,7 +75,8 @@ def _unusual(result: Result) -> tuple[str, ...]:
     return tuple(axis for axis in unusual_axes(result.axes) if axis not in _TOLD_APART)
 
 
-_TOLD_APART = ("hosts", "data_dir", "loss_scale", "profile")  # by what is told anyway, or of no matter
+# by what is told anyway, or of no matter
+_TOLD_APART = ("hosts", "data_dir", "loss_scale", "profile")
 
 
 def _best(results: Sequence[Result]) -> list[Result]:
@@ -77,17 +86,30 @@ def _best(results: Sequence[Result]) -> list[Result]:
     best = []
     for of in by_model.values():
         largest = max(int(one.axes["batch_size"] or 0) for one in of)
-        best.append(max((one for one in of if (one.axes["batch_size"] or 0) == largest), key=lambda one: one.efficiency or 0.0))
+        best.append(
+            max(
+                (one for one in of if (one.axes["batch_size"] or 0) == largest),
+                key=lambda one: one.efficiency or 0.0,
+            )
+        )
     return sorted(best, key=lambda one: -(one.efficiency or 0.0))
 
 
 def _told(result: Result) -> str:
     net, batch_size = network_of(result), result.axes["batch_size"]
-    shared = f", {mb_per_gflop(net) / batch_size:.3f} MB to share per GFLOP" if net and batch_size else ""
+    shared = (
+        f", {mb_per_gflop(net) / batch_size:.3f} MB to share per GFLOP"
+        if net and batch_size
+        else ""
+    )
     return f"{model(result)} {percent(result)} ({result.strategy}, batch size {batch_size}{shared})"
 
 
 def _ties(best: Sequence[Result]) -> str:
     pairs = [(one, other, by_efficiency(one, other)) for one, other in pairwise(best)]
-    unsure = [f"{model(one)} and {model(other)}" for one, other, found in pairs if found and found.relation in _UNSURE]
+    unsure = [
+        f"{model(one)} and {model(other)}"
+        for one, other, found in pairs
+        if found and found.relation in _UNSURE
+    ]
     return f" Not told apart: {', '.join(unsure)}." if unsure else ""

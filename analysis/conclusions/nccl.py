@@ -23,11 +23,18 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
             )
 
 
-def against_copies(results: Sequence[Result], copies: Callable[[Result], bool] | None = None) -> list[Compared]:
-    """NCCL against the fastest of these ways without it (None: of all), of the same trial, on 2 GPUs or more."""
+def against_copies(
+    results: Sequence[Result], copies: Callable[[Result], bool] | None = None
+) -> list[Compared]:
+    """NCCL against the fastest of these ways without it (None: of all), of the same trial, on 2
+    GPUs or more.
+    """
     found = []
     for group in alike([result for result in results if result.num_gpus > 1], *STRATEGY):
-        nccl, other = fastest(list(filter(is_nccl, group))), fastest(list(filter(copies or is_copied, group)))
+        nccl, other = (
+            fastest(list(filter(is_nccl, group))),
+            fastest(list(filter(copies or is_copied, group))),
+        )
         if nccl and other and (one := by_speed(nccl, other)):
             found.append(one)
     return found
@@ -39,12 +46,18 @@ def is_nccl(result: Result) -> bool:
 
 def is_copied(result: Result) -> bool:
     """Variables or gradients travel by TensorFlow's own copies."""
-    return (_update(result) == "parameter_server" and result.axes["all_reduce"] == "none") or is_gathered(result)
+    return (
+        _update(result) == "parameter_server" and result.axes["all_reduce"] == "none"
+    ) or is_gathered(result)
 
 
 def is_gathered(result: Result) -> bool:
     """Every GPU has its variables; copied gradients meet on one device."""
-    return _update(result) == "replicated" and result.axes["all_reduce"] in ("none", "pscpu", "psgpu")
+    return _update(result) == "replicated" and result.axes["all_reduce"] in (
+        "none",
+        "pscpu",
+        "psgpu",
+    )
 
 
 def _update(result: Result) -> str:

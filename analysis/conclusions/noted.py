@@ -12,11 +12,13 @@ from analysis.published import key_of, published
 from analysis.results import BaselineRule, Origin, Result, with_baselines
 
 
-def with_notes(results: Sequence[Result], references: Sequence[Mapping[str, Any]], rule: BaselineRule) -> list[Result]:
+def with_notes(
+    results: Sequence[Result], references: Sequence[Mapping[str, Any]], rule: BaselineRule
+) -> list[Result]:
     """The same, published ones with the axes of their notes, and baselines that have these, too.
 
-    What a source tells twice all the same is numbered, `telling` 0, 1, ...: so two figures are only ever compared when all that
-    is known of them but one thing is the same.
+    What a source tells twice all the same is numbered, `telling` 0, 1, ...: so two figures are only
+    ever compared when all that is known of them but one thing is the same.
     """
     if not any(result.place.origin is Origin.PUBLISHED for result in results):
         return list(results)
@@ -27,7 +29,11 @@ def with_notes(results: Sequence[Result], references: Sequence[Mapping[str, Any]
         told = _switches(notes[result.trial_id])
         cell = (result.place.key, *result.axes.values(), *told.values())
         found.append(
-            replace(result, curve=f"{result.curve} {told} {seen[cell]}", axes={**result.axes, **told, "telling": seen[cell]})
+            replace(
+                result,
+                curve=f"{result.curve} {told} {seen[cell]}",
+                axes={**result.axes, **told, "telling": seen[cell]},
+            )
         )
         seen[cell] += 1
     wanted = {result.trial_id for result in results}

@@ -27,13 +27,21 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
 
 
 def slower(results: Sequence[Result]) -> list[Compared]:
-    """fp32 or tf32 against what is faster, each at its own batch, both with or without XLA; on the most GPUs of both."""
+    """fp32 or tf32 against what is faster, each at its own batch, both with or without XLA; on the
+    most GPUs of both.
+    """
     most: dict[tuple[object, ...], Compared] = {}
     for compiled in (False, True):
-        told = [result for result in results if _precision(result) in _SPEED and _is_compiled(result) is compiled]
+        told = [
+            result
+            for result in results
+            if _precision(result) in _SPEED and _is_compiled(result) is compiled
+        ]
         for group in alike(told, *OF_PRECISION):
             slow, fast = _slowest_and_fastest(group)
-            if _SPEED[_precision(slow)] < _SPEED[_precision(fast)] and (one := by_efficiency(slow, fast)):
+            if _SPEED[_precision(slow)] < _SPEED[_precision(fast)] and (
+                one := by_efficiency(slow, fast)
+            ):
                 curves = (slow.place.key, slow.hosts, slow.curve, fast.curve)
                 if curves not in most or most[curves].first.num_gpus < slow.num_gpus:
                     most[curves] = one
@@ -41,9 +49,13 @@ def slower(results: Sequence[Result]) -> list[Compared]:
 
 
 def _slowest_and_fastest(group: Sequence[Result]) -> tuple[Result, Result]:
-    """Precisions, each at its largest batch; with the dimensions of an image in one order, where both have that."""
+    """Precisions, each at its largest batch; with the dimensions of an image in one order, where
+    both have that.
+    """
     ends = [end(_SPEED[_precision(result)] for result in group) for end in (min, max)]
-    slow, fast = ([result for result in group if _SPEED[_precision(result)] == speed] for speed in ends)
+    slow, fast = (
+        [result for result in group if _SPEED[_precision(result)] == speed] for speed in ends
+    )
     shared = set(map(_data_format, slow)) & set(map(_data_format, fast))
     return _largest_batch(slow, shared), _largest_batch(fast, shared)
 

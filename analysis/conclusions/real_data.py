@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.conclusions.cases import OF_DATA, Compared, alike, as_run, by_speed, fastest, is_real, is_synthetic
+from analysis.conclusions.cases import (
+    OF_DATA,
+    Compared,
+    alike,
+    as_run,
+    by_speed,
+    fastest,
+    is_real,
+    is_synthetic,
+)
 from analysis.conclusions.conclusion import Conclusion, by_place, counted, listed, rows_of, shares
 from analysis.results import Result
 from store.relation import Relation
@@ -22,11 +31,16 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
         )
 
 
-def real_against_synthetic(results: Sequence[Result], num_gpus: int | None = None) -> list[Compared]:
+def real_against_synthetic(
+    results: Sequence[Result], num_gpus: int | None = None
+) -> list[Compared]:
     """On so many GPUs; None = on the most of each curve that both were run on."""
     most: dict[tuple[object, ...], Compared] = {}
     for group in alike([one for one in results if num_gpus in (None, one.num_gpus)], *OF_DATA):
-        real, synthetic = fastest(list(filter(is_real, group))), fastest(list(filter(is_synthetic, group)))
+        real, synthetic = (
+            fastest(list(filter(is_real, group))),
+            fastest(list(filter(is_synthetic, group))),
+        )
         if real and synthetic and (one := by_speed(real, synthetic)):
             curve = (real.place.key, real.curve, real.hosts)
             if curve not in most or most[curve].first.num_gpus < real.num_gpus:

@@ -1,4 +1,6 @@
-"""Models with few and with many parameters for their work: by bytes per operation, which is what communication feels."""
+"""Models with few and with many parameters for their work: by bytes per operation, which is what
+communication feels.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def parameter_mb(net: Network) -> float:
 
 
 def mb_per_gflop(net: Network) -> float:
-    """Bytes of gradients to be shared per operation of one image; divided by the batch, what a step has of it."""
+    """Bytes of gradients to be shared per operation of one image; divided by the batch, what a step
+    has of it.
+    """
     return parameter_mb(net) / (3 * net.forward_flops / 1e9)
 
 
@@ -27,9 +31,13 @@ def few_per_gflop(net: Network) -> bool:
 
 CLASSES: Mapping[str, Callable[[Network], bool]] = {
     f"few parameters for their work (less than {_DENSE:g} MB per GFLOP: {{}})": few_per_gflop,
-    f"many parameters for their work ({_DENSE:g} MB or more per GFLOP: {{}})": lambda net: not few_per_gflop(net),
+    f"many parameters for their work ({_DENSE:g} MB or more per GFLOP: {{}})": lambda net: (
+        not few_per_gflop(net)
+    ),
 }
-"""What they have, with room for their names. The article's small models are the first, ResNet-152 with its 241 MB among them."""
+"""What they have, with room for their names. The article's small models are the first, ResNet-152
+with its 241 MB among them.
+"""
 
 
 def network_of(result: Result) -> Network | None:

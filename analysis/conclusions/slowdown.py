@@ -1,4 +1,6 @@
-"""Do more GPUs make training slower? Of images/s, and of a fixed number of steps, which is another question."""
+"""Do more GPUs make training slower? Of images/s, and of a fixed number of steps, which is another
+question.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
         by_place[curve[0].place.key].append(curve)
     for place, curves in by_place.items():
         yield from _falling(curves)
-        yield from _longer_steps(curves, {one.trial_id: one for one in results if one.place.key == place})
+        yield from _longer_steps(
+            curves, {one.trial_id: one for one in results if one.place.key == place}
+        )
 
 
 def _curves(results: Sequence[Result]) -> list[list[Result]]:
@@ -33,7 +37,9 @@ def _curves(results: Sequence[Result]) -> list[list[Result]]:
     for result in with_number(results):
         if result.axes.get("scaling") != "strong":
             found[result.place.key, result.course].append(result)
-    return [sorted(curve, key=lambda one: one.num_gpus) for curve in found.values() if len(curve) > 1]
+    return [
+        sorted(curve, key=lambda one: one.num_gpus) for curve in found.values() if len(curve) > 1
+    ]
 
 
 def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
@@ -41,7 +47,11 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
     for curve in curves:
         *fewer, last = curve
         best = max(fewer, key=lambda one: one.images_per_second or 0.0)
-        if (compared := by_speed(last, best)) and compared.relation is Relation.LESS and best.num_gpus < last.num_gpus:
+        if (
+            (compared := by_speed(last, best))
+            and compared.relation is Relation.LESS
+            and best.num_gpus < last.num_gpus
+        ):
             fallen.append(compared)
     if fallen:
         told = "; ".join(one.told(_curve, _on) for one in fallen)
@@ -53,18 +63,30 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
         )
 
 
-def _longer_steps(curves: Sequence[Sequence[Result]], by_id: Mapping[str, Result]) -> Iterator[Conclusion]:
+def _longer_steps(
+    curves: Sequence[Sequence[Result]], by_id: Mapping[str, Result]
+) -> Iterator[Conclusion]:
     """`by_id`: the results of the place, baselines among them."""
     last = {curve[-1].trial_id: curve[-1] for curve in curves if curve[-1].axes["batch_size"]}
-    able = [one for one in last.values() if _growth(one) > _LONGER and _relation(one) in _LONGER_OR_UNKNOWN]
+    able = [
+        one
+        for one in last.values()
+        if _growth(one) > _LONGER and _relation(one) in _LONGER_OR_UNKNOWN
+    ]
     longer = sorted(able, key=_growth, reverse=True)
     if longer:
-        told = "; ".join(f"{as_run(one)}, {one.axes['data'] or 'untold'} data: {_step_times(one)}" for one in longer[:_MOST_TOLD])
+        told = "; ".join(
+            f"{as_run(one)}, {one.axes['data'] or 'untold'} data: {_step_times(one)}"
+            for one in longer[:_MOST_TOLD]
+        )
         more = f"; and {len(longer) - _MOST_TOLD} more" if len(longer) > _MOST_TOLD else ""
         yield Conclusion(
             topic="slowdown",
             place=longer[0].place,
-            sentence=f"A fixed number of steps takes longer on more GPUs, for each step takes more images: {told}{more}.",
+            sentence=(
+                "A fixed number of steps takes longer on more GPUs, for each step takes more "
+                f"images: {told}{more}."
+            ),
             rows=tuple(row for one in longer for row in (*_baseline(one, by_id), one)),
         )
 
@@ -76,7 +98,9 @@ def _baseline(result: Result, by_id: Mapping[str, Result]) -> list[Result]:
 
 
 def _growth(result: Result) -> float:
-    """Of a step's time over the baseline's: its images grow with the GPUs, its images/s with the speed-up."""
+    """Of a step's time over the baseline's: its images grow with the GPUs, its images/s with the
+    speed-up.
+    """
     return 1 / (result.efficiency or 1.0)
 
 
@@ -89,7 +113,9 @@ def _relation(result: Result) -> Relation:
         return Relation.MORE
     low, high = known_ratio_interval(baseline.repeats, result.repeats)
     images = result.num_gpus / baseline.num_gpus  # of a step, times the baseline's
-    return relation_by(None if low is None else images * low, None if high is None else images * high)
+    return relation_by(
+        None if low is None else images * low, None if high is None else images * high
+    )
 
 
 def _step_times(result: Result) -> str:

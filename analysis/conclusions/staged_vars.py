@@ -1,4 +1,6 @@
-"""What weights of the previous step bring: copies that hide behind computation, by an algorithm that is not plain SGD."""
+"""What weights of the previous step bring: copies that hide behind computation, by an algorithm
+that is not plain SGD.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
 def staged(results: Sequence[Result]) -> list[Compared]:
     """With against without, on 2 GPUs or more."""
     found = []
-    for group in alike([result for result in results if result.num_gpus > 1 and "staged_vars" in result.axes], "staged_vars"):
+    for group in alike(
+        [result for result in results if result.num_gpus > 1 and "staged_vars" in result.axes],
+        "staged_vars",
+    ):
         by_value = {bool(result.axes["staged_vars"]): result for result in group}
         if len(by_value) > 1 and (one := by_speed(by_value[True], by_value[False])):
             found.append(one)

@@ -1,1 +1,3 @@
-"""Where the missing speed-up of a trial goes: the trials to subtract, the waterfall, the verdict and what to do."""
+"""Where the missing speed-up of a trial goes: the trials to subtract, the waterfall, the verdict
+and what to do.
+"""

@@ -1,4 +1,6 @@
-"""Explains trials: their waterfalls, their verdicts, and what to do. The file that ties the others together."""
+"""Explains trials: their waterfalls, their verdicts, and what to do. The file that ties the others
+together.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Explanation:
     host_links: HostLinks | None
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]  # what must be known beside it, as sentences
-    measure_all: str  # the command that makes what is missing, but for a larger batch; empty where nothing is, or no such model
+    # the command that makes what is missing, but for a larger batch; empty where nothing is, or no
+    # such model
+    measure_all: str
     measure_all_why: str
 
     @property
@@ -53,7 +57,12 @@ def explain_all(
     return [_explained(target, ladder, observe, bandwidth(target)) for target in targets]
 
 
-def _explained(target: Result, ladder: Ladder, observe: Callable[[Result], Observed], bandwidth: Bandwidth | None) -> Explanation:
+def _explained(
+    target: Result,
+    ladder: Ladder,
+    observe: Callable[[Result], Observed],
+    bandwidth: Bandwidth | None,
+) -> Explanation:
     fall = waterfall(ladder.around(target))
     of_rungs = {rung: observe(result) for rung, result in fall.rungs.found.items()}
     seen = observe(target)
@@ -79,9 +88,19 @@ def _explained(target: Result, ladder: Ladder, observe: Callable[[Result], Obser
 
 
 def _refuted(fall: Waterfall) -> tuple[str, ...]:
-    """Many steps per call that saved next to nothing, and distortions without which the trial is a rung already."""
-    calls = ("steps_per_execution",) if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS else ()
-    undistorted = ("distortions",) if fall.rungs.own is Rung.DISTORTING and Rung.READING in fall.rungs.found else ()
+    """Many steps per call that saved next to nothing, and distortions without which the trial is a
+    rung already.
+    """
+    calls = (
+        ("steps_per_execution",)
+        if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS
+        else ()
+    )
+    undistorted = (
+        ("distortions",)
+        if fall.rungs.own is Rung.DISTORTING and Rung.READING in fall.rungs.found
+        else ()
+    )
     return (*calls, *undistorted)
 
 
@@ -92,18 +111,24 @@ def _measure_all(fall: Waterfall) -> str:
         return ""
     if target.place.origin is not Origin.PUBLISHED:
         spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
-        return overrides.sweep(["experiment=explain", *overrides.overrides(spec, target.place.hardware)])
+        return overrides.sweep(
+            ["experiment=explain", *overrides.overrides(spec, target.place.hardware)]
+        )
     if target.axes["model"] not in trainable():
         return ""
-    asked = {"model": target.axes["model"], "num_gpus": target.num_gpus, "batch_size": target.axes["batch_size"]}
+    asked = {
+        "model": target.axes["model"],
+        "num_gpus": target.num_gpus,
+        "batch_size": target.axes["batch_size"],
+    }
     if target.strategy in STRATEGY_COLUMNS.values():
         asked["strategy"] = target.strategy
     return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
 
 
 def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
-    """Of each curve, over each number of hosts and with each rate of links, the result on the most GPUs, unless it is a rung of
-    another's ladder: there it is explained already.
+    """Of each curve, over each number of hosts and with each rate of links, the result on the most
+    GPUs, unless it is a rung of another's ladder: there it is explained already.
     """
     largest: dict[tuple[str, tuple[str, int, object]], Result] = {}
     for result in results:
@@ -115,9 +140,13 @@ def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
     within: set[tuple[str, str]] = set()
     for result in largest.values():
         around = ladder.around(result)
-        others = (found for rung, found in around.found.items() if found.trial_id != result.trial_id)
+        others = (
+            found for rung, found in around.found.items() if found.trial_id != result.trial_id
+        )
         within |= {(found.place.key, found.trial_id) for found in others}
-    free = [result for result in largest.values() if (result.place.key, result.trial_id) not in within]
+    free = [
+        result for result in largest.values() if (result.place.key, result.trial_id) not in within
+    ]
     return free or list(largest.values())
 
 
@@ -131,7 +160,10 @@ def _notes(fall: Waterfall) -> Iterable[str]:
     yield from host_notes([target])
     for one in fall.rungs.missing:
         if one.elsewhere:
-            yield f"{one.rung}: there is one on {one.elsewhere}, which is another machine or software, and does not count"
+            yield (
+                f"{one.rung}: there is one on {one.elsewhere}, which is another machine or "
+                "software, and does not count"
+            )
     for rung, result in fall.rungs.trials.items():
         if rung in LADDER and (found := contradiction(Sample.of(result.repeats))):
             yield f"repeats of {rung} contradict each other ({found.words}){_again(result)}"
@@ -140,7 +172,10 @@ def _notes(fall: Waterfall) -> Iterable[str]:
             yield f"repeats of {rung} brought no number ({failed_repeats(result)})"
     alone = fall.rungs.found.get(Rung.ALONE)
     if alone is not None and target.num_gpus > 1 and alone.axes["local_parameter_device"] == "cpu":
-        yield "the one replica fetches its variables from the CPU, too: part of its compute is communication"
+        yield (
+            "the one replica fetches its variables from the CPU, too: part of its compute is "
+            "communication"
+        )
     if fall.base is not Rung.ALONE and fall.ideal is None:
         yield "without its ideal nothing tells how much is lost"
 
@@ -149,4 +184,7 @@ def _again(result: Result) -> str:
     if not result.attempt_ids:
         return ""
     place = result.place
-    return f"; measure it again: {overrides.again(result.spec, place.hardware, repeats=3, shares_host=place.shares_host)}"
+    return (
+        "; measure it again: "
+        f"{overrides.again(result.spec, place.hardware, repeats=3, shares_host=place.shares_host)}"
+    )

@@ -1,7 +1,9 @@
-"""What the links within one host take of a step, worked out: the cost model's communication of its own way of training.
+"""What the links within one host take of a step, worked out: the cost model's communication of its
+own way of training.
 
-The quick check is one ring over NVLink, without latencies. A parameter server sends 16 times as much over PCIe, and a small
-model's tensors take their time one by one, so that the check alone is no limit to what communication may take.
+The quick check is one ring over NVLink, without latencies. A parameter server sends 16 times as
+much over PCIe, and a small model's tensors take their time one by one, so that the check alone is
+no limit to what communication may take.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from costs.hardware import Hardware
 from costs.step import costs
 from store.records import STRATEGY_COLUMNS
 
-WAY_EXPLAINS = 4.0  # times its own cost: published figures on synthetic data lost up to 3 times as much, of K80 boards 4
-CHECK_EXPLAINS = 20.0  # times the quick check, where that is more: VGG16 on a DGX-1 lost 12 times the check in 2017
+# times its own cost: published figures on synthetic data lost up to 3 times as much, of K80 boards
+# 4
+WAY_EXPLAINS = 4.0
+# times the quick check, where that is more: VGG16 on a DGX-1 lost 12 times the check in 2017
+CHECK_EXPLAINS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,9 @@ class InnerLinks:
 
 
 def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
-    """None where there is no quick check, and where the cost model does not know the model, the way or a link that it takes."""
+    """None where there is no quick check, and where the cost model does not know the model, the way
+    or a link that it takes.
+    """
     if check is None:
         return None
     guess = guess_of(target.place, target.num_gpus)
@@ -52,7 +59,11 @@ def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
         for update, device, all_reduce in ways:
             # Gradients are fp32 whatever the precision, which a box need not have.
             work = replace(
-                own.work, precision="fp32", variable_update=update, local_parameter_device=device, all_reduce=all_reduce
+                own.work,
+                precision="fp32",
+                variable_update=update,
+                local_parameter_device=device,
+                all_reduce=all_reduce,
             )
             yield costs(work, box).communication_s
     except ValueError:

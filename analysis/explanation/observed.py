@@ -1,4 +1,6 @@
-"""What was seen beside the step times of a trial: waiting for input, clocks, neighbors, and TensorFlow's profile."""
+"""What was seen beside the step times of a trial: waiting for input, clocks, neighbors, and
+TensorFlow's profile.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from analysis.results import Result, is_quotable
 from analysis.source import Source
 from store.records import PLANTED_REASON
 
-THROTTLING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown", "sw_power_cap")
+THROTTLING = (
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+    "sw_power_cap",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,17 +29,23 @@ class Observed:
     data_wait_share: float | None = None  # of the measured window
     cores_taken: float | None = None  # by others, of all cores: 0..1
     num_cores: int | None = None
-    clock_loss: float | None = None  # of the GPU that lost most, for which the others wait, below the highest clock it can: 0..1
+    # of the GPU that lost most, for which the others wait, below the highest clock it can: 0..1
+    clock_loss: float | None = None
     throttled: tuple[str, ...] = ()  # reasons that were seen
     num_parameters: int | None = None
     link_bytes_per_s: float | None = None  # between its hosts, before the measured steps
     doubts: tuple[str, ...] = ()  # why an attempt is suspect, what is planted left out
-    profile: Mapping[str, Any] | None = None  # of the newest attempt that has one: a store.records.Profile
+    # of the newest attempt that has one: a store.records.Profile
+    profile: Mapping[str, Any] | None = None
 
     @property
     def exposed_share(self) -> float | None:
         """Of the step while profiled, in which gradients were reduced and nothing else was done."""
-        return None if self.profile is None else self.profile["exposed_reduction_s"] / self.profile["step_s"]
+        return (
+            None
+            if self.profile is None
+            else self.profile["exposed_reduction_s"] / self.profile["step_s"]
+        )
 
     @property
     def launch_gap_share(self) -> float | None:
@@ -43,10 +57,19 @@ NOTHING = Observed()
 
 def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
     """Of rows of `store.queries.attempt_details`, oldest first."""
-    taken = [row["cores_taken_by_others"] / row["num_cores"] for row in attempts if row["cores_taken_by_others"] is not None]
+    taken = [
+        row["cores_taken_by_others"] / row["num_cores"]
+        for row in attempts
+        if row["cores_taken_by_others"] is not None
+    ]
     gpus = [gpu for row in attempts for gpu in row.get("recorded_telemetry") or ()]
     seen = {reason for gpu in gpus for reason in gpu["throttle_reasons"] if reason in THROTTLING}
-    doubts = (reason for row in attempts for reason in row["verdict_reasons"] or () if not reason.startswith(PLANTED_REASON))
+    doubts = (
+        reason
+        for row in attempts
+        for reason in row["verdict_reasons"] or ()
+        if not reason.startswith(PLANTED_REASON)
+    )
     return Observed(
         data_wait_share=_median(row["data_wait_share"] for row in attempts),
         cores_taken=_median(taken),
@@ -56,7 +79,9 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         num_parameters=attempts[-1]["num_parameters"] if attempts else None,
         link_bytes_per_s=_median(row["link_bytes_per_s"] for row in attempts),
         doubts=tuple(dict.fromkeys(doubts)),
-        profile=next((row["recorded_profile"] for row in reversed(attempts) if row["recorded_profile"]), None),
+        profile=next(
+            (row["recorded_profile"] for row in reversed(attempts) if row["recorded_profile"]), None
+        ),
     )
 
 
@@ -73,7 +98,9 @@ def observer(source: Source) -> Callable[[Result], Observed]:
 def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:
     """Of the one that lost most."""
     clocks = ((gpu["sm_clock_mhz"], gpu["max_sm_clock_mhz"]) for gpu in gpus)
-    return max((1 - clock / highest for clock, highest in clocks if clock and highest), default=None)
+    return max(
+        (1 - clock / highest for clock, highest in clocks if clock and highest), default=None
+    )
 
 
 def _median(values: Iterable[float | None]) -> float | None:

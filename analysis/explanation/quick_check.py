@@ -1,7 +1,8 @@
-"""The performance guide's quick check: reducing gradients takes about parameters x 4 bytes / bandwidth.
+"""The performance guide's quick check: reducing gradients takes about parameters x 4 bytes /
+bandwidth.
 
-"Optimize TensorFlow GPU performance with the TensorFlow Profiler", section "Optimize gradient AllReduce"; gradients are sent in
-fp32 whatever the precision.
+"Optimize TensorFlow GPU performance with the TensorFlow Profiler", section "Optimize gradient
+AllReduce"; gradients are sent in fp32 whatever the precision.
 """
 
 from __future__ import annotations
@@ -59,8 +60,12 @@ class QuickCheck:
         return self.num_parameters * BYTES_PER_PARAMETER / (self.bandwidth.gb_per_s * 1e9)
 
 
-def quick_check(target: Result, num_parameters: int | None, bandwidth: Bandwidth | None) -> QuickCheck | None:
-    """None on one replica, where parameters or bandwidth are not known, and between hosts: see `host_links` there."""
+def quick_check(
+    target: Result, num_parameters: int | None, bandwidth: Bandwidth | None
+) -> QuickCheck | None:
+    """None on one replica, where parameters or bandwidth are not known, and between hosts: see
+    `host_links` there.
+    """
     known = num_parameters or _counted(target)
     if target.num_gpus == 1 or several_hosts(target.axes) or not known or bandwidth is None:
         return None
@@ -81,38 +86,57 @@ def of_profile(hardware_profile: str) -> Bandwidth:
     nvlink = None
     if hardware.nvlink_gb_per_s and not hardware.is_bridged:
         nvlink = Bandwidth(gb_per_s=hardware.nvlink_gb_per_s, told_by=f"{hardware.name}: NVLink")
-    return _of_ring(nvlink, Bandwidth(gb_per_s=hardware.pcie_gb_per_s, told_by=f"{hardware.name}: PCIe"))
+    return _of_ring(
+        nvlink, Bandwidth(gb_per_s=hardware.pcie_gb_per_s, told_by=f"{hardware.name}: PCIe")
+    )
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:
     """Of a machine's GPUs, by `store.provenance.links`; None without links."""
     if not links:
         return None
-    return _of_ring(_nvlink(links, compute_capability), Bandwidth(gb_per_s=PCIE_GB_PER_S, told_by="PCIe 3.0 x16, at least"))
+    return _of_ring(
+        _nvlink(links, compute_capability),
+        Bandwidth(gb_per_s=PCIE_GB_PER_S, told_by="PCIe 3.0 x16, at least"),
+    )
 
 
 def _of_ring(nvlink: Bandwidth | None, pcie: Bandwidth) -> Bandwidth:
-    """Through all GPUs of the box: over all NVLinks of a GPU where they reach everywhere, as the cost model and NCCL have it."""
+    """Through all GPUs of the box: over all NVLinks of a GPU where they reach everywhere, as the
+    cost model and NCCL have it.
+    """
     return nvlink or pcie
 
 
 def _nvlink(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:
-    """Of the GPU with the fewest; None where NVLinks alone do not reach all GPUs, or their rate is not known."""
+    """Of the GPU with the fewest; None where NVLinks alone do not reach all GPUs, or their rate is
+    not known.
+    """
     generation = _NVLINKS.get(re.sub(r"\..*", "", compute_capability))
     if generation is None or not _reaches_all(links):
         return None
     num_nvlinks: Counter[str] = Counter()
     for link in links:
-        num_nvlinks.update({link["first_uuid"]: link["num_nvlinks"], link["second_uuid"]: link["num_nvlinks"]})
-    fewest = min(*num_nvlinks.values(), generation.per_gpu)  # those to a switch are told once for each GPU behind it
-    return Bandwidth(gb_per_s=fewest * generation.gb_per_s, told_by=f"{fewest} NVLinks of {generation.gb_per_s:g} GB/s")
+        num_nvlinks.update(
+            {link["first_uuid"]: link["num_nvlinks"], link["second_uuid"]: link["num_nvlinks"]}
+        )
+    # those to a switch are told once for each GPU behind it
+    fewest = min(*num_nvlinks.values(), generation.per_gpu)
+    return Bandwidth(
+        gb_per_s=fewest * generation.gb_per_s,
+        told_by=f"{fewest} NVLinks of {generation.gb_per_s:g} GB/s",
+    )
 
 
 def _reaches_all(links: Sequence[Mapping[str, Any]]) -> bool:
     gpus = {link[end] for link in links for end in _ENDS}
     reached = {links[0]["first_uuid"]}
     for _ in gpus:
-        near = (link for link in links if link["num_nvlinks"] and reached.intersection(link[end] for end in _ENDS))
+        near = (
+            link
+            for link in links
+            if link["num_nvlinks"] and reached.intersection(link[end] for end in _ENDS)
+        )
         reached |= {link[end] for link in list(near) for end in _ENDS}
     return reached == gpus
 

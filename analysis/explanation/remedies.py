@@ -1,6 +1,8 @@
-"""What the performance guide recommends against each verdict, as the same trial with one axis changed: run it, and see.
+"""What the performance guide recommends against each verdict, as the same trial with one axis
+changed: run it, and see.
 
-"Optimize TensorFlow GPU performance with the TensorFlow Profiler" (source 001), and its checklist for several GPUs.
+"Optimize TensorFlow GPU performance with the TensorFlow Profiler" (source 001), and its checklist
+for several GPUs.
 """
 
 from __future__ import annotations
@@ -33,8 +35,16 @@ class Remedy:
     command: str  # empty for published figures
 
 
-def remedies(bound: Bound | None, target: Result, num_cores: int | None = None, *, refuted: Collection[str] = ()) -> list[Remedy]:
-    """None where nothing can be said. `num_cores` of the machine; `refuted`: axes of which trials told what they bring."""
+def remedies(
+    bound: Bound | None,
+    target: Result,
+    num_cores: int | None = None,
+    *,
+    refuted: Collection[str] = (),
+) -> list[Remedy]:
+    """None where nothing can be said. `num_cores` of the machine; `refuted`: axes of which trials
+    told what they bring.
+    """
     if bound is None:
         return []
     spec = None if target.place.origin is Origin.PUBLISHED else target.spec
@@ -45,19 +55,33 @@ def remedies(bound: Bound | None, target: Result, num_cores: int | None = None, 
             continue
         if set(refuted).intersection(changes):
             continue
-        if spec and target.place.hardware_profile and not _fits(replace(spec, **changes), target.place.hardware_profile):
+        if (
+            spec
+            and target.place.hardware_profile
+            and not _fits(replace(spec, **changes), target.place.hardware_profile)
+        ):
             continue
-        change = " ".join(f"{axis}={str(value).lower() if isinstance(value, bool) else value}" for axis, value in changes.items())
-        command = overrides.as_often(replace(spec, **changes), target.place.hardware, len(target.repeats)) if spec else ""
+        change = " ".join(
+            f"{axis}={str(value).lower() if isinstance(value, bool) else value}"
+            for axis, value in changes.items()
+        )
+        command = (
+            overrides.as_often(replace(spec, **changes), target.place.hardware, len(target.repeats))
+            if spec
+            else ""
+        )
         found.append(Remedy(change=change, why=why, command=command))
     return found
 
 
 def _fits(spec: TrialSpec, hardware_profile: str) -> bool:
-    """Into the memory of a simulated GPU, as the simulator has it; a network that it does not know fits into none."""
+    """Into the memory of a simulated GPU, as the simulator has it; a network that it does not know
+    fits into none.
+    """
     try:
         needed = memory_bytes(Work.of(asdict(spec)))
-    except ValueError:  # unknown, or of an image too small for it: an imported trial may be of a model of others
+    # unknown, or of an image too small for it: an imported trial may be of a model of others
+    except ValueError:
         return False
     return needed <= Hardware.from_json(hardware_profile).memory_gib * 2**30
 
@@ -76,11 +100,17 @@ def _input(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
     if _of(trial, "data_threads", 0) not in (0, num_cores):
         yield {"data_threads": num_cores}, "more images are decoded at once"
     if _of(trial, "prefetch", 2) < MORE_BATCHES:
-        yield {"prefetch": MORE_BATCHES}, "batches wait on the devices, and hide what takes unevenly long"
+        yield (
+            {"prefetch": MORE_BATCHES},
+            "batches wait on the devices, and hide what takes unevenly long",
+        )
     if _of(trial, "distortions", False):
         yield {"distortions": False}, "what distorting costs: if it is all, distort less"
     if kind is not DeviceKind.CPU_STAND_IN and _of(trial, "gpu_thread_mode", "global") == "global":
-        yield {"gpu_thread_mode": "gpu_private"}, "the input's threads no longer keep kernels waiting"
+        yield (
+            {"gpu_thread_mode": "gpu_private"},
+            "the input's threads no longer keep kernels waiting",
+        )
 
 
 def _launch(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
@@ -94,7 +124,10 @@ def _launch(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
 
 
 def _communication(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
-    yield {"batch_size": 2 * _of(trial, "batch_size", 1)}, "gradients are sent as often, for twice the images"
+    yield (
+        {"batch_size": 2 * _of(trial, "batch_size", 1)},
+        "gradients are sent as often, for twice the images",
+    )
     if _of(trial, "hosts", 1) > 1:
         yield from _between_hosts(trial, kind)
         return
@@ -109,8 +142,13 @@ def _communication(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
 
 
 def _between_hosts(trial: Trial, kind: DeviceKind) -> Changes:
-    """Other ways that send fewer bytes over each host's link, fewest first; of equal ones the first."""
-    axes = {name: _of(trial, name, None) for name in ("model", "hosts", "num_gpus", "compact_gradients", *STRATEGY_AXES)}
+    """Other ways that send fewer bytes over each host's link, fewest first; of equal ones the
+    first.
+    """
+    axes = {
+        name: _of(trial, name, None)
+        for name in ("model", "hosts", "num_gpus", "compact_gradients", *STRATEGY_AXES)
+    }
     now = link_bytes(axes, _SOME_PARAMETERS)
     fewer: dict[float, dict[str, Any]] = {}
     for way in STRATEGY_NAMES:
@@ -125,7 +163,10 @@ def _between_hosts(trial: Trial, kind: DeviceKind) -> Changes:
 
 def _contention(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
     if kind is not DeviceKind.CPU_STAND_IN and _of(trial, "gpu_thread_mode", "global") == "global":
-        yield {"gpu_thread_mode": "gpu_private"}, "each GPU's kernels are launched from threads of their own"
+        yield (
+            {"gpu_thread_mode": "gpu_private"},
+            "each GPU's kernels are launched from threads of their own",
+        )
     if _of(trial, "steps_per_execution", 1) < 10:
         yield {"steps_per_execution": 10}, "the host is asked less often"
 
@@ -133,10 +174,14 @@ def _contention(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
 def _compute(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
     if _of(trial, "precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_STAND_IN:
         agrees = _of(trial, "variable_update", "") != EXCHANGING_NOTHING["variable_update"]
-        scale = {"loss_scale": "dynamic" if agrees else "none"}  # replicas that exchange nothing cannot agree on skipping a step
+        # replicas that exchange nothing cannot agree on skipping a step
+        scale = {"loss_scale": "dynamic" if agrees else "none"}
         yield (
             {"precision": "fp16", **scale, "data_format": "NHWC"},
-            "half as many bits to calculate with: tensor cores gain much, other cores little or nothing",
+            (
+                "half as many bits to calculate with: tensor cores gain much, other cores "
+                "little or nothing"
+            ),
         )
     if _of(trial, "xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"

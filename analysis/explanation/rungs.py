@@ -35,9 +35,11 @@ class Rung(StrEnum):
 
     ALONE = "alone"  # one replica, synthetic data, nothing exchanged
     INDEPENDENT = "independent"  # as many replicas as the target, each for itself
-    FAST_LINKS = "fast links"  # the target's own strategy on synthetic data, where no slow network between hosts is in its way
+    # the target's own strategy on synthetic data, where no slow network between hosts is in its way
+    FAST_LINKS = "fast links"
     REDUCING = "reducing"  # the target's own strategy, on synthetic data
-    ALONE_READING = "alone, reading"  # one replica with the target's own data: where nothing better is known
+    # one replica with the target's own data: where nothing better is known
+    ALONE_READING = "alone, reading"
     READING = "reading"  # its own data, without distortions
     DISTORTING = "distorting"
     MANY_STEPS = "many steps"  # on synthetic data, many steps per call
@@ -45,10 +47,24 @@ class Rung(StrEnum):
     FLOOR = "floor"  # the trivial model, each replica for itself
 
 
-LADDER = (Rung.ALONE, Rung.INDEPENDENT, Rung.FAST_LINKS, Rung.REDUCING, Rung.READING, Rung.DISTORTING)
+LADDER = (
+    Rung.ALONE,
+    Rung.INDEPENDENT,
+    Rung.FAST_LINKS,
+    Rung.REDUCING,
+    Rung.READING,
+    Rung.DISTORTING,
+)
 """Each has one thing more than the one before."""
 
-SYNTHETIC = {"data": "synthetic", "data_dir": "", "distortions": False, "cache": True, "data_threads": 0, "prefetch": 2}
+SYNTHETIC = {
+    "data": "synthetic",
+    "data_dir": "",
+    "distortions": False,
+    "cache": True,
+    "data_threads": 0,
+    "prefetch": 2,
+}
 EXCHANGING_NOTHING = {
     "hosts": 1,
     "variable_update": "independent",
@@ -59,11 +75,29 @@ EXCHANGING_NOTHING = {
     "compact_gradients": False,
     "loss_scale": "none",
 }
-_NO_MATTER = ("scaling", "seed", "num_steps", "min_warm_up_steps", "min_window_s", "profile", "learning_rate", "num_classes")
+_NO_MATTER = (
+    "scaling",
+    "seed",
+    "num_steps",
+    "min_warm_up_steps",
+    "min_window_s",
+    "profile",
+    "learning_rate",
+    "num_classes",
+)
 COMPARED = tuple(field.name for field in fields(TrialSpec) if field.name not in _NO_MATTER)
 """Axes of a trial that its steps depend on."""
 _VARIED = ("steps_per_execution", "batch_size")
-_OF_THE_FLOOR = ("model", "num_gpus", "data", "variable_update", "steps_per_execution", "planted", "precision", "xla")
+_OF_THE_FLOOR = (
+    "model",
+    "num_gpus",
+    "data",
+    "variable_update",
+    "steps_per_execution",
+    "planted",
+    "precision",
+    "xla",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +126,10 @@ class Rungs:
     def trials(self) -> dict[Rung, Result]:
         """Each once: one may be several rungs."""
         rung_of = {
-            result.trial_id: rung for rung, result in sorted(self.found.items(), key=lambda item: list(Rung).index(item[0]))
+            result.trial_id: rung
+            for rung, result in sorted(
+                self.found.items(), key=lambda item: list(Rung).index(item[0])
+            )
         }
         return {rung: self.found[rung] for rung in rung_of.values()}
 
@@ -111,7 +148,9 @@ class Ladder:
     def _add(self, result: Result) -> None:
         self._by_identity[_identity(result.axes)].append(result)
         for axis in _VARIED:
-            self._but_for[result.place.key, axis, _identity(result.axes, without=axis)].append(result)
+            self._but_for[result.place.key, axis, _identity(result.axes, without=axis)].append(
+                result
+            )
         if result.axes["model"] == FLOOR:
             self._floors[result.place.key, _kind_of_floor(result.axes)].append(result)
 
@@ -139,17 +178,20 @@ class Ladder:
         if rung is Rung.MANY_STEPS:
             return self._like(target, SYNTHETIC, "steps_per_execution")
         if rung is Rung.LARGER_BATCH:
-            return self._like(target, SYNTHETIC | EXCHANGING_NOTHING | {"num_gpus": 1}, "batch_size") or self._like(
-                target, SYNTHETIC | {"num_gpus": 1, "hosts": 1}, "batch_size"
-            )
+            return self._like(
+                target, SYNTHETIC | EXCHANGING_NOTHING | {"num_gpus": 1}, "batch_size"
+            ) or self._like(target, SYNTHETIC | {"num_gpus": 1, "hosts": 1}, "batch_size")
         if rung is Rung.FLOOR:
             return self._floor(target)
         ways = [_changes(rung, target)]
-        if rung is Rung.ALONE:  # on one replica most strategies exchange nothing, and published figures have no other
+        # on one replica most strategies exchange nothing, and published figures have no other
+        if rung is Rung.ALONE:
             own = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
-            if target.axes["local_parameter_device"] == "cpu":  # one replica, too, fetches its variables from there
+            # one replica, too, fetches its variables from there
+            if target.axes["local_parameter_device"] == "cpu":
                 copies = own | EXCHANGING_NOTHING | {"variable_update": "replicated"}
-                ways += [copies | {"all_reduce": name} for name in names("all_reduces")]  # all the same on one replica
+                # all the same on one replica
+                ways += [copies | {"all_reduce": name} for name in names("all_reduces")]
             ways.append(own)
             if target.num_gpus == 1 and target.axes["local_parameter_device"] == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself
@@ -159,10 +201,16 @@ class Ladder:
         return None
 
     def _best(self, axes: Mapping[str, Any], target: Result) -> Result | None:
-        """Of equal trials in the target's place the one with the most repeats, of those with nothing idle planted first."""
+        """Of equal trials in the target's place the one with the most repeats, of those with
+        nothing idle planted first.
+        """
         if _identity(axes) == _identity(target.axes):
             return target
-        here = [one for one in self._by_identity.get(_identity(axes), ()) if one.place.key == target.place.key]
+        here = [
+            one
+            for one in self._by_identity.get(_identity(axes), ())
+            if one.place.key == target.place.key
+        ]
         return max(here, key=lambda one: (_is_plain(one), len(one.repeats)), default=None)
 
     def _like(self, target: Result, changes: Mapping[str, Any], axis: str) -> Result | None:
@@ -170,25 +218,37 @@ class Ladder:
         axes = _with(target.axes, changes)
         alike = self._but_for[target.place.key, axis, _identity(axes, without=axis)]
         larger = [one for one in alike if one.axes.get(axis, 0) > axes.get(axis, 0)]
-        return min(larger, key=lambda one: (one.axes[axis], not _is_plain(one), -len(one.repeats)), default=None)
+        return min(
+            larger,
+            key=lambda one: (one.axes[axis], not _is_plain(one), -len(one.repeats)),
+            default=None,
+        )
 
     def _floor(self, target: Result) -> Result | None:
         """The fastest of its kind, whatever its images: they hardly count there."""
         axes = _with(target.axes, _changes(Rung.FLOOR, target))
         alike = self._floors[target.place.key, _kind_of_floor(axes)]
         plain = [one for one in alike if _is_plain(one)] or alike
-        return min(plain, key=lambda one: one.num_gpus * one.axes["batch_size"] / (one.images_per_second or 1), default=None)
+        return min(
+            plain,
+            key=lambda one: one.num_gpus * one.axes["batch_size"] / (one.images_per_second or 1),
+            default=None,
+        )
 
     def _missing(self, rung: Rung, target: Result) -> Missing:
         elsewhere = ""
         if rung in LADDER:
-            others = self._by_identity.get(_identity(_with(target.axes, _changes(rung, target))), ())
+            others = self._by_identity.get(
+                _identity(_with(target.axes, _changes(rung, target))), ()
+            )
             elsewhere = next((f"{one.place.host} ({one.place.versions})" for one in others), "")
         return Missing(rung=rung, command=command(rung, target), elsewhere=elsewhere)
 
 
 def command(rung: Rung, target: Result) -> str:
-    """That makes the trial, on a machine like the target's; empty for published figures, whose machine is not here."""
+    """That makes the trial, on a machine like the target's; empty for published figures, whose
+    machine is not here.
+    """
     if target.place.origin is Origin.PUBLISHED:
         return ""
     axes = _with(target.axes, _changes(rung, target))
@@ -218,10 +278,12 @@ def _has_meaning(rung: Rung, target: Result) -> bool:
     axes = target.axes
     if rung is Rung.INDEPENDENT:
         return bool(axes["num_gpus"] > 1)  # of one it is the one alone
-    if rung is Rung.FAST_LINKS:  # hosts that are processes of one machine have no network between them but the planted one
+    # hosts that are processes of one machine have no network between them but the planted one
+    if rung is Rung.FAST_LINKS:
         return several_hosts(axes) and (_links_are_planted(axes) or not target.is_on_one_machine)
     if rung is Rung.MANY_STEPS:
-        return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)  # sources tell of no steps per call
+        # sources tell of no steps per call
+        return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
     if rung in (Rung.LARGER_BATCH, Rung.FLOOR):
         return str(axes["model"]) != FLOOR
     return True
@@ -259,7 +321,9 @@ def _changes(rung: Rung, target: Result) -> dict[str, Any]:
 
 
 def _on_one_host(target: Result) -> dict[str, Any]:
-    """As many replicas as one of its hosts has; where its hosts are processes of one machine, that has all of them."""
+    """As many replicas as one of its hosts has; where its hosts are processes of one machine, that
+    has all of them.
+    """
     if not several_hosts(target.axes) or target.is_on_one_machine:
         return {"hosts": 1}
     return {"hosts": 1, "num_gpus": target.axes["num_gpus"] // target.axes["hosts"]}
@@ -278,14 +342,19 @@ def _with(axes: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
-    """On one host where it can be on no more, and without what is planted where there is nothing to slow."""
+    """On one host where it can be on no more, and without what is planted where there is nothing to
+    slow.
+    """
     told = dict(axes)
     if told.get("hosts", 1) > 1 and _is_of_one_host(told):
         told["hosts"] = 1
     if planted := read_planted(told.get("planted", "")):
         if not reads(told):
             planted.pop("input_s", None)
-        if told["num_gpus"] == 1 or told["variable_update"] == EXCHANGING_NOTHING["variable_update"]:
+        if (
+            told["num_gpus"] == 1
+            or told["variable_update"] == EXCHANGING_NOTHING["variable_update"]
+        ):
             planted.pop("reduction_s", None)
         if not several_hosts(told):
             planted.pop(PLANTED_LINK, None)
@@ -294,13 +363,17 @@ def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(result: Result) -> bool:
-    """Nothing is planted in it that has no effect there: another trial's leftovers, as a slow input of synthetic data."""
+    """Nothing is planted in it that has no effect there: another trial's leftovers, as a slow input
+    of synthetic data.
+    """
     return bool(result.axes.get("planted", "") == _settled(result.axes).get("planted", ""))
 
 
 def _is_of_one_host(axes: Mapping[str, Any]) -> bool:
     """One replica, and replicas each for itself, are on no more."""
-    return bool(axes["num_gpus"] == 1 or axes["variable_update"] == EXCHANGING_NOTHING["variable_update"])
+    return bool(
+        axes["num_gpus"] == 1 or axes["variable_update"] == EXCHANGING_NOTHING["variable_update"]
+    )
 
 
 def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
@@ -309,6 +382,8 @@ def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _identity(axes: Mapping[str, Any], without: str = "") -> tuple[object, ...]:
-    """Equal for trials whose steps are the same work done in the same way, but for one axis; effort and seeds do not matter."""
+    """Equal for trials whose steps are the same work done in the same way, but for one axis; effort
+    and seeds do not matter.
+    """
     told = _settled(axes)
     return tuple((axis, told[axis]) for axis in COMPARED if axis in told and axis != without)

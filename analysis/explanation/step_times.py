@@ -19,7 +19,8 @@ class Seconds:
     value: float
     low: float | None  # None where nothing is known of it
     high: float | None
-    over_processes: bool  # the interval is over repeats on every side; else within single processes, and too narrow
+    # the interval is over repeats on every side; else within single processes, and too narrow
+    over_processes: bool
 
     @property
     def told(self) -> bool:
@@ -29,11 +30,15 @@ class Seconds:
     def plus(self, seconds: float) -> Seconds:
         """With so many more, of which nothing is uncertain."""
         low, high = (None if bound is None else bound + seconds for bound in (self.low, self.high))
-        return Seconds(value=self.value + seconds, low=low, high=high, over_processes=self.over_processes)
+        return Seconds(
+            value=self.value + seconds, low=low, high=high, over_processes=self.over_processes
+        )
 
     def scaled(self, factor: float) -> Seconds:
         low, high = (None if bound is None else bound * factor for bound in (self.low, self.high))
-        return Seconds(value=self.value * factor, low=low, high=high, over_processes=self.over_processes)
+        return Seconds(
+            value=self.value * factor, low=low, high=high, over_processes=self.over_processes
+        )
 
 
 def global_images(result: Result) -> int:
@@ -47,7 +52,9 @@ def step_times(result: Result) -> list[float]:
 
 
 def step_s(result: Result) -> Seconds:
-    """Of a result that has a number: its mean over processes, with the interval of logarithms that other commands tell."""
+    """Of a result that has a number: its mean over processes, with the interval of logarithms that
+    other commands tell.
+    """
     times = step_times(result)
     if len(times) > 1:
         low, high = welch.interval(times)
@@ -57,7 +64,9 @@ def step_s(result: Result) -> Seconds:
 
 
 def combined(terms: Sequence[tuple[float, Result]]) -> Seconds:
-    """The sum of factor x seconds per step, by Welch: of `[(1, b), (-1, a)]` what b takes longer than a."""
+    """The sum of factor x seconds per step, by Welch: of `[(1, b), (-1, a)]` what b takes longer
+    than a.
+    """
     value, variance, weights, over_processes = 0.0, 0.0, 0.0, True
     known = True
     for factor, result in terms:
@@ -79,7 +88,9 @@ def difference(after: Result, before: Result) -> Seconds:
 
 
 def _of(result: Result) -> tuple[float, float | None, float | None]:
-    """Mean; its squared standard error, None where not known; degrees of freedom, None within one process."""
+    """Mean; its squared standard error, None where not known; degrees of freedom, None within one
+    process.
+    """
     times = step_times(result)
     if len(times) > 1:
         return statistics.fmean(times), statistics.variance(times) / len(times), len(times) - 1.0
@@ -93,4 +104,6 @@ def _seconds(value: float, variance: float | None, freedom: float | None) -> Sec
     if variance is None:
         return Seconds(value=value, low=None, high=None, over_processes=False)
     reach = math.exp(log_quantile(max(1.0, freedom or math.inf))) * math.sqrt(variance)
-    return Seconds(value=value, low=value - reach, high=value + reach, over_processes=freedom is not None)
+    return Seconds(
+        value=value, low=value - reach, high=value + reach, over_processes=freedom is not None
+    )

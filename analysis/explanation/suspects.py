@@ -1,4 +1,6 @@
-"""What may hold a trial back, and how much of its step each suspect takes: the evidence of a verdict."""
+"""What may hold a trial back, and how much of its step each suspect takes: the evidence of a
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,29 @@ class Bound(StrEnum):
     HEALTHY = "healthy"
 
 
-FIXED_FROM = 0.25  # of the step, before what does not grow with the batch is held against launching: small batches use less, too
+# of the step, before what does not grow with the batch is held against launching: small batches use
+# less, too
+FIXED_FROM = 0.25
 MOSTLY_FIXED = 0.5  # of the step: kernels that do not fill a device at their ends take less
-MOSTLY_FLOOR = 0.5  # of the step: a model that takes not even twice as long as the trivial one is all fixed costs
+# of the step: a model that takes not even twice as long as the trivial one is all fixed costs
+MOSTLY_FLOOR = 0.5
 FLOOR_FROM = 0.10  # of the step, of the floor without its weights
-WEIGHT_PASSES = 8  # how often a step goes through the memory of all weights at most: read, gradients, slots, update
-WEIGHTS_GB_PER_S = {DeviceKind.GPU: 200.0, DeviceKind.SIMULATED_GPU: 200.0, DeviceKind.CPU_STAND_IN: 4.0}
-"""At least (K80: 240 at its peak), so that what is left of the fixed costs is none of the weights' own."""
+# how often a step goes through the memory of all weights at most: read, gradients, slots, update
+WEIGHT_PASSES = 8
+WEIGHTS_GB_PER_S = {
+    DeviceKind.GPU: 200.0,
+    DeviceKind.SIMULATED_GPU: 200.0,
+    DeviceKind.CPU_STAND_IN: 4.0,
+}
+"""At least (K80: 240 at its peak), so that what is left of the fixed costs is none of the weights'
+own.
+"""
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
 NEIGHBORS_FROM = 0.10  # of the cores, that others take
 THROTTLED_FROM = 0.10  # of the clock
 POWER_SHARED_FROM = 0.05  # of the clock, that a GPU among others lost and one alone did not
-HOST_LINKS_EXPLAIN = 4.0  # times what the bytes of its own way of training take at the measured rate
+# times what the bytes of its own way of training take at the measured rate
+HOST_LINKS_EXPLAIN = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +63,15 @@ class _Links:
     at_most_s: float  # however badly they are used
 
     def contradict(self, lost_s: float) -> str:
-        """Why communication cannot be all that was lost, as a sentence's part; empty where it can."""
+        """Why communication cannot be all that was lost, as a sentence's part; empty where it
+        can.
+        """
         if lost_s <= self.at_most_s:
             return ""
-        return f"the links would take {_ms(self.seconds)} of these {_ms(lost_s)}, and do not explain the rest"
+        return (
+            f"the links would take {_ms(self.seconds)} of these {_ms(lost_s)}, and do not "
+            "explain the rest"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +82,15 @@ class Suspect:
     seconds: Seconds
     is_direct: bool  # measured for itself; else inferred from what is not
     because: str  # a part of a sentence
-    contradicted: str = ""  # by what the links would take, as a sentence's part; empty where they may explain it
+    # by what the links would take, as a sentence's part; empty where they may explain it
+    contradicted: str = ""
 
 
 def suspects(
-    fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed], inner: InnerLinks | None = None
+    fall: Waterfall,
+    seen: Observed,
+    of_rungs: Mapping[Rung, Observed],
+    inner: InnerLinks | None = None,
 ) -> list[Suspect]:
     """Largest first. `seen` of the target, `of_rungs` of all that were found.
 
@@ -81,12 +103,17 @@ def suspects(
         *_launching(fall, seen, of_rungs),
         *_neighbors(fall, seen),
     ]
-    found = [*_without_neighbors(found, fall, seen), *_clocks(fall, seen, of_rungs.get(Rung.ALONE, seen))]
+    found = [
+        *_without_neighbors(found, fall, seen),
+        *_clocks(fall, seen, of_rungs.get(Rung.ALONE, seen)),
+    ]
     return sorted(found, key=lambda one: -one.seconds.value)
 
 
 def at_most_launching_s(fall: Waterfall) -> float | None:
-    """What launching may take: all that is fixed, or the floor and each kernel for itself; None where neither is known."""
+    """What launching may take: all that is fixed, or the floor and each kernel for itself; None
+    where neither is known.
+    """
     known = []
     if fall.fixed:
         known.append(_highest(fall.fixed.seconds))
@@ -100,7 +127,9 @@ def _highest(seconds: Seconds) -> float:
 
 
 def _kernels_s(axes: Mapping[str, Any]) -> float | None:
-    """All kernels of a step, if each waited for the host as long as the performance guide saw it; None of unknown models."""
+    """All kernels of a step, if each waited for the host as long as the performance guide saw it;
+    None of unknown models.
+    """
     try:
         return network(str(axes["model"]).rstrip("?"), axes.get("image_px")).num_kernels * LAUNCH_S
     except ValueError:  # unknown, or of an image too small for it
@@ -122,12 +151,21 @@ def _of_parts(fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator
             single.setdefault(bound, []).append(part)
         elif bounds - {None} and part.seconds.value > 0:
             yield from _lump(part, fall, seen, links)
-    for bound, parts in single.items():  # neighbors on the ladder: reading and distorting are both input
+    # neighbors on the ladder: reading and distorting are both input
+    for bound, parts in single.items():
         seconds = difference(parts[-1].after, parts[0].before)
         if seconds.value > 0:
             causes = " and ".join(cause for part in parts for cause in part.causes)
-            contradicted = links.contradict(seconds.value) if links and bound is Bound.COMMUNICATION else ""
-            yield Suspect(bound=bound, seconds=seconds, is_direct=True, because=_told(causes, seconds), contradicted=contradicted)
+            contradicted = (
+                links.contradict(seconds.value) if links and bound is Bound.COMMUNICATION else ""
+            )
+            yield Suspect(
+                bound=bound,
+                seconds=seconds,
+                is_direct=True,
+                because=_told(causes, seconds),
+                contradicted=contradicted,
+            )
 
 
 def _lump(part: Part, fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator[Suspect]:
@@ -139,14 +177,24 @@ def _lump(part: Part, fall: Waterfall, seen: Observed, links: _Links | None) -> 
         left, causes = left - on_links.seconds.value, _but_for(causes, Cause.NETWORK)
     if Cause.INPUT in causes:
         if seen.data_wait_share is None:
-            yield Suspect(bound=None, seconds=part.seconds, is_direct=False, because=_told(_either(part.causes), part.seconds))
+            yield Suspect(
+                bound=None,
+                seconds=part.seconds,
+                is_direct=False,
+                because=_told(_either(part.causes), part.seconds),
+            )
             return
         waited_s = seen.data_wait_share * fall.step.value  # see _waiting
         left, causes = left - waited_s, _but_for(causes, Cause.INPUT, Cause.DISTORTIONS)
     if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
         exposed_s = max(0.0, min(left, seen.exposed_share * fall.step.value))
-        because = f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} of the step"
-        yield Suspect(bound=Bound.COMMUNICATION, seconds=_about(exposed_s), is_direct=False, because=because)
+        because = (
+            f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} "
+            "of the step"
+        )
+        yield Suspect(
+            bound=Bound.COMMUNICATION, seconds=_about(exposed_s), is_direct=False, because=because
+        )
         left, causes = left - exposed_s, _but_for(causes, Cause.COMMUNICATION)
         if Cause.CORES in causes:  # the ideal has them, too
             return
@@ -157,7 +205,13 @@ def _lump(part: Part, fall: Waterfall, seen: Observed, links: _Links | None) -> 
         contradicted = links.contradict(left) if links and bound is Bound.COMMUNICATION else ""
         if contradicted:
             bound = None
-        yield Suspect(bound=bound, seconds=seconds, is_direct=False, because=because, contradicted=contradicted)
+        yield Suspect(
+            bound=bound,
+            seconds=seconds,
+            is_direct=False,
+            because=because,
+            contradicted=contradicted,
+        )
 
 
 def _but_for(causes: Sequence[Cause], *others: Cause) -> tuple[Cause, ...]:
@@ -168,7 +222,14 @@ def _likeliest(causes: Sequence[Cause]) -> Bound | None:
     """Of what is left of a difference."""
     if Cause.CORES in causes:
         return None
-    return next((_BOUND[cause] for cause in (Cause.COMMUNICATION, Cause.NETWORK, Cause.CONTENTION) if cause in causes), None)
+    return next(
+        (
+            _BOUND[cause]
+            for cause in (Cause.COMMUNICATION, Cause.NETWORK, Cause.CONTENTION)
+            if cause in causes
+        ),
+        None,
+    )
 
 
 def _links(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
@@ -180,9 +241,15 @@ def _links(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
 
 def _of_links(links: HostLinks, at_most_s: float) -> Suspect:
     because = (
-        f"{links.link_bytes / 1e6:.3g} MB per step over links of {links.bytes_per_s / 1e6:.3g} MB/s are {_ms(links.seconds)}"
+        f"{links.link_bytes / 1e6:.3g} MB per step over links of {links.bytes_per_s / 1e6:.3g} "
+        f"MB/s are {_ms(links.seconds)}"
     )
-    return Suspect(bound=Bound.COMMUNICATION, seconds=_about(min(links.seconds, at_most_s)), is_direct=False, because=because)
+    return Suspect(
+        bound=Bound.COMMUNICATION,
+        seconds=_about(min(links.seconds, at_most_s)),
+        is_direct=False,
+        because=because,
+    )
 
 
 def _waiting(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
@@ -195,14 +262,27 @@ def _waiting(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
         yield Suspect(bound=Bound.INPUT, seconds=seconds, is_direct=False, because=because)
 
 
-def _launching(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed]) -> Iterator[Suspect]:
+def _launching(
+    fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed]
+) -> Iterator[Suspect]:
     """What calls, and launching from them, cost: the largest that is known."""
     if fall.calls and fall.calls.seconds.value > 0:
         steps = fall.calls.trials[1].axes["steps_per_execution"]
-        because = f"{steps} steps per call save {fall.share(fall.calls.seconds.value):.0%} of the step"
-        yield Suspect(bound=Bound.LAUNCH, seconds=fall.calls.seconds, is_direct=True, because=because)
-    if fall.fixed and (fixed := _without_weights(fall, fall.fixed.seconds, seen)).value >= FIXED_FROM * fall.step.value:
-        because = f"{fall.share(fixed.value):.0%} of the step is there whatever the batch, and more than the weights explain"
+        because = (
+            f"{steps} steps per call save {fall.share(fall.calls.seconds.value):.0%} of the step"
+        )
+        yield Suspect(
+            bound=Bound.LAUNCH, seconds=fall.calls.seconds, is_direct=True, because=because
+        )
+    if (
+        fall.fixed
+        and (fixed := _without_weights(fall, fall.fixed.seconds, seen)).value
+        >= FIXED_FROM * fall.step.value
+    ):
+        because = (
+            f"{fall.share(fixed.value):.0%} of the step is there whatever the batch, and more "
+            "than the weights explain"
+        )
         is_direct = fixed.value >= MOSTLY_FIXED * fall.step.value
         yield Suspect(bound=Bound.LAUNCH, seconds=fixed, is_direct=is_direct, because=because)
     if fall.floor:
@@ -212,7 +292,9 @@ def _launching(fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed
         is_direct = fall.base in _EXCHANGING_NOTHING
         yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=is_direct, because=because)
     if seen.launch_gap_share:
-        because = f"the profile has GPUs idle between kernels for {seen.launch_gap_share:.0%} of the step"
+        because = (
+            f"the profile has GPUs idle between kernels for {seen.launch_gap_share:.0%} of the step"
+        )
         seconds = _about(seen.launch_gap_share * fall.step.value)
         yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=False, because=because)
 
@@ -240,18 +322,28 @@ def _without_weights(fall: Waterfall, fixed: Seconds, seen: Observed) -> Seconds
     rate = WEIGHTS_GB_PER_S[fall.target.place.device_kind] * 1e9
     weights_s = WEIGHT_PASSES * 4 * (seen.num_parameters or 0) / rate
     low, high = (None if bound is None else bound - weights_s for bound in (fixed.low, fixed.high))
-    return Seconds(value=fixed.value - weights_s, low=low, high=high, over_processes=fixed.over_processes)
+    return Seconds(
+        value=fixed.value - weights_s, low=low, high=high, over_processes=fixed.over_processes
+    )
 
 
 def _neighbors(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
-    """Other programs on the cores that stand-ins compute on; GPUs need few of them. Computing is slowed, waiting is not.
+    """Other programs on the cores that stand-ins compute on; GPUs need few of them. Computing is
+    slowed, waiting is not.
 
     Fixed costs that are slowed are still what holds back who computes almost nothing.
     """
     if shares_cores(fall.target) and seen.cores_taken and not _computes_almost_nothing(fall):
         because = f"other programs took {seen.cores_taken:.0%} of the cores"
-        computing_s = min(fall.step.value, step_s(fall.ideal).value if fall.ideal else fall.step.value)
-        yield Suspect(bound=Bound.CONTENTION, seconds=_about(seen.cores_taken * computing_s), is_direct=True, because=because)
+        computing_s = min(
+            fall.step.value, step_s(fall.ideal).value if fall.ideal else fall.step.value
+        )
+        yield Suspect(
+            bound=Bound.CONTENTION,
+            seconds=_about(seen.cores_taken * computing_s),
+            is_direct=True,
+            because=because,
+        )
 
 
 def _computes_almost_nothing(fall: Waterfall) -> bool:
@@ -260,20 +352,31 @@ def _computes_almost_nothing(fall: Waterfall) -> bool:
     return fall.floor is not None and fall.share(fall.floor.seconds.value) >= MOSTLY_FLOOR
 
 
-def _without_neighbors(found: Sequence[Suspect], fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
-    """Batches that would come in time, had others not taken the cores that make them, are no fault of the input."""
+def _without_neighbors(
+    found: Sequence[Suspect], fall: Waterfall, seen: Observed
+) -> Iterator[Suspect]:
+    """Batches that would come in time, had others not taken the cores that make them, are no fault
+    of the input.
+    """
     reducing = fall.rungs.found.get(Rung.REDUCING)
     taken = seen.cores_taken or 0.0
     for one in found:
         if one.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
             yield one
             continue
-        busy_s = step_s(reducing).value if reducing else (1 - (seen.data_wait_share or 0.0)) * fall.step.value
+        busy_s = (
+            step_s(reducing).value
+            if reducing
+            else (1 - (seen.data_wait_share or 0.0)) * fall.step.value
+        )
         saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
         if saved_s < 0.5 * one.seconds.value:
             yield one
             continue
-        because = f"other programs took {taken:.0%} of the cores that make batches, which come late for it"
+        because = (
+            f"other programs took {taken:.0%} of the cores that make batches, which come late "
+            "for it"
+        )
         seconds = one.seconds.scaled(saved_s / one.seconds.value)
         yield Suspect(bound=Bound.CONTENTION, seconds=seconds, is_direct=False, because=because)
 

@@ -23,11 +23,20 @@ _TRIAL_ID = 8  # characters, as `python -m store list` has them
 def title(target: Result) -> str:
     """As `vgg16 on 8 GPUs: replicated_nccl, batch_size 32, fp32, real data`."""
     axes = target.axes
-    told = [target.strategy, f"batch_size {axes['batch_size']}", str(axes["precision"]), f"{axes['data']} data"]
+    told = [
+        target.strategy,
+        f"batch_size {axes['batch_size']}",
+        str(axes["precision"]),
+        f"{axes['data']} data",
+    ]
     if axes.get("image_px"):
         told.insert(2, f"image_px {axes['image_px']}")
     quiet = ("precision", "data", "hosts")
-    told += [f"{axis}={axes[axis]}" for axis in unusual_axes(axes) if axis not in quiet] if "seed" in axes else []
+    told += (
+        [f"{axis}={axes[axis]}" for axis in unusual_axes(axes) if axis not in quiet]
+        if "seed" in axes
+        else []
+    )
     return f"{axes['model']} on {target.counted}: {', '.join(told)}"
 
 
@@ -36,25 +45,47 @@ def rows(explained: Explanation) -> Iterator[list[str]]:
     fall = explained.fall
     yield _row(explained, _base(explained), fall.base_s, [_first(explained)], without=False)
     for part in fall.parts:
-        yield _row(explained, " or ".join(part.causes), part.seconds, [part.before, part.after], without=True)
+        yield _row(
+            explained,
+            " or ".join(part.causes),
+            part.seconds,
+            [part.before, part.after],
+            without=True,
+        )
     yield _row(explained, "= the step", fall.step, [fall.target], without=False)
-    beside = {"within: calls of the function": fall.calls, "within: fixed, whatever the batch": fall.fixed}
+    beside = {
+        "within: calls of the function": fall.calls,
+        "within: fixed, whatever the batch": fall.fixed,
+    }
     for what, one in beside.items():
         if one is not None:
             yield _row(explained, what, one.seconds, list(one.trials), without=True)
     if fall.floor is not None:
-        yield _row(explained, "beside: the trivial model's step", fall.floor.seconds, list(fall.floor.trials), without=False)
+        yield _row(
+            explained,
+            "beside: the trivial model's step",
+            fall.floor.seconds,
+            list(fall.floor.trials),
+            without=False,
+        )
     if links := explained.host_links:
-        what = f"beside: {links.link_bytes / 1e6:.4g} MB between hosts at {links.bytes_per_s / 1e6:.4g} MB/s"
+        what = (
+            f"beside: {links.link_bytes / 1e6:.4g} MB between hosts at "
+            f"{links.bytes_per_s / 1e6:.4g} MB/s"
+        )
         about = Seconds(value=links.seconds, low=None, high=None, over_processes=False)
         yield _row(explained, what, about, [], without=False)
     if check := explained.quick_check:
-        what = f"beside: {check.num_parameters * 4 / 1e6:.4g} MB at {check.bandwidth.gb_per_s:g} GB/s"
+        what = (
+            f"beside: {check.num_parameters * 4 / 1e6:.4g} MB at {check.bandwidth.gb_per_s:g} GB/s"
+        )
         about = Seconds(value=check.seconds, low=None, high=None, over_processes=False)
         yield _row(explained, what, about, [], without=False)
 
 
-def _row(explained: Explanation, what: str, seconds: Seconds, trials: list[Result], *, without: bool) -> list[str]:
+def _row(
+    explained: Explanation, what: str, seconds: Seconds, trials: list[Result], *, without: bool
+) -> list[str]:
     fall = explained.fall
     share = fall.share(seconds.value)
     left_s = fall.step.value - seconds.value
@@ -90,7 +121,11 @@ def _base(explained: Explanation) -> str:
 
 def percent(share: float) -> str:
     """With digits where it would be told as the threshold that it misses."""
-    return f"{100 * share:.3g}%" if 0.095 <= share < 0.105 or 0.895 <= share < 0.905 else f"{share:.0%}"
+    return (
+        f"{100 * share:.3g}%"
+        if 0.095 <= share < 0.105 or 0.895 <= share < 0.905
+        else f"{share:.0%}"
+    )
 
 
 def verdict(explained: Explanation) -> str:
@@ -105,9 +140,17 @@ def verdict(explained: Explanation) -> str:
 
 def _of_efficiency(explained: Explanation) -> str:
     fall = explained.fall
-    if fall.efficiency is None or fall.target.num_gpus == 1 or explained.diagnosis.bound is Bound.HEALTHY:
+    if (
+        fall.efficiency is None
+        or fall.target.num_gpus == 1
+        or explained.diagnosis.bound is Bound.HEALTHY
+    ):
         return ""
-    ideal = "as many, each for itself" if shares_cores(fall.target) else f"{fall.target.num_gpus} times one alone"
+    ideal = (
+        "as many, each for itself"
+        if shares_cores(fall.target)
+        else f"{fall.target.num_gpus} times one alone"
+    )
     return f" It reaches {percent(fall.efficiency)} of {ideal}."
 
 
@@ -119,7 +162,10 @@ def sentences(explained: Explanation) -> Iterator[str]:
     yield from _host_links(explained)
     yield from _quick_check(explained)
     yield from (f"{note[0].upper()}{note[1:]}." for note in explained.notes)
-    if any(not part.seconds.over_processes and part.seconds.low is not None for part in explained.fall.parts):
+    if any(
+        not part.seconds.over_processes and part.seconds.low is not None
+        for part in explained.fall.parts
+    ):
         yield "* within single processes: too narrow, another process may differ by more."
 
 
@@ -148,7 +194,10 @@ def _host_links(explained: Explanation) -> Iterator[str]:
     links = explained.host_links
     if links is None:
         return
-    told = f"{_sent(links)}, {number(1e3 * links.seconds)} ms at the {number(links.bytes_per_s / 1e6)} MB/s {links.told_by}"
+    told = (
+        f"{_sent(links)}, {number(1e3 * links.seconds)} ms at the "
+        f"{number(links.bytes_per_s / 1e6)} MB/s {links.told_by}"
+    )
     if links.rest is None or links.expected_step_s is None:
         yield f"{told}."
         return
@@ -162,7 +211,10 @@ def _host_links(explained: Explanation) -> Iterator[str]:
 def _sent(links: HostLinks) -> str:
     if len(links.phases) == 1:
         return f"A step sends {number(links.link_bytes / 1e6)} MB over each host's link each way"
-    one_by_one = " and ".join(f"{number(sent / 1e6)} MB of {what}" for sent, what in zip(links.phases, PHASES, strict=True))
+    one_by_one = " and ".join(
+        f"{number(sent / 1e6)} MB of {what}"
+        for sent, what in zip(links.phases, PHASES, strict=True)
+    )
     return f"A step sends {one_by_one} over the busiest host's link, one after the other"
 
 
@@ -171,7 +223,10 @@ def _quick_check(explained: Explanation) -> Iterator[str]:
     if check is None:
         return
     lost = [part for part in explained.fall.parts if Cause.COMMUNICATION in part.causes]
-    told = f"The guide's quick check expects a reduction of {number(1e3 * check.seconds)} ms ({check.bandwidth.told_by})"
+    told = (
+        f"The guide's quick check expects a reduction of {number(1e3 * check.seconds)} ms "
+        f"({check.bandwidth.told_by})"
+    )
     if not lost:
         yield f"{told}."
         return
@@ -183,7 +238,10 @@ def _quick_check(explained: Explanation) -> Iterator[str]:
     elif inner and found > inner.at_most_s:
         yield f"{told}; {number(1e3 * found)} ms were lost, which the links do not explain."
     elif found > 2 * (inner.seconds if inner else check.seconds):
-        yield f"{told}; {number(1e3 * found)} ms were lost: the links are used badly, or it is not them alone."
+        yield (
+            f"{told}; {number(1e3 * found)} ms were lost: the links are used badly, or it is not "
+            "them alone."
+        )
     else:
         yield f"{told}; {number(1e3 * found)} ms of the step were lost, what is hidden left out."
 

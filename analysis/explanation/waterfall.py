@@ -61,7 +61,9 @@ class Waterfall:
 
     @property
     def ideal(self) -> Result | None:
-        """What the target would be without any loss; of CPU stand-ins as many as there are, each for itself."""
+        """What the target would be without any loss; of CPU stand-ins as many as there are, each
+        for itself.
+        """
         found = self.rungs.found
         if shares_cores(self.target):
             return found.get(Rung.INDEPENDENT)
@@ -99,7 +101,9 @@ def shares_cores(target: Result) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A trial on the ladder. It may be several rungs: of one replica alone and independent are the same."""
+    """A trial on the ladder. It may be several rungs: of one replica alone and independent are the
+    same.
+    """
 
     result: Result
     lowest: Rung
@@ -112,7 +116,11 @@ def _steps(rungs: Rungs) -> list[_Step]:
         if result := rungs.found.get(rung):
             lowest = steps[result.trial_id].lowest if result.trial_id in steps else rung
             steps[result.trial_id] = _Step(result, lowest, rung)
-    if len(steps) == 1 and (alone := rungs.found.get(Rung.ALONE_READING)) and alone.trial_id not in steps:
+    if (
+        len(steps) == 1
+        and (alone := rungs.found.get(Rung.ALONE_READING))
+        and alone.trial_id not in steps
+    ):
         return [_Step(alone, Rung.ALONE_READING, Rung.ALONE), *steps.values()]
     return list(steps.values())
 
@@ -135,7 +143,12 @@ def _part(before: _Step, after: _Step, rungs: Rungs) -> Part:
         del added[Rung.REDUCING]
     climbed = LADDER[LADDER.index(before.highest) + 1 : LADDER.index(after.lowest) + 1]
     causes = tuple(added[rung] for rung in climbed if rung in added)
-    return Part(causes=causes, seconds=difference(after.result, before.result), before=before.result, after=after.result)
+    return Part(
+        causes=causes,
+        seconds=difference(after.result, before.result),
+        before=before.result,
+        after=after.result,
+    )
 
 
 def _calls(found: Mapping[Rung, Result]) -> Beside | None:
@@ -153,7 +166,10 @@ def _fixed(found: Mapping[Rung, Result]) -> Beside | None:
     if small is None or large is None:
         return None
     ratio = large.axes["batch_size"] / small.axes["batch_size"]
-    return Beside(seconds=combined([(ratio / (ratio - 1), small), (-1 / (ratio - 1), large)]), trials=(small, large))
+    return Beside(
+        seconds=combined([(ratio / (ratio - 1), small), (-1 / (ratio - 1), large)]),
+        trials=(small, large),
+    )
 
 
 def _floor(found: Mapping[Rung, Result]) -> Beside | None:

@@ -1,4 +1,6 @@
-"""Repeats of one trial that fall into two camps: one of both is not what was meant to be measured."""
+"""Repeats of one trial that fall into two camps: one of both is not what was meant to be
+measured.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,32 @@ class Contradiction:
 
     @property
     def words(self) -> str:
-        explained = "" if self.noise is None else f", where noise within a process explains {_explained(self.noise):.1%}"
+        explained = (
+            ""
+            if self.noise is None
+            else f", where noise within a process explains {_explained(self.noise):.1%}"
+        )
         return f"{_listed(self.slow)} against {_listed(self.fast)} images/s{explained}"
 
 
 def contradiction(side: Sample) -> Contradiction | None:
-    """The widest gap between neighbors in speed, if it is 10 % or more, and more than noise within processes makes."""
+    """The widest gap between neighbors in speed, if it is 10 % or more, and more than noise within
+    processes makes.
+    """
     order = sorted(range(side.num_processes), key=lambda place: side.images_per_second[place])
     speeds = [side.images_per_second[place] for place in order]
     if len(speeds) < 2:
         return None
-    gap, cut = max((math.log(speeds[place] / speeds[place - 1]), place) for place in range(1, len(speeds)))
+    gap, cut = max(
+        (math.log(speeds[place] / speeds[place - 1]), place) for place in range(1, len(speeds))
+    )
     noise = _noise(side.durations_s)
     if gap < math.log(LEAST_GAP) or (noise is not None and gap < _explained(noise)):
         return None
     ends = (side.attempt_ids[order[0]], side.attempt_ids[order[-1]]) if side.attempt_ids else None
-    return Contradiction(slow=tuple(speeds[:cut]), fast=tuple(speeds[cut:]), attempt_ids=ends, noise=noise)
+    return Contradiction(
+        slow=tuple(speeds[:cut]), fast=tuple(speeds[cut:]), attempt_ids=ends, noise=noise
+    )
 
 
 def _explained(noise: float) -> float:

@@ -33,21 +33,37 @@ class Judgement:
 
 
 def judge(a: Sample, b: Sample, *, trust_steps: bool = False) -> Judgement:
-    """By the interval over processes alone, as all who judge a pair (`store.relation`); the rank test is told beside it.
+    """By the interval over processes alone, as all who judge a pair (`store.relation`); the rank
+    test is told beside it.
 
-    Repeats that contradict each other are no tie. One process alone tells nothing of others: then nobody can tell. Who wants to
+    Repeats that contradict each other are no tie. One process alone tells nothing of others: then
+    nobody can tell. Who wants to
     `trust_steps` gets an answer that is not sure.
     """
     found = ratio(a, b)
-    contradictions = tuple((label, one) for label, side in (("A", a), ("B", b)) if (one := contradiction(side)) is not None)
+    contradictions = tuple(
+        (label, one)
+        for label, side in (("A", a), ("B", b))
+        if (one := contradiction(side)) is not None
+    )
     ranked = ranks(a.images_per_second, b.images_per_second) if found.is_over_processes else None
     answer, why = _answer(found, ranked, contradictions, trust_steps)
     is_sure = found.is_over_processes and answer is not Answer.UNKNOWN
-    return Judgement(answer=answer, is_sure=is_sure, ratio=found, ranks=ranked, contradictions=contradictions, why=why)
+    return Judgement(
+        answer=answer,
+        is_sure=is_sure,
+        ratio=found,
+        ranks=ranked,
+        contradictions=contradictions,
+        why=why,
+    )
 
 
 def _answer(
-    found: Ratio, ranked: Ranks | None, contradictions: tuple[tuple[str, Contradiction], ...], trust_steps: bool
+    found: Ratio,
+    ranked: Ranks | None,
+    contradictions: tuple[tuple[str, Contradiction], ...],
+    trust_steps: bool,
 ) -> tuple[Answer, str]:
     answer = _ANSWERS[relation_by(found.low, found.high)]
     if answer is Answer.UNKNOWN:
@@ -58,7 +74,8 @@ def _answer(
         return answer, f"by the steps alone: {found.note}"
     if answer is Answer.TIE and contradictions:
         return Answer.UNKNOWN, "; ".join(
-            f"the repeats of {label} contradict each other: {one.words}" for label, one in contradictions
+            f"the repeats of {label} contradict each other: {one.words}"
+            for label, one in contradictions
         )
     if answer is Answer.TIE:
         return answer, "the interval over processes holds 1"

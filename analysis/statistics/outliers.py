@@ -22,12 +22,16 @@ class OutlyingSteps:
     """Of one attempt."""
 
     places: tuple[int, ...]  # among its measured steps, from 0
-    cost: float  # share of the measured time that they took beyond the median; below 0: they were short
+    # share of the measured time that they took beyond the median; below 0: they were short
+    cost: float
 
     @property
     def words(self) -> str:
         s, are = ("", "is") if len(self.places) == 1 else ("s", "are")
-        return f"{len(self.places)} step{s} {are} far from the others, {self.cost:+.1%} of the time (kept)"
+        return (
+            f"{len(self.places)} step{s} {are} far from the others, {self.cost:+.1%} of the time "
+            "(kept)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,15 @@ class OutlyingProcess:
 
     @property
     def words(self) -> str:
-        named = f"attempt {self.attempt_id}" if self.attempt_id is not None else f"process {self.place + 1}"
-        return f"{named} is far from the others, {number(self.images_per_second)} images/s against {number(self.typical)} (kept)"
+        named = (
+            f"attempt {self.attempt_id}"
+            if self.attempt_id is not None
+            else f"process {self.place + 1}"
+        )
+        return (
+            f"{named} is far from the others, {number(self.images_per_second)} images/s against "
+            f"{number(self.typical)} (kept)"
+        )
 
 
 def outlying_steps(durations_s: Sequence[float]) -> OutlyingSteps | None:

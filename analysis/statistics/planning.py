@@ -1,4 +1,6 @@
-"""How many more repeats would tell two sides apart, and how little that is worth to know with few."""
+"""How many more repeats would tell two sides apart, and how little that is worth to know with
+few.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,30 @@ class Plan:
     """For a difference as large as the one that was seen, to be found in 80 % of cases."""
 
     more: int | None  # repeats of each side; None: more than are worth it, or nobody knows
-    at_worst: int | None  # if processes spread more than they seem to, as they do in one case of 5; None: more than are worth it
+    # if processes spread more than they seem to, as they do in one case of 5; None: more than are
+    # worth it
+    at_worst: int | None
     words: str  # one clause
 
 
 def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
-    """From the spread over processes, for the interval of `level` that the two are judged by; of one process nobody can tell."""
+    """From the spread over processes, for the interval of `level` that the two are judged by; of
+    one process nobody can tell.
+    """
     if min(a.num_processes, b.num_processes) < 2:
         need = "run 2 more of each, and ask again"
         return Plan(
-            more=None, at_worst=None, words=f"how many repeats would tell, one process cannot say: {need} (sweep.repeats=3)"
+            more=None,
+            at_worst=None,
+            words=f"how many repeats would tell, one process cannot say: {need} (sweep.repeats=3)",
         )
     difference = abs(math.log(a.typical / b.typical))
     if difference < 1e-9:
-        return Plan(more=None, at_worst=None, words="both are the same: no number of repeats would tell them apart")
+        return Plan(
+            more=None,
+            at_worst=None,
+            words="both are the same: no number of repeats would tell them apart",
+        )
     nums = a.num_processes, b.num_processes
     variances = log_variance(a.images_per_second), log_variance(b.images_per_second)
     freedom = sum(nums) - 2
@@ -42,10 +54,14 @@ def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
     return Plan(more=more, at_worst=at_worst, words=_words(more, at_worst, math.expm1(difference)))
 
 
-def power(nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float = LEVEL) -> float:
-    """Chance that a difference of logarithms is found by the interval of Welch, where processes of each side spread so.
+def power(
+    nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float = LEVEL
+) -> float:
+    """Chance that a difference of logarithms is found by the interval of Welch, where processes of
+    each side spread so.
 
-    The square of a noncentral t is a noncentral F, which scipy knows also of differences that nobody would overlook.
+    The square of a noncentral t is a noncentral F, which scipy knows also of differences that
+    nobody would overlook.
     """
     from scipy.special import ncfdtr
 
@@ -55,8 +71,12 @@ def power(nums: tuple[int, int], difference: float, variances: tuple[float, floa
     return float(1 - ncfdtr(1, freedom_of_sum(errors), away, edge))
 
 
-def repeats_to_tell(nums: tuple[int, int], difference: float, variance: float, freedom: int, level: float) -> int | None:
-    """More of each side, where all processes have this variance, known by `freedom` degrees, and two more by one more of each."""
+def repeats_to_tell(
+    nums: tuple[int, int], difference: float, variance: float, freedom: int, level: float
+) -> int | None:
+    """More of each side, where all processes have this variance, known by `freedom` degrees, and
+    two more by one more of each.
+    """
     if variance == 0:
         return 0
     from scipy.special import ncfdtr
@@ -69,7 +89,9 @@ def repeats_to_tell(nums: tuple[int, int], difference: float, variance: float, f
     return None
 
 
-def _more(nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float) -> int | None:
+def _more(
+    nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float
+) -> int | None:
     if not any(variances):
         return 0
     for more in range(MOST_WORTH_IT + 1):
@@ -85,12 +107,23 @@ def _low_quantile(freedom: int) -> float:
 
 
 def _words(more: int | None, at_worst: int | None, difference: float) -> str:
-    told = f"a factor of {1 + difference:.2g}" if difference >= 1 else f"a difference of {difference:.1%}"
+    told = (
+        f"a factor of {1 + difference:.2g}"
+        if difference >= 1
+        else f"a difference of {difference:.1%}"
+    )
     if more is None:
-        return f"no number of repeats that is worth it (up to {MOST_WORTH_IT} more of each) would show {told}, if it is there"
+        return (
+            f"no number of repeats that is worth it (up to {MOST_WORTH_IT} more of each) would "
+            f"show {told}, if it is there"
+        )
     if more == 0:
         return f"so many repeats as there are show {told} in {POWER:.0%} of cases"
     worst = f"more than {MOST_WORTH_IT}" if at_worst is None else f"{at_worst}"
-    unsure = f", or {worst} if they spread more than so few can tell," if at_worst is None or at_worst > more else ""
+    unsure = (
+        f", or {worst} if they spread more than so few can tell,"
+        if at_worst is None or at_worst > more
+        else ""
+    )
     s = "" if more == 1 else "s"
     return f"{more} more repeat{s} of each{unsure} would show {told}, if it is there"

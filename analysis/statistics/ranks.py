@@ -1,4 +1,6 @@
-"""Whether the order of two sides' processes alone tells them apart, and whether so few could do so at all."""
+"""Whether the order of two sides' processes alone tells them apart, and whether so few could do so
+at all.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,22 @@ class Ranks:
 
     @property
     def agrees(self) -> bool:
-        """With who says that the sides differ. Of so few that it cannot answer, all of one side must be ahead."""
+        """With who says that the sides differ. Of so few that it cannot answer, all of one side
+        must be ahead.
+        """
         return self.p <= max(ALPHA, self.least) + _ROUNDING
 
     @property
     def words(self) -> str:
         if self.can_answer:
-            return f"the rank test {'agrees' if self.agrees else 'does not agree'} (p = {self.p:.2g})"
+            return (
+                f"the rank test {'agrees' if self.agrees else 'does not agree'} (p = {self.p:.2g})"
+            )
         order = "all of one side are ahead" if self.agrees else "the sides overlap"
-        return f"{order}, but of so few processes the rank test cannot answer (its least p is {self.least:.2g})"
+        return (
+            f"{order}, but of so few processes the rank test cannot answer (its least p is "
+            f"{self.least:.2g})"
+        )
 
 
 def ranks(a: Sequence[float], b: Sequence[float]) -> Ranks:

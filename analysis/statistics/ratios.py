@@ -1,4 +1,6 @@
-"""How much faster one side is than the other, with an interval that says what it is an interval of."""
+"""How much faster one side is than the other, with an interval that says what it is an interval
+of.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,13 @@ class Ratio:
 
 
 def ratio(a: Sample, b: Sample) -> Ratio:
-    """With two or more processes of each side the interval is over processes, else within the only one, and `note` says so.
+    """With two or more processes of each side the interval is over processes, else within the only
+    one, and `note` says so.
 
-    Over processes it is Student's t, see `store.welch`; measured, it holds the truth in 93 to 98 % of cases of 2 to 10. A
-    hierarchical bootstrap (of processes, then of blocks of their steps) does so in 70 to 77 % of 2, 81 to 86 % of 3, 88 to 91 %
-    of 5 and 92 % of 10, so it is not used; it would know no more: a process's images/s are the mean of its steps
-    (`benchmarks/coverage.py`).
+    Over processes it is Student's t, see `store.welch`; measured, it holds the truth in 93 to 98 %
+    of cases of 2 to 10. A hierarchical bootstrap (of processes, then of blocks of their steps) does
+    so in 70 to 77 % of 2, 81 to 86 % of 3, 88 to 91 % of 5 and 92 % of 10, so it is not used; it
+    would know no more: a process's images/s are the mean of its steps (`benchmarks/coverage.py`).
     """
     found = a.typical / b.typical
     nums = {"num_a": a.num_processes, "num_b": b.num_processes}
@@ -52,7 +55,12 @@ def ratio(a: Sample, b: Sample) -> Ratio:
     spreads = _spread(a), _spread(b)
     if spreads[0] is None or spreads[1] is None:
         return Ratio(
-            ratio=found, low=None, high=None, method=Method.NONE, note=f"{_alone(a, b)}; its steps tell no interval", **nums
+            ratio=found,
+            low=None,
+            high=None,
+            method=Method.NONE,
+            note=f"{_alone(a, b)}; its steps tell no interval",
+            **nums,
         )
     reach = reach_of_sum([(one.variance, one.freedom) for one in (spreads[0], spreads[1])])
     return Ratio(
@@ -60,7 +68,10 @@ def ratio(a: Sample, b: Sample) -> Ratio:
         low=found * math.exp(-reach),
         high=found * math.exp(reach),
         method=Method.STEPS,
-        note=f"{_alone(a, b)}; the interval is within it, and says nothing of what another process would bring",
+        note=(
+            f"{_alone(a, b)}; the interval is within it, and says nothing of what another "
+            "process would bring"
+        ),
         **nums,
     )
 
@@ -75,4 +86,6 @@ def _spread(side: Sample) -> Spread | None:
     """Of the logarithm of its images/s: a variance of shares is that of logarithms."""
     if side.num_processes == 1:
         return spread_within(side.durations_s[0]) if side.durations_s else None
-    return Spread(variance=error_of_log_mean(side.images_per_second) ** 2, freedom=side.num_processes - 1)
+    return Spread(
+        variance=error_of_log_mean(side.images_per_second) ** 2, freedom=side.num_processes - 1
+    )

@@ -16,15 +16,23 @@ class Sample:
     """One side of a comparison: the repeats of one trial in one place."""
 
     images_per_second: tuple[float, ...]  # of each process, above 0
-    durations_s: tuple[tuple[float, ...], ...] = ()  # of each process its measured steps, in order; empty: not at hand
+    # of each process its measured steps, in order; empty: not at hand
+    durations_s: tuple[tuple[float, ...], ...] = ()
     attempt_ids: tuple[int, ...] = ()  # of each process, where known
 
     def __post_init__(self) -> None:
-        if not self.images_per_second or not all(math.isfinite(one) and one > 0 for one in self.images_per_second):
-            raise ValueError(f"{self.images_per_second}: wanted images/s above 0 of at least one process")
+        if not self.images_per_second or not all(
+            math.isfinite(one) and one > 0 for one in self.images_per_second
+        ):
+            raise ValueError(
+                f"{self.images_per_second}: wanted images/s above 0 of at least one process"
+            )
         for told in (self.durations_s, self.attempt_ids):
             if told and len(told) != len(self.images_per_second):
-                raise ValueError(f"{len(told)} of {len(self.images_per_second)} processes told: wanted all or none")
+                raise ValueError(
+                    f"{len(told)} of {len(self.images_per_second)} processes told: wanted "
+                    "all or none"
+                )
 
     @classmethod
     def of(cls, images_per_second: Iterable[float]) -> Sample:
@@ -43,8 +51,12 @@ class Sample:
         return math.exp(math.fsum(map(math.log, self.images_per_second)) / self.num_processes)
 
 
-def sample(result: Result, attempts: Mapping[int, Row], steps: Mapping[int, Sequence[StepSample]]) -> Sample:
-    """Of a result with a number to quote; attempts and steps as `analysis.source.Source` has them, by attempt's number."""
+def sample(
+    result: Result, attempts: Mapping[int, Row], steps: Mapping[int, Sequence[StepSample]]
+) -> Sample:
+    """Of a result with a number to quote; attempts and steps as `analysis.source.Source` has them,
+    by attempt's number.
+    """
     quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
     durations = tuple(measured_durations(steps.get(number, ())) for number in quotable)
     return Sample(

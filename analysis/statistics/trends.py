@@ -1,4 +1,6 @@
-"""Whether steps grow slower or faster over an attempt, told apart from steps that merely resemble their neighbors."""
+"""Whether steps grow slower or faster over an attempt, told apart from steps that merely resemble
+their neighbors.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _MOST_VALUES = 250  # of more steps, medians of neighbors: all pairs of values a
 class Trend:
     """Of the step times of one attempt."""
 
-    growth: float  # over the whole attempt, as a share of the median step; below 0: it became faster
+    # over the whole attempt, as a share of the median step; below 0: it became faster
+    growth: float
     p: float  # chance of so much order, or more, without a trend
 
     @property
@@ -28,17 +31,24 @@ class Trend:
 
     @property
     def words(self) -> str:
-        return f"steps grow {'slower' if self.growth > 0 else 'faster'} by {abs(self.growth):.1%} over the attempt"
+        return (
+            f"steps grow {'slower' if self.growth > 0 else 'faster'} by {abs(self.growth):.1%} "
+            "over the attempt"
+        )
 
 
 def trend(durations_s: Sequence[float]) -> Trend | None:
-    """By Kendall's tau against time and the slope of Theil and Sen, which outliers do not move; None of less than 8 steps.
+    """By Kendall's tau against time and the slope of Theil and Sen, which outliers do not move;
+    None of less than 8 steps.
 
-    Steps that resemble their neighbors count as fewer, by the correlation of neighboring ranks (Hamed & Rao 1998). Without that
-    a third of attempts whose neighbors correlate by 0.8 would seem to drift; with it 1 to 3 % (`benchmarks/coverage.py`).
+    Steps that resemble their neighbors count as fewer, by the correlation of neighboring ranks
+    (Hamed & Rao 1998). Without that a third of attempts whose neighbors correlate by 0.8 would seem
+    to drift; with it 1 to 3 % (`benchmarks/coverage.py`).
     """
     from scipy.special import stdtr
-    from scipy.stats import kendalltau, rankdata, theilslopes  # their import takes longer than most commands do
+
+    # their import takes longer than most commands do
+    from scipy.stats import kendalltau, rankdata, theilslopes
 
     if len(durations_s) < FEWEST_STEPS:
         return None
@@ -52,4 +62,7 @@ def trend(durations_s: Sequence[float]) -> Trend | None:
     variance = 2 * (2 * n + 5) / (9 * n * (n - 1)) * stretched
     away = abs(float(kendalltau(np.arange(n), values).statistic)) / math.sqrt(variance)
     slope = float(theilslopes(values).slope)
-    return Trend(growth=slope * (n - 1) / float(np.median(values)), p=2 * float(stdtr(max(n / stretched - 2, 1.0), -away)))
+    return Trend(
+        growth=slope * (n - 1) / float(np.median(values)),
+        p=2 * float(stdtr(max(n / stretched - 2, 1.0), -away)),
+    )

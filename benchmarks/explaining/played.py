@@ -1,4 +1,6 @@
-"""The same cases by the way that simulated trials go: the simulator's process, run folders, a database, and its reading."""
+"""The same cases by the way that simulated trials go: the simulator's process, run folders, a
+database, and its reading.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from analysis.explanation.rungs import Ladder
 from analysis.results import Origin
 from analysis.selection import Selection as Selected
 from analysis.source import Source
-from benchmarks.explaining.simulated import CLEAR, KINDS, REPEATS, Answer, Selection, Setting, asked, drawn, rungs
+from benchmarks.explaining.simulated import (
+    CLEAR,
+    KINDS,
+    REPEATS,
+    Answer,
+    Selection,
+    Setting,
+    asked,
+    drawn,
+    rungs,
+)
 from simulator.__main__ import main as simulate
 from store.rebuild import rebuild
 from store.records import AttemptBegin, AttemptEnd, Placement, RunFolder
@@ -24,7 +36,9 @@ _DIGEST = 4 * "ca5e"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def played(seed: int, num_cases: int, folder: Path, *, selection: Selection = CLEAR) -> list[Answer]:
+def played(
+    seed: int, num_cases: int, folder: Path, *, selection: Selection = CLEAR
+) -> list[Answer]:
     """One kind after the other, every rung, into `folder`, which is to be empty."""
     random = np.random.default_rng(seed)
     names = [list(KINDS)[number % len(KINDS)] for number in range(num_cases)]
@@ -33,7 +47,11 @@ def played(seed: int, num_cases: int, folder: Path, *, selection: Selection = CL
     for number, (_, setting) in enumerate(cases):
         for spec in (setting.spec, *rungs(setting.spec)):
             for repeat in range(1, REPEATS + 1):
-                _play(replace(setting, spec=spec), repeat, runs / f"{number}-{spec.trial_id[:8]}-r{repeat}-a1")
+                _play(
+                    replace(setting, spec=spec),
+                    repeat,
+                    runs / f"{number}-{spec.trial_id[:8]}-r{repeat}-a1",
+                )
     database = str(folder / "results.db")
     if rejected := rebuild(database, [str(runs.parent)]).added.rejected:
         raise RuntimeError(f"the simulator left what cannot be read: {rejected[0]}")
@@ -75,7 +93,9 @@ def _play(setting: Setting, repeat: int, path: Path) -> None:
 
 def _answers(cases: list[tuple[str, Setting]], source: Source) -> Iterator[Answer]:
     ladder, observe = Ladder(source.results), observer(source)
-    results = {(result.place.hardware_profile, result.trial_id): result for result in source.results}
+    results = {
+        (result.place.hardware_profile, result.trial_id): result for result in source.results
+    }
     for name, setting in cases:
         target = results[machine_of(setting.hardware).hardware_profile, setting.spec.trial_id]
         yield asked(name, setting, target, ladder, observe)

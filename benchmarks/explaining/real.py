@@ -1,6 +1,7 @@
 """Real sweeps on CPU stand-ins with a bottleneck each, and what `explain` says of them.
 
-Each scenario is the set of `experiment=explain` around one trial, run by `sweep.py` as a user would run it.
+Each scenario is the set of `experiment=explain` around one trial, run by `sweep.py` as a user would
+run it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from typing import Any
 from analysis.explanation.suspects import Bound
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-EFFORT = ("num_steps=10", "min_window_s=2", "hardware=cpu", "model=resnet18_cifar", "strategy=replicated_none")
+EFFORT = (
+    "num_steps=10",
+    "min_window_s=2",
+    "hardware=cpu",
+    "model=resnet18_cifar",
+    "strategy=replicated_none",
+)
 
 ONE_THREAD = ("data_threads=1", "cache=false")
 
@@ -40,13 +47,29 @@ SCENARIOS = {
     "one thread decodes and distorts": Scenario(
         wanted=Bound.INPUT,
         sweeps=[
-            ["experiment=explain", "num_gpus=2", "model=trivial", "batch_size=64", "image_px=96", "data_threads=1", "cache=false"]
+            [
+                "experiment=explain",
+                "num_gpus=2",
+                "model=trivial",
+                "batch_size=64",
+                "image_px=96",
+                "data_threads=1",
+                "cache=false",
+            ]
         ],
         target=["model=trivial", "data=photos", "distortions=true"],
     ),
     "planted.reduction_s=0.5": Scenario(
         wanted=Bound.COMMUNICATION,
-        sweeps=[["experiment=explain", "data=synthetic", "num_gpus=2", "batch_size=8", "planted.reduction_s=0.5"]],
+        sweeps=[
+            [
+                "experiment=explain",
+                "data=synthetic",
+                "num_gpus=2",
+                "batch_size=8",
+                "planted.reduction_s=0.5",
+            ]
+        ],
         target=["batch_size=8", "planted~*reduction_s*", "variable_update=replicated"],
     ),
     "a batch of 1": Scenario(
@@ -59,7 +82,9 @@ SCENARIOS = {
     ),
     "the trivial model": Scenario(
         wanted=Bound.LAUNCH,
-        sweeps=[["experiment=explain", "data=synthetic", "num_gpus=2", "model=trivial", "batch_size=4"]],
+        sweeps=[
+            ["experiment=explain", "data=synthetic", "num_gpus=2", "model=trivial", "batch_size=4"]
+        ],
         target=["model=trivial", "data=synthetic", "batch_size=4", "variable_update=replicated"],
     ),
     "nothing": Scenario(
@@ -84,10 +109,14 @@ def run(name: str, folder: Path, repeats: int) -> dict[str, Any]:
                 f"store.figures_dir={folder}",
             ]
         )
-    told = _run(["-m", "analysis", "explain", "--db", str(folder / "r.db"), "--json", *scenario.target])
+    told = _run(
+        ["-m", "analysis", "explain", "--db", str(folder / "r.db"), "--json", *scenario.target]
+    )
     found = json.loads(told)
     if len(found) != 1:
-        raise RuntimeError(f"{name}: wanted one explanation, found {[one['title'] for one in found]}")
+        raise RuntimeError(
+            f"{name}: wanted one explanation, found {[one['title'] for one in found]}"
+        )
     return dict(found[0])
 
 
@@ -97,7 +126,13 @@ def table(folder: Path, repeats: int = 3) -> str:
     lines = ["| bottleneck | wanted | verdict | confidence | in words |", "|---|---|---|---|---|"]
     for name, scenario in SCENARIOS.items():
         found = run(name, folder, repeats)
-        told = [name, str(scenario.wanted), str(found["verdict"]), found["confidence"], found["sentence"]]
+        told = [
+            name,
+            str(scenario.wanted),
+            str(found["verdict"]),
+            found["confidence"],
+            found["sentence"],
+        ]
         lines.append(f"| {' | '.join(told)} |")
         print(f"{name}: {found['sentence']} {'; '.join(found['doubts'])}", file=sys.stderr)
     return "\n".join(lines)
@@ -120,5 +155,7 @@ def _run(arguments: Sequence[str]) -> str:
         check=False,
     )
     if ended.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} ended with {ended.returncode}: {ended.stderr[-2000:]}")
+        raise RuntimeError(
+            f"{' '.join(arguments)} ended with {ended.returncode}: {ended.stderr[-2000:]}"
+        )
     return ended.stdout

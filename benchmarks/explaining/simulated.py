@@ -1,7 +1,8 @@
 """Simulated trials with a cause each, as the simulator makes them, and what `explain` says of them.
 
-A case counts only where its cause is the truth by the cost model: `CLEAR` where it takes 15 % of the step or more, and a third
-more than every other, and what is to be healthy or compute-bound loses less than 8 %; `EVERY` from 10 % on, by any lead.
+A case counts only where its cause is the truth by the cost model: `CLEAR` where it takes 15 % of
+the step or more, and a third more than every other, and what is to be healthy or compute-bound
+loses less than 8 %; `EVERY` from 10 % on, by any lead.
 """
 
 from __future__ import annotations
@@ -29,12 +30,30 @@ from store import welch
 from store.records import DeviceKind, Outcome, TrialSpec, planted_text, strategy_name
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
-BATCHES = {"alexnet": (256, 512), "vgg16": (32, 64), "resnet50": (32, 64, 128), "resnet152": (32,), "inception3": (32, 64)}
+BATCHES = {
+    "alexnet": (256, 512),
+    "vgg16": (32, 64),
+    "resnet50": (32, 64, 128),
+    "resnet152": (32,),
+    "inception3": (32, 64),
+}
 IMAGE_PX = {"alexnet": 227, "inception3": 299, "resnet18_cifar": 32}
 STRATEGIES: Mapping[str, Mapping[str, str]] = {
-    "ps_cpu": {"variable_update": "parameter_server", "local_parameter_device": "cpu", "all_reduce": "none"},
-    "replicated_nccl": {"variable_update": "replicated", "local_parameter_device": "gpu", "all_reduce": "nccl"},
-    "replicated_pscpu": {"variable_update": "replicated", "local_parameter_device": "gpu", "all_reduce": "pscpu"},
+    "ps_cpu": {
+        "variable_update": "parameter_server",
+        "local_parameter_device": "cpu",
+        "all_reduce": "none",
+    },
+    "replicated_nccl": {
+        "variable_update": "replicated",
+        "local_parameter_device": "gpu",
+        "all_reduce": "nccl",
+    },
+    "replicated_pscpu": {
+        "variable_update": "replicated",
+        "local_parameter_device": "gpu",
+        "all_reduce": "pscpu",
+    },
 }
 NUM_STEPS = 50
 REPEATS = 3
@@ -42,7 +61,9 @@ _TRIES = 5_000
 
 Planted = dict[str, float]
 Draw = Callable[[np.random.Generator, "Setting", float], "Setting"]
-"""Of a random setting one with the cause, at least so many times what is planted of it where it is clear."""
+"""Of a random setting one with the cause, at least so many times what is planted of it where it is
+clear.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,23 +113,42 @@ class Answer:
         return self.bound is self.wanted
 
 
-def answers(seed: int, num_cases: int, *, thinned: bool = False, selection: Selection = CLEAR) -> list[Answer]:
-    """As many of each kind. `thinned`: a quarter of the rungs is missing, and half of the cases have one process per trial."""
+def answers(
+    seed: int, num_cases: int, *, thinned: bool = False, selection: Selection = CLEAR
+) -> list[Answer]:
+    """As many of each kind. `thinned`: a quarter of the rungs is missing, and half of the cases
+    have one process per trial.
+    """
     random = np.random.default_rng(seed)
     each = num_cases // len(KINDS)
-    return [_answer(name, drawn(name, random, selection), random, thinned) for name in KINDS for _ in range(each)]
+    return [
+        _answer(name, drawn(name, random, selection), random, thinned)
+        for name in KINDS
+        for _ in range(each)
+    ]
 
 
 def _answer(name: str, setting: Setting, random: np.random.Generator, thinned: bool) -> Answer:
     num_repeats = 1 if thinned and random.random() < 0.5 else REPEATS
     specs = [setting.spec]
     specs += [spec for spec in rungs(setting.spec) if not thinned or random.random() > 0.25]
-    simulated = {spec.trial_id: _simulated(replace(setting, spec=spec), random, num_repeats) for spec in specs}
+    simulated = {
+        spec.trial_id: _simulated(replace(setting, spec=spec), random, num_repeats)
+        for spec in specs
+    }
     results = [result for result, _ in simulated.values()]
-    return asked(name, setting, results[0], Ladder(results), lambda result: simulated[result.trial_id][1])
+    return asked(
+        name, setting, results[0], Ladder(results), lambda result: simulated[result.trial_id][1]
+    )
 
 
-def asked(name: str, setting: Setting, target: Result, ladder: Ladder, observe: Callable[[Result], Observed]) -> Answer:
+def asked(
+    name: str,
+    setting: Setting,
+    target: Result,
+    ladder: Ladder,
+    observe: Callable[[Result], Observed],
+) -> Answer:
     """What is said of one case, beside what is right."""
     found = explain_all([target], ladder, observe)[0].diagnosis
     return Answer(
@@ -137,12 +177,19 @@ def rungs(spec: TrialSpec) -> Iterator[TrialSpec]:
     yield from {one.trial_id: one for one in made if one.trial_id != spec.trial_id}.values()
 
 
-def _simulated(setting: Setting, random: np.random.Generator, num_repeats: int) -> tuple[Result, Observed]:
+def _simulated(
+    setting: Setting, random: np.random.Generator, num_repeats: int
+) -> tuple[Result, Observed]:
     truth, spec = _truth(setting), setting.spec
     noise = {"noise": 0.02, "process_noise": 0.005, **setting.planted}
-    times = [statistics.fmean(step_times(random, truth.step_s, noise, NUM_STEPS)) for _ in range(num_repeats)]
+    times = [
+        statistics.fmean(step_times(random, truth.step_s, noise, NUM_STEPS))
+        for _ in range(num_repeats)
+    ]
     repeats = tuple(truth.images / seconds for seconds in times)
-    low, high = welch.interval(repeats) if num_repeats > 1 else (0.995 * repeats[0], 1.005 * repeats[0])
+    low, high = (
+        welch.interval(repeats) if num_repeats > 1 else (0.995 * repeats[0], 1.005 * repeats[0])
+    )
     result = Result(
         trial_id=spec.trial_id,
         place=Place(
@@ -154,7 +201,12 @@ def _simulated(setting: Setting, random: np.random.Generator, num_repeats: int) 
             origin=Origin.SIMULATED,
             hardware_profile=setting.hardware.to_json(),
         ),
-        axes=asdict(spec) | {"strategy": strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)},
+        axes=asdict(spec)
+        | {
+            "strategy": strategy_name(
+                spec.variable_update, spec.local_parameter_device, spec.all_reduce
+            )
+        },
         curve=spec.curve,
         attempt_ids=(),
         outcome=Outcome.COMPLETED,
@@ -190,17 +242,33 @@ def shares(setting: Setting) -> dict[Bound, float]:
     """By the cost model, of the target's step: what each cause takes."""
     truth, spec = _truth(setting), setting.spec
     free = _truth(replace(setting, planted={}))
-    quiet = _truth(replace(setting, planted={name: of for name, of in setting.planted.items() if name != "contention"}))
-    alone = _truth(replace(setting, spec=replace(spec, num_gpus=1, **SYNTHETIC | EXCHANGING_NOTHING)))  # type: ignore[arg-type]
+    quiet = _truth(
+        replace(
+            setting,
+            planted={name: of for name, of in setting.planted.items() if name != "contention"},
+        )
+    )
+    alone = _truth(
+        replace(setting, spec=replace(spec, num_gpus=1, **SYNTHETIC | EXCHANGING_NOTHING))
+    )  # type: ignore[arg-type]
     together = _truth(replace(setting, spec=replace(spec, **SYNTHETIC | EXCHANGING_NOTHING)))  # type: ignore[arg-type]
     larger = _truth(
-        replace(setting, spec=replace(spec, num_gpus=1, batch_size=2 * spec.batch_size, **SYNTHETIC | EXCHANGING_NOTHING))  # type: ignore[arg-type]
+        replace(
+            setting,
+            spec=replace(
+                spec, num_gpus=1, batch_size=2 * spec.batch_size, **SYNTHETIC | EXCHANGING_NOTHING
+            ),
+        )  # type: ignore[arg-type]
     )
     contended_s = truth.step_s - quiet.step_s
     seconds = {
         Bound.INPUT: truth.step_s - truth.busy_s - contended_s,
-        Bound.COMMUNICATION: truth.exposed_s + truth.sync_s + max(0.0, truth.update_s - alone.update_s),
-        Bound.LAUNCH: max(truth.launch_s, 2 * alone.step_s - larger.step_s if spec.batch_size < _SMALL else 0.0),
+        Bound.COMMUNICATION: truth.exposed_s
+        + truth.sync_s
+        + max(0.0, truth.update_s - alone.update_s),
+        Bound.LAUNCH: max(
+            truth.launch_s, 2 * alone.step_s - larger.step_s if spec.batch_size < _SMALL else 0.0
+        ),
         Bound.CONTENTION: contended_s + together.step_s - alone.step_s,
         Bound.COMPUTE: truth.compute_s - free.compute_s,
     }
@@ -231,7 +299,9 @@ def drawn(name: str, random: np.random.Generator, selection: Selection) -> Setti
                 "process_noise": round(float(random.uniform(0.002, 0.015)), 4),
             }
             planted = setting.planted | noise
-            return replace(setting, spec=replace(setting.spec, planted=planted_text(planted)), planted=planted)
+            return replace(
+                setting, spec=replace(setting.spec, planted=planted_text(planted)), planted=planted
+            )
     raise RuntimeError(f"{name}: none of {_TRIES} settings has it")
 
 
@@ -271,10 +341,14 @@ def _several(random: np.random.Generator, setting: Setting, gentlest: float = 1.
 def _read(random: np.random.Generator, setting: Setting) -> Setting:
     """Photographs, and cores enough to make batches in time."""
     fast = replace(setting.hardware, decode_images_per_s_per_core=400.0)
-    return replace(_changed(setting, data="photos", distortions=bool(random.random() < 0.5)), hardware=fast)
+    return replace(
+        _changed(setting, data="photos", distortions=bool(random.random() < 0.5)), hardware=fast
+    )
 
 
-def _of_step(random: np.random.Generator, setting: Setting, lowest: float, highest: float = 1.5) -> float:
+def _of_step(
+    random: np.random.Generator, setting: Setting, lowest: float, highest: float = 1.5
+) -> float:
     return float(random.uniform(lowest, highest)) * _truth(setting).step_s
 
 
@@ -296,7 +370,12 @@ def _slow_reduction(random: np.random.Generator, setting: Setting, gentlest: flo
 def _slow_links(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
     several = _several(random, setting)
     slow = float(random.uniform(0.5, 3.0 / gentlest))
-    links = {"pcie_gb_per_s": slow, "nvlink_gb_per_s": None, "nvlink_clique": 0, "socket_gb_per_s": slow}
+    links = {
+        "pcie_gb_per_s": slow,
+        "nvlink_gb_per_s": None,
+        "nvlink_clique": 0,
+        "socket_gb_per_s": slow,
+    }
     return replace(several, hardware=replace(several.hardware, **links))
 
 
@@ -306,8 +385,17 @@ def _slow_launches(random: np.random.Generator, setting: Setting, gentlest: floa
 
 def _tiny(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
     model = str(random.choice(["trivial", "resnet18_cifar", "resnet50"]))
-    changes = {"model": model, "image_px": 32 if model == "resnet18_cifar" else 64, "num_classes": 1001}
-    return _changed(setting, num_gpus=int(random.choice([1, 2])), batch_size=int(random.choice([1, 2, 4])), **changes)
+    changes = {
+        "model": model,
+        "image_px": 32 if model == "resnet18_cifar" else 64,
+        "num_classes": 1001,
+    }
+    return _changed(
+        setting,
+        num_gpus=int(random.choice([1, 2])),
+        batch_size=int(random.choice([1, 2, 4])),
+        **changes,
+    )
 
 
 def _taken_cores(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
@@ -315,16 +403,23 @@ def _taken_cores(random: np.random.Generator, setting: Setting, gentlest: float)
     just_enough = _truth(read).busy_s / max(1e-9, _truth(read).input_s)
     cores = max(1, round(read.hardware.num_cores / just_enough * float(random.uniform(1.05, 1.6))))
     hardware = replace(read.hardware, num_cores=cores)
-    return replace(read, hardware=hardware, planted={"contention": round(float(random.uniform(0.3, 0.8)), 2)})
+    return replace(
+        read, hardware=hardware, planted={"contention": round(float(random.uniform(0.3, 0.8)), 2)}
+    )
 
 
 def _throttled(random: np.random.Generator, setting: Setting, gentlest: float) -> Setting:
-    return replace(setting, planted={"throttling": round(float(random.uniform(max(0.1, 0.2 * gentlest), 0.6)), 2)})
+    return replace(
+        setting,
+        planted={"throttling": round(float(random.uniform(max(0.1, 0.2 * gentlest), 0.6)), 2)},
+    )
 
 
 KINDS: Mapping[str, Kind] = {
     "nothing, several GPUs": Kind(bound=Bound.HEALTHY, draw=_several),
-    "nothing, one GPU": Kind(bound=Bound.COMPUTE, draw=lambda random, setting, gentlest: _changed(setting, num_gpus=1)),
+    "nothing, one GPU": Kind(
+        bound=Bound.COMPUTE, draw=lambda random, setting, gentlest: _changed(setting, num_gpus=1)
+    ),
     "input_s": Kind(bound=Bound.INPUT, draw=_slow_input),
     "few cores to decode": Kind(bound=Bound.INPUT, draw=_few_cores),
     "reduction_s": Kind(bound=Bound.COMMUNICATION, draw=_slow_reduction),

@@ -1,4 +1,6 @@
-"""Counts what passes the link of host 0 while a distributed trial steps: by its own network namespace, from outside."""
+"""Counts what passes the link of host 0 while a distributed trial steps: by its own network
+namespace, from outside.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Counts:
     looks: dict[Path, list[Look]] = field(default_factory=lambda: defaultdict(list))
 
     def bytes_per_s(self, folder: Path) -> tuple[float, float] | None:
-        """Sent and received during its measured steps, headers included; None of a trial without a link of its own."""
+        """Sent and received during its measured steps, headers included; None of a trial without a
+        link of its own.
+        """
         looks = self.looks.get(folder, [])
         if looks:
             begun_s = looks[0].time_s + _warm_up_s(folder)
@@ -40,7 +44,9 @@ class Counts:
         if len(looks) < 2 or looks[-1].time_s == looks[0].time_s:
             return None
         took_s = looks[-1].time_s - looks[0].time_s
-        return (looks[-1].sent - looks[0].sent) / took_s, (looks[-1].received - looks[0].received) / took_s
+        return (looks[-1].sent - looks[0].sent) / took_s, (
+            looks[-1].received - looks[0].received
+        ) / took_s
 
 
 @contextmanager

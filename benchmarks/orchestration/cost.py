@@ -1,4 +1,6 @@
-"""Runs a command to its end and tells what it cost: wall time from its start, CPU seconds, memory of all its processes."""
+"""Runs a command to its end and tells what it cost: wall time from its start, CPU seconds, memory
+of all its processes.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,27 @@ class Cost:
 
     wall_s: float  # from the start of the process to its end
     cpu_s: float  # of the process and its descendants
-    peak_bytes: int  # most resident bytes of the process and its descendants at once; 0 when nobody looked
+    # most resident bytes of the process and its descendants at once; 0 when nobody looked
+    peak_bytes: int
 
 
 def run(command: Sequence[str], folder: Path, *, watch_memory: bool = False) -> Cost:
-    """Run it in `folder`, its output in output.txt there. Raises BrokenError, with its last lines, unless it ends with 0."""
+    """Run it in `folder`, its output in output.txt there. Raises BrokenError, with its last lines,
+    unless it ends with 0.
+    """
     _adopt_orphans()
     cpu_before_s = _children_cpu_s()
     start = time.monotonic()
     peak_bytes = 0
     with (folder / "output.txt").open("ab") as output:
-        process = psutil.Popen(command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = psutil.Popen(
+            command,
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
         try:
             while (exit_code := _ended(process, LOOK_EVERY_S if watch_memory else None)) is None:
                 peak_bytes = max(peak_bytes, tree_bytes(process))
@@ -50,7 +62,9 @@ def run(command: Sequence[str], folder: Path, *, watch_memory: bool = False) -> 
     wall_s = time.monotonic() - start
     _end_orphans(command)
     if exit_code:
-        raise BrokenError(f"{' '.join(command)} ended with {exit_code}:\n{tail(folder / 'output.txt')}")
+        raise BrokenError(
+            f"{' '.join(command)} ended with {exit_code}:\n{tail(folder / 'output.txt')}"
+        )
     return Cost(wall_s=wall_s, cpu_s=_children_cpu_s() - cpu_before_s, peak_bytes=peak_bytes)
 
 
@@ -65,7 +79,9 @@ def module(name: str, *arguments: str, python: Path = Path(sys.executable)) -> l
 
 
 def environment() -> Mapping[str, str]:
-    """Equal for all sides: the project can be imported, TensorFlow is quiet, and no database is inherited."""
+    """Equal for all sides: the project can be imported, TensorFlow is quiet, and no database is
+    inherited.
+    """
     inherited = {name: value for name, value in os.environ.items() if name != "SCALEMARK_DB"}
     return inherited | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -83,7 +99,9 @@ def _ended(process: psutil.Popen, timeout_s: float | None) -> int | None:
 
 
 def _adopt_orphans() -> None:
-    """Processes whose parents end become ours, so that their CPU seconds are counted and none of them stays behind."""
+    """Processes whose parents end become ours, so that their CPU seconds are counted and none of
+    them stays behind.
+    """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
@@ -91,7 +109,9 @@ def _adopt_orphans() -> None:
 def _end_orphans(command: Sequence[str]) -> None:
     _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=PATIENCE_S)
     for orphan in left:
-        print(f"  {' '.join(command)[:100]} left {orphan} behind; it is killed now", file=sys.stderr)
+        print(
+            f"  {' '.join(command)[:100]} left {orphan} behind; it is killed now", file=sys.stderr
+        )
         orphan.send_signal(signal.SIGKILL)
     psutil.wait_procs(left, timeout=PATIENCE_S)
 

@@ -1,4 +1,5 @@
-"""What the orchestrator itself costs while a trial runs, its children apart: share of a core, and memory.
+"""What the orchestrator itself costs while a trial runs, its children apart: share of a core, and
+memory.
 
 With one trial and with a large grid pending, with a live view on a terminal and without.
 """
@@ -35,7 +36,10 @@ INTERRUPTED = 130
 
 
 def measure(settings: Settings) -> list[Ratio]:
-    grids = {"one long trial": ["seed=1"], f"{settings.num_planned} pending": ["-m", f"seed=range(1,{settings.num_planned + 1})"]}
+    grids = {
+        "one long trial": ["seed=1"],
+        f"{settings.num_planned} pending": ["-m", f"seed=range(1,{settings.num_planned + 1})"],
+    }
     sides = {
         f"{grid}, {'' if terminal else 'no '}terminal": (arguments, terminal)
         for grid, arguments in grids.items()
@@ -68,17 +72,23 @@ class Seen:
 
 
 def _watch(arguments: list[str], folder: Path, watched_s: float, terminal: bool) -> Seen:
-    """Start a sweep of trials that take long, wait until one takes steps, look at the sweep's own process, and interrupt it."""
+    """Start a sweep of trials that take long, wait until one takes steps, look at the sweep's own
+    process, and interrupt it.
+    """
     with _sweep([*arguments, *TINY, f"min_window_s={PATIENCE_S:g}"], folder, terminal) as process:
         deadline = time.monotonic() + PATIENCE_S
         while not any(path.stat().st_size for path in folder.glob("runs/*/*/steps.jsonl")):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise BrokenError(f"no step within {PATIENCE_S:g} s:\n{tail(folder / 'output.txt')}")
+                raise BrokenError(
+                    f"no step within {PATIENCE_S:g} s:\n{tail(folder / 'output.txt')}"
+                )
             time.sleep(LOOK_EVERY_S)
         start, cpu_before_s = time.monotonic(), _cpu_s(process.pid)
         time.sleep(watched_s)
         if process.poll() is not None:
-            raise BrokenError(f"the sweep ended while it was looked at:\n{tail(folder / 'output.txt')}")
+            raise BrokenError(
+                f"the sweep ended while it was looked at:\n{tail(folder / 'output.txt')}"
+            )
         seen = Seen(
             core_share=(_cpu_s(process.pid) - cpu_before_s) / (time.monotonic() - start),
             resident_bytes=_status_bytes(process.pid, "VmRSS"),
@@ -86,13 +96,17 @@ def _watch(arguments: list[str], folder: Path, watched_s: float, terminal: bool)
         )
         process.send_signal(signal.SIGINT)
         if (exit_code := process.wait(END_PATIENCE_S)) != INTERRUPTED:
-            raise BrokenError(f"interrupted, the sweep ended with {exit_code}:\n{tail(folder / 'output.txt')}")
+            raise BrokenError(
+                f"interrupted, the sweep ended with {exit_code}:\n{tail(folder / 'output.txt')}"
+            )
     return seen
 
 
 @contextmanager
 def _sweep(arguments: list[str], folder: Path, terminal: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """Its stderr is a terminal, or a file; killed at the end where it still runs, and its trials with it."""
+    """Its stderr is a terminal, or a file; killed at the end where it still runs, and its trials
+    with it.
+    """
     with (folder / "output.txt").open("ab") as output:
         ours, theirs = pty.openpty() if terminal else (None, output.fileno())
         if terminal:
@@ -127,7 +141,8 @@ def _drain(terminal: int, output: int) -> None:
 
 
 def _cpu_s(pid: int) -> float:
-    """Of all its threads, without its children: Linux's clock of that process, as clock_getcpuclockid(3) numbers it.
+    """Of all its threads, without its children: Linux's clock of that process, as
+    clock_getcpuclockid(3) numbers it.
 
     /proc/PID/stat counts in ticks of 10 ms, which is half of what may be used in a second.
     """

@@ -1,4 +1,6 @@
-"""A sweep of attempts that do nothing, with fork start and every state recorded; run in an empty folder, told how many."""
+"""A sweep of attempts that do nothing, with fork start and every state recorded; run in an empty
+folder, told how many.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ TRAINER = "benchmarks.noop_trainer"
 
 
 def run_noop_sweep(num_attempts: int) -> int:
-    """Run so many attempts of TRAINER, one at a time, into results.db and runs/ here; returns how many were completed.
+    """Run so many attempts of TRAINER, one at a time, into results.db and runs/ here; returns how
+    many were completed.
 
     As `python sweep.py` does it, but for the trainer, and without tables and charts.
     """
@@ -35,7 +38,9 @@ def run_noop_sweep(num_attempts: int) -> int:
         base = hydra.compose_config("config", [], run_mode=RunMode.MULTIRUN)
         HydraConfig.instance().set_config(base)
         composer = Composer(hydra.config_loader, base)
-        seeds = Request(arguments=[*TINY, f"seed=range(1,{num_attempts + 1})"], params={}, grids=[], zipped=[])
+        seeds = Request(
+            arguments=[*TINY, f"seed=range(1,{num_attempts + 1})"], params={}, grids=[], zipped=[]
+        )
         report = sweep.run(expand(seeds, num_attempts, hydra.config_loader), composer)
     assert report is not None
     return report.states[State.COMPLETED]

@@ -1,7 +1,9 @@
-"""How long expanding, checking and planning a large grid takes: our dry run against stock Hydra composing the same grid.
+"""How long expanding, checking and planning a large grid takes: our dry run against stock Hydra
+composing the same grid.
 
-Stock Hydra's time per job is measured between two numbers of jobs, so that its start is not counted; ours is, from the start
-of the process. What stock Hydra would take for the whole grid is extrapolated, in a straight line.
+Stock Hydra's time per job is measured between two numbers of jobs, so that its start is not
+counted; ours is, from the start of the process. What stock Hydra would take for the whole grid is
+extrapolated, in a straight line.
 """
 
 from __future__ import annotations
@@ -35,13 +37,17 @@ def measure(settings: Settings) -> list[Ratio]:
                 else:
                     cost = _stock(few if side == "few" else many, Path(folder))
             seen[side].append(cost)
-    stock = [_extrapolated(a, b, few, many, settings.num_planned) for a, b in zip(seen["few"], seen["many"], strict=True)]
+    stock = [
+        _extrapolated(a, b, few, many, settings.num_planned)
+        for a, b in zip(seen["few"], seen["many"], strict=True)
+    ]
     return [
         *_against(STOCK, seen["ours"], stock, (None, None, None)),
         *_against(
             "limit",
             seen["ours"],
-            [Cost(wall_s=WALL_LIMIT_S, cpu_s=WALL_LIMIT_S, peak_bytes=int(MEMORY_LIMIT_BYTES))] * settings.num_rounds,
+            [Cost(wall_s=WALL_LIMIT_S, cpu_s=WALL_LIMIT_S, peak_bytes=int(MEMORY_LIMIT_BYTES))]
+            * settings.num_rounds,
             (1.0, None, 1.0),
         ),
     ]
@@ -54,7 +60,11 @@ def grid(num_trials: int) -> list[str]:
 
 
 def _ours(num_trials: int, folder: Path) -> Cost:
-    cost = run(sweep("-m", *grid(num_trials), "hardware=cpu", "sweep.dry_run=true"), folder, watch_memory=True)
+    cost = run(
+        sweep("-m", *grid(num_trials), "hardware=cpu", "sweep.dry_run=true"),
+        folder,
+        watch_memory=True,
+    )
     if not (folder / "output.txt").stat().st_size:
         raise BrokenError("the dry run printed no plan")
     return cost
@@ -63,7 +73,9 @@ def _ours(num_trials: int, folder: Path) -> Cost:
 def _stock(num_jobs: int, folder: Path) -> Cost:
     """The same axes; so many values of one of them that there are `num_jobs` jobs."""
     axes = ["strategy=ps_cpu,replicated_none", f"seed=range(1,{num_jobs // 2 + 1})"]
-    cost = run(module("benchmarks.orchestration.stock_hydra", "-m", *axes), folder, watch_memory=True)
+    cost = run(
+        module("benchmarks.orchestration.stock_hydra", "-m", *axes), folder, watch_memory=True
+    )
     told = (folder / "output.txt").read_text()
     if told.count("composed\n") != num_jobs:
         raise BrokenError(f"stock Hydra composed {told.count('composed')} jobs, wanted {num_jobs}")
@@ -82,15 +94,28 @@ def _extrapolated(few_cost: Cost, many_cost: Cost, few: int, many: int, wanted: 
 
 
 def _against(
-    peer: str, ours: list[Cost], theirs: list[Cost], targets: tuple[float | None, float | None, float | None]
+    peer: str,
+    ours: list[Cost],
+    theirs: list[Cost],
+    targets: tuple[float | None, float | None, float | None],
 ) -> list[Ratio]:
     metrics = {
         "wall s": [(a.wall_s, b.wall_s) for a, b in zip(ours, theirs, strict=True)],
         "CPU s": [(a.cpu_s, b.cpu_s) for a, b in zip(ours, theirs, strict=True)],
-        "peak MB": [(a.peak_bytes / 1e6, b.peak_bytes / 1e6) for a, b in zip(ours, theirs, strict=True)],
+        "peak MB": [
+            (a.peak_bytes / 1e6, b.peak_bytes / 1e6) for a, b in zip(ours, theirs, strict=True)
+        ],
     }
     return [
-        Ratio(name="planning", ours="dry run", peer=peer, metric=metric, pairs=pairs, target=target, want=Want.AT_MOST)
+        Ratio(
+            name="planning",
+            ours="dry run",
+            peer=peer,
+            metric=metric,
+            pairs=pairs,
+            target=target,
+            want=Want.AT_MOST,
+        )
         for (metric, pairs), target in zip(metrics.items(), targets, strict=True)
         if peer != "limit" or target is not None
     ]

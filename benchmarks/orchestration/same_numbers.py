@@ -1,4 +1,6 @@
-"""Whether a trial that was forked trains as fast as one that was spawned: in turns, each into a database of its own."""
+"""Whether a trial that was forked trains as fast as one that was spawned: in turns, each into a
+database of its own.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,14 @@ def measure(settings: Settings) -> list[Ratio]:
                 _run(start, settings.num_same_steps, Path(folder))
                 seen = _seen(start, Path(folder))
                 if len(seen) != number:
-                    raise BrokenError(f"{start}: {len(seen)} of {number} completed\n{tail(Path(folder) / 'output.txt')}")
-                print(f"  {start}: {seen[-1][0]:.1f} images per CPU s, {seen[-1][1]:.1f} per s", file=sys.stderr)
+                    raise BrokenError(
+                        f"{start}: {len(seen)} of {number} "
+                        f"completed\n{tail(Path(folder) / 'output.txt')}"
+                    )
+                print(
+                    f"  {start}: {seen[-1][0]:.1f} images per CPU s, {seen[-1][1]:.1f} per s",
+                    file=sys.stderr,
+                )
         forked, spawned = (_seen(start, Path(folder)) for start in STARTS)
     rows = []
     for column, metric in enumerate(("images per CPU s", "images per s")):
@@ -41,7 +49,16 @@ def measure(settings: Settings) -> list[Ratio]:
 
 def _run(start: str, num_steps: int, folder: Path) -> None:
     trial = ("model=resnet18_cifar", "hardware=cpu", f"num_steps={num_steps}")
-    run(sweep(*trial, f"launcher.start={start}", "sweep.rerun=true", f"store.url={start}.db", f"store.runs_dir={start}"), folder)
+    run(
+        sweep(
+            *trial,
+            f"launcher.start={start}",
+            "sweep.rerun=true",
+            f"store.url={start}.db",
+            f"store.runs_dir={start}",
+        ),
+        folder,
+    )
 
 
 def _seen(start: str, folder: Path) -> list[tuple[float, float]]:

@@ -25,7 +25,8 @@ class BrokenError(Exception):
 class Settings:
     num_rounds: int
     num_planned: int = 10_000  # trials planned by ours, and pending while its memory is looked at
-    num_composed: tuple[int, int] = (20, 200)  # jobs that stock Hydra composes; per job is the difference
+    # jobs that stock Hydra composes; per job is the difference
+    num_composed: tuple[int, int] = (20, 200)
     num_trials: int = 64  # started in `starts`
     num_noops: tuple[int, int] = (4, 64)  # attempts of `overhead`; per attempt is the difference
     num_same_steps: int = 40  # measured in each trial of `same_numbers`

@@ -1,7 +1,9 @@
-"""How long many tiny TensorFlow trials take, all told: ours with fork and spawn, and others running the very same trials.
+"""How long many tiny TensorFlow trials take, all told: ours with fork and spawn, and others running
+the very same trials.
 
-`fresh` peers give each trial a process of its own, `reused` ones call the trainer again and again in one; their trials share
-what TensorFlow keeps in a process. Two trials run at once wherever a peer can do that.
+`fresh` peers give each trial a process of its own, `reused` ones call the trainer again and again
+in one; their trials share what TensorFlow keeps in a process. Two trials run at once wherever a
+peer can do that.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Peer:
     name: str
     is_fresh: bool  # a process per trial
     command: Callable[[Path, list[str]], list[str]]  # python of the peers, folders -> command
-    tells_cpu: bool = True  # somebody waits for its processes, so that the CPU seconds of all are known
+    # somebody waits for its processes, so that the CPU seconds of all are known
+    tells_cpu: bool = True
 
 
 def _script(name: str, *arguments: str) -> Callable[[Path, list[str]], list[str]]:
@@ -46,7 +49,8 @@ PEERS = (
     Peer(name="shell loop", is_fresh=True, command=_script("shell_loop", "trainer", "1")),
     Peer(name="xargs -P 2", is_fresh=True, command=_script("shell_loop", "trainer", _TWO)),
     Peer(name="submitit local", is_fresh=True, command=_script("submitit_local", _TWO)),
-    Peer(name="Ray Tune", is_fresh=True, command=_script("ray_tune", _TWO), tells_cpu=False),  # raylet ignores SIGCHLD
+    # raylet ignores SIGCHLD
+    Peer(name="Ray Tune", is_fresh=True, command=_script("ray_tune", _TWO), tells_cpu=False),
     Peer(name="joblib", is_fresh=False, command=_script("joblib_loky", _TWO)),
     Peer(name="Hydra basic", is_fresh=False, command=_script("hydra_basic", "1")),
 )
@@ -80,13 +84,21 @@ def measure(settings: Settings) -> list[Ratio]:
 
 
 def _run_ours(start: str, num_trials: int, folder: Path) -> Cost:
-    launcher = (f"launcher.start={start}", "launcher.share_host=true", f"launcher.max_parallel={NUM_AT_ONCE}")
-    cost = run(sweep("-m", *trial_folders.TINY, f"seed=range(1,{num_trials + 1})", *launcher), folder)
+    launcher = (
+        f"launcher.start={start}",
+        "launcher.share_host=true",
+        f"launcher.max_parallel={NUM_AT_ONCE}",
+    )
+    cost = run(
+        sweep("-m", *trial_folders.TINY, f"seed=range(1,{num_trials + 1})", *launcher), folder
+    )
     with closing(sqlite3.connect(folder / "results.db")) as database:
         query = "SELECT count(DISTINCT trial_id) FROM attempts WHERE outcome = 'completed'"
         (num_completed,) = database.execute(query).fetchone()
     if num_completed != num_trials:
-        raise BrokenError(f"{num_completed} of {num_trials} completed\n{tail(folder / 'output.txt')}")
+        raise BrokenError(
+            f"{num_completed} of {num_trials} completed\n{tail(folder / 'output.txt')}"
+        )
     return cost
 
 
@@ -102,21 +114,49 @@ def _ratios(seen: dict[str, list[Cost]]) -> list[Ratio]:
     peers = [peer for peer in PEERS if peer.name in seen]
     theirs = {peer.name: [cost.wall_s for cost in seen[peer.name]] for peer in peers}
     best = {
-        name: [min(walls_s) for walls_s in zip(*(theirs[peer.name] for peer in peers if peer.is_fresh is is_fresh), strict=True)]
+        name: [
+            min(walls_s)
+            for walls_s in zip(
+                *(theirs[peer.name] for peer in peers if peer.is_fresh is is_fresh), strict=True
+            )
+        ]
         for name, is_fresh in {BEST_FRESH: True, BEST_REUSED: False}.items()
     }
     rows = []
     for ours in (name for name in OURS if name in seen):
-        targets = {BEST_FRESH: FRESH_TARGET, BEST_REUSED: REUSED_TARGET} if ours == "ours fork" else {}
+        targets = (
+            {BEST_FRESH: FRESH_TARGET, BEST_REUSED: REUSED_TARGET} if ours == "ours fork" else {}
+        )
         for name, walls_s in {**best, **theirs}.items():
             if walls_s:
-                rows.append(_ratio(ours, name, "wall s", [cost.wall_s for cost in seen[ours]], walls_s, targets.get(name)))
+                rows.append(
+                    _ratio(
+                        ours,
+                        name,
+                        "wall s",
+                        [cost.wall_s for cost in seen[ours]],
+                        walls_s,
+                        targets.get(name),
+                    )
+                )
         for peer in (peer for peer in peers if peer.tells_cpu):
             cpus_s = [cost.cpu_s for cost in seen[peer.name]]
-            rows.append(_ratio(ours, peer.name, "CPU s", [cost.cpu_s for cost in seen[ours]], cpus_s, None))
+            rows.append(
+                _ratio(ours, peer.name, "CPU s", [cost.cpu_s for cost in seen[ours]], cpus_s, None)
+            )
     return rows
 
 
-def _ratio(ours: str, peer: str, metric: str, mine: list[float], theirs: list[float], target: float | None) -> Ratio:
+def _ratio(
+    ours: str, peer: str, metric: str, mine: list[float], theirs: list[float], target: float | None
+) -> Ratio:
     pairs = list(zip(mine, theirs, strict=True))
-    return Ratio(name="starts", ours=ours, peer=peer, metric=metric, pairs=pairs, target=target, want=Want.AT_MOST)
+    return Ratio(
+        name="starts",
+        ours=ours,
+        peer=peer,
+        metric=metric,
+        pairs=pairs,
+        target=target,
+        want=Want.AT_MOST,
+    )

@@ -1,4 +1,6 @@
-"""Our config with Hydra's own sweeper and launcher, and a job that does nothing: what composing costs without us."""
+"""Our config with Hydra's own sweeper and launcher, and a job that does nothing: what composing
+costs without us.
+"""
 
 from __future__ import annotations
 

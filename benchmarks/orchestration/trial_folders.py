@@ -44,4 +44,6 @@ def check_completed(folders: list[Path], log: str) -> None:
     outcomes = [result.outcome if result else "no result" for result in results]
     if wrong := [outcome for outcome in outcomes if outcome != Outcome.COMPLETED]:
         messages = {result.message for result in results if result and result.message}
-        raise BrokenError(f"{len(wrong)} of {len(folders)} trials: {sorted(set(wrong))} {sorted(messages)}\n{log}")
+        raise BrokenError(
+            f"{len(wrong)} of {len(folders)} trials: {sorted(set(wrong))} {sorted(messages)}\n{log}"
+        )

@@ -1,4 +1,6 @@
-"""`python benchmarks/storing/reader.py DATABASE TIMES FILTER...`: one of many readers. Prints how many seconds each list took."""
+"""`python benchmarks/storing/reader.py DATABASE TIMES FILTER...`: one of many readers. Prints how
+many seconds each list took.
+"""
 
 import sys
 import time

@@ -1,4 +1,6 @@
-"""Makes up results as a lab would collect them over years: every number different, as in life, so that nothing packs too well."""
+"""Makes up results as a lab would collect them over years: every number different, as in life, so
+that nothing packs too well.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +47,29 @@ ENVIRONMENT: dict[str, Any] = {
     "commit": "0123456789abcdef0123456789abcdef01234567",
     "variables": {},
 }
-MACHINE = Machine(host="box", cpu="AMD EPYC 7763", num_cores=64, memory_bytes=512 * 2**30, gpus=(), driver="")
+MACHINE = Machine(
+    host="box", cpu="AMD EPYC 7763", num_cores=64, memory_bytes=512 * 2**30, gpus=(), driver=""
+)
 
 
-Axes = tuple[str, tuple[str, str, str], str, int, int]  # model, strategy, precision, batch size, GPUs
+# model, strategy, precision, batch size, GPUs
+Axes = tuple[str, tuple[str, str, str], str, int, int]
 GRID: list[Axes] = list(itertools.product(MODELS, STRATEGIES, PRECISIONS, BATCH_SIZES, NUM_GPUS))
-ARTICLE: list[Axes] = list(itertools.product(MODELS, STRATEGIES, ["fp32"], [64], NUM_GPUS))  # 100 trials: what one sweep asks for
+# 100 trials: what one sweep asks for
+ARTICLE: list[Axes] = list(itertools.product(MODELS, STRATEGIES, ["fp32"], [64], NUM_GPUS))
 
 
 def attempts(
-    num_trials: int, num_steps: int, *, name: str = "sweep", grid: Sequence[Axes] = GRID, num_repeats: int = REPEATS
+    num_trials: int,
+    num_steps: int,
+    *,
+    name: str = "sweep",
+    grid: Sequence[Axes] = GRID,
+    num_repeats: int = REPEATS,
 ) -> Iterator[PortableAttempt]:
-    """Completed attempts of each trial of the grid, then of the next seed, with every change of their repeats' states."""
+    """Completed attempts of each trial of the grid, then of the next seed, with every change of
+    their repeats' states.
+    """
     chance = random.Random(1)
     for number in range(num_trials):
         seed, axes = 1 + number // len(grid), grid[number % len(grid)]
@@ -64,8 +77,12 @@ def attempts(
         spec = _spec(seed, *axes)
         speed = chance.uniform(50, 300) * spec.num_gpus * chance.uniform(0.5, 1.0)
         for repeat in range(1, num_repeats + 1):
-            started = sweep.started_at + timedelta(seconds=40 * ((number % TRIALS_PER_SWEEP) * num_repeats + repeat))
-            yield _attempt(sweep, spec, number % TRIALS_PER_SWEEP, repeat, started, speed, num_steps, chance)
+            started = sweep.started_at + timedelta(
+                seconds=40 * ((number % TRIALS_PER_SWEEP) * num_repeats + repeat)
+            )
+            yield _attempt(
+                sweep, spec, number % TRIALS_PER_SWEEP, repeat, started, speed, num_steps, chance
+            )
 
 
 def _sweep(name: str, number: int) -> SweepHead:
@@ -83,7 +100,14 @@ def _sweep(name: str, number: int) -> SweepHead:
     )
 
 
-def _spec(seed: int, model: str, strategy: tuple[str, str, str], precision: str, batch_size: int, num_gpus: int) -> TrialSpec:
+def _spec(
+    seed: int,
+    model: str,
+    strategy: tuple[str, str, str],
+    precision: str,
+    batch_size: int,
+    num_gpus: int,
+) -> TrialSpec:
     variable_update, local_parameter_device, all_reduce = strategy
     return TrialSpec(
         model=model,
@@ -124,7 +148,12 @@ def _attempt(
     times = (sweep.started_at, started - timedelta(milliseconds=3), started, ended)
     states = (State.PENDING, State.CLAIMED, State.RUNNING, State.COMPLETED)
     changes = tuple(
-        Change(at=at, attempt=int(state in (State.RUNNING, State.COMPLETED)), state=state.value, detail="")
+        Change(
+            at=at,
+            attempt=int(state in (State.RUNNING, State.COMPLETED)),
+            state=state.value,
+            detail="",
+        )
         for at, state in zip(times, states, strict=True)
     )
     return PortableAttempt(
@@ -135,7 +164,9 @@ def _attempt(
         machine=MACHINE,
         environment=ENVIRONMENT,
         placement=Placement(start="fork", devices=tuple(range(spec.num_gpus)), visible_devices=""),
-        repeat=PortableRepeat(number=repeat, state=State.COMPLETED.value, reason="", num_attempts=1, changes=changes),
+        repeat=PortableRepeat(
+            number=repeat, state=State.COMPLETED.value, reason="", num_attempts=1, changes=changes
+        ),
         attempt=1,
         outcome=Outcome.COMPLETED.value,
         message="",
@@ -156,12 +187,23 @@ def _steps(step_s: float, num_steps: int, chance: random.Random) -> list[StepSam
         phase = Phase.WARM_UP if step < 10 else Phase.MEASURE
         loss = chance.gauss(6.9, 0.05)
         wait = chance.uniform(2e-7, 2e-6)
-        found.append(StepSample(step=step, phase=phase, start_s=now, duration_s=duration, data_wait_s=wait, loss=loss))
+        found.append(
+            StepSample(
+                step=step,
+                phase=phase,
+                start_s=now,
+                duration_s=duration,
+                data_wait_s=wait,
+                loss=loss,
+            )
+        )
         now += duration + chance.uniform(5e-6, 5e-5)
     return found
 
 
-def _measured(speed: float, steps: list[StepSample], spec: TrialSpec, chance: random.Random) -> Measured:
+def _measured(
+    speed: float, steps: list[StepSample], spec: TrialSpec, chance: random.Random
+) -> Measured:
     step_s = spec.num_gpus * spec.batch_size / speed
     measurement = Measurement(
         images_per_second=speed,

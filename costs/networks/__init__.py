@@ -1,4 +1,5 @@
-"""What the cost model must know of a network: its gradient tensors, its work per image, its activations.
+"""What the cost model must know of a network: its gradient tensors, its work per image, its
+activations.
 
 Each file of this folder describes a family: its `NETWORKS` are `name -> costs.layers.Definition`.
 """
@@ -22,11 +23,14 @@ class Network:
 
     name: str
     image_px: int
-    tensors: tuple[int, ...]  # elements of each gradient tensor, in the order in which the trainer has them
+    # elements of each gradient tensor, in the order in which the trainer has them
+    tensors: tuple[int, ...]
     forward_flops: float  # of one image: 2 per multiply and add of convolutions and dense layers
-    activation_bytes: float  # of one image in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
+    # of one image in fp32: outputs of convolutions, norms, ReLUs, pools, sums, joins
+    activation_bytes: float
     num_kernels: int  # launched per step and GPU, forward and backward: an estimate, see `network`
-    winograd_share: float  # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
+    # of forward_flops, in convolutions of 3x3 and 5x5 with stride 1, which fast algorithms shorten
+    winograd_share: float
 
     @property
     def num_parameters(self) -> int:
@@ -38,11 +42,13 @@ class UnknownNetworkError(ValueError):
 
 
 def network(model: str, image_px: int | None = None, num_classes: int | None = None) -> Network:
-    """Of a model's name, published spellings included, as `ResNet-50 v1.5`; None is what is usual for it.
+    """Of a model's name, published spellings included, as `ResNet-50 v1.5`; None is what is usual
+    for it.
 
-    num_kernels counts one kernel per operation: of a convolution and a dense layer one forward and two backward, of bias, norm,
-    ReLU and pooling one each way, one per sum of two gradients, and those of the loss. The update of the variables and the
-    layout changes and second passes of cuDNN are not among them, so that a GPU launches rather more.
+    num_kernels counts one kernel per operation: of a convolution and a dense layer one forward and
+    two backward, of bias, norm, ReLU and pooling one each way, one per sum of two gradients, and
+    those of the loss. The update of the variables and the layout changes and second passes of cuDNN
+    are not among them, so that a GPU launches rather more.
 
     Raises UnknownNetworkError, and ValueError for an image that is too small for the network.
     """
@@ -73,7 +79,13 @@ _LOSS_KERNELS = 8  # softmax, cross entropy, their gradients, the mean
 @cache
 def _known() -> dict[str, Definition]:
     families = (import_module(f"costs.networks.{found.name}") for found in iter_modules(__path__))
-    return dict(sorted((name, definition) for family in families for name, definition in family.NETWORKS.items()))
+    return dict(
+        sorted(
+            (name, definition)
+            for family in families
+            for name, definition in family.NETWORKS.items()
+        )
+    )
 
 
 @cache
@@ -81,7 +93,10 @@ def _names() -> dict[str, str]:
     """By spelling without case and punctuation."""
     aliases = _ALIASES | {f"{name}10": name for name in _known() if name.endswith("_cifar")}
     bare = {name.removesuffix("_cifar"): name for name in _known() if name.endswith("_cifar")}
-    return {_spelled(alias): name for alias, name in (bare | aliases | {name: name for name in _known()}).items()}
+    return {
+        _spelled(alias): name
+        for alias, name in (bare | aliases | {name: name for name in _known()}).items()
+    }
 
 
 def _spelled(model: str) -> str:
@@ -94,9 +109,13 @@ def _counted(name: str, image_px: int | None, num_classes: int | None) -> Networ
     px = image_px or definition.image_px
     layers = Layers()
     try:
-        logits = definition.describe(layers, layers.images(px), num_classes or definition.num_classes)
+        logits = definition.describe(
+            layers, layers.images(px), num_classes or definition.num_classes
+        )
     except ValueError as error:
-        raise ValueError(f"model={name} image_px={px}: {error}; its usual image_px is {definition.image_px}") from None
+        raise ValueError(
+            f"model={name} image_px={px}: {error}; its usual image_px is {definition.image_px}"
+        ) from None
     return Network(
         name=name,
         image_px=px,
@@ -111,4 +130,7 @@ def _counted(name: str, image_px: int | None, num_classes: int | None) -> Networ
 def _unknown(model: str) -> str:
     near = difflib.get_close_matches(_spelled(model), _names(), n=1)
     meant = f"; did you mean {_names()[near[0]]}?" if near else ""
-    return f"model={model}: its layers are not known to the cost model; known are {', '.join(_known())}{meant}"
+    return (
+        f"model={model}: its layers are not known to the cost model; known are "
+        f"{', '.join(_known())}{meant}"
+    )

@@ -1,4 +1,6 @@
-"""DenseNet (Huang et al. 2017) of ImageNet, growth 32: every layer is joined to all before it in its block."""
+"""DenseNet (Huang et al. 2017) of ImageNet, growth 32: every layer is joined to all before it in
+its block.
+"""
 
 from functools import partial
 

@@ -1,4 +1,6 @@
-"""GoogLeNet (Szegedy et al. 2014) as tf_cnn_benchmarks has it: biases, no normalization, no auxiliary heads."""
+"""GoogLeNet (Szegedy et al. 2014) as tf_cnn_benchmarks has it: biases, no normalization, no
+auxiliary heads.
+"""
 
 from costs.layers import Definition, Layers, Output
 
@@ -25,7 +27,16 @@ def _googlenet(net: Layers, x: Output, num_classes: int) -> Output:
     return net.dense(net.mean(x), num_classes, relu=False)
 
 
-def _block(net: Layers, x: Output, one: int, to_three: int, three: int, to_five: int, five: int, pooled: int) -> Output:
+def _block(
+    net: Layers,
+    x: Output,
+    one: int,
+    to_three: int,
+    three: int,
+    to_five: int,
+    five: int,
+    pooled: int,
+) -> Output:
     return net.join(
         net.conv(x, one, 1),
         net.conv(net.conv(x, to_three, 1), three, 3),

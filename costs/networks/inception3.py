@@ -1,4 +1,6 @@
-"""Inception version 3 (Szegedy et al. 2015) without the auxiliary head, batch normalization without gamma."""
+"""Inception version 3 (Szegedy et al. 2015) without the auxiliary head, batch normalization without
+gamma.
+"""
 
 from functools import partial
 
@@ -49,13 +51,22 @@ def _reduce_to_17(net: Layers, x: Output) -> Output:
 
 def _block_17(net: Layers, x: Output, filters: int) -> Output:
     seven = _chain(net, x, (filters, 1), (filters, (1, 7)), (192, (7, 1)))
-    double = _chain(net, x, (filters, 1), (filters, (7, 1)), (filters, (1, 7)), (filters, (7, 1)), (192, (1, 7)))
+    double = _chain(
+        net, x, (filters, 1), (filters, (7, 1)), (filters, (1, 7)), (filters, (7, 1)), (192, (1, 7))
+    )
     return net.join(_conv(net, x, 192, 1), seven, double, _pooled(net, x, 192))
 
 
 def _reduce_to_8(net: Layers, x: Output) -> Output:
     three = _conv(net, _conv(net, x, 192, 1), 320, 3, strides=2, padding="valid")
-    seven = _conv(net, _chain(net, x, (192, 1), (192, (1, 7)), (192, (7, 1))), 192, 3, strides=2, padding="valid")
+    seven = _conv(
+        net,
+        _chain(net, x, (192, 1), (192, (1, 7)), (192, (7, 1))),
+        192,
+        3,
+        strides=2,
+        padding="valid",
+    )
     return net.join(three, seven, net.pool(x, 3, 2))
 
 

@@ -1,4 +1,6 @@
-"""Inception version 4 (Szegedy et al. 2016) as tf_cnn_benchmarks has it: batch normalization without gamma."""
+"""Inception version 4 (Szegedy et al. 2016) as tf_cnn_benchmarks has it: batch normalization
+without gamma.
+"""
 
 from functools import partial
 
@@ -21,8 +23,15 @@ def _inception4(net: Layers, x: Output, num_classes: int) -> Output:
     return net.dense(net.dropout(net.mean(x)), num_classes, relu=False)
 
 
-def _chain(net: Layers, x: Output, *layers: tuple[int, Kernel], last: tuple[int, int, Padding] | None = None) -> Output:
-    """Convolutions of (filters, kernel) behind each other; `last` is a 3x3 of (filters, strides, padding)."""
+def _chain(
+    net: Layers,
+    x: Output,
+    *layers: tuple[int, Kernel],
+    last: tuple[int, int, Padding] | None = None,
+) -> Output:
+    """Convolutions of (filters, kernel) behind each other; `last` is a 3x3 of (filters, strides,
+    padding).
+    """
     for filters, kernel in layers:
         x = _conv(net, x, filters, kernel)
     if last:
@@ -69,7 +78,13 @@ def _block_8(net: Layers, x: Output) -> Output:
     three = _conv(net, x, 384, 1)
     double = _chain(net, x, (384, 1), (448, (1, 3)), (512, (3, 1)))
     of_three = (_conv(net, three, 256, (1, 3)), _conv(net, three, 256, (3, 1)))
-    return net.join(pooled, _conv(net, x, 256, 1), *of_three, _conv(net, double, 256, (3, 1)), _conv(net, double, 256, (1, 3)))
+    return net.join(
+        pooled,
+        _conv(net, x, 256, 1),
+        *of_three,
+        _conv(net, double, 256, (3, 1)),
+        _conv(net, double, 256, (1, 3)),
+    )
 
 
 NETWORKS = {"inception4": Definition(image_px=299, describe=_inception4)}

@@ -1,4 +1,6 @@
-"""LeNet-5 as TensorFlow's tutorial of MNIST and tf_cnn_benchmarks have it; of images of three colors."""
+"""LeNet-5 as TensorFlow's tutorial of MNIST and tf_cnn_benchmarks have it; of images of three
+colors.
+"""
 
 from costs.layers import Definition, Layers, Output
 

@@ -1,8 +1,20 @@
-"""MobileNet version 1 (Howard et al. 2017), width 1: depthwise convolutions, each followed by a 1x1."""
+"""MobileNet version 1 (Howard et al. 2017), width 1: depthwise convolutions, each followed by a
+1x1.
+"""
 
 from costs.layers import Definition, Layers, Output
 
-_BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
+_BLOCKS = (
+    (64, 1),
+    (128, 2),
+    (128, 1),
+    (256, 2),
+    (256, 1),
+    (512, 2),
+    *[(512, 1)] * 5,
+    (1024, 2),
+    (1024, 1),
+)
 
 
 def _mobilenet_v1(net: Layers, x: Output, num_classes: int) -> Output:

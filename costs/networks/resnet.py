@@ -1,4 +1,6 @@
-"""Residual networks of ImageNet (He et al. 2015): basic blocks, and bottlenecks of version 1 and 1.5."""
+"""Residual networks of ImageNet (He et al. 2015): basic blocks, and bottlenecks of version 1 and
+1.5.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +27,9 @@ def late_bottleneck(net: Layers, x: Output, filters: int, strides: int) -> Outpu
     return _bottleneck(net, x, filters, 1, strides)
 
 
-def stages(net: Layers, x: Output, block: Block, filters: tuple[int, ...], num_blocks: tuple[int, ...]) -> Output:
+def stages(
+    net: Layers, x: Output, block: Block, filters: tuple[int, ...], num_blocks: tuple[int, ...]
+) -> Output:
     """Each stage but the first begins with a stride of 2."""
     for stage, (width, num) in enumerate(zip(filters, num_blocks, strict=True)):
         for index in range(num):
@@ -41,10 +45,16 @@ def _bottleneck(net: Layers, x: Output, filters: int, first: int, second: int) -
 
 
 def _projected(net: Layers, x: Output, channels: int, strides: int) -> Output:
-    return net.conv_norm(x, channels, 1, strides=strides, relu=False) if strides > 1 or x.channels != channels else x
+    return (
+        net.conv_norm(x, channels, 1, strides=strides, relu=False)
+        if strides > 1 or x.channels != channels
+        else x
+    )
 
 
-def _resnet(block: Block, num_blocks: tuple[int, ...], net: Layers, x: Output, num_classes: int) -> Output:
+def _resnet(
+    block: Block, num_blocks: tuple[int, ...], net: Layers, x: Output, num_classes: int
+) -> Output:
     x = net.pool(net.conv_norm(x, 64, 7, strides=2), 3, 2, "same")
     x = stages(net, x, block, (64, 128, 256, 512), num_blocks)
     return net.dense(net.mean(x), num_classes, relu=False)
@@ -53,7 +63,16 @@ def _resnet(block: Block, num_blocks: tuple[int, ...], net: Layers, x: Output, n
 _BASIC = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3)}
 _DEEP = {"resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3), "resnet152": (3, 8, 36, 3)}
 NETWORKS = {
-    **{name: Definition(image_px=224, describe=partial(_resnet, basic, num)) for name, num in _BASIC.items()},
-    **{name: Definition(image_px=224, describe=partial(_resnet, bottleneck, num)) for name, num in _DEEP.items()},
-    **{f"{name}_v1.5": Definition(image_px=224, describe=partial(_resnet, late_bottleneck, num)) for name, num in _DEEP.items()},
+    **{
+        name: Definition(image_px=224, describe=partial(_resnet, basic, num))
+        for name, num in _BASIC.items()
+    },
+    **{
+        name: Definition(image_px=224, describe=partial(_resnet, bottleneck, num))
+        for name, num in _DEEP.items()
+    },
+    **{
+        f"{name}_v1.5": Definition(image_px=224, describe=partial(_resnet, late_bottleneck, num))
+        for name, num in _DEEP.items()
+    },
 }

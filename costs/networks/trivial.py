@@ -1,4 +1,6 @@
-"""The floor of a step: two affine layers over the flattened image, as tf_cnn_benchmarks and the trainer have it."""
+"""The floor of a step: two affine layers over the flattened image, as tf_cnn_benchmarks and the
+trainer have it.
+"""
 
 from costs.layers import Definition, Layers, Output
 

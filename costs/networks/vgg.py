@@ -15,5 +15,13 @@ def _vgg(num_convs: tuple[int, ...], net: Layers, x: Output, num_classes: int) -
     return net.dense(x, num_classes, relu=False)
 
 
-_CONVS = {"vgg11": (1, 1, 2, 2, 2), "vgg13": (2, 2, 2, 2, 2), "vgg16": (2, 2, 3, 3, 3), "vgg19": (2, 2, 4, 4, 4)}
-NETWORKS = {name: Definition(image_px=224, describe=partial(_vgg, num_convs)) for name, num_convs in _CONVS.items()}
+_CONVS = {
+    "vgg11": (1, 1, 2, 2, 2),
+    "vgg13": (2, 2, 2, 2, 2),
+    "vgg16": (2, 2, 3, 3, 3),
+    "vgg19": (2, 2, 4, 4, 4),
+}
+NETWORKS = {
+    name: Definition(image_px=224, describe=partial(_vgg, num_convs))
+    for name, num_convs in _CONVS.items()
+}

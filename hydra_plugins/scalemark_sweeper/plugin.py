@@ -1,6 +1,8 @@
-"""Hydra's door to our sweeper: hands over the overrides, and the report of the sweep to the task function.
+"""Hydra's door to our sweeper: hands over the overrides, and the report of the sweep to the task
+function.
 
-No postponed annotations here: Hydra runs this file without registering the module, which dataclasses then miss.
+No postponed annotations here: Hydra runs this file without registering the module, which
+dataclasses then miss.
 """
 
 from dataclasses import dataclass, field
@@ -18,30 +20,48 @@ class ScalemarkSweeper(Sweeper):
     def __init__(self, **axes: Any) -> None:
         self._axes = axes  # the other fields of ScalemarkSweeperConf
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        self._hydra_context, self._task_function, self._config = hydra_context, task_function, config
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self._hydra_context, self._task_function, self._config = (
+            hydra_context,
+            task_function,
+            config,
+        )
 
     def sweep(self, arguments: list[str]) -> Any:
         """Run the grid that the arguments and `hydra.sweeper` span; arguments win."""
-        from sweeper import sweep  # here, because Hydra imports every plugin at every start, `--help` included
+        # here, because Hydra imports every plugin at every start, `--help` included
+        from sweeper import sweep
         from sweeper.compose import Composer
         from sweeper.expand import Request, expand
 
         loader = self._hydra_context.config_loader
         composer = Composer(loader, self._config)
         names = ("params", "grids", "zip", "variants")
-        params, grids, zipped, variants = (OmegaConf.to_container(self._axes[name], resolve=True) for name in names)
-        request = Request(arguments=arguments, params=params, grids=grids, zipped=zipped, variants=variants)
-        return self._task_function(sweep.run(expand(request, composer.base.sweep.max_trials, loader), composer))
+        params, grids, zipped, variants = (
+            OmegaConf.to_container(self._axes[name], resolve=True) for name in names
+        )
+        request = Request(
+            arguments=arguments, params=params, grids=grids, zipped=zipped, variants=variants
+        )
+        return self._task_function(
+            sweep.run(expand(request, composer.base.sweep.max_trials, loader), composer)
+        )
 
 
 @dataclass
 class ScalemarkSweeperConf:
     _target_: str = "hydra_plugins.scalemark_sweeper.plugin.ScalemarkSweeper"
-    params: dict[str, Any] = field(default_factory=dict)  # axis -> sweep as on the command line, a value, or a list of values
-    grids: list[dict[str, Any]] = field(default_factory=list)  # the sweep is the union of these; axes as in params
+    # axis -> sweep as on the command line, a value, or a list of values
+    params: dict[str, Any] = field(default_factory=dict)
+    # the sweep is the union of these; axes as in params
+    grids: list[dict[str, Any]] = field(default_factory=list)
     zip: list[list[str]] = field(default_factory=list)  # groups of axes that advance together
-    variants: list[dict[str, Any]] = field(default_factory=list)  # each cell once with each of these, which win over arguments
+    # each cell once with each of these, which win over arguments
+    variants: list[dict[str, Any]] = field(default_factory=list)
 
 
-ConfigStore.instance().store(group="hydra/sweeper", name="scalemark", node=ScalemarkSweeperConf, provider="scalemark")
+ConfigStore.instance().store(
+    group="hydra/sweeper", name="scalemark", node=ScalemarkSweeperConf, provider="scalemark"
+)

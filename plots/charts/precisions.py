@@ -27,7 +27,8 @@ from store.welch import known_ratio_interval
 
 ABOUT = "gains of precision and XLA: images/s against fp32 without XLA, all else equal"
 
-_VARIED_BY = ("precision", "xla", "loss_scale")  # published figures have the first alone, and name XLA in it: `mixed+XLA`
+# published figures have the first alone, and name XLA in it: `mixed+XLA`
+_VARIED_BY = ("precision", "xla", "loss_scale")
 _BASE: Label = ("fp32", "off", "none")
 _ROW_IN, _MARK_IN = 0.1, 0.12  # of a row: around its marks, and each of them
 _SMALLEST_REACH = 1.1  # the axis shows at least that much to both sides of 1
@@ -38,7 +39,8 @@ class Gain:
     """One precision against fp32 without XLA."""
 
     result: Result
-    ratio: float | None  # of geometric means over processes, as store compare has it; None where it has no number
+    # of geometric means over processes, as store compare has it; None where it has no number
+    ratio: float | None
     low: float | None  # 95 % interval; None where a side is one process alone
     high: float | None
 
@@ -68,7 +70,11 @@ def _pairs(table: Table) -> list[Pair]:
     variants = _variants(table)
     for column in table.columns:
         base = table.cells.get((_base(table), column))
-        others = [(row, table.cells[row, column].result) for row in variants if (row, column) in table.cells]
+        others = [
+            (row, table.cells[row, column].result)
+            for row in variants
+            if (row, column) in table.cells
+        ]
         if base is not None and others and base.result.images_per_second is not None:
             gains = tuple((row, gain(other, base.result)) for row, other in others)
             found.append(Pair(base=base.result, gains=gains))
@@ -106,10 +112,21 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
     axes.axvline(1, color=palette.ink, linewidth=1, zorder=1.5)
     handles = [_gains(axes, variant, pairs, variants, palette) for variant in variants]
     _tell_failures(axes, pairs, variants, palette)
-    _x_axis(axes, [value for pair in pairs for _, one in pair.gains for value in (one.ratio, one.low, one.high) if value])
+    _x_axis(
+        axes,
+        [
+            value
+            for pair in pairs
+            for _, one in pair.gains
+            for value in (one.ratio, one.low, one.high)
+            if value
+        ],
+    )
     sheet.gap(0.42)
     sheet.legend(handles, [_variant(variant, variants) for variant in variants])
-    bars = "bars: 95 % intervals of the ratio, over processes; none where a side is one process alone"
+    bars = (
+        "bars: 95 % intervals of the ratio, over processes; none where a side is one process alone"
+    )
     return Picture(
         name=name,
         figure=sheet.finished(),
@@ -118,13 +135,15 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
 
 
 def _suspects(pairs: Sequence[Pair]) -> list[str]:
-    are_valid = [of.is_valid for pair in pairs for of in (pair.base, *(one.result for _, one in pair.gains))]
+    are_valid = [
+        of.is_valid for pair in pairs for of in (pair.base, *(one.result for _, one in pair.gains))
+    ]
     return [] if all(are_valid) else [f"hollow: a side is {in_doubt(pairs[0].base.place)}"]
 
 
 def _variant(variant: Label, variants: Sequence[Label]) -> str:
-    """As `fp16`, `fp32, XLA`, `fp16, XLA auto, loss_scale 128`: the loss scale where it tells two apart. As its source tells it
-    where it was published.
+    """As `fp16`, `fp32, XLA`, `fp16, XLA auto, loss_scale 128`: the loss scale where it tells two
+    apart. As its source tells it where it was published.
     """
     if len(variant) == 1:
         return str(variant[0])
@@ -135,19 +154,45 @@ def _variant(variant: Label, variants: Sequence[Label]) -> str:
     return ", ".join(told)
 
 
-def _gains(axes: Axes, variant: Label, pairs: Sequence[Pair], variants: Sequence[Label], palette: Palette) -> Artist:
+def _gains(
+    axes: Axes, variant: Label, pairs: Sequence[Pair], variants: Sequence[Label], palette: Palette
+) -> Artist:
     """All of one variant, each in its own line of its row."""
     style = {**palette.style(variants.index(variant)), "linestyle": ""}
     rows = zip(axes.get_yticks(), pairs, strict=True)
-    found = [(at + _offset_in(variant, variants), one, pair) for at, pair in rows for of, one in pair.gains if of == variant]
+    found = [
+        (at + _offset_in(variant, variants), one, pair)
+        for at, pair in rows
+        for of, one in pair.gains
+        if of == variant
+    ]
     for at, one, _ in found:
         if one.low is not None and one.high is not None:
-            axes.plot([one.low, one.high], [at, at], color=style["color"], linewidth=1.2, gid="interval")
-    points = [(one.ratio, at, one.result.is_valid and pair.base.is_valid) for at, one, pair in found if one.ratio is not None]
-    (line,) = axes.plot([ratio for ratio, _, _ in points], [at for _, at, _ in points], **style, zorder=2.5, gid=str(variant))
+            axes.plot(
+                [one.low, one.high], [at, at], color=style["color"], linewidth=1.2, gid="interval"
+            )
+    points = [
+        (one.ratio, at, one.result.is_valid and pair.base.is_valid)
+        for at, one, pair in found
+        if one.ratio is not None
+    ]
+    (line,) = axes.plot(
+        [ratio for ratio, _, _ in points],
+        [at for _, at, _ in points],
+        **style,
+        zorder=2.5,
+        gid=str(variant),
+    )
     suspect = [(ratio, at) for ratio, at, is_valid in points if not is_valid]
     hollow = {"markerfacecolor": palette.ground, "markeredgecolor": style["color"]}
-    axes.plot([ratio for ratio, _ in suspect], [at for _, at in suspect], **style, **hollow, zorder=3, gid="suspect")
+    axes.plot(
+        [ratio for ratio, _ in suspect],
+        [at for _, at in suspect],
+        **style,
+        **hollow,
+        zorder=3,
+        gid="suspect",
+    )
     return line
 
 
@@ -155,7 +200,9 @@ def _offset_in(variant: Label, variants: Sequence[Label]) -> float:
     return (variants.index(variant) - (len(variants) - 1) / 2) * _MARK_IN
 
 
-def _tell_failures(axes: Axes, pairs: Sequence[Pair], variants: Sequence[Label], palette: Palette) -> None:
+def _tell_failures(
+    axes: Axes, pairs: Sequence[Pair], variants: Sequence[Label], palette: Palette
+) -> None:
     """At the right of its line, behind the marker of its variant."""
     beyond = axes.get_yaxis_transform() + ScaledTranslation(0.05, 0, axes.figure.dpi_scale_trans)
     behind = beyond + ScaledTranslation(0.06, 0, axes.figure.dpi_scale_trans)
@@ -163,10 +210,22 @@ def _tell_failures(axes: Axes, pairs: Sequence[Pair], variants: Sequence[Label],
         for variant, one in pair.gains:
             if one.ratio is None:
                 at = center_in + _offset_in(variant, variants)
-                style = palette.style(variants.index(variant)) | {"linestyle": "", "clip_on": False, "gid": "failed"}
+                style = palette.style(variants.index(variant)) | {
+                    "linestyle": "",
+                    "clip_on": False,
+                    "gid": "failed",
+                }
                 axes.plot([1], [at], transform=beyond, **style)
                 told = symbol(one.result)
-                axes.text(1, at, told, transform=behind, va="center_baseline", fontsize=FOOTER_PT, color=palette.ink)
+                axes.text(
+                    1,
+                    at,
+                    told,
+                    transform=behind,
+                    va="center_baseline",
+                    fontsize=FOOTER_PT,
+                    color=palette.ink,
+                )
 
 
 def _x_axis(axes: Axes, ratios: Sequence[float]) -> None:

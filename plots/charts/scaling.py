@@ -46,9 +46,18 @@ def _picture(table: Table, name: str, looks: Looks, palette: Palette) -> Picture
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "images/s"))
     start = _start(table)
-    beyond = draw_curves(sheet, _curves(table, looks), _ideal(table, start), Values.AMOUNT, f"number of {table.place.devices}")
+    beyond = draw_curves(
+        sheet,
+        _curves(table, looks),
+        _ideal(table, start),
+        Values.AMOUNT,
+        f"number of {table.place.devices}",
+    )
     if start.num_gpus > 1:
-        sheet.text(f"No number on {table.place.counted(1)}: the ideal line starts at the best on {start.width} instead.")
+        sheet.text(
+            f"No number on {table.place.counted(1)}: the ideal line starts at the best on "
+            f"{start.width} instead."
+        )
     about = [*notes(table), *beyond, *partly_failed(table.results, "ringed"), _ideals_name(start)]
     return Picture(name=name, figure=sheet.finished(), about=about)
 
@@ -56,17 +65,33 @@ def _picture(table: Table, name: str, looks: Looks, palette: Palette) -> Picture
 def _curves(table: Table, looks: Looks) -> list[Curve]:
     found = []
     for row in table.rows:
-        results = [table.cells[row, column].result for column in table.columns if (row, column) in table.cells]
+        results = [
+            table.cells[row, column].result
+            for column in table.columns
+            if (row, column) in table.cells
+        ]
         found.append(
-            Curve(name=row_title(table, row), points=points(results), failures=failures(results), look=looks[results[0].line])
+            Curve(
+                name=row_title(table, row),
+                points=points(results),
+                failures=failures(results),
+                look=looks[results[0].line],
+            )
         )
     return found
 
 
 def _start(table: Table) -> Start:
-    """The best on the fewest GPUs, of all that is shown and of the baselines of that, which a filter may have left out."""
+    """The best on the fewest GPUs, of all that is shown and of the baselines of that, which a
+    filter may have left out.
+    """
     able = [
-        Start(strategy=of.strategy, num_gpus=of.num_gpus, width=of.width, images_per_second=of.images_per_second)
+        Start(
+            strategy=of.strategy,
+            num_gpus=of.num_gpus,
+            width=of.width,
+            images_per_second=of.images_per_second,
+        )
         for result in table.results
         for of in (result, result.baseline)
         if of is not None and of.images_per_second is not None

@@ -1,4 +1,6 @@
-"""Every strategy on every model: images/s, and shaded by how near each comes to the model's best; a panel per GPU count."""
+"""Every strategy on every model: images/s, and shaded by how near each comes to the model's best; a
+panel per GPU count.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ _ROW_IN, _PAD_IN = 0.3, 0.03
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """A picture per setting and machine where two strategies or models can be compared."""
-    found = [of for of in by_model(source.results) if any(result.images_per_second is not None for result in of.table.results)]
+    found = [
+        of
+        for of in by_model(source.results)
+        if any(result.images_per_second is not None for result in of.table.results)
+    ]
     if not found:
         raise NothingToShow("no trial completed")
     found = [of for of in found if len(of.strategies) > 1]
@@ -58,13 +64,17 @@ def _picture(models: Models, name: str, palette: Palette) -> Picture:
         sheet.heading(what, models.setting())
         for count in models.gpus:
             sheet.text(f"on {models.table.counted(count)}", bold=True)
-            of_models = {(model,): models.label(model, cell_in - 2 * _PAD_IN) for model in models.models}
+            of_models = {
+                (model,): models.label(model, cell_in - 2 * _PAD_IN) for model in models.models
+            }
             _panel(sheet, models.on(count), of_models, cell_in)
     sheet.text("Bold: the best of its column. Shade and percent: part of that best.")
     if not all(result.is_valid for result in models.table.results):
         sheet.text(f"{SUSPECT} {in_doubt(models.table.place)}")
     return Picture(
-        name=name, figure=sheet.finished(), about=[*table_notes(models.table), *partly_failed(models.table.results, PARTLY)]
+        name=name,
+        figure=sheet.finished(),
+        about=[*table_notes(models.table), *partly_failed(models.table.results, PARTLY)],
     )
 
 
@@ -81,7 +91,9 @@ def _panel(sheet: Sheet, table: Table, labels: Mapping[Label, str], cell_in: flo
     axes.set_xticks([index + 0.5 for index in range(len(labels))], list(labels.values()))
     axes.set_yticks([index + 0.5 for index in range(len(names))], lines, fontsize=FOOTER_PT)
     for across, column in enumerate(labels):
-        best = _best([table.cells[row, column].result for row in table.rows if (row, column) in table.cells])
+        best = _best(
+            [table.cells[row, column].result for row in table.rows if (row, column) in table.cells]
+        )
         for down, row in enumerate(table.rows):
             _cell(axes, (across, down), table.cells.get((row, column)), best, sheet.palette)
     sheet.gap(0.14)
@@ -93,17 +105,34 @@ def _best(results: Sequence[Result]) -> float:
     return max((value for value in able if value is not None), default=0.0)
 
 
-def _cell(axes: Axes, corner: tuple[float, float], cell: Cell | None, best: float, palette: Palette) -> None:
+def _cell(
+    axes: Axes, corner: tuple[float, float], cell: Cell | None, best: float, palette: Palette
+) -> None:
     center = corner[0] + 0.5, corner[1] + 0.5
     images_per_second = cell.result.images_per_second if cell is not None else None
     if cell is None or images_per_second is None or best == 0:
         failed = cell is not None
         axes.add_patch(
-            Rectangle(corner, 1, 1, facecolor=palette.ground, edgecolor=palette.faint, lw=0.5, hatch="////" if failed else None)
+            Rectangle(
+                corner,
+                1,
+                1,
+                facecolor=palette.ground,
+                edgecolor=palette.faint,
+                lw=0.5,
+                hatch="////" if failed else None,
+            )
         )
         told = symbol(cell.result) if cell is not None else NOT_RUN
         box = {"facecolor": palette.ground, "edgecolor": "none", "pad": 1.5}
-        axes.text(*center, told, ha="center", va="center", fontsize=FOOTER_PT, bbox=box if failed else None)
+        axes.text(
+            *center,
+            told,
+            ha="center",
+            va="center",
+            fontsize=FOOTER_PT,
+            bbox=box if failed else None,
+        )
         return
     share = images_per_second / best
     shade = palette.shade(share)
@@ -112,7 +141,14 @@ def _cell(axes: Axes, corner: tuple[float, float], cell: Cell | None, best: floa
     weight = "bold" if cell.rank is Rank.BEST else "normal"
     told = f"{short_number(images_per_second)}{mark}\n{100 * share:.0f} %"
     axes.text(
-        *center, told, ha="center", va="center", fontsize=FOOTER_PT, color=palette.on(shade), fontweight=weight, linespacing=1.1
+        *center,
+        told,
+        ha="center",
+        va="center",
+        fontsize=FOOTER_PT,
+        color=palette.on(shade),
+        fontweight=weight,
+        linespacing=1.1,
     )
 
 

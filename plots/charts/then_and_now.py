@@ -1,4 +1,6 @@
-"""Our images/s against figures that others published of the same model: the closest ones first, with their sources."""
+"""Our images/s against figures that others published of the same model: the closest ones first,
+with their sources.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,42 @@ from store.records import DeviceKind
 ABOUT = "our images/s against published figures of the same model"
 
 MOST_OURS, MOST_THEIRS = 2, 4  # lines: more of them nobody can tell apart
-_USUAL_PX = {"alexnet": 227, "vgg16": 224, "resnet50": 224, "resnet152": 224, "inception3": 299, "resnet18_cifar": 32}
+_USUAL_PX = {
+    "alexnet": 227,
+    "vgg16": 224,
+    "resnet50": 224,
+    "resnet152": 224,
+    "inception3": 299,
+    "resnet18_cifar": 32,
+}
 """Images that published figures are of: few sources tell it."""
 _FAR = 99.0  # a batch that its source does not tell
-_OTHER_WORLDS = "published figures are of other hardware, software and years: they show what was reached, not who is faster"
+_OTHER_WORLDS = (
+    "published figures are of other hardware, software and years: they show what was reached, "
+    "not who is faster"
+)
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """A picture per model, setting and machine of ours whose model others published."""
-    tables = [table for table in pivot(source.results) if table.place.origin is Origin.MEASURED and _has_number(table)]
+    tables = [
+        table
+        for table in pivot(source.results)
+        if table.place.origin is Origin.MEASURED and _has_number(table)
+    ]
     theirs = _by_model(published(source.references)) if tables else {}
     tables = [table for table in tables if _model(table.results[0]) in theirs]
     if source.selection.origin is Origin.SIMULATED:
-        compared = "python -m plots tables --origin simulated --against SOURCE sets simulated numbers against them"
+        compared = (
+            "python -m plots tables --origin simulated --against SOURCE sets simulated numbers "
+            "against them"
+        )
         raise NothingToShow(f"published figures stand beside measured ones only; {compared}")
     if not tables:
-        raise NothingToShow("of no model there is both a number of ours and a published one; see python -m store reference list")
+        raise NothingToShow(
+            "of no model there is both a number of ours and a published one; see python -m "
+            "store reference list"
+        )
     for table, name in zip(tables, file_names(tables), strict=True):
         yield _picture(table, name, theirs[_model(table.results[0])], source.looks, palette)
 
@@ -65,10 +87,14 @@ def _model(result: Result) -> str:
     return str(result.axes["model"]).casefold().rstrip("?")
 
 
-def _picture(table: Table, name: str, theirs: Sequence[Sequence[Result]], looks: Looks, palette: Palette) -> Picture:
+def _picture(
+    table: Table, name: str, theirs: Sequence[Sequence[Result]], looks: Looks, palette: Palette
+) -> Picture:
     rows = _fastest(table)
     ours = [_ours(table, row, looks[str(row[0])]) for row in rows]
-    closest = sorted(theirs, key=lambda curve: _distance(curve, table.cells[_any_cell(table, rows[0])].result))[:MOST_THEIRS]
+    closest = sorted(
+        theirs, key=lambda curve: _distance(curve, table.cells[_any_cell(table, rows[0])].result)
+    )[:MOST_THEIRS]
     free = (look for look in count() if look not in {curve.look for curve in ours})
     curves = [*ours, *(_theirs(curve, look) for curve, look in zip(closest, free, strict=False))]
     sheet = Sheet(palette)
@@ -76,25 +102,48 @@ def _picture(table: Table, name: str, theirs: Sequence[Sequence[Result]], looks:
     for told in _other_size(table):
         sheet.text(told, bold=True)
     sheet.gap(0.04)
-    counted = "number of GPUs" + ("" if table.place.device_kind is DeviceKind.GPU else f" (ours: {table.place.devices})")
+    counted = "number of GPUs" + (
+        "" if table.place.device_kind is DeviceKind.GPU else f" (ours: {table.place.devices})"
+    )
     beyond = draw_curves(sheet, curves, None, Values.AMOUNT, counted, with_legend=False)
-    handles = [line for line in sheet.figure.axes[0].get_lines() if line.get_label() in {curve.name for curve in curves}]
+    handles = [
+        line
+        for line in sheet.figure.axes[0].get_lines()
+        if line.get_label() in {curve.name for curve in curves}
+    ]
     for line in handles[: len(ours)]:
         line.set(linewidth=2.6, markersize=6.5)
     sheet.legend(handles, [curve.name for curve in curves])
-    return Picture(name=name, figure=sheet.finished(), about=[*_about(table, rows, closest, theirs), *beyond])
+    return Picture(
+        name=name, figure=sheet.finished(), about=[*_about(table, rows, closest, theirs), *beyond]
+    )
 
 
 def _about(
-    table: Table, rows: Sequence[Label], shown: Sequence[Sequence[Result]], theirs: Sequence[Sequence[Result]]
+    table: Table,
+    rows: Sequence[Label],
+    shown: Sequence[Sequence[Result]],
+    theirs: Sequence[Sequence[Result]],
 ) -> list[str]:
     found = [*table_notes(table), _OTHER_WORLDS]
     if len(table.rows) > len(rows):
-        found.append(f"ours: {len(rows)} of {len(table.rows)} strategies, the fastest; see another with strategy=NAME")
+        found.append(
+            f"ours: {len(rows)} of {len(table.rows)} strategies, the fastest; see another "
+            "with strategy=NAME"
+        )
     if len(theirs) > len(shown):
-        told = f"published: {len(shown)} of {len(theirs)} curves, the closest in precision, data and batch size"
-        found.append(f"{told}; see all with python -m store reference list --model {table.results[0].axes['model']}")
-    drawn = [*(of for curve in shown for of in curve), *(of for of in table.results if of.strategy in {row[0] for row in rows})]
+        told = (
+            f"published: {len(shown)} of {len(theirs)} curves, the closest in precision, data "
+            "and batch size"
+        )
+        found.append(
+            f"{told}; see all with python -m store reference list --model "
+            f"{table.results[0].axes['model']}"
+        )
+    drawn = [
+        *(of for curve in shown for of in curve),
+        *(of for of in table.results if of.strategy in {row[0] for row in rows}),
+    ]
     found += partly_failed(drawn, "ringed")
     if not all(of.is_valid for of in drawn):
         found.append("hollow: suspect or invalid, or in doubt already in its source")
@@ -107,12 +156,19 @@ def _other_size(table: Table) -> list[str]:
     ours = sorted({result.axes["image_px"] for result in table.results} - {usual})
     if usual is None or not ours:
         return []
-    return [f"Ours at {' and '.join(map(str, ours))} px, where {usual} px are usual: another amount of work per image."]
+    return [
+        (
+            f"Ours at {' and '.join(map(str, ours))} px, where {usual} px are usual: another "
+            "amount of work per image."
+        )
+    ]
 
 
 def _fastest(table: Table) -> list[Label]:
     """Strategies by their best number on the most GPUs that any completed on; the best first."""
-    able = [cell.result for cell in table.cells.values() if cell.result.images_per_second is not None]
+    able = [
+        cell.result for cell in table.cells.values() if cell.result.images_per_second is not None
+    ]
     order = sorted(able, key=lambda of: (-of.num_gpus, -(of.images_per_second or 0.0)))
     return [(strategy,) for strategy in dict.fromkeys(of.strategy for of in order)][:MOST_OURS]
 
@@ -142,20 +198,25 @@ def _theirs(curve: Sequence[Result], look: int) -> Curve:
     ]
     source = first.place.versions.removeprefix("published: ")
     return Curve(
-        name=f"{source}, {first.place.host}: {', '.join(filter(None, told))}", points=points(curve), failures=(), look=look
+        name=f"{source}, {first.place.host}: {', '.join(filter(None, told))}",
+        points=points(curve),
+        failures=(),
+        look=look,
     )
 
 
 def _distance(curve: Sequence[Result], ours: Result) -> tuple[int, float, bool, bool, int]:
-    """How far a published curve is from what we ran: in precision, data and batch size, then in whether it is of several hosts,
-    then in strategy; long ones first.
+    """How far a published curve is from what we ran: in precision, data and batch size, then in
+    whether it is of several hosts, then in strategy; long ones first.
     """
     theirs = curve[0]
     batch_size = theirs.axes["batch_size"]
     apart = abs(math.log2(batch_size / ours.axes["batch_size"])) if batch_size else _FAR
     other_precision = precision_as_published(theirs.axes) != precision_as_published(ours.axes)
     differing = other_precision + (_is_synthetic(theirs) != _is_synthetic(ours)) + (apart > 0)
-    other_hosts = any(hosts_of(one.place.machine, one.num_gpus) != 1 for one in curve) != (ours.hosts > 1)
+    other_hosts = any(hosts_of(one.place.machine, one.num_gpus) != 1 for one in curve) != (
+        ours.hosts > 1
+    )
     return differing, apart, other_hosts, theirs.strategy != ours.strategy, -len(curve)
 
 

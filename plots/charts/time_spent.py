@@ -1,4 +1,6 @@
-"""Where the time goes: of each attempt from its start to its end, of each step, and of the ops in a profile."""
+"""Where the time goes: of each attempt from its start to its end, of each step, and of the ops in a
+profile.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ from plots.tables.layout import SYMBOLS
 from store.queries import Row
 from store.records import Outcome, Phase, StepSample
 
-ABOUT = "where the time goes: start, tracing, compiling, warm-up, measuring; waiting for data; and by class of op"
+ABOUT = (
+    "where the time goes: start, tracing, compiling, warm-up, measuring; waiting for data; and "
+    "by class of op"
+)
 
 MOST_TRIALS = 24
 MOST_CLASSES = 6  # of ops; more become "the rest"
@@ -52,11 +57,17 @@ class Spent:
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     """A picture per model, setting and machine, and one more where there are profiles."""
-    tables = [table for table in pivot(source.results) if any(result.attempt_ids for result in table.results)]
+    tables = [
+        table
+        for table in pivot(source.results)
+        if any(result.attempt_ids for result in table.results)
+    ]
     if not tables:
         raise NothingToShow("published figures have no attempts")
     for table, name in zip(tables, file_names(tables), strict=True):
-        kept, left_out = at_most([result for result in table.results if result.attempt_ids], MOST_TRIALS)
+        kept, left_out = at_most(
+            [result for result in table.results if result.attempt_ids], MOST_TRIALS
+        )
         found, notes = _spent(source, kept), [*table_notes(table), *left_out]
         yield _of_attempts(table, name, found, notes, palette)
         if profiled := [one for one in found if op_shares(one.attempt)]:
@@ -67,26 +78,35 @@ def _spent(source: Source, results: Sequence[Result]) -> list[Spent]:
     attempts = [typical(source, result) for result in results]
     samples = source.steps([attempt["attempt"] for attempt in attempts])
     return [
-        _of_trial(result, attempt, samples.get(attempt["attempt"], [])) for result, attempt in zip(results, attempts, strict=True)
+        _of_trial(result, attempt, samples.get(attempt["attempt"], []))
+        for result, attempt in zip(results, attempts, strict=True)
     ]
 
 
 def _of_trial(result: Result, attempt: Row, samples: Sequence[StepSample]) -> Spent:
-    """What is left of its time is the rest, where all parts are known, and else is not told apart."""
+    """What is left of its time is the rest, where all parts are known, and else is not told
+    apart.
+    """
     parts_s = attempt_parts_s(attempt, samples)
     whole_s = attempt["duration_s"]
     untold_s = None if whole_s is None else max(whole_s - sum(parts_s.values()), 0.0)
     if untold_s is not None and len(parts_s) == len(_ATTEMPT_PARTS) - 1:
-        return Spent(result=result, attempt=attempt, parts_s=parts_s | {_REST: untold_s}, untold_s=0.0)
+        return Spent(
+            result=result, attempt=attempt, parts_s=parts_s | {_REST: untold_s}, untold_s=0.0
+        )
     return Spent(result=result, attempt=attempt, parts_s=parts_s, untold_s=untold_s)
 
 
 def attempt_parts_s(attempt: Row, samples: Sequence[StepSample]) -> dict[str, float]:
     """The parts that are stored, in their order; none of them without a measurement."""
-    first_s, trace_s, call_s = (attempt[name] for name in ("time_to_first_step_s", "trace_s", "first_step_s"))
+    first_s, trace_s, call_s = (
+        attempt[name] for name in ("time_to_first_step_s", "trace_s", "first_step_s")
+    )
     window = [sample.start_s for sample in samples if sample.phase == Phase.MEASURE]
     known = {
-        _START: None if None in (first_s, trace_s, call_s) else max(first_s - trace_s - call_s, 0.0),
+        _START: None
+        if None in (first_s, trace_s, call_s)
+        else max(first_s - trace_s - call_s, 0.0),
         _TRACE: trace_s,
         _FIRST_CALL: call_s,
         _WARM_UP: max(window[0] - samples[0].start_s, 0.0) if window else None,
@@ -95,7 +115,9 @@ def attempt_parts_s(attempt: Row, samples: Sequence[StepSample]) -> dict[str, fl
     return {name: seconds for name, seconds in known.items() if seconds is not None}
 
 
-def _of_attempts(table: Table, name: str, found: Sequence[Spent], notes: Sequence[str], palette: Palette) -> Picture:
+def _of_attempts(
+    table: Table, name: str, found: Sequence[Spent], notes: Sequence[str], palette: Palette
+) -> Picture:
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "where the time goes"))
     attempts, steps = _two_axes(sheet, table, found)
@@ -136,9 +158,14 @@ def _missing(found: Sequence[Spent]) -> list[str]:
         else []
     )
     if unmeasured:
-        told.append(f"{unmeasured} of {len(found)} left no measurement: how they spent their time is not told apart")
+        told.append(
+            f"{unmeasured} of {len(found)} left no measurement: how they spent their time is "
+            "not told apart"
+        )
     if unseen:
-        told.append(f"{unseen} of {len(found)} have a bar without its end, or none: nobody saw them end")
+        told.append(
+            f"{unseen} of {len(found)} have a bar without its end, or none: nobody saw them end"
+        )
     return told
 
 
@@ -151,14 +178,28 @@ def _tell_failures(axes: Axes, found: Sequence[Spent], palette: Palette) -> None
     """At the end of its row, outside the axes."""
     beyond = axes.get_yaxis_transform() + ScaledTranslation(0.04, 0, axes.figure.dpi_scale_trans)
     for center_in, one in zip(axes.get_yticks(), found, strict=True):
-        axes.text(1, center_in, _symbol(one), transform=beyond, va="center_baseline", fontsize=FOOTER_PT, color=palette.ink)
+        axes.text(
+            1,
+            center_in,
+            _symbol(one),
+            transform=beyond,
+            va="center_baseline",
+            fontsize=FOOTER_PT,
+            color=palette.ink,
+        )
 
 
 def _symbol(one: Spent) -> str:
-    return "" if one.attempt["outcome"] == Outcome.COMPLETED else SYMBOLS[Outcome(one.attempt["outcome"])]
+    return (
+        ""
+        if one.attempt["outcome"] == Outcome.COMPLETED
+        else SYMBOLS[Outcome(one.attempt["outcome"])]
+    )
 
 
-def _of_profiles(table: Table, name: str, found: Sequence[Spent], notes: Sequence[str], palette: Palette) -> Picture:
+def _of_profiles(
+    table: Table, name: str, found: Sequence[Spent], notes: Sequence[str], palette: Palette
+) -> Picture:
     """Shares travel, seconds do not: profiling costs time itself."""
     classes, shares = _largest([op_shares(one.attempt) for one in found])
     sheet = Sheet(palette)
@@ -172,7 +213,10 @@ def _of_profiles(table: Table, name: str, found: Sequence[Spent], notes: Sequenc
     of_step.set_xlabel("% of step with\nreduction alone")
     sheet.gap(0.55)
     _legend(sheet, classes, shares)
-    told = "of profiled steps; the time in ops is summed over devices, and TensorFlow records all but its cheapest ops"
+    told = (
+        "of profiled steps; the time in ops is summed over devices, and TensorFlow records all "
+        "but its cheapest ops"
+    )
     return Picture(name=name, figure=sheet.finished(), about=[*notes, told])
 
 
@@ -184,7 +228,9 @@ def op_shares(attempt: Row) -> dict[str, float]:
 
 
 def exposed_share(attempt: Row) -> float:
-    """Percent of the profiled step in which nothing but a reduction ran: the most that another strategy could win."""
+    """Percent of the profiled step in which nothing but a reduction ran: the most that another
+    strategy could win.
+    """
     profile = attempt["recorded_profile"]
     return 100 * profile["exposed_reduction_s"] / profile["step_s"] if profile["step_s"] else 0.0
 
@@ -195,30 +241,53 @@ def _largest(shares: Sequence[Mapping[str, float]]) -> tuple[list[str], list[dic
     shown = sorted(totals, key=lambda name: -totals[name])[:MOST_CLASSES]
     rest = [sum(share for name, share in of.items() if name not in shown) for of in shares]
     found = [
-        {name: of[name] for name in shown if name in of} | {_OTHER_OPS: other} for of, other in zip(shares, rest, strict=True)
+        {name: of[name] for name in shown if name in of} | {_OTHER_OPS: other}
+        for of, other in zip(shares, rest, strict=True)
     ]
     return [*shown, *([_OTHER_OPS] if any(rest) else [])], found
 
 
-def _stack_bars(axes: Axes, rows: Sequence[Mapping[str, float]], order: Sequence[str], palette: Palette) -> None:
+def _stack_bars(
+    axes: Axes, rows: Sequence[Mapping[str, float]], order: Sequence[str], palette: Palette
+) -> None:
     """A bar per row; its parts in this order."""
     left = [0.0] * len(rows)
     for part in order:
         lengths = [of.get(part, 0.0) for of in rows]
         if any(lengths):
-            axes.barh(axes.get_yticks(), lengths, left=left, height=BAR_IN, label=part, **_look(part, order, palette))
+            axes.barh(
+                axes.get_yticks(),
+                lengths,
+                left=left,
+                height=BAR_IN,
+                label=part,
+                **_look(part, order, palette),
+            )
         left = [start + length for start, length in zip(left, lengths, strict=True)]
 
 
 def _look(part: str, order: Sequence[str], palette: Palette) -> dict[str, Any]:
     """Neighbors differ in color and in hatch, so that they differ in grey."""
     if part == _NOT_TOLD:
-        return {"facecolor": palette.ground, "edgecolor": palette.faint, "linewidth": 0.8, "linestyle": ":"}
+        return {
+            "facecolor": palette.ground,
+            "edgecolor": palette.faint,
+            "linewidth": 0.8,
+            "linestyle": ":",
+        }
     if part in (_WAITING, _COMPUTING):
-        return {"facecolor": palette.ink if part == _WAITING else palette.tint(palette.faint, 0.4), "linewidth": 0}
+        return {
+            "facecolor": palette.ink if part == _WAITING else palette.tint(palette.faint, 0.4),
+            "linewidth": 0,
+        }
     index = order.index(part)
     color = palette.series[index % len(palette.series)]
-    return {"facecolor": color, "edgecolor": palette.ground, "linewidth": 0.5, "hatch": HATCHES[index % len(HATCHES)]}
+    return {
+        "facecolor": color,
+        "edgecolor": palette.ground,
+        "linewidth": 0.5,
+        "hatch": HATCHES[index % len(HATCHES)],
+    }
 
 
 def _legend(sheet: Sheet, order: Sequence[str], rows: Sequence[Mapping[str, float]]) -> None:

@@ -1,4 +1,6 @@
-"""A sweep on its devices: every attempt as a bar on the slots it held, with failures, second tries and idle time."""
+"""A sweep on its devices: every attempt as a bar on the slots it held, with failures, second tries
+and idle time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ ABOUT = "a sweep on its devices: attempts, failures, second tries and idle time"
 MOST_SWEEPS = 5
 _ROW_IN = 0.3  # of a slot
 MOST_MODELS = 8  # with a color each; others share one
-_UNITS = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))  # from so many seconds on: divided by, name
+# from so many seconds on: divided by, name
+_UNITS = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +57,34 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
                 results[attempt["sweep"], attempt["machine"]].append(result)
     if not grouped:
         raise NothingToShow("there is no attempt of such a sweep")
-    newest = sorted(grouped, key=lambda where: max(attempt["started_at"] for attempt in grouped[where]))[-MOST_SWEEPS:]
+    newest = sorted(
+        grouped, key=lambda where: max(attempt["started_at"] for attempt in grouped[where])
+    )[-MOST_SWEEPS:]
     older = len(grouped) - len(newest)
-    told = [f"{older} older sweep{'s are' if older > 1 else ' is'} not drawn; see one with --sweep NAME"] if older else []
+    told = (
+        [
+            (
+                f"{older} older sweep{'s are' if older > 1 else ' is'} not drawn; see one with "
+                "--sweep NAME"
+            )
+        ]
+        if older
+        else []
+    )
     for sweep, machine in newest:
         of = results[sweep, machine]
-        about = dict.fromkeys([*(note for result in of for note in place_notes(result.place)), *host_notes(of)])
+        about = dict.fromkeys(
+            [*(note for result in of for note in place_notes(result.place)), *host_notes(of)]
+        )
         where = [machine[:6]] if len([of for of, _ in grouped if of == sweep]) > 1 else []
         name = "-".join([sweep, *where])
         yield _picture(
-            sweep, name, _bars(grouped[sweep, machine]), _devices(result.place for result in of), [*about, *told], palette
+            sweep,
+            name,
+            _bars(grouped[sweep, machine]),
+            _devices(result.place for result in of),
+            [*about, *told],
+            palette,
         )
 
 
@@ -92,7 +113,9 @@ def _bars(attempts: Sequence[Row]) -> list[Bar]:
     return found
 
 
-def _picture(sweep: str, name: str, bars: Sequence[Bar], devices: str, about: Sequence[str], palette: Palette) -> Picture:
+def _picture(
+    sweep: str, name: str, bars: Sequence[Bar], devices: str, about: Sequence[str], palette: Palette
+) -> Picture:
     looks, rows = _looks(bars, palette), _rows(bars)
     names = [_row_name(slot, devices) for slot in rows]
     end_s = max(bar.start_s + (bar.duration_s or 0.0) for bar in bars) or 1.0
@@ -103,7 +126,9 @@ def _picture(sweep: str, name: str, bars: Sequence[Bar], devices: str, about: Se
     axes = sheet.axes(_ROW_IN * len(names), left_in(names), 0.2)
     name_rows(axes, names, _ROW_IN)
     for model, look in looks.items():
-        _draw_bars(axes, [bar for bar in bars if _model(bar, looks) == model], rows, divisor, look, palette)
+        _draw_bars(
+            axes, [bar for bar in bars if _model(bar, looks) == model], rows, divisor, look, palette
+        )
     _draw_marks(axes, bars, rows, divisor, palette)
     axes.set_xlim(-0.015 * end_s / divisor, 1.02 * end_s / divisor)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
@@ -115,11 +140,17 @@ def _picture(sweep: str, name: str, bars: Sequence[Bar], devices: str, about: Se
 
 
 def _told(bars: Sequence[Bar], num_slots: int, end_s: float) -> str:
-    """Of its attempts, and how well the slots were used, where they were held by one attempt at a time."""
+    """Of its attempts, and how well the slots were used, where they were held by one attempt at a
+    time.
+    """
     failed = sum(bar.attempt["outcome"] != Outcome.COMPLETED for bar in bars)
     told = f"{len(bars)} attempts, {failed} of them not completed" if len(bars) > 1 else "1 attempt"
-    held = sum((bar.duration_s or 0.0) * max(len(bar.slots), 1) for bar in bars) / (end_s * num_slots)
-    return told if held > 1 else f"{told}; the slots it used were held {100 * held:.0f} % of the time"
+    held = sum((bar.duration_s or 0.0) * max(len(bar.slots), 1) for bar in bars) / (
+        end_s * num_slots
+    )
+    return (
+        told if held > 1 else f"{told}; the slots it used were held {100 * held:.0f} % of the time"
+    )
 
 
 def _rows(bars: Sequence[Bar]) -> dict[int | None, int]:
@@ -137,10 +168,15 @@ def _looks(bars: Sequence[Bar], palette: Palette) -> dict[str, dict[str, str]]:
     """Of each model: color and hatch, so that they differ in grey."""
     models = list(dict.fromkeys(bar.attempt["model"] for bar in bars))
     named = (
-        models if len(models) <= MOST_MODELS else [*models[: MOST_MODELS - 1], f"{len(models) - MOST_MODELS + 1} other models"]
+        models
+        if len(models) <= MOST_MODELS
+        else [*models[: MOST_MODELS - 1], f"{len(models) - MOST_MODELS + 1} other models"]
     )
     return {
-        model: {"facecolor": palette.series[index % len(palette.series)], "hatch": HATCHES[index % len(HATCHES)]}
+        model: {
+            "facecolor": palette.series[index % len(palette.series)],
+            "hatch": HATCHES[index % len(HATCHES)],
+        }
         for index, model in enumerate(named)
     }
 
@@ -152,7 +188,12 @@ def _model(bar: Bar, looks: Mapping[str, object]) -> str:
 
 
 def _draw_bars(
-    axes: Axes, bars: Sequence[Bar], rows: Mapping[int | None, int], divisor: float, look: Mapping[str, str], palette: Palette
+    axes: Axes,
+    bars: Sequence[Bar],
+    rows: Mapping[int | None, int],
+    divisor: float,
+    look: Mapping[str, str],
+    palette: Palette,
 ) -> None:
     """Filled where they completed, else hollow; neighboring slots in one."""
     for done in (True, False):
@@ -160,7 +201,11 @@ def _draw_bars(
             box
             for bar in bars
             if bar.duration_s is not None and (bar.attempt["outcome"] == Outcome.COMPLETED) is done
-            for box in _boxes(bar.start_s / divisor, bar.duration_s / divisor, [rows[slot] for slot in bar.slots or (None,)])
+            for box in _boxes(
+                bar.start_s / divisor,
+                bar.duration_s / divisor,
+                [rows[slot] for slot in bar.slots or (None,)],
+            )
         ]
         color = look["facecolor"]
         bars_of_it = PolyCollection(
@@ -186,17 +231,27 @@ def _boxes(start: float, length: float, rows: Sequence[int]) -> Iterator[list[tu
         yield [(start, top), (end, top), (end, bottom), (start, bottom)]
 
 
-def _draw_marks(axes: Axes, bars: Sequence[Bar], rows: Mapping[int | None, int], divisor: float, palette: Palette) -> None:
+def _draw_marks(
+    axes: Axes,
+    bars: Sequence[Bar],
+    rows: Mapping[int | None, int],
+    divisor: float,
+    palette: Palette,
+) -> None:
     """Failures in the middle of their first slot, second tries at its beginning."""
     for bar in bars:
         middle_in = _ROW_IN * (min(rows[slot] for slot in bar.slots or (None,)) + 0.5)
         if bar.is_retry:
-            axes.plot(bar.start_s / divisor, middle_in - 0.08, **_RETRY, markersize=4, color=palette.ink)
+            axes.plot(
+                bar.start_s / divisor, middle_in - 0.08, **_RETRY, markersize=4, color=palette.ink
+            )
         if bar.attempt["outcome"] != Outcome.COMPLETED:
             middle = (bar.start_s + (bar.duration_s or 0.0) / 2) / divisor
             axes.add_line(_mark(bar.attempt["outcome"], palette, at=(middle, middle_in)))
         if bar.duration_s is None:
-            axes.plot(bar.start_s / divisor, middle_in + 0.08, **_UNSEEN, markersize=4, color=palette.ink)
+            axes.plot(
+                bar.start_s / divisor, middle_in + 0.08, **_UNSEEN, markersize=4, color=palette.ink
+            )
 
 
 MARKERS = {
@@ -212,7 +267,9 @@ MARKERS = {
 _STROKES = "x_|"  # markers without a face
 
 
-def _mark(outcome: str, palette: Palette, label: str = "_failure", at: tuple[float, float] | None = None) -> Line2D:
+def _mark(
+    outcome: str, palette: Palette, label: str = "_failure", at: tuple[float, float] | None = None
+) -> Line2D:
     """With a rim where it has a face, so that it is seen on any bar."""
     marker = MARKERS[Outcome(outcome)]
     has_face = marker not in _STROKES
@@ -231,13 +288,27 @@ def _mark(outcome: str, palette: Palette, label: str = "_failure", at: tuple[flo
 
 
 _RETRY: dict[str, Any] = {"marker": ">", "linestyle": "none", "label": "tried again"}
-_UNSEEN: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": "none", "label": "end not seen"}
+_UNSEEN: dict[str, Any] = {
+    "marker": "o",
+    "markerfacecolor": "none",
+    "linestyle": "none",
+    "label": "end not seen",
+}
 
 
-def _legend(bars: Sequence[Bar], looks: Mapping[str, Mapping[str, str]], palette: Palette) -> list[Artist]:
+def _legend(
+    bars: Sequence[Bar], looks: Mapping[str, Mapping[str, str]], palette: Palette
+) -> list[Artist]:
     failed = {bar.attempt["outcome"] for bar in bars} - {Outcome.COMPLETED}
-    found: list[Artist] = [Patch(label=model, edgecolor=palette.ground, **look) for model, look in looks.items()]  # type: ignore[arg-type]
-    found += [_mark(outcome, palette, label=outcome.replace("_", " ")) for outcome in MARKERS if outcome in failed]
+    found: list[Artist] = [
+        Patch(label=model, edgecolor=palette.ground, **look)  # type: ignore[arg-type]
+        for model, look in looks.items()
+    ]
+    found += [
+        _mark(outcome, palette, label=outcome.replace("_", " "))
+        for outcome in MARKERS
+        if outcome in failed
+    ]
     if any(bar.is_retry for bar in bars):
         found.append(Line2D([], [], **_RETRY, markersize=4, color=palette.ink))
     if any(bar.duration_s is None for bar in bars):

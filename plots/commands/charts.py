@@ -35,19 +35,32 @@ def charts(
     origin: OriginOption = Origin.MEASURED,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    chart: Annotated[list[str] | None, typer.Option(help="Only this one; may be given several times; see --list.")] = None,
-    list_charts: Annotated[bool, typer.Option("--list", help="Name the charts, and draw none.")] = False,
-    formats: Annotated[str, typer.Option("--format", help="png, svg, or both: png,svg.")] = PictureFormat.PNG,
-    theme: Annotated[list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")] = None,
+    chart: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this one; may be given several times; see --list."),
+    ] = None,
+    list_charts: Annotated[
+        bool, typer.Option("--list", help="Name the charts, and draw none.")
+    ] = False,
+    formats: Annotated[
+        str, typer.Option("--format", help="png, svg, or both: png,svg.")
+    ] = PictureFormat.PNG,
+    theme: Annotated[
+        list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
     as_json: Json = False,
 ) -> None:
-    """Pictures of the results. Prints their paths. A chart that fails is named at the end; exit code 1 then."""
+    """Pictures of the results. Prints their paths. A chart that fails is named at the end; exit
+    code 1 then.
+    """
     from plots.pictures import drawing  # here, because matplotlib is slow to import
 
     if list_charts:
         return _list(drawing.names(), drawing.chart, as_json=as_json)
-    source = Source(selection=selection(db, sweep, filters, origin, published, baseline), command=command())
+    source = Source(
+        selection=selection(db, sweep, filters, origin, published, baseline), command=command()
+    )
     reasons: list[str] = []
     failures: dict[str, Exception] = {}
     files = drawing.draw(
@@ -70,7 +83,10 @@ def charts(
     for name, error in failures.items():
         print(f"plots: {name}: not drawn: {in_words(error)}", file=sys.stderr)
     if not paths and not failures:
-        raise StoreError(f"no picture: nothing of this selection can be drawn; see python -m plots tables --db {source.database}")
+        raise StoreError(
+            "no picture: nothing of this selection can be drawn; see python -m plots tables "
+            f"--db {source.database}"
+        )
     if as_json:
         print(json.dumps(paths))
     if failures:
@@ -83,7 +99,9 @@ def told_of(paths: Iterable[Path], now: Callable[[], float]) -> Iterator[Path]:
     for number, path in enumerate(paths, start=1):
         yield path
         if now() - told_at > _PATIENCE_S:
-            print(f"plots: {number} files so far, {path.name} the last", file=sys.stderr, flush=True)
+            print(
+                f"plots: {number} files so far, {path.name} the last", file=sys.stderr, flush=True
+            )
             told_at = now()
 
 

@@ -28,15 +28,20 @@ def report(
     origin: OriginOption = Origin.MEASURED,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path(
+        "report.html"
+    ),
     as_json: Json = False,
 ) -> None:
-    """One HTML file that needs nothing else: summary, tables, charts, and the command of each trial. Prints its path. A part that
-    cannot be made is named on the page and at the end; exit code 1 then.
+    """One HTML file that needs nothing else: summary, tables, charts, and the command of each
+    trial. Prints its path. A part that cannot be made is named on the page and at the end; exit
+    code 1 then.
     """
     from plots.report.page import render  # here, because other commands need no templates
 
-    source = Source(selection=selection(db, sweep, filters, origin, published, baseline), command=command())
+    source = Source(
+        selection=selection(db, sweep, filters, origin, published, baseline), command=command()
+    )
     with shown() as progress:
         progress("reading results", 0, 0)
         num_trials = len(source.results)

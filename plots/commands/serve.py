@@ -35,21 +35,30 @@ def serve(
     sweep: Sweep = None,
     origin: OriginOption = Origin.MEASURED,
     baseline: BaselineOption = BaselineRule.SAME,
-    host: Annotated[str, typer.Option(help="Address to listen on; others than this let others read.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this let others read.")
+    ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             "--allow-host",
-            help="A further name that browsers know this machine by, as bench.example; may be repeated.",
+            help=(
+                "A further name that browsers know this machine by, as bench.example; may be "
+                "repeated."
+            ),
             show_default=False,
         ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8265,
-    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks at the database.")] = 2.0,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="Seconds between two looks at the database.")
+    ] = 2.0,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell of each request.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The report as a page that takes in results as they land. Prints its address. It only reads; Ctrl-C or SIGTERM ends it."""
+    """The report as a page that takes in results as they land. Prints its address. It only reads;
+    Ctrl-C or SIGTERM ends it.
+    """
     from plots.serve import page  # here, because other commands need no server
     from plots.serve.current import Current, Makers
     from plots.serve.server import Server
@@ -69,7 +78,12 @@ def serve(
         page.prepare()
         if not server.is_loopback:
             _warn(server.url, masked(db))
-        print(json.dumps({"url": server.url, "host": host, "port": server.server_port}) if as_json else server.url, flush=True)
+        print(
+            json.dumps({"url": server.url, "host": host, "port": server.server_port})
+            if as_json
+            else server.url,
+            flush=True,
+        )
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -84,7 +98,11 @@ def answers(current: Current, every_s: float) -> Answers:
 
     def page() -> Answer:
         now = current.ask(What.PAGE)
-        return Answer(body=now.page or waiting_page(now.problem or "", every_s), kind="text/html", policy=POLICY)
+        return Answer(
+            body=now.page or waiting_page(now.problem or "", every_s),
+            kind="text/html",
+            policy=POLICY,
+        )
 
     def data() -> Answer:
         body = current.ask(What.REPORT).to_json()
@@ -93,7 +111,11 @@ def answers(current: Current, every_s: float) -> Answers:
 
     def health() -> Answer:
         problem = current.ask(What.REPORT).problem
-        return Answer(body=f"{problem}\n", status=HTTPStatus.SERVICE_UNAVAILABLE) if problem else Answer(body="ok\n")
+        return (
+            Answer(body=f"{problem}\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
+            if problem
+            else Answer(body="ok\n")
+        )
 
     return {"/": page, "/data.json": data, "/healthz": health}
 
@@ -101,9 +123,14 @@ def answers(current: Current, every_s: float) -> Answers:
 def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if not re.fullmatch(r"[\w.-]+", name):
-            raise StoreError(f"--allow-host {name[:100]}: wanted a name alone, without scheme, port and path, as bench.example")
+            raise StoreError(
+                f"--allow-host {name[:100]}: wanted a name alone, without scheme, port and "
+                "path, as bench.example"
+            )
 
 
 def _warn(url: str, database: str) -> None:
     who = f"everybody who reaches {url} can read what it shows of {database}"
-    print(f"plots: {who}, without a password; without --host only this machine can", file=sys.stderr)
+    print(
+        f"plots: {who}, without a password; without --host only this machine can", file=sys.stderr
+    )

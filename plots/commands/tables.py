@@ -40,13 +40,19 @@ def tables(
     source: SourceOption = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help=f"One of {', '.join(formats.names())}.", show_default="as --out ends, else terminal"),
+        typer.Option(
+            "--format",
+            help=f"One of {', '.join(formats.names())}.",
+            show_default="as --out ends, else terminal",
+        ),
     ] = None,
     as_json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="File to write, instead of the terminal.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write, instead of the terminal.")
+    ] = None,
 ) -> None:
-    """Per model a table: strategies x GPU counts, images/s and speed-up; or any axes down and across. A table that cannot be made
-    is named, and the others are printed; exit code 1 then.
+    """Per model a table: strategies x GPU counts, images/s and speed-up; or any axes down and
+    across. A table that cannot be made is named, and the others are printed; exit code 1 then.
     """
     if form is None and out is not None and not as_json:
         form = formats.of_file(out)
@@ -57,13 +63,26 @@ def tables(
         raise StoreError("ratio: against what? name the other side with --against")
     if shown is not None and against and "ratio" not in shown:
         shown = (*shown, "ratio")
-    if baseline is not BaselineRule.SAME and not has_all and not _tells_speed_up(shown, bool(against)):
-        raise StoreError(f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out")
+    if (
+        baseline is not BaselineRule.SAME
+        and not has_all
+        and not _tells_speed_up(shown, bool(against))
+    ):
+        raise StoreError(
+            f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
+        )
     chosen = selection(db, sweep, filters, origin, source, baseline)
     failures: dict[str, Exception] = {}
     with paused():
         try:
-            documents = _documents(chosen, axes(rows), axes(columns), against or (), laid_out(chosen, shown), failures.setdefault)
+            documents = _documents(
+                chosen,
+                axes(rows),
+                axes(columns),
+                against or (),
+                laid_out(chosen, shown),
+                failures.setdefault,
+            )
         finally:
             for name, error in failures.items():
                 print(f"plots: no {name}: {in_words(error)}", file=sys.stderr)
@@ -93,15 +112,27 @@ def _documents(
     results, others = load_against(chosen, against)
     found = []
     for side in opposed(results, others):
-        compared = [table for table in _tables(side.results, rows, columns) if any(one.against for one in table.results)]
+        compared = [
+            table
+            for table in _tables(side.results, rows, columns)
+            if any(one.against for one in table.results)
+        ]
         one = document(compared, told, failed)
         asked = "" if side.other.origin is Origin.PUBLISHED else f"{' '.join(against)}, "
         heading = f"against {asked}{made_with(side.other)}"
-        found.append(replace(one, heading=". ".join(filter(None, (heading, one.heading))), notes=(*side.notes, *one.notes)))
+        found.append(
+            replace(
+                one,
+                heading=". ".join(filter(None, (heading, one.heading))),
+                notes=(*side.notes, *one.notes),
+            )
+        )
     return found
 
 
-def _tables(results: Sequence[Result], rows: tuple[str, ...] | None, columns: tuple[str, ...] | None) -> list[Table]:
+def _tables(
+    results: Sequence[Result], rows: tuple[str, ...] | None, columns: tuple[str, ...] | None
+) -> list[Table]:
     if rows is None and columns is None:
         return usual_tables(results)
     down = rows or _free(_DOWN, columns or ())

@@ -29,10 +29,15 @@ def watch(
     sweep: Sweep = None,
     origin: OriginOption = Origin.MEASURED,
     baseline: BaselineOption = BaselineRule.SAME,
-    every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks at the database.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Draw it once, as where nobody watches.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="Seconds between two looks at the database.")
+    ] = 2.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Draw it once, as where nobody watches.")
+    ] = False,
 ) -> None:
-    """What runs, and the tables with a bar per number, until the sweep has ended; or of the whole database, until one begins.
+    """What runs, and the tables with a bar per number, until the sweep has ended; or of the whole
+    database, until one begins.
 
     Without --sweep the newest that runs. Ctrl-C ends it, too.
     """

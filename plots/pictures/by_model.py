@@ -36,18 +36,34 @@ class Models:
 
     def of(self, model: str) -> Table:
         """Strategies down, GPU counts across."""
-        return self._part([of for of in self.table.results if of.axes["model"] == model], ("num_gpus",))
+        return self._part(
+            [of for of in self.table.results if of.axes["model"] == model], ("num_gpus",)
+        )
 
     def label(self, model: str, within_in: float) -> str:
-        """The model, and what it has its own of where models differ in it: in lines that are no wider."""
-        own = {axis: value for axis, value in self.table.of_models[model].items() if axis in self._differing()}
+        """The model, and what it has its own of where models differ in it: in lines that are no
+        wider.
+        """
+        own = {
+            axis: value
+            for axis, value in self.table.of_models[model].items()
+            if axis in self._differing()
+        }
         told = [str(model), *([title(own)] if own else [])]
         return "\n".join(wrapped(text, SMALL_PT, within_in) for text in told)
 
     def setting(self) -> str:
         """What all models have in common."""
-        common = {axis: value for axis, value in self._shared().items() if axis not in self._differing()}
-        return title({axis: value for axis, value in {**self.table.setting, **common}.items() if axis != "scaling"})
+        common = {
+            axis: value for axis, value in self._shared().items() if axis not in self._differing()
+        }
+        return title(
+            {
+                axis: value
+                for axis, value in {**self.table.setting, **common}.items()
+                if axis != "scaling"
+            }
+        )
 
     def _part(self, results: Sequence[Result], columns_by: tuple[str, ...]) -> Table:
         return table(results, ("strategy",), columns_by, self.table.setting, tuple(self._shared()))
@@ -59,7 +75,9 @@ class Models:
 
     def _differing(self) -> set[str]:
         of_models = self.table.of_models.values()
-        return {axis for axis in self._shared() if len({str(own.get(axis)) for own in of_models}) > 1}
+        return {
+            axis for axis in self._shared() if len({str(own.get(axis)) for own in of_models}) > 1
+        }
 
 
 _NAMED = ("batch_size", "image_px")

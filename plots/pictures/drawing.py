@@ -38,9 +38,12 @@ _LONGEST = 120  # characters of a file's name, without its ending
 class Picture:
     """One figure of a chart, without its footer."""
 
-    name: str  # of its file, without ending and chart: "resnet50", "resnet50-precision=fp16", see plots.pictures.file_names
+    # of its file, without ending and chart: "resnet50", "resnet50-precision=fp16", see
+    # plots.pictures.file_names
+    name: str
     figure: Figure
-    about: Sequence[str]  # lines for the footer: machine and versions of what it shows, notes a reader needs
+    # lines for the footer: machine and versions of what it shows, notes a reader needs
+    about: Sequence[str]
 
 
 class Chart(Protocol):
@@ -49,12 +52,18 @@ class Chart(Protocol):
     ABOUT: str  # one line for --help
 
     def draw(self, source: Source, palette: Palette) -> Iterator[Picture]:
-        """A picture per model, machine, or whatever the chart splits by; none when the results have nothing for it."""
+        """A picture per model, machine, or whatever the chart splits by; none when the results have
+        nothing for it.
+        """
 
 
 def names() -> list[str]:
     """Of all charts."""
-    return sorted(module.name for module in pkgutil.iter_modules(charts.__path__) if not module.name.startswith("_"))
+    return sorted(
+        module.name
+        for module in pkgutil.iter_modules(charts.__path__)
+        if not module.name.startswith("_")
+    )
 
 
 def chart(name: str) -> Chart:
@@ -66,7 +75,9 @@ def chart(name: str) -> Chart:
 
 
 class NothingToShow(StoreError):  # noqa: N818 - not an error where all charts were asked for
-    """Why a chart has no picture of these results: passed over, and told where the chart was asked for by name."""
+    """Why a chart has no picture of these results: passed over, and told where the chart was asked
+    for by name.
+    """
 
 
 def draw(
@@ -80,11 +91,13 @@ def draw(
     cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
 ) -> Iterator[Path]:
-    """Files as they are written, CHART[-simulated]-WHAT[-dark].png. `passed_over` is told each chart that has nothing to show,
-    and why; `failed` each that cannot be drawn or written, perhaps after some of its files, and the others are drawn.
+    """Files as they are written, CHART[-simulated]-WHAT[-dark].png. `passed_over` is told each
+    chart that has nothing to show, and why; `failed` each that cannot be drawn or written, perhaps
+    after some of its files, and the others are drawn.
 
-    Of each chart `most` pictures are drawn, and `cut_short` is told where there are more. Raises StoreError for an unknown chart,
-    where there is no result to draw, and where the folder cannot be made.
+    Of each chart `most` pictures are drawn, and `cut_short` is told where there are more. Raises
+    StoreError for an unknown chart, where there is no result to draw, and where the folder cannot
+    be made.
     """
     found = [(name, chart(name)) for name in dict.fromkeys(wanted)]
     _ = source.results  # refused here once, instead of by every chart
@@ -98,7 +111,9 @@ def draw(
             reason: Exception | None = None
             has_more = False
             try:
-                has_more = _write(paths, source, folder, name, one, dict.fromkeys(formats), theme, most)
+                has_more = _write(
+                    paths, source, folder, name, one, dict.fromkeys(formats), theme, most
+                )
             except Exception as error:  # whatever it is, the other charts are worth drawing
                 reason = error
             yield from paths
@@ -126,18 +141,25 @@ def _write(
     theme: Theme,
     most: int | None,
 ) -> bool:
-    """Write all of one chart at once, for matplotlib's settings are its own while it draws, and append each file to `paths`.
-    Return whether the chart has more.
+    """Write all of one chart at once, for matplotlib's settings are its own while it draws, and
+    append each file to `paths`. Return whether the chart has more.
     """
     taken: dict[str, str] = {}
     with matplotlib.rc_context(settings(theme)):
         pictures = one.draw(source, PALETTES[theme])
         for picture in islice(pictures, most):
-            stem = _file_name(f"{name}-simulated" if source.selection.origin is Origin.SIMULATED else name, picture.name, theme)
+            stem = _file_name(
+                f"{name}-simulated" if source.selection.origin is Origin.SIMULATED else name,
+                picture.name,
+                theme,
+            )
             if taken.get(stem, picture.name) != picture.name:
                 stem = f"{stem}-{_digest(picture.name)}"  # of two sweeps `a b` and `a_b`
             if stem in taken:
-                raise ValueError(f"chart {name} has two pictures for {stem}: {taken[stem]!r} and {picture.name!r}")
+                raise ValueError(
+                    f"chart {name} has two pictures for {stem}: {taken[stem]!r} and "
+                    f"{picture.name!r}"
+                )
             taken[stem] = picture.name
             paths.extend(_written(finish(source, picture, PALETTES[theme]), folder, stem, formats))
         has_more = next(pictures, None) is not None
@@ -147,7 +169,9 @@ def _write(
 
 
 def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
-    """The figure with its footer: what it was made on and with, from which database, and by which command."""
+    """The figure with its footer: what it was made on and with, from which database, and by which
+    command.
+    """
     add_footer(picture.figure, footer(source, picture), palette)
     return picture.figure
 
@@ -158,7 +182,9 @@ def footer(source: Source, picture: Picture) -> list[str]:
 
 
 def write(figure: Figure, path: Path, form: PictureFormat, dpi: int = DPI) -> None:
-    """The same figure is the same bytes. Unlike `Figure.savefig` it does not draw twice, the first time for nothing."""
+    """The same figure is the same bytes. Unlike `Figure.savefig` it does not draw twice, the first
+    time for nothing.
+    """
     if form is PictureFormat.SVG:
         FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})  # type: ignore[no-untyped-call]  # of matplotlib
     else:
@@ -166,7 +192,9 @@ def write(figure: Figure, path: Path, form: PictureFormat, dpi: int = DPI) -> No
         FigureCanvasAgg(figure).print_png(path, pil_kwargs={"compress_level": _COMPRESSION})  # type: ignore[no-untyped-call]  # too
 
 
-def _written(figure: Figure, folder: Path, stem: str, formats: Iterable[PictureFormat]) -> Iterator[Path]:
+def _written(
+    figure: Figure, folder: Path, stem: str, formats: Iterable[PictureFormat]
+) -> Iterator[Path]:
     for form in formats:
         path = folder / f"{stem}.{form}"
         with draft_of(path) as draft:
@@ -176,7 +204,9 @@ def _written(figure: Figure, folder: Path, stem: str, formats: Iterable[PictureF
 
 def _file_name(chart_name: str, shown: str, theme: Theme) -> str:
     """Of letters that every file system takes, and short enough for all of them."""
-    told = "-".join(part for part in (chart_name, shown, "" if theme is Theme.LIGHT else theme) if part)
+    told = "-".join(
+        part for part in (chart_name, shown, "" if theme is Theme.LIGHT else theme) if part
+    )
     name = _FORBIDDEN.sub("_", told)
     is_whole = len(name) <= _LONGEST and not _FORBIDDEN.search(told.replace(" ", "_"))
     return name if is_whole else f"{name[: _LONGEST - 7]}-{_digest(told)}"

@@ -1,4 +1,6 @@
-"""Names of pictures: the model, and only what tells a picture from its neighbors of the same model."""
+"""Names of pictures: the model, and only what tells a picture from its neighbors of the same
+model.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,19 @@ from analysis.pivot import Table
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:
-    """A name per table, as `resnet50`, `resnet50-precision=fp16`, `resnet50-box7-a1b2c3` where machines or software differ; empty
-    for a table of all models that has no neighbor.
+    """A name per table, as `resnet50`, `resnet50-precision=fp16`, `resnet50-box7-a1b2c3` where
+    machines or software differ; empty for a table of all models that has no neighbor.
     """
     neighbors: dict[object, list[Table]] = defaultdict(list)
     for table in tables:
         neighbors[table.setting.get("model")].append(table)
     places = {table.place.key for table in tables}
-    return unique([_name(table, neighbors[table.setting.get("model")], num_places=len(places)) for table in tables])
+    return unique(
+        [
+            _name(table, neighbors[table.setting.get("model")], num_places=len(places))
+            for table in tables
+        ]
+    )
 
 
 def unique(names: Sequence[str]) -> list[str]:
@@ -25,7 +32,9 @@ def unique(names: Sequence[str]) -> list[str]:
     found = []
     for name in names:
         seen[name] += 1
-        found.append(name if seen[name] == 1 else "-".join(part for part in (name, str(seen[name])) if part))
+        found.append(
+            name if seen[name] == 1 else "-".join(part for part in (name, str(seen[name])) if part)
+        )
     return found
 
 

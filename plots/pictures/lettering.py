@@ -13,7 +13,8 @@ from store.outside import visible
 _POINTS_PER_INCH = 72
 _LINE = 1.3  # height of a line, times its letters' size
 _HINTING = 1.03  # rendered letters stand on whole pixels, and are that much wider at most
-_PARTS = re.compile(r"[^\s_/,=-]*[\s_/,=-]*")  # a line may end after these, within names and paths, too
+# a line may end after these, within names and paths, too
+_PARTS = re.compile(r"[^\s_/,=-]*[\s_/,=-]*")
 
 
 def width_in(text: str, size_pt: float, *, bold: bool = False) -> float:
@@ -34,7 +35,9 @@ def height_in(text: str, size_pt: float) -> float:
 
 @lru_cache(maxsize=10_000)
 def wrapped(text: str, size_pt: float, within_in: float, *, bold: bool = False) -> str:
-    """The text in lines that are no wider; characters that no font can draw are shown as Python writes them."""
+    """The text in lines that are no wider; characters that no font can draw are shown as Python
+    writes them.
+    """
     lines = [""]
     for part in parts(drawable(text)):
         if width_in((lines[-1] + part).rstrip(), size_pt, bold=bold) <= within_in:
@@ -42,7 +45,10 @@ def wrapped(text: str, size_pt: float, within_in: float, *, bold: bool = False) 
             continue
         lines.append("")
         for character in part:
-            if lines[-1] and width_in((lines[-1] + character).rstrip(), size_pt, bold=bold) > within_in:
+            if (
+                lines[-1]
+                and width_in((lines[-1] + character).rstrip(), size_pt, bold=bold) > within_in
+            ):
                 lines.append("")
             lines[-1] += character
     return "\n".join(line.rstrip() for line in lines if line.strip())
@@ -56,7 +62,10 @@ def parts(text: str) -> list[str]:
 def drawable(text: str) -> str:
     """Without controls, and without characters that the font lacks."""
     known = _font(bold=False).get_charmap()
-    return "".join(one if ord(one) in known else one.encode("unicode_escape").decode("ascii") for one in visible(text))
+    return "".join(
+        one if ord(one) in known else one.encode("unicode_escape").decode("ascii")
+        for one in visible(text)
+    )
 
 
 @lru_cache

@@ -1,4 +1,6 @@
-"""Results as points of a curve, what stands where there is no number, and what is said where only some repeats brought one."""
+"""Results as points of a curve, what stands where there is no number, and what is said where only
+some repeats brought one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,11 @@ def points(results: Iterable[Result], along: str = "num_gpus") -> tuple[Point, .
 
 def failures(results: Iterable[Result], along: str = "num_gpus") -> tuple[Failure, ...]:
     """Those that have none."""
-    return tuple(Failure(at=of.axes[along], symbol=symbol(of)) for of in results if of.images_per_second is None)
+    return tuple(
+        Failure(at=of.axes[along], symbol=symbol(of))
+        for of in results
+        if of.images_per_second is None
+    )
 
 
 def symbol(result: Result) -> str:
@@ -63,16 +69,23 @@ def symbol(result: Result) -> str:
 
 
 def partly_failed(results: Iterable[Result], mark: str = "") -> list[str]:
-    """For the footer, as `ringed: some repeats brought no number: ps_cpu x 4 (1 of 3: OOM)`; none where all brought one."""
+    """For the footer, as `ringed: some repeats brought no number: ps_cpu x 4 (1 of 3: OOM)`; none
+    where all brought one.
+    """
     found = [of for of in results if of.failed and of.images_per_second is not None]
     if not found:
         return []
     told = [_missing(of) for of in found[:_MOST_NAMED]]
     more = [f"and {len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
-    return [f"{f'{mark}: ' if mark else ''}some repeats brought no number: {', '.join([*told, *more])}"]
+    return [
+        f"{f'{mark}: ' if mark else ''}some repeats brought no number: {', '.join([*told, *more])}"
+    ]
 
 
 def _missing(result: Result) -> str:
     symbols = Counter(SYMBOLS[Outcome(outcome)] for outcome in result.failed)
     told = ", ".join(name if num == 1 else f"{num} {name}" for name, num in symbols.items())
-    return f"{result.strategy} x {result.width} ({len(result.failed)} of {len(result.repeats) + len(result.failed)}: {told})"
+    return (
+        f"{result.strategy} x {result.width} ({len(result.failed)} of "
+        f"{len(result.repeats) + len(result.failed)}: {told})"
+    )

@@ -1,4 +1,6 @@
-"""Charts with a row per trial: names at their left, one below the other, as high as their lines need."""
+"""Charts with a row per trial: names at their left, one below the other, as high as their lines
+need.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def left_in(names: Sequence[str]) -> float:
 
 
 def centers_in(names: Sequence[str], least_in: float = 0.2) -> list[float]:
-    """Of their rows, from the top of the axes down: y is in inches, and a row is as high as its name needs."""
+    """Of their rows, from the top of the axes down: y is in inches, and a row is as high as its
+    name needs.
+    """
     heights = _heights_in(names, least_in)
     return [sum(heights[:index]) + height / 2 for index, height in enumerate(heights)]
 
@@ -56,8 +60,12 @@ def name_rows(axes: Axes, names: Sequence[str], least_in: float = 0.2) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def beside(sheet: Sheet, height_in: float, left_in: float, between_in: float, shares: Sequence[float]) -> list[Axes]:
-    """Axes side by side, which share the width that labels leave; `between_in` is for labels, too."""
+def beside(
+    sheet: Sheet, height_in: float, left_in: float, between_in: float, shares: Sequence[float]
+) -> list[Axes]:
+    """Axes side by side, which share the width that labels leave; `between_in` is for labels,
+    too.
+    """
     free_in = sheet.width_in - left_in - _RIGHT_IN - between_in * (len(shares) - 1)
     found = []
     for index, share in enumerate(shares):

@@ -1,4 +1,6 @@
-"""A figure built from the top down in strips, measured in inches: what has its own strip overlaps with nothing."""
+"""A figure built from the top down in strips, measured in inches: what has its own strip overlaps
+with nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Sheet:
             self.text(setting)
         self.gap(0.08)
 
-    def text(self, text: str, size_pt: float = SMALL_PT, *, bold: bool = False, color: str | None = None) -> None:
+    def text(
+        self, text: str, size_pt: float = SMALL_PT, *, bold: bool = False, color: str | None = None
+    ) -> None:
         """A paragraph over the whole width."""
         lines = wrapped(text, size_pt, self.inner_in, bold=bold)
         self.figure.text(
@@ -63,10 +67,15 @@ class Sheet:
         self._depth_in += height_in
 
     def axes(self, height_in: float, left_in: float, right_in: float = MARGIN_IN) -> Axes:
-        """Axes over the width, but for what their labels need at the sides; leave a gap below for those of the x axis."""
+        """Axes over the width, but for what their labels need at the sides; leave a gap below for
+        those of the x axis.
+        """
         axes = self.figure.add_axes((0, 0, 1, 1))
-        ink, faint = self.palette.ink, self.palette.faint  # told here: ticks are made late, perhaps under other settings
-        axes.tick_params(color=ink, labelcolor=ink, labelsize=SMALL_PT, grid_color=faint, grid_alpha=0.3)
+        # told here: ticks are made late, perhaps under other settings
+        ink, faint = self.palette.ink, self.palette.faint
+        axes.tick_params(
+            color=ink, labelcolor=ink, labelsize=SMALL_PT, grid_color=faint, grid_alpha=0.3
+        )
         self._axes.append((axes, self._depth_in, height_in, left_in, right_in))
         self.gap(height_in)
         return axes
@@ -76,7 +85,9 @@ class Sheet:
         if not handles:
             return
         labels = [wrapped(name, SMALL_PT, self.inner_in - _HANDLE_IN) for name in names]
-        num_columns = self._num_columns([width_in(label, SMALL_PT) + _HANDLE_IN for label in labels])
+        num_columns = self._num_columns(
+            [width_in(label, SMALL_PT) + _HANDLE_IN for label in labels]
+        )
         num_rows = math.ceil(len(labels) / num_columns)
         self.figure.legend(
             handles,
@@ -96,16 +107,25 @@ class Sheet:
         )
         rows = [labels[row::num_rows] for row in range(num_rows)]
         between_in = _BETWEEN_ROWS * SMALL_PT / 72
-        self.gap(sum(max(0.93 * height_in(label, SMALL_PT) for label in row) + between_in for row in rows) + 0.04)
+        self.gap(
+            sum(
+                max(0.93 * height_in(label, SMALL_PT) for label in row) + between_in for row in rows
+            )
+            + 0.04
+        )
 
     def _here(self) -> Transform:
-        """From the figure's upper left corner to the margin, as deep as the sheet is: also when the figure grows below."""
+        """From the figure's upper left corner to the margin, as deep as the sheet is: also when the
+        figure grows below.
+        """
         return offset_copy(self.figure.transFigure, self.figure, MARGIN_IN, -self._depth_in)
 
     def _num_columns(self, widths_in: Sequence[float]) -> int:
         """As many as fit side by side, filled downwards."""
         for num_rows in range(1, len(widths_in)):
-            columns = [widths_in[start : start + num_rows] for start in range(0, len(widths_in), num_rows)]
+            columns = [
+                widths_in[start : start + num_rows] for start in range(0, len(widths_in), num_rows)
+            ]
             if sum(map(max, columns)) + (len(columns) - 1) * _COLUMN_GAP_IN <= self.inner_in:
                 return len(columns)
         return 1
@@ -116,7 +136,12 @@ class Sheet:
         for axes, top_in, tall_in, left_in, right_in in self._axes:
             bottom = 1 - (top_in + tall_in) / self._depth_in
             axes.set_position(
-                (left_in / self.width_in, bottom, 1 - (left_in + right_in) / self.width_in, tall_in / self._depth_in)
+                (
+                    left_in / self.width_in,
+                    bottom,
+                    1 - (left_in + right_in) / self.width_in,
+                    tall_in / self._depth_in,
+                )
             )
         return self.figure
 

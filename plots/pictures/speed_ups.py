@@ -1,4 +1,6 @@
-"""Curves of what is told against a baseline: which baseline, what has none, and the interval of the ratio."""
+"""Curves of what is told against a baseline: which baseline, what has none, and the interval of the
+ratio.
+"""
 
 from __future__ import annotations
 
@@ -45,26 +47,44 @@ class Ratio:
 
 
 def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Picture]:
-    """A picture per model, setting and machine where something can be told against something else."""
+    """A picture per model, setting and machine where something can be told against something
+    else.
+    """
     tables = pivot(source.results, lines(source.results))
     shown = [(table, *_with_baselines(table, source.selection.baseline)) for table in tables]
-    shown = [(table, of, rule) for table, of, rule in shown if any(_is_compared(result) for result in of.values())]
+    shown = [
+        (table, of, rule)
+        for table, of, rule in shown
+        if any(_is_compared(result) for result in of.values())
+    ]
     if not shown:
-        raise NothingToShow("no strategy completed on two GPU counts, so there is nothing to compare with")
-    for (table, results, rule), name in zip(shown, file_names([table for table, *_ in shown]), strict=True):
+        raise NothingToShow(
+            "no strategy completed on two GPU counts, so there is nothing to compare with"
+        )
+    for (table, results, rule), name in zip(
+        shown, file_names([table for table, *_ in shown]), strict=True
+    ):
         yield _picture(table, results, rule, ratio, name, palette, source)
 
 
 def _with_baselines(table: Table, rule: BaselineRule) -> tuple[dict[Where, Result], BaselineRule]:
-    """The results of its cells, against their baselines; where none has its baseline, against the fewest GPUs each ran on."""
+    """The results of its cells, against their baselines; where none has its baseline, against the
+    fewest GPUs each ran on.
+    """
     results = {where: cell.result for where, cell in table.cells.items()}
     if rule is BaselineRule.FEWEST or any(result.baseline for result in results.values()):
         return results, rule
-    return dict(zip(results, with_baselines(results.values(), BaselineRule.FEWEST), strict=True)), BaselineRule.FEWEST
+    return dict(
+        zip(results, with_baselines(results.values(), BaselineRule.FEWEST), strict=True)
+    ), BaselineRule.FEWEST
 
 
 def _is_compared(result: Result) -> bool:
-    return result.baseline is not None and result.speed_up is not None and result.baseline.trial_id != result.trial_id
+    return (
+        result.baseline is not None
+        and result.speed_up is not None
+        and result.baseline.trial_id != result.trial_id
+    )
 
 
 def _picture(
@@ -80,21 +100,31 @@ def _picture(
     curves, without = _curves(table, results, ratio, source.looks)
     sheet = Sheet(palette)
     sheet.heading(*headings(table, ratio.name))
-    sheet.text(ratio.label.format(devices=table.place.devices, baseline=_named_baseline(results, rule, table.place)))
+    sheet.text(
+        ratio.label.format(
+            devices=table.place.devices, baseline=_named_baseline(results, rule, table.place)
+        )
+    )
     sheet.gap(0.05)
     ideal = _ideal(table, results, ratio)
     beyond = draw_curves(sheet, curves, ideal, ratio.values, f"number of {table.place.devices}")
     if rule is not source.selection.baseline:
-        sheet.text(f"No number on {one} to compare with: told against the fewest that each strategy completed on.")
+        sheet.text(
+            f"No number on {one} to compare with: told against the fewest that each strategy "
+            "completed on."
+        )
     elif without:
         sheet.text(
-            f"Not drawn, for want of a number on {one} to compare with: {', '.join(without)}. The alternative: --baseline fewest."
+            f"Not drawn, for want of a number on {one} to compare with: "
+            f"{', '.join(without)}. The alternative: --baseline fewest."
         )
     about = [*notes(table, bars=_BARS), *beyond, *partly_failed(results.values(), "ringed")]
     return Picture(name=name, figure=sheet.finished(), about=about)
 
 
-def _curves(table: Table, results: Mapping[Where, Result], ratio: Ratio, looks: Looks) -> tuple[list[Curve], list[str]]:
+def _curves(
+    table: Table, results: Mapping[Where, Result], ratio: Ratio, looks: Looks
+) -> tuple[list[Curve], list[str]]:
     """Curves, and names of strategies that have numbers but nothing to compare them with."""
     found, without = [], []
     for row in table.rows:
@@ -104,7 +134,12 @@ def _curves(table: Table, results: Mapping[Where, Result], ratio: Ratio, looks: 
         if not points and any(result.images_per_second is not None for result in of_row):
             without.append(name)
         found.append(
-            Curve(name=f"{name}{_own_baseline(of_row)}", points=points, failures=failures(of_row), look=looks[of_row[0].line])
+            Curve(
+                name=f"{name}{_own_baseline(of_row)}",
+                points=points,
+                failures=failures(of_row),
+                look=looks[of_row[0].line],
+            )
         )
     return [curve for curve in found if curve.points or curve.failures], without
 
@@ -136,7 +171,9 @@ def _point(result: Result, ratio: Ratio) -> Point | None:
 
 
 def _interval(result: Result, baseline: Baseline) -> tuple[float | None, float | None]:
-    """Of the ratio of two trials that ran in two processes or more each: what one process would bring again, nobody knows."""
+    """Of the ratio of two trials that ran in two processes or more each: what one process would
+    bring again, nobody knows.
+    """
     if baseline.trial_id == result.trial_id:
         return None, None
     return known_ratio_interval(result.repeats, baseline.repeats)
@@ -144,13 +181,21 @@ def _interval(result: Result, baseline: Baseline) -> tuple[float | None, float |
 
 def _ideal(table: Table, results: Mapping[Where, Result], ratio: Ratio) -> Ideal:
     base = min(result.baseline.num_gpus for result in results.values() if result.baseline)
-    values = [(num_gpus, ratio.ideal(num_gpus) / ratio.ideal(base)) for (num_gpus,) in table.columns if num_gpus >= base]
+    values = [
+        (num_gpus, ratio.ideal(num_gpus) / ratio.ideal(base))
+        for (num_gpus,) in table.columns
+        if num_gpus >= base
+    ]
     return Ideal(name="ideal" if base == 1 else f"ideal, over {base}", values=tuple(values))
 
 
 def _named_baseline(results: Mapping[Where, Result], rule: BaselineRule, place: Place) -> str:
-    """As `the best strategy on 1 GPU`; where all have the same one `ps_cpu on 1 GPU (113 images/s)`."""
-    found = {result.baseline.trial_id: result.baseline for result in results.values() if result.baseline}
+    """As `the best strategy on 1 GPU`; where all have the same one `ps_cpu on 1 GPU (113
+    images/s)`.
+    """
+    found = {
+        result.baseline.trial_id: result.baseline for result in results.values() if result.baseline
+    }
     if len(found) != 1:
         return AGAINST[rule].format(one=place.counted(1), devices=place.devices)
     (baseline,) = found.values()

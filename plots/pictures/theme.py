@@ -1,4 +1,6 @@
-"""How charts look: colors that the color-blind tell apart, markers that tell them apart in grey, on light or dark ground."""
+"""How charts look: colors that the color-blind tell apart, markers that tell them apart in grey, on
+light or dark ground.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from matplotlib.colors import to_hex, to_rgb
 
 from plots.pictures.choices import Theme
 
-# Okabe and Ito's colors (2008), the ones that are faint on white last; a fourth is that which cannot be seen on the ground.
+# Okabe and Ito's colors (2008), the ones that are faint on white last; a fourth is that which
+# cannot be seen on the ground.
 _FIRST, _LAST = ("#0072B2", "#D55E00", "#009E73"), ("#CC79A7", "#E69F00", "#56B4E9")
-WIDTH_IN = 4.2  # of a picture: printed in a column of 3.3 inches its letters have 79 % of their size
+# of a picture: printed in a column of 3.3 inches its letters have 79 % of their size
+WIDTH_IN = 4.2
 TITLE_PT, TEXT_PT, SMALL_PT, FOOTER_PT = 10.0, 9.0, 8.0, 7.0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 DASHES = ("-", "--", ":", "-.")
@@ -31,12 +35,15 @@ class Palette:
     def tint(self, color: str, share: float) -> str:
         """This share of the color on the ground, opaque."""
         red, green, blue = (
-            share * of + (1 - share) * under for of, under in zip(to_rgb(color), to_rgb(self.ground), strict=True)
+            share * of + (1 - share) * under
+            for of, under in zip(to_rgb(color), to_rgb(self.ground), strict=True)
         )
         return to_hex((red, green, blue))
 
     def shade(self, share: float) -> str:
-        """Of a part of the best, from 0 to 1: one hue, ever stronger against the ground, so that grey tells it, too."""
+        """Of a part of the best, from 0 to 1: one hue, ever stronger against the ground, so that
+        grey tells it, too.
+        """
         return self.tint(self.series[0], 0.05 + 0.95 * min(1.0, max(0.0, share)) ** 2)
 
     def on(self, color: str) -> str:
@@ -47,7 +54,9 @@ class Palette:
         return self.series[index % len(self.series)]
 
     def style(self, index: int) -> dict[str, Any]:
-        """Of the series of this number, for `Axes.plot`: told apart also in grey and beyond the number of colors."""
+        """Of the series of this number, for `Axes.plot`: told apart also in grey and beyond the
+        number of colors.
+        """
         return {
             "color": self.color(index),
             "marker": MARKERS[index % len(MARKERS)],
@@ -62,20 +71,34 @@ def contrast(one: str, other: str) -> float:
 
 
 def _luminance(color: str) -> float:
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(color)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in to_rgb(color)
+    ]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 PALETTES: Mapping[Theme, Palette] = {
-    Theme.LIGHT: Palette(ground="#FFFFFF", ink="#1A1A1A", faint="#6B6B6B", series=(*_FIRST, "#000000", *_LAST)),
-    Theme.DARK: Palette(ground="#16181D", ink="#ECECEC", faint="#9A9A9A", series=(*_FIRST, "#F0E442", *_LAST)),
+    Theme.LIGHT: Palette(
+        ground="#FFFFFF", ink="#1A1A1A", faint="#6B6B6B", series=(*_FIRST, "#000000", *_LAST)
+    ),
+    Theme.DARK: Palette(
+        ground="#16181D", ink="#ECECEC", faint="#9A9A9A", series=(*_FIRST, "#F0E442", *_LAST)
+    ),
 }
 
 
 def settings(theme: Theme) -> RcParams:
     """For `matplotlib.rc_context`."""
     palette = PALETTES[theme]
-    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "axes.titlecolor")
+    inks = (
+        "text.color",
+        "axes.labelcolor",
+        "axes.edgecolor",
+        "xtick.color",
+        "ytick.color",
+        "axes.titlecolor",
+    )
     grounds = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
     own = {
         **dict.fromkeys(inks, palette.ink),
@@ -94,7 +117,8 @@ def settings(theme: Theme) -> RcParams:
         "lines.linewidth": 1.4,
         "lines.markersize": 4.5,
         "hatch.linewidth": 0.6,
-        "text.hinting": "none",  # hinting takes a fifth of the drawing, and makes letters wider than `lettering` measures
+        # hinting takes a fifth of the drawing, and makes letters wider than `lettering` measures
+        "text.hinting": "none",
         "text.parse_math": False,  # a dollar in a path is a dollar
         "svg.hashsalt": "scalemark",  # the same picture is the same file
         "svg.fonttype": "none",  # text stays text

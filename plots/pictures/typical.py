@@ -1,4 +1,6 @@
-"""The attempts behind a result, and the one that stands for it: nothing is averaged over processes."""
+"""The attempts behind a result, and the one that stands for it: nothing is averaged over
+processes.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,28 @@ def completed(source: Source, result: Result) -> list[Row]:
 
 
 def typical(source: Source, result: Result) -> Row:
-    """Of the completed the one with the median images/s (of an even number the slower of both); else the newest attempt."""
-    able = sorted(completed(source, result), key=lambda attempt: float(attempt["images_per_second"] or 0))
+    """Of the completed the one with the median images/s (of an even number the slower of both);
+    else the newest attempt.
+    """
+    able = sorted(
+        completed(source, result), key=lambda attempt: float(attempt["images_per_second"] or 0)
+    )
     return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
 
 
 def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[str]]:
-    """By number of GPUs and strategy; of more than `most` those on the most GPUs, and a note on how to see the others."""
+    """By number of GPUs and strategy; of more than `most` those on the most GPUs, and a note on how
+    to see the others.
+    """
     ordered = sorted(results, key=lambda result: (result.num_gpus, result.strategy))
     kept, others = ordered[max(len(ordered) - most, 0) :], ordered[: max(len(ordered) - most, 0)]
     if not others:
         return kept, []
     fewest, largest = others[0].num_gpus, others[-1].num_gpus
     how = f"num_gpus<={largest}" if fewest < kept[-1].num_gpus else f"strategy={others[0].strategy}"
-    return kept, [f"{len(others)} of {len(ordered)} trials are left out, those on the fewest devices: see them with {how}"]
+    return kept, [
+        (
+            f"{len(others)} of {len(ordered)} trials are left out, those on the fewest devices: "
+            f"see them with {how}"
+        )
+    ]

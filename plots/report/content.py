@@ -1,4 +1,6 @@
-"""What the page says, before it is HTML: every number, sentence and command, and the results behind them."""
+"""What the page says, before it is HTML: every number, sentence and command, and the results behind
+them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ LayOut = Callable[[Table], Layout]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A line of the list: one result, with what tells whether it can be trusted and how to make it again."""
+    """A line of the list: one result, with what tells whether it can be trusted and how to make it
+    again.
+    """
 
     key: str  # of its line, the same on every page
     trial_id: str
@@ -82,7 +86,8 @@ class Section:
     shortly: str  # its title as far as it differs from those of the same place
     summary: Summary
     trials: tuple[int, ...]  # which of the page's
-    series: tuple[str, ...]  # of each of them the name of its line; empty when the table is not about GPUs
+    # of each of them the name of its line; empty when the table is not about GPUs
+    series: tuple[str, ...]
     scaling: str  # weak or strong; empty where nobody knows
 
     @property
@@ -156,7 +161,9 @@ class Page:
     @property
     def loud(self) -> list[str]:
         """What must be read before any number."""
-        notes = list(dict.fromkeys(note for place in self.places if (note := place.place.device_kind.note)))
+        notes = list(
+            dict.fromkeys(note for place in self.places if (note := place.place.device_kind.note))
+        )
         if self.is_published:
             notes.append("Published figures: measured by others, without repeats or intervals")
         notes += [f"This page lacks {part}" for part in self.missing]
@@ -179,7 +186,9 @@ class Page:
         what = "published figure" if self.is_published else "trial"
         told = [f"{counted(len(self.trials), what)} of {counted(models, 'model')}"]
         if len(self.places) > 1:
-            told.append(f"made in {len(self.places)} places (machine and software), which are never mixed")
+            told.append(
+                f"made in {len(self.places)} places (machine and software), which are never mixed"
+            )
         if failed := sum(trial.images_per_second is None for trial in self.trials):
             told.append(f"{failed} without a number")
         if partly := sum(bool(trial.repeats and trial.failed) for trial in self.trials):
@@ -236,11 +245,15 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     tables = usual_tables(results)
     places = list({result.place.key: result.place for result in results}.values())
     numbers = {place.key: number for number, place in enumerate(places)}
-    positions = {(result.place.key, result.trial_id): number for number, result in enumerate(results)}
+    positions = {
+        (result.place.key, result.trial_id): number for number, result in enumerate(results)
+    }
     attempts = {} if published else source.attempts
     trials = tuple(_trial(result, numbers[result.place.key], attempts) for result in results)
     lay_out = laid_out(source.selection)
-    advised = attempted("answers", lambda: [_advised(answer) for answer in answers(source, Aim())], lack)
+    advised = attempted(
+        "answers", lambda: [_advised(answer) for answer in answers(source, Aim())], lack
+    )
     steps, num_without_steps = attempted("steps", lambda: _steps(source, results), lack) or ((), 0)
     failures = attempted("failures", lambda: _failures(results, attempts), lack)
     machines = None if published else attempted("machines", lambda: source.machines, lack)
@@ -276,7 +289,9 @@ def _advised(answer: Answer) -> Advised:
 
 
 def _title(results: Sequence[Result], places: Sequence[Place]) -> str:
-    models = _shortly(list(dict.fromkeys(str(result.axes["model"]) for result in results)), "models")
+    models = _shortly(
+        list(dict.fromkeys(str(result.axes["model"]) for result in results)), "models"
+    )
     hosts = _shortly(list(dict.fromkeys(place.host for place in places)), "machines")
     kinds = " and ".join(dict.fromkeys(place.devices for place in places))
     return f"{models} on {hosts} ({kinds})"
@@ -287,7 +302,11 @@ def _shortly(names: Sequence[str], what: str) -> str:
 
 
 def _place(
-    place: Place, tables: Sequence[Table], positions: Mapping[tuple[str, str], int], lay_out: LayOut, lack: Failed
+    place: Place,
+    tables: Sequence[Table],
+    positions: Mapping[tuple[str, str], int],
+    lay_out: LayOut,
+    lack: Failed,
 ) -> PlaceSection:
     own = [table for table in tables if table.place.key == place.key]
     sections = [
@@ -308,17 +327,29 @@ def _place(
 
 
 def _section(
-    table: Table, key: str, of_place: Sequence[Table], positions: Mapping[tuple[str, str], int], lay_out: LayOut
+    table: Table,
+    key: str,
+    of_place: Sequence[Table],
+    positions: Mapping[tuple[str, str], int],
+    lay_out: LayOut,
 ) -> Section:
     cells = list(table.cells.items())
     told = {str(cell.result.axes.get("scaling") or "") for _, cell in cells}
     return Section(
         key=key,
         layout=lay_out(table),
-        shortly=title({axis: value for axis, value in table.setting.items() if axis == "model" or _differs(axis, of_place)}),
+        shortly=title(
+            {
+                axis: value
+                for axis, value in table.setting.items()
+                if axis == "model" or _differs(axis, of_place)
+            }
+        ),
         summary=summarize(table),
         trials=tuple(positions[cell.result.place.key, cell.result.trial_id] for _, cell in cells),
-        series=tuple(_series(table, row, column) for (row, column), _ in cells) if _is_about_gpus(table) else (),
+        series=tuple(_series(table, row, column) for (row, column), _ in cells)
+        if _is_about_gpus(table)
+        else (),
         scaling=told.pop() if len(told) == 1 else "",
     )
 
@@ -341,7 +372,8 @@ def _series(table: Table, row: tuple[Any, ...], column: tuple[Any, ...]) -> str:
     return ", ".join(str(value) for value in (column if table.rows_by == ("num_gpus",) else row))
 
 
-_IN_COLUMNS = ("model", "num_gpus", "hosts", "batch_size")  # of the list: a setting need not repeat them
+# of the list: a setting need not repeat them
+_IN_COLUMNS = ("model", "num_gpus", "hosts", "batch_size")
 
 
 def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
@@ -356,7 +388,9 @@ def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
         num_gpus=result.num_gpus,
         width=result.width,
         batch_size=result.axes["batch_size"],
-        setting=title({axis: result.axes[axis] for axis in _told(result) if axis not in _IN_COLUMNS}),
+        setting=title(
+            {axis: result.axes[axis] for axis in _told(result) if axis not in _IN_COLUMNS}
+        ),
         outcome=result.outcome,
         images_per_second=result.images_per_second,
         low=result.low,
@@ -365,19 +399,28 @@ def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
         failed=result.failed,
         speed_up=result.speed_up,
         efficiency=result.efficiency,
-        baseline=f"{result.baseline.strategy} on {result.baseline.width}" if result.baseline else "",
+        baseline=f"{result.baseline.strategy} on {result.baseline.width}"
+        if result.baseline
+        else "",
         verdict=_verdict(result),
         reasons=_reasons(own, result),
         command=""
         if published
-        else again(result.spec, result.place.hardware, repeats=len(result.repeats), shares_host=result.place.shares_host),
+        else again(
+            result.spec,
+            result.place.hardware,
+            repeats=len(result.repeats),
+            shares_host=result.place.shares_host,
+        ),
         source=result.place.versions if published else "",
     )
 
 
 def _told(result: Result) -> list[str]:
     usual = ("image_px", "precision", "data", "scaling")
-    return [axis for axis in dict.fromkeys([*usual, *unusual_axes(result.axes)]) if axis in result.axes]
+    return [
+        axis for axis in dict.fromkeys([*usual, *unusual_axes(result.axes)]) if axis in result.axes
+    ]
 
 
 def _verdict(result: Result) -> str:
@@ -392,7 +435,11 @@ def _reasons(attempts: Sequence[Facts], result: Result) -> tuple[str, ...]:
     for attempt in attempts:
         if attempt["outcome"] != Outcome.COMPLETED:
             continue
-        where = f" (repeat {attempt['repeat']}, left out)" if result.repeats and not is_quotable(attempt) else ""
+        where = (
+            f" (repeat {attempt['repeat']}, left out)"
+            if result.repeats and not is_quotable(attempt)
+            else ""
+        )
         found |= dict.fromkeys(f"{reason}{where}" for reason in _against(attempt))
     return tuple(found)
 
@@ -402,16 +449,25 @@ def _against(attempt: Facts) -> list[str]:
         return [f"its images/s are stored as {attempt['images_per_second']}"]
     if attempt["verdict"] == Verdict.VALID:
         return []
-    unsteady = [] if attempt["verdict"] or attempt["steady"] else ["warm-up had not ended when measuring began"]
+    unsteady = (
+        []
+        if attempt["verdict"] or attempt["steady"]
+        else ["warm-up had not ended when measuring began"]
+    )
     return [*map(str, attempt["verdict_reasons"] or []), *unsteady]
 
 
 def _steps(source: Source, results: Sequence[Result]) -> tuple[tuple[Steps, ...], int]:
-    """Of every repeat while the page has room for all, else of the newest of each trial, as far as room goes."""
+    """Of every repeat while the page has room for all, else of the newest of each trial, as far as
+    room goes.
+    """
     if source.selection.origin is Origin.PUBLISHED:
         return (), 0
     attempts = source.attempts
-    of_trials = [[one for one in result.attempt_ids if attempts[one]["outcome"] == Outcome.COMPLETED] for result in results]
+    of_trials = [
+        [one for one in result.attempt_ids if attempts[one]["outcome"] == Outcome.COMPLETED]
+        for result in results
+    ]
     calls = {one: _num_calls(attempts[one]) for of_trial in of_trials for one in of_trial}
     if sum(calls.values()) > MOST_STEPS:
         of_trials = [of_trial[-1:] for of_trial in of_trials]
@@ -426,7 +482,9 @@ def _steps(source: Source, results: Sequence[Result]) -> tuple[tuple[Steps, ...]
         room -= needed
         wanted |= dict.fromkeys(of_trial, number)
     found = source.steps(list(wanted))
-    return tuple(_of_attempt(attempts[one], wanted[one], found[one]) for one in wanted if one in found), num_left_out
+    return tuple(
+        _of_attempt(attempts[one], wanted[one], found[one]) for one in wanted if one in found
+    ), num_left_out
 
 
 def _num_calls(attempt: Facts) -> int:
@@ -457,7 +515,9 @@ def _failures(results: Sequence[Result], attempts: Mapping[int, Facts]) -> list[
             is_made_up=_repeat(attempts[one]) in made,
         )
         for number, result in enumerate(results)
-        for made in [{_repeat(attempts[one]) for one in result.attempt_ids if is_quotable(attempts[one])}]
+        for made in [
+            {_repeat(attempts[one]) for one in result.attempt_ids if is_quotable(attempts[one])}
+        ]
         for one in result.attempt_ids
         if attempts[one]["outcome"] != Outcome.COMPLETED
     ]
@@ -474,6 +534,11 @@ _OF_AN_ENVIRONMENT = ("tensorflow", "keras", "python", "scalemark", "revision", 
 def _environments(attempts: Mapping[int, Facts]) -> list[Facts]:
     """With how many attempts each; those that ended before they could tell have none."""
     counted = Counter(
-        tuple(attempt[name] for name in _OF_AN_ENVIRONMENT) for attempt in attempts.values() if attempt["tensorflow"]
+        tuple(attempt[name] for name in _OF_AN_ENVIRONMENT)
+        for attempt in attempts.values()
+        if attempt["tensorflow"]
     )
-    return [dict(zip(_OF_AN_ENVIRONMENT, told, strict=True)) | {"attempts": count} for told, count in counted.items()]
+    return [
+        dict(zip(_OF_AN_ENVIRONMENT, told, strict=True)) | {"attempts": count}
+        for told, count in counted.items()
+    ]

@@ -12,7 +12,11 @@ Line = list[tuple[int, float]]
 
 def of_images(results: Sequence[Result]) -> Line:
     """The best on the fewest GPUs that anything completed on, times the GPUs more."""
-    able = [(one.num_gpus, one.images_per_second) for one in results if one.images_per_second is not None]
+    able = [
+        (one.num_gpus, one.images_per_second)
+        for one in results
+        if one.images_per_second is not None
+    ]
     if not able:
         return []
     fewest, best = min(able, key=lambda one: (one[0], -one[1]))
@@ -20,7 +24,9 @@ def of_images(results: Sequence[Result]) -> Line:
 
 
 def of_speed_up(results: Sequence[Result]) -> Line:
-    """From 1 on the fewest GPUs that a baseline has: `--baseline fewest` need not begin at 1 GPU."""
+    """From 1 on the fewest GPUs that a baseline has: `--baseline fewest` need not begin at 1
+    GPU.
+    """
     fewest = _fewest(results)
     return [] if fewest is None else _line(results, fewest, lambda num_gpus: num_gpus / fewest)
 

@@ -1,6 +1,8 @@
-"""Vega-Lite specifications of the page's charts, without data: the page's script gives them rows, and the texts of their axes.
+"""Vega-Lite specifications of the page's charts, without data: the page's script gives them rows,
+and the texts of their axes.
 
-Colors are the page's CSS variables, so that a chart follows the page from light to dark and onto paper without being drawn again.
+Colors are the page's CSS variables, so that a chart follows the page from light to dark and onto
+paper without being drawn again.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2))
 
 
 def style(index: int) -> dict[str, Any]:
-    """Of the line of this number: told apart by color, in grey by shape, and beyond the number of colors by dashes."""
+    """Of the line of this number: told apart by color, in grey by shape, and beyond the number of
+    colors by dashes.
+    """
     return {
         "color": f"var(--s{index % NUM_COLORS})",
         "shape": SHAPES[index % len(SHAPES)],
@@ -51,7 +55,8 @@ def _base() -> Spec:
         "autosize": {"type": "fit-x", "contains": "padding"},  # the page says how wide
         "config": {
             "aria": False,  # the container says what it is, and where the numbers stand
-            "font": "system-ui, sans-serif",  # as the page has it: the width of a text is measured before it is drawn
+            # as the page has it: the width of a text is measured before it is drawn
+            "font": "system-ui, sans-serif",
             "view": {"stroke": None},
             "axis": {
                 **dict.fromkeys(("labelColor", "titleColor"), "var(--ink)"),
@@ -62,7 +67,8 @@ def _base() -> Spec:
                 "titleFontSize": 12,
                 "labelLimit": 220,
             },
-            "legend": dict.fromkeys(("labelColor", "titleColor"), "var(--ink)") | {"titleFontWeight": "normal"},
+            "legend": dict.fromkeys(("labelColor", "titleColor"), "var(--ink)")
+            | {"titleFontWeight": "normal"},
         },
     }
 
@@ -84,7 +90,9 @@ def _tooltip(told: Sequence[tuple[str, str]]) -> list[Spec]:
 
 
 def _lines(quantity: str, form: str, *, interval: bool) -> Spec:
-    """Layers: ideal line first, intervals, lines, points. Scales' domains and ranges come with the rows."""
+    """Layers: ideal line first, intervals, lines, points. Scales' domains and ranges come with the
+    rows.
+    """
     own = {"field": "series", "type": "nominal", "legend": None}
     color, dash, shape = {"color": own}, {"strokeDash": own}, {"shape": own}
     y = {"field": quantity, "type": "quantitative"}
@@ -114,20 +122,30 @@ def _lines(quantity: str, form: str, *, interval: bool) -> Spec:
                 "scale": {"zero": True, "nice": False},
                 "axis": {"format": "d", "grid": False},
             },
-            "y": {"type": "quantitative", "scale": {"zero": True}, "axis": {"format": form, "tickCount": 5}},
+            "y": {
+                "type": "quantitative",
+                "scale": {"zero": True},
+                "axis": {"format": form, "tickCount": 5},
+            },
         },
         "layer": layers,
     }
 
 
 def _heat_map() -> Spec:
-    """A row per table, a column per strategy; color is the share of the row's best, so that rows can be compared."""
+    """A row per table, a column per strategy; color is the share of the row's best, so that rows
+    can be compared.
+    """
     hover = (("row", "table"), *_HOVER[1:], ("share_text", "of the best"))
     return _base() | {
         "data": {"name": "points"},
         "encoding": {
             "y": {"field": "row", "type": "nominal", "axis": {"title": None}},
-            "x": {"field": "series", "type": "nominal", "axis": {"title": None, "labelAngle": -30, "orient": "top"}},
+            "x": {
+                "field": "series",
+                "type": "nominal",
+                "axis": {"title": None, "labelAngle": -30, "orient": "top"},
+            },
         },
         "layer": [
             {
@@ -137,16 +155,27 @@ def _heat_map() -> Spec:
                         "field": "share",
                         "type": "quantitative",
                         "scale": {"domain": [0, 1], "range": ["#f3f6fa", "#08519c"]},
-                        "legend": {"title": "of the row's best", "format": ".0%", "orient": "bottom", "gradientLength": 160},
+                        "legend": {
+                            "title": "of the row's best",
+                            "format": ".0%",
+                            "orient": "bottom",
+                            "gradientLength": 160,
+                        },
                     },
-                    "tooltip": [{"field": "series", "title": "strategy", "type": "nominal"}, *_tooltip(hover)],
+                    "tooltip": [
+                        {"field": "series", "title": "strategy", "type": "nominal"},
+                        *_tooltip(hover),
+                    ],
                 },
             },
             {
                 "mark": {"type": "text", "fontSize": 12},
                 "encoding": {
                     "text": {"field": "text", "type": "nominal"},
-                    "color": {"condition": {"test": "datum.share > 0.55", "value": "#ffffff"}, "value": "#111111"},
+                    "color": {
+                        "condition": {"test": "datum.share > 0.55", "value": "#ffffff"},
+                        "value": "#111111",
+                    },
                 },
             },
         ],
@@ -155,8 +184,18 @@ def _heat_map() -> Spec:
 
 def _steps() -> Spec:
     """Time of each call; warm-up hollow, steady state filled, the median a line."""
-    repeat = {"field": "repeat", "type": "nominal", "legend": {"title": "repeat", "orient": "bottom"}}
-    hover = (("number", "call"), ("ms", "ms"), ("phase", "phase"), ("repeat", "repeat"), ("attempt", "attempt"))
+    repeat = {
+        "field": "repeat",
+        "type": "nominal",
+        "legend": {"title": "repeat", "orient": "bottom"},
+    }
+    hover = (
+        ("number", "call"),
+        ("ms", "ms"),
+        ("phase", "phase"),
+        ("repeat", "repeat"),
+        ("attempt", "attempt"),
+    )
     return _base() | {
         "data": {"name": "points"},
         "encoding": {
@@ -164,7 +203,12 @@ def _steps() -> Spec:
                 "field": "number",
                 "type": "quantitative",
                 "scale": {"zero": False, "nice": False},
-                "axis": {"title": "call of the training function", "format": "d", "tickMinStep": 1, "grid": False},
+                "axis": {
+                    "title": "call of the training function",
+                    "format": "d",
+                    "tickMinStep": 1,
+                    "grid": False,
+                },
             },
             "y": {
                 "field": "ms",
@@ -178,7 +222,10 @@ def _steps() -> Spec:
                 "mark": {"type": "point", "size": 28, "opacity": 1},
                 "encoding": {
                     "stroke": repeat,
-                    "fillOpacity": {"condition": {"test": "datum.phase == 'warm-up'", "value": 0}, "value": 1},
+                    "fillOpacity": {
+                        "condition": {"test": "datum.phase == 'warm-up'", "value": 0},
+                        "value": 1,
+                    },
                     "fill": repeat,
                     "tooltip": _tooltip(hover),
                 },

@@ -1,4 +1,6 @@
-"""The JavaScript of others that the page brings along: Vega, Vega-Lite and vega-embed in one module."""
+"""The JavaScript of others that the page brings along: Vega, Vega-Lite and vega-embed in one
+module.
+"""
 
 from __future__ import annotations
 
@@ -17,5 +19,12 @@ def vega() -> str:
 
 
 def safe(script: str) -> str:
-    """The same script, with nothing in it that would end its element: within strings and patterns a backslash changes nothing."""
-    return re.sub(r"<(?=/script|script)|<!(?=--)", lambda found: found[0][0] + "\\" + found[0][1:], script, flags=re.IGNORECASE)
+    """The same script, with nothing in it that would end its element: within strings and patterns a
+    backslash changes nothing.
+    """
+    return re.sub(
+        r"<(?=/script|script)|<!(?=--)",
+        lambda found: found[0][0] + "\\" + found[0][1:],
+        script,
+        flags=re.IGNORECASE,
+    )

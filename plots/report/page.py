@@ -1,4 +1,6 @@
-"""Turns what the page says into one HTML file, and into the data that a page which is open takes in place of what it shows."""
+"""Turns what the page says into one HTML file, and into the data that a page which is open takes in
+place of what it shows.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,34 @@ from store.outside import visible
 from store.terminal import finite
 
 _FOLDER = Path(__file__).parent
-_PARTS = ("heading", "answers", "summary", "results", "failures", "verdicts", "left_out", "provenance")
-"""What is replaced while a page is open: each is a file of `parts/`, and the content of the element `part-NAME`."""
+_PARTS = (
+    "heading",
+    "answers",
+    "summary",
+    "results",
+    "failures",
+    "verdicts",
+    "left_out",
+    "provenance",
+)
+"""What is replaced while a page is open: each is a file of `parts/`, and the content of the element
+`part-NAME`.
+"""
 
 
-def render(source: Source, now: datetime, *, live: bool = False, scripts: Sequence[str] = (), failed: Failed = stop) -> str:
-    """The whole page, but for parts that fail: the page says so, and `failed` is told. Raises StoreError when nothing is found.
+def render(
+    source: Source,
+    now: datetime,
+    *,
+    live: bool = False,
+    scripts: Sequence[str] = (),
+    failed: Failed = stop,
+) -> str:
+    """The whole page, but for parts that fail: the page says so, and `failed` is told. Raises
+    StoreError when nothing is found.
 
-    A live page may ask the server that it came from, and no other; `scripts` run in it after its own, and see
+    A live page may ask the server that it came from, and no other; `scripts` run in it after its
+    own, and see
     `window.scalemark.update(data)`, which takes `data` as the function of this name gives it.
     """
     page = compose(source, now, failed)
@@ -59,14 +81,18 @@ def render(source: Source, now: datetime, *, live: bool = False, scripts: Sequen
 
 
 def data(source: Source, now: datetime, failed: Failed = stop) -> dict[str, Any]:
-    """For `window.scalemark.update`: what the page's own data island has, and the HTML of the parts that change."""
+    """For `window.scalemark.update`: what the page's own data island has, and the HTML of the parts
+    that change.
+    """
     page = compose(source, now, failed)
     parts, page = _parts(page, _styles(page), failed)
     return _facts(page) | {"html": parts}
 
 
 def _parts(page: Page, styles: Mapping[str, Any], failed: Failed) -> tuple[dict[str, Markup], Page]:
-    """HTML of each part, and the page that knows which are missing: the heading, made last, tells of them."""
+    """HTML of each part, and the page that knows which are missing: the heading, made last, tells
+    of them.
+    """
     found: dict[str, Markup] = {}
     missing: list[str] = []
 
@@ -75,11 +101,17 @@ def _parts(page: Page, styles: Mapping[str, Any], failed: Failed) -> tuple[dict[
         missing.append(f"{part}: {in_words(error)}")
 
     def made(name: str, of: Page) -> Markup:
-        return Markup(_environment().get_template(f"parts/{name}.html.j2").render(page=of, styles=styles))
+        return Markup(
+            _environment().get_template(f"parts/{name}.html.j2").render(page=of, styles=styles)
+        )
 
     for name in _PARTS[1:]:
         html = attempted(name.replace("_", " "), partial(made, name, page), lack)
-        found[name] = Markup("<p>This part could not be made; the top of the page says why.</p>") if html is None else html
+        found[name] = (
+            Markup("<p>This part could not be made; the top of the page says why.</p>")
+            if html is None
+            else html
+        )
     page = replace(page, missing=(*page.missing, *missing))
     return {_PARTS[0]: made(_PARTS[0], page), **found}, page
 
@@ -92,7 +124,11 @@ def _facts(page: Page) -> dict[str, Any]:
             "trials": _packed(page.trials),
             "places": [place.place.machine for place in page.places],
             "devices": page.devices,
-            "charts": {key: chart for place in page.places for key, chart in _charts(place, _styles(page)).items()},
+            "charts": {
+                key: chart
+                for place in page.places
+                for key, chart in _charts(place, _styles(page)).items()
+            },
             "steps": [asdict(steps) for steps in page.steps],
             "num_without_steps": page.num_without_steps,
             "styles": _styles(page),
@@ -110,7 +146,11 @@ def _packed(trials: Sequence[Trial]) -> dict[str, Any]:
 
     def packed(trial: Trial, name: str) -> object:
         value = getattr(trial, name)
-        return [words.setdefault(word, len(words)) for word in value.split(" ")] if name == "command" else value
+        return (
+            [words.setdefault(word, len(words)) for word in value.split(" ")]
+            if name == "command"
+            else value
+        )
 
     rows = [[packed(trial, name) for name in names] for trial in trials]
     return {"fields": names, "rows": rows, "words": list(words)}
@@ -120,9 +160,15 @@ def _styles(page: Page) -> dict[str, Any]:
     """By name of a line: it looks the same in all charts."""
     sections = [section for place in page.places for section in place.sections]
     names = dict.fromkeys(name for section in sections for name in section.series)
-    results = sorted((one for section in sections for one in section.table.results), key=lambda one: one.hosts)
+    results = sorted(
+        (one for section in sections for one in section.table.results), key=lambda one: one.hosts
+    )
     over_hosts = {one.line: one.strategy for one in results if one.hosts > 1 and one.line in names}
-    return {name: interactive.style(number) for name, number in numbered(names, over_hosts).items() if name in names}
+    return {
+        name: interactive.style(number)
+        for name, number in numbered(names, over_hosts).items()
+        if name in names
+    }
 
 
 _KINDS = {
@@ -141,7 +187,9 @@ def _charts(place: PlaceSection, styles: Mapping[str, Any]) -> dict[str, Any]:
         told += [f"{section.scaling} scaling"] if section.scaling else []
         scaling = f" ({', '.join(told)})" if told else ""
         for kind, (quantity, of) in _KINDS.items():
-            line = of(section.table.results) if kind != "scaling" or section.is_of_strategies else []  # models do not compete
+            line = (
+                of(section.table.results) if kind != "scaling" or section.is_of_strategies else []
+            )  # models do not compete
             found[f"{section.key}-{kind}"] = {
                 "kind": kind,
                 "section": section.key,
@@ -175,8 +223,13 @@ def _island(told: Mapping[str, Any]) -> Markup:
 
 
 def policy(scripts: Sequence[str], *, live: bool) -> str:
-    """Content-Security-Policy: nothing is loaded, and no script runs but those that the page was made with."""
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts)
+    """Content-Security-Policy: nothing is loaded, and no script runs but those that the page was
+    made with.
+    """
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in scripts
+    )
     asks = "connect-src 'self'; " if live else ""
     return (
         f"default-src 'none'; {asks}script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
@@ -210,7 +263,9 @@ def _environment() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """Texts of others stand on the page as they are, but for controls and what turns the direction of reading."""
+    """Texts of others stand on the page as they are, but for controls and what turns the direction
+    of reading.
+    """
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(map(visible, value.split("\n")))
     return value

@@ -1,4 +1,6 @@
-"""What is to be seen now: made anew when somebody asks and results have changed, by one thread for all who ask."""
+"""What is to be seen now: made anew when somebody asks and results have changed, by one thread for
+all who ask.
+"""
 
 from __future__ import annotations
 
@@ -52,20 +54,27 @@ class Now:
     problem: str | None = None  # why results cannot be read, or may be old
     sweeps: tuple[str, ...] = ()  # a line for each that runs
     report: str = "null"  # JSON
-    report_mark: str | None = None  # of the results that it is made of; None as long as there is none
+    # of the results that it is made of; None as long as there is none
+    report_mark: str | None = None
     page: str = ""
     page_mark: str | None = None
 
     def to_json(self) -> str:
         """What browsers poll: `problem`, `sweeps`, `report` and the `mark` of its results."""
-        told = json.dumps({"problem": self.problem, "sweeps": self.sweeps, "mark": self.report_mark})
+        told = json.dumps(
+            {"problem": self.problem, "sweeps": self.sweeps, "mark": self.report_mark}
+        )
         return f'{told[:-1]}, "report": {self.report}}}'
 
 
 class Current:
-    """May be asked by any number of threads; the database is read by one, and only when somebody asks."""
+    """May be asked by any number of threads; the database is read by one, and only when somebody
+    asks.
+    """
 
-    def __init__(self, db: str, make: Makers, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, db: str, make: Makers, every_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._db, self._make, self._every_s, self._clock = db, make, every_s, clock
         self._condition = threading.Condition()
         self._now = Now(problem="the database was not read yet")
@@ -84,18 +93,29 @@ class Current:
             seen, asked_s = self._num_looks, self._clock()
             self._wanted.add(what)
             self._condition.notify_all()
-            if self._condition.wait_for(lambda: self._num_looks > seen and self._is_made(what), _PATIENCE_S[what]):
+            if self._condition.wait_for(
+                lambda: self._num_looks > seen and self._is_made(what), _PATIENCE_S[what]
+            ):
                 return self._now
             since_s = asked_s if self._begun_s is None else self._begun_s
-            lasting = f"reading the database and making the report has taken {self._clock() - since_s:.0f} s so far"
-            return replace(self._now, problem=f"{lasting}: it is large, or locked by another program")
+            lasting = (
+                "reading the database and making the report has taken "
+                f"{self._clock() - since_s:.0f} s so far"
+            )
+            return replace(
+                self._now, problem=f"{lasting}: it is large, or locked by another program"
+            )
 
     def _is_recent(self) -> bool:
         return self._looked_s is not None and self._clock() - self._looked_s < self._every_s
 
     def _is_made(self, what: What) -> bool:
         """Of the newest results, if there are any."""
-        return self._now.problem is not None or what is What.REPORT or self._now.page_mark == self._now.report_mark
+        return (
+            self._now.problem is not None
+            or what is What.REPORT
+            or self._now.page_mark == self._now.report_mark
+        )
 
     def _keep(self) -> None:
         with closing(Changes(self._db)) as changes:
@@ -125,7 +145,9 @@ class Current:
         mark = hashlib.sha256(changes.mark().encode()).hexdigest()[:16]
         now, source = replace(self._now, problem=None), self._make.source()
         if now.report_mark != mark:
-            now = replace(now, report=json.dumps(finite(self._make.report(source))), report_mark=mark)
+            now = replace(
+                now, report=json.dumps(finite(self._make.report(source))), report_mark=mark
+            )
         if What.PAGE in wanted and now.page_mark != mark:
             now = replace(now, page=self._make.page(source, mark), page_mark=mark)
         if now.sweeps or self._last_write is None or changes.last_write != self._last_write:
@@ -143,4 +165,7 @@ def in_a_line(snapshot: Snapshot) -> str:
     counts = snapshot.counts
     failed = f" ({counts.num_failed} failed)" if counts.num_failed else ""
     running = ", ".join(f"{one.label} repeat {one.repeat}" for one in snapshot.running)
-    return f"sweep {snapshot.sweep}: {counts.done} of {counts.total} done{failed}; now: {running or 'nothing'}"
+    return (
+        f"sweep {snapshot.sweep}: {counts.done} of {counts.total} done{failed}; now: "
+        f"{running or 'nothing'}"
+    )

@@ -1,4 +1,6 @@
-"""The report's page with what keeps it live, and a page that waits until there is something to report."""
+"""The report's page with what keeps it live, and a page that waits until there is something to
+report.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ POLICY = (
     "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, no frame around it. Which scripts may run is told in the page itself, by their digests."""
+"""Nothing from elsewhere, no frame around it. Which scripts may run is told in the page itself, by
+their digests.
+"""
 
 
 def prepare() -> None:
@@ -28,7 +32,9 @@ def prepare() -> None:
 
 def live_page(source: Source, mark: str, every_s: float) -> str:
     """Raises StoreError when nothing is found."""
-    return page.render(source, datetime.now(UTC), live=True, scripts=[_script(mark, every_s)], failed=_tell)
+    return page.render(
+        source, datetime.now(UTC), live=True, scripts=[_script(mark, every_s)], failed=_tell
+    )
 
 
 def report(source: Source) -> dict[str, Any]:
@@ -44,11 +50,16 @@ def _tell(part: str, error: Exception) -> None:
 def waiting_page(problem: str, every_s: float) -> str:
     """Becomes the live page once there are results."""
     script = _script(None, every_s)
-    return _WAITING.format(policy=page.policy([script], live=True), script=script, problem=html.escape(problem))
+    return _WAITING.format(
+        policy=page.policy([script], live=True), script=script, problem=html.escape(problem)
+    )
 
 
 def _script(mark: str | None, every_s: float) -> str:
-    return f"const settings = {json.dumps({'mark': mark, 'every_ms': round(1000 * every_s)})};\n{_live()}"
+    return (
+        "const settings = "
+        f"{json.dumps({'mark': mark, 'every_ms': round(1000 * every_s)})};\n{_live()}"
+    )
 
 
 @cache

@@ -1,6 +1,7 @@
 """An HTTP server that hands out a few things from memory, to many at once, and does nothing else.
 
-One request per connection, one thread each, which ends by its deadline whatever the other end does. No path names a file.
+One request per connection, one thread each, which ends by its deadline whatever the other end does.
+No path names a file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ REQUEST_S, ANSWER_S = 10.0, 60.0
 """How long a connection may take to ask, and to take its answer."""
 
 MOST_OPEN = 128
-"""Connections, each with a thread. One more ends the one with the least time left to ask; where all have asked, it is refused."""
+"""Connections, each with a thread. One more ends the one with the least time left to ask; where all
+have asked, it is refused.
+"""
 
 _MOST_DRAINED_BYTES = 2**20
 _LINGER_S = 1.0
@@ -61,15 +64,28 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, answers: Answers, *, allow_hosts: Sequence[str] = (), verbose: bool = False) -> None:
-        """`port` 0 chooses one that is free; `allow_hosts`: more names of ours. Raises StoreError when it cannot listen there."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        answers: Answers,
+        *,
+        allow_hosts: Sequence[str] = (),
+        verbose: bool = False,
+    ) -> None:
+        """`port` 0 chooses one that is free; `allow_hosts`: more names of ours. Raises StoreError
+        when it cannot listen there.
+        """
         self.answers, self.verbose = answers, verbose
         self._host = host
         self._lock = threading.Lock()
         self._due_s: dict[socket.socket, float] = {}  # of each open connection
-        self._has_asked: set[socket.socket] = set()  # of those: its thread ends when it has its answer, and not before
+        # of those: its thread ends when it has its answer, and not before
+        self._has_asked: set[socket.socket] = set()
         try:
-            self.address_family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            self.address_family, *_, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
             super().__init__((str(address[0]), int(address[1])), _Handler)
         except (OSError, UnicodeError) as error:
             raise StoreError(_cannot_listen(host, port, error)) from error
@@ -99,7 +115,9 @@ class Server(ThreadingHTTPServer):
         return ipaddress.ip_address(str(self.server_address[0])).is_loopback
 
     def is_our_name(self, host: str) -> bool:
-        """Of a request's Host header: a page of another site that resolves its name to us (DNS rebinding) is not answered."""
+        """Of a request's Host header: a page of another site that resolves its name to us (DNS
+        rebinding) is not answered.
+        """
         found = _HOST.fullmatch(host.strip().lower())
         return found is not None and (found[1] in self._names or _is_address(found[1]))
 
@@ -114,7 +132,9 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def _make_room(self) -> bool:
-        """For one more, by hanging up on one that has not asked yet, whose thread therefore ends at once."""
+        """For one more, by hanging up on one that has not asked yet, whose thread therefore ends at
+        once.
+        """
         if len(self._due_s) < MOST_OPEN:
             return True
         idle = self._due_s.keys() - self._has_asked
@@ -151,7 +171,9 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-_NO_ADDRESS = "no address of this machine; 127.0.0.1 is for this machine alone, 0.0.0.0 for all who reach it"
+_NO_ADDRESS = (
+    "no address of this machine; 127.0.0.1 is for this machine alone, 0.0.0.0 for all who reach it"
+)
 _HOST = re.compile(r"(\[[0-9a-f:.]*\]|[^:]*)(?::\d*)?")
 
 
@@ -198,26 +220,43 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """As http.server calls it for what is no request, or none that it knows."""
-        status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
+        status = (
+            HTTPStatus.METHOD_NOT_ALLOWED
+            if code == HTTPStatus.NOT_IMPLEMENTED
+            else HTTPStatus(code)
+        )
         headers = {"Allow": "GET, HEAD"} if status is HTTPStatus.METHOD_NOT_ALLOWED else {}
         self._send(Answer(status=status, body=f"{status} {status.phrase}\n", headers=headers))
         self._drain()
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # http.server's name
         if self.server.verbose:
-            print(visible(f"{self.client_address[0]} {format % arguments}"), file=sys.stderr, flush=True)
+            print(
+                visible(f"{self.client_address[0]} {format % arguments}"),
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _answer(self) -> Answer:
         hosts = self.headers.get_all("Host", []) if self.request_version != "HTTP/0.9" else []
         if len(hosts) != 1:
-            return Answer(status=HTTPStatus.BAD_REQUEST, body="wanted HTTP/1.1 with one Host header\n")
+            return Answer(
+                status=HTTPStatus.BAD_REQUEST, body="wanted HTTP/1.1 with one Host header\n"
+            )
         if not self.server.is_our_name(hosts[0]):
-            return Answer(status=HTTPStatus.MISDIRECTED_REQUEST, body=f"this is not that host; open {self.server.url}\n")
+            return Answer(
+                status=HTTPStatus.MISDIRECTED_REQUEST,
+                body=f"this is not that host; open {self.server.url}\n",
+            )
         path = self.path.partition("?")[0]
         if path not in self.server.answers:
-            return Answer(status=HTTPStatus.NOT_FOUND, body=f"there are {', '.join(self.server.answers)}\n")
+            return Answer(
+                status=HTTPStatus.NOT_FOUND, body=f"there are {', '.join(self.server.answers)}\n"
+            )
         answer = self.server.answers[path]()
-        if answer.etag and answer.etag in re.split(r"\s*,\s*", self.headers.get("If-None-Match", "")):
+        if answer.etag and answer.etag in re.split(
+            r"\s*,\s*", self.headers.get("If-None-Match", "")
+        ):
             return Answer(status=HTTPStatus.NOT_MODIFIED, body="", etag=answer.etag)
         return answer
 
@@ -240,7 +279,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _drain(self) -> None:
-        """What was sent to us unread would make the system tell the other end of an error before our answer."""
+        """What was sent to us unread would make the system tell the other end of an error before
+        our answer.
+        """
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_LINGER_S)
         left = _MOST_DRAINED_BYTES

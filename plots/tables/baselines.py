@@ -1,4 +1,6 @@
-"""What speed-ups are told against, in words; and where there is nothing to tell them against, what would help."""
+"""What speed-ups are told against, in words; and where there is nothing to tell them against, what
+would help.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def _described(table: Table, results: Sequence[Result], rule: BaselineRule) -> s
     baselines = {result.baseline for result in results if result.baseline}
     if rule is BaselineRule.FEWEST:
         counts = sorted({(baseline.num_gpus, baseline.hosts) for baseline in baselines})
-        return f"the same strategy on the fewest it ran on: {' or '.join(table.place.counted(*count) for count in counts)}"
+        return (
+            "the same strategy on the fewest it ran on: "
+            f"{' or '.join(table.place.counted(*count) for count in counts)}"
+        )
     fastest = f"the fastest on {table.place.counted(1)}"
     if len(baselines) > 1:
         return f"{fastest} of the same model and setting"
@@ -38,8 +43,12 @@ def _described(table: Table, results: Sequence[Result], rule: BaselineRule) -> s
     return f"{fastest}: {baseline.strategy}, {number(baseline.images_per_second)} images/s"
 
 
-def _missing(table: Table, able: Sequence[Result], without: Sequence[Result], rule: BaselineRule) -> Iterator[str]:
-    """No number on 1 GPU: said, with the other rules where they would find something, and the command that would run it."""
+def _missing(
+    table: Table, able: Sequence[Result], without: Sequence[Result], rule: BaselineRule
+) -> Iterator[str]:
+    """No number on 1 GPU: said, with the other rules where they would find something, and the
+    command that would run it.
+    """
     strategies = list(dict.fromkeys(str(result.strategy) for result in without))
     more = f" and {len(strategies) - _MOST_NAMED} more" if len(strategies) > _MOST_NAMED else ""
     which = f" of {', '.join(strategies[:_MOST_NAMED])}{more}" if rule is BaselineRule.SAME else ""
@@ -48,11 +57,14 @@ def _missing(table: Table, able: Sequence[Result], without: Sequence[Result], ru
     if rule is not BaselineRule.BEST and on_1:
         best = max(on_1, key=lambda result: result.images_per_second or 0.0)
         ways.append(
-            f"--baseline best compares with the fastest on 1 ({best.strategy}, {number(best.images_per_second or 0)} images/s)"
+            f"--baseline best compares with the fastest on 1 ({best.strategy}, "
+            f"{number(best.images_per_second or 0)} images/s)"
         )
     if rule is not BaselineRule.FEWEST:
         fewest = min(without, key=lambda result: (result.num_gpus, result.hosts))
         ways.append(f"--baseline fewest compares with the fewest it ran on ({fewest.counted})")
     if table.place.origin.is_ours:
-        ways.append(f"this would run it: {command(with_num_gpus(without[0].spec, 1), table.place.hardware)}")
+        ways.append(
+            f"this would run it: {command(with_num_gpus(without[0].spec, 1), table.place.hardware)}"
+        )
     yield f"no speed-up: no number{which} on {table.place.counted(1)}; {'; '.join(ways)}"

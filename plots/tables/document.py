@@ -24,11 +24,16 @@ class Document:
     notes: tuple[str, ...]  # of all tables; last the legend
 
 
-def document(tables: Sequence[Table], lay_out: Callable[[Table], Layout], failed: Failed = stop) -> Document:
-    """`lay_out`: of one table alone. The tables for which it fails are left out, and `failed` is told. Raises StoreError when no
-    other is left.
+def document(
+    tables: Sequence[Table], lay_out: Callable[[Table], Layout], failed: Failed = stop
+) -> Document:
+    """`lay_out`: of one table alone. The tables for which it fails are left out, and `failed` is
+    told. Raises StoreError when no other is left.
     """
-    attempts = [attempted(f"table {table_title(one.place, one.setting)}", partial(lay_out, one), failed) for one in tables]
+    attempts = [
+        attempted(f"table {table_title(one.place, one.setting)}", partial(lay_out, one), failed)
+        for one in tables
+    ]
     layouts = [layout for layout in attempts if layout]
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
@@ -37,7 +42,9 @@ def document(tables: Sequence[Table], lay_out: Callable[[Table], Layout], failed
         return Document(heading="", tables=tuple(layouts), notes=())
     common = _common([table.setting for table in tables])
     legend = list(dict.fromkeys(line for layout in layouts for line in layout.legend))
-    everywhere = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts)).difference(legend)
+    everywhere = (
+        set(layouts[0].notes).intersection(*(layout.notes for layout in layouts)).difference(legend)
+    )
     notes = [line for line in layouts[0].notes if line in everywhere]
     places = _places([table.place for table in tables])
     told = everywhere.union(legend)
@@ -61,12 +68,15 @@ def _common(settings: Sequence[Mapping[str, object]]) -> dict[str, object]:
     return {
         axis: value
         for axis, value in settings[0].items()
-        if axis != "model" and all(axis in setting and setting[axis] == value for setting in settings)
+        if axis != "model"
+        and all(axis in setting and setting[axis] == value for setting in settings)
     }
 
 
 def _title(table: Table, common: Mapping[str, object], places: Mapping[str, str]) -> str:
-    own = table_title(table.place, {axis: value for axis, value in table.setting.items() if axis not in common})
+    own = table_title(
+        table.place, {axis: value for axis, value in table.setting.items() if axis not in common}
+    )
     return ", ".join(filter(None, (own, places[table.place.key])))
 
 
@@ -79,7 +89,14 @@ def _places(places: Sequence[Place]) -> dict[str, str]:
     same_host = len(hosts) < len(different)
     told = {}
     for key, place in different.items():
-        versions = (f"({place.versions})" if len(hosts) > 1 else f"with {place.versions}") if same_host else ""
+        versions = (
+            (f"({place.versions})" if len(hosts) > 1 else f"with {place.versions}")
+            if same_host
+            else ""
+        )
         told[key] = " ".join(filter(None, (f"on {place.host}" if len(hosts) > 1 else "", versions)))
     num_like = Counter((text, different[key].shares_host) for key, text in told.items())
-    return {key: f"{text}, place {key}" if num_like[text, different[key].shares_host] > 1 else text for key, text in told.items()}
+    return {
+        key: f"{text}, place {key}" if num_like[text, different[key].shares_host] > 1 else text
+        for key, text in told.items()
+    }

@@ -1,4 +1,6 @@
-"""Tables as text, before they are written in any format: what stands in each cell, and the notes below."""
+"""Tables as text, before they are written in any format: what stands in each cell, and the notes
+below.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ MEANINGS = {
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
     TIE: "not told apart from the fastest: the 95 % interval of their ratio reaches 1",
-    OUT: "put out of a race, too far behind to lead after all repeats; its few repeats alone do not tell it from the fastest",
+    OUT: (
+        "put out of a race, too far behind to lead after all repeats; its few repeats alone do "
+        "not tell it from the fastest"
+    ),
 }
 _MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}
 _MOST_NAMED = 3  # attempts in a note
@@ -77,10 +82,17 @@ class Layout:
 
 
 def lay_out(
-    table: Table, quantities: Sequence[str] | None = None, *, rule: BaselineRule, show: str, only: Sequence[str]
+    table: Table,
+    quantities: Sequence[str] | None = None,
+    *,
+    rule: BaselineRule,
+    show: str,
+    only: Sequence[str],
 ) -> Layout:
-    """With these quantities in each cell (none: see `plots.tables.quantities.usual`), whose baselines were found by this rule;
-    `show` is the command that tells about an attempt, `only` says of which attempts the numbers are.
+    """With these quantities in each cell (none: see `plots.tables.quantities.usual`), whose
+    baselines were found by this rule;
+    `show` is the command that tells about an attempt, `only` says of which attempts the numbers
+    are.
     """
     wanted = tuple(quantities) if quantities is not None else usual(table.results)
     cells = {
@@ -95,7 +107,11 @@ def lay_out(
         corner=" ".join(table.rows_by),
         columns=tuple(short_title(table, table.columns_by, column) for column in table.columns),
         rows=tuple(
-            (short_title(table, table.rows_by, row), tuple(cells[row, column] for column in table.columns)) for row in table.rows
+            (
+                short_title(table, table.rows_by, row),
+                tuple(cells[row, column] for column in table.columns),
+            )
+            for row in table.rows
         ),
         notes=(
             *above,
@@ -108,9 +124,17 @@ def lay_out(
     )
 
 
-def laid_out(selection: Selection, quantities: Sequence[str] | None = None) -> Callable[[Table], Layout]:
+def laid_out(
+    selection: Selection, quantities: Sequence[str] | None = None
+) -> Callable[[Table], Layout]:
     """`lay_out`, of tables of this selection."""
-    return partial(lay_out, quantities=quantities, rule=selection.baseline, show=selection.show_command, only=selection.notes)
+    return partial(
+        lay_out,
+        quantities=quantities,
+        rule=selection.baseline,
+        show=selection.show_command,
+        only=selection.notes,
+    )
 
 
 def in_words(quantities: Sequence[str]) -> str:
@@ -124,7 +148,11 @@ def in_words(quantities: Sequence[str]) -> str:
 
 def _shown(cell: Cell | None, quantities: Sequence[str], origin: Origin) -> Shown:
     if cell is None:
-        return Shown(text=NOT_PUBLISHED if origin is Origin.PUBLISHED else NOT_RUN, rank=Rank.ALONE, result=None)
+        return Shown(
+            text=NOT_PUBLISHED if origin is Origin.PUBLISHED else NOT_RUN,
+            rank=Rank.ALONE,
+            result=None,
+        )
     return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
 
 
@@ -156,13 +184,19 @@ def _reading(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Ite
         if any(result.against and result.against.is_tie for result in table.results):
             yield f"{TIE} before a ratio: its 95 % interval contains 1"
         if any(result.against and result.against.low is None for result in table.results):
-            yield "ratio without an interval where a side has one process only: what another would bring is not known"
+            yield (
+                "ratio without an interval where a side has one process only: what another "
+                "would bring is not known"
+            )
 
 
 def _doubts(table: Table, show: str) -> Iterator[str]:
     ranks = {cell.rank for cell in table.cells.values()}
     if Rank.UNKNOWN in ranks and table.place.origin.is_ours:
-        yield "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 would tell"
+        yield (
+            "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 "
+            "would tell"
+        )
     shown = [result for result in table.results if result.images_per_second is not None]
     for what, which in (
         ("* suspect", [result for result in shown if not result.is_valid]),
@@ -170,28 +204,43 @@ def _doubts(table: Table, show: str) -> Iterator[str]:
     ):
         attempts = [attempt for result in which for attempt in result.attempt_ids]
         if attempts:
-            others = f" (or {', '.join(map(str, attempts[1:_MOST_NAMED]))}{', ...' if attempts[_MOST_NAMED:] else ''})"
+            others = (
+                " (or "
+                f"{', '.join(map(str, attempts[1:_MOST_NAMED]))}{', ...' if attempts[_MOST_NAMED:] else ''})"
+            )
             yield f"{what}: {show} {attempts[0]}{others if attempts[1:] else ''} says why"
         elif which and what.startswith(SUSPECT):
             yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
     partly = [result for result in shown if result.failed]
     if partly:
         symbols = ", ".join(_symbols_of_repeats(partly))
-        where = f"{show} {partly[0].trial_id[:_OF_TRIAL]} says what happened{' there' if partly[1:] else ''}"
+        where = (
+            f"{show} {partly[0].trial_id[:_OF_TRIAL]} says what "
+            f"happened{' there' if partly[1:] else ''}"
+        )
         yield f"{PARTLY_FAILED} some repeats brought no number: {symbols} ({where})"
-    failed = [attempt for result in table.results if result.images_per_second is None for attempt in result.attempt_ids[-1:]]
+    failed = [
+        attempt
+        for result in table.results
+        if result.images_per_second is None
+        for attempt in result.attempt_ids[-1:]
+    ]
     if failed:
         yield f"no number: {show} {failed[0]} says what happened{' there' if failed[1:] else ''}"
 
 
 def _symbols_of_repeats(results: Sequence[Result]) -> list[str]:
     """Of those that brought no number."""
-    return list(dict.fromkeys(SYMBOLS[Outcome(outcome)] for result in results for outcome in result.failed))
+    return list(
+        dict.fromkeys(SYMBOLS[Outcome(outcome)] for result in results for outcome in result.failed)
+    )
 
 
 def _legend(cells: Sequence[Shown]) -> Iterator[str]:
     """Of the symbols that occur."""
-    partly = [cell.result for cell in cells if cell.result and cell.result.images_per_second is not None]
+    partly = [
+        cell.result for cell in cells if cell.result and cell.result.images_per_second is not None
+    ]
     texts = {*(cell.text for cell in cells), *_symbols_of_repeats(partly)}
     marks = {_MARKS.get(cell.rank) for cell in cells}
     for symbol, meaning in MEANINGS.items():

@@ -16,7 +16,8 @@ class Quantity:
     """Of a result that has images/s."""
 
     name: str  # as `--show` takes it
-    text: Callable[[Result], str]  # with its unit, so that cells can be read alone; empty where it is not known
+    # with its unit, so that cells can be read alone; empty where it is not known
+    text: Callable[[Result], str]
     about: str = ""  # for readers of a table, where the name does not say it all
 
 
@@ -37,7 +38,9 @@ def check(names: Sequence[str]) -> None:
 
 
 def usual(results: Sequence[Result]) -> tuple[str, ...]:
-    """Images/s and speed-up; between them the interval where one over processes is known, and with another side the ratio."""
+    """Images/s and speed-up; between them the interval where one over processes is known, and with
+    another side the ratio.
+    """
     found = ["images/s"]
     if any(len(result.repeats) > 1 for result in results):
         found.append("interval")
@@ -75,34 +78,53 @@ def _step_ms(result: Result) -> str:
 
 
 def _images_per_gpu(result: Result) -> str:
-    per_gpu = None if result.images_per_second is None else result.images_per_second / result.num_gpus
-    return "" if per_gpu is None else f"{number(per_gpu)}/{result.place.counted(1).removeprefix('1 ')}"
+    per_gpu = (
+        None if result.images_per_second is None else result.images_per_second / result.num_gpus
+    )
+    return (
+        "" if per_gpu is None else f"{number(per_gpu)}/{result.place.counted(1).removeprefix('1 ')}"
+    )
 
 
 def _ratio(result: Result) -> str:
     if result.against is None:
         return ""
     tie = "≈" if result.against.is_tie else ""
-    return f"{tie}{number(result.against.ratio)} of {_of(result.against.other, result.against.other.images_per_second)}"
+    return (
+        f"{tie}{number(result.against.ratio)} of "
+        f"{_of(result.against.other, result.against.other.images_per_second)}"
+    )
 
 
 def _of(result: Result, value: float | None) -> str:
     return "" if value is None else number(value, exactly=result.place.origin is Origin.PUBLISHED)
 
 
-_INTERVAL = "95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it"
+_INTERVAL = (
+    "95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it"
+)
 
 QUANTITIES: Mapping[str, Quantity] = {
     quantity.name: quantity
     for quantity in (
-        Quantity(name="images/s", text=_images, about="median of the repeats, each a process of its own"),
+        Quantity(
+            name="images/s", text=_images, about="median of the repeats, each a process of its own"
+        ),
         Quantity(name="interval", text=_interval, about=_INTERVAL),
         Quantity(name="speed-up", text=_speed_up),
-        Quantity(name="efficiency", text=_efficiency, about="speed-up, times the devices of the baseline, per device"),
+        Quantity(
+            name="efficiency",
+            text=_efficiency,
+            about="speed-up, times the devices of the baseline, per device",
+        ),
         Quantity(name="repeats", text=_repeats, about="processes that completed"),
         Quantity(name="ms/step", text=_step_ms, about="milliseconds per step, as images/s say"),
         Quantity(name="images/s/gpu", text=_images_per_gpu, about="images/s per device"),
-        Quantity(name="ratio", text=_ratio, about="images/s here, times those of the other side, which stand behind it"),
+        Quantity(
+            name="ratio",
+            text=_ratio,
+            about="images/s here, times those of the other side, which stand behind it",
+        ),
     )
 }
 """Name -> quantity, in the order in which they are listed."""

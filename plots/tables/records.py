@@ -12,7 +12,13 @@ from plots.tables.document import Document
 def names(documents: Sequence[Document]) -> list[str]:
     """Of the fields of every record."""
     first = documents[0].tables[0].table.results[0]
-    return [*_PLACE, *axes_of([first]), *_NUMBERS, *_BASELINE, *(_AGAINST if _compared(documents) else ())]
+    return [
+        *_PLACE,
+        *axes_of([first]),
+        *_NUMBERS,
+        *_BASELINE,
+        *(_AGAINST if _compared(documents) else ()),
+    ]
 
 
 def records(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
@@ -29,17 +35,43 @@ def records(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
 
 
 def _compared(documents: Sequence[Document]) -> bool:
-    return any(result.against for document in documents for layout in document.tables for result in layout.table.results)
+    return any(
+        result.against
+        for document in documents
+        for layout in document.tables
+        for result in layout.table.results
+    )
 
 
 _PLACE = ("origin", "place", "host", "machine", "versions", "device_kind_of_place", "shares_host")
 _NUMBERS = (
-    *("trial_id", "outcome", "is_valid", "failed_repeats", "rank", "num_repeats", "repeats", "images_per_second"),
+    *(
+        "trial_id",
+        "outcome",
+        "is_valid",
+        "failed_repeats",
+        "rank",
+        "num_repeats",
+        "repeats",
+        "images_per_second",
+    ),
     *("images_per_second_low", "images_per_second_high", "speed_up", "efficiency", "attempt_ids"),
 )
-_BASELINE = ("baseline_trial_id", "baseline_strategy", "baseline_num_gpus", "baseline_hosts", "baseline_images_per_second")
+_BASELINE = (
+    "baseline_trial_id",
+    "baseline_strategy",
+    "baseline_num_gpus",
+    "baseline_hosts",
+    "baseline_images_per_second",
+)
 _AGAINST = (
-    *("against_host", "against_versions", "against_trial_id", "against_strategy", "against_images_per_second"),
+    *(
+        "against_host",
+        "against_versions",
+        "against_trial_id",
+        "against_strategy",
+        "against_images_per_second",
+    ),
     *("ratio", "ratio_low", "ratio_high"),
 )
 

@@ -1,4 +1,6 @@
-"""What there is to see of a database at one moment: the sweep that runs, and the tables of its results."""
+"""What there is to see of a database at one moment: the sweep that runs, and the tables of its
+results.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Sight:
 
 
 class Watcher:
-    """Looks again and again. Without a sweep of its own it takes the newest that runs, simulated or not, and stays with it."""
+    """Looks again and again. Without a sweep of its own it takes the newest that runs, simulated or
+    not, and stays with it.
+    """
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -60,7 +64,11 @@ class Watcher:
                 self._told = self._laid_out()
             except NothingFoundError as error:
                 self._shown, self._told = None, NOTHING
-                is_early = sweep is not None and not self._selection.filters and not isinstance(error, OtherOriginError)
+                is_early = (
+                    sweep is not None
+                    and not self._selection.filters
+                    and not isinstance(error, OtherOriginError)
+                )
                 return Sight(sweep=sweep, problem=NOTHING_YET if is_early else str(error))
             self._shown = shown
         told = self._told
@@ -75,5 +83,10 @@ class Watcher:
 
     def _sweep(self) -> Snapshot | None:
         name = self._selection.sweep
-        found = [snapshot_of(status) for status in sweep_status(open_for_reading(self._selection.db), name)]
-        return next((one for one in reversed(found) if name is not None or one.state == RUNNING), None)
+        found = [
+            snapshot_of(status)
+            for status in sweep_status(open_for_reading(self._selection.db), name)
+        ]
+        return next(
+            (one for one in reversed(found) if name is not None or one.state == RUNNING), None
+        )

@@ -1,4 +1,6 @@
-"""A row of results as one character each: a block as high as its images/s, a letter for a failure."""
+"""A row of results as one character each: a block as high as its images/s, a letter for a
+failure.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,30 @@ NOT_RUN, ASCII_NOT_RUN = "·", "."
 
 
 def sparkline(results: Sequence[Result | None], most: float, *, ascii_only: bool = False) -> str:
-    """The full block, or 8, is `most` images/s, the lowest the eighth of it or less; None: not run."""
+    """The full block, or 8, is `most` images/s, the lowest the eighth of it or less; None: not
+    run.
+    """
     return "".join(_mark(result, most, ascii_only=ascii_only) for result in results)
 
 
 def scale(results: Iterable[Result]) -> float:
     """The largest number, which the full block stands for; 0 when there is none."""
-    return max(filter(math.isfinite, (result.images_per_second or 0.0 for result in results)), default=0.0)
+    return max(
+        filter(math.isfinite, (result.images_per_second or 0.0 for result in results)), default=0.0
+    )
 
 
 def legend(results: Iterable[Result | None], *, ascii_only: bool = False) -> str:
     """What the marks mean that occur."""
     found = list(results)
     full = DIGITS[-1] if ascii_only else BLOCKS[-1]
-    letters = dict.fromkeys(SYMBOLS[Outcome(one.outcome)] for one in found if one and one.images_per_second is None)
-    told = [f"{full} the most images/s of the table", *(f"{symbol[0]} {symbol}" for symbol in letters)]
+    letters = dict.fromkeys(
+        SYMBOLS[Outcome(one.outcome)] for one in found if one and one.images_per_second is None
+    )
+    told = [
+        f"{full} the most images/s of the table",
+        *(f"{symbol[0]} {symbol}" for symbol in letters),
+    ]
     if None in found:
         told.append(f"{ASCII_NOT_RUN if ascii_only else NOT_RUN} not run")
     return ", ".join(told)

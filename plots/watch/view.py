@@ -1,4 +1,6 @@
-"""Draws a sight for a terminal of any size: the sweep above, then tables, those with the newest results first."""
+"""Draws a sight for a terminal of any size: the sweep above, then tables, those with the newest
+results first.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,33 @@ ALL = "no sweep is running: the whole database; one that begins is shown"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """With too little height, tables are left out and counted; `is_last`: all is shown, whatever the height."""
+    """With too little height, tables are left out and counted; `is_last`: all is shown, whatever
+    the height.
+    """
 
     sight: Sight
     is_last: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width, ascii_only = options.max_width, options.ascii_only
-        tables = [_lines(layout, width, ascii_only=ascii_only) for layout in _newest_first(self.sight.tables)]
+        tables = [
+            _lines(layout, width, ascii_only=ascii_only)
+            for layout in _newest_first(self.sight.tables)
+        ]
         told = _foot(self.sight, ascii_only=ascii_only, whole=self.is_last)
         foot = [line for text in told for line in text.wrap(console, width)]
-        head = list(Text(visible(self.sight.problem), style="bold yellow").wrap(console, width)) if self.sight.problem else []
+        head = (
+            list(Text(visible(self.sight.problem), style="bold yellow").wrap(console, width))
+            if self.sight.problem
+            else []
+        )
         if not self.sight.problem and self.sight.sweep is None:
             head.append(Text(ALL, style="bold"))
-        common = [Text(""), Text(visible(self.sight.heading), style="bold")] if self.sight.heading else []
+        common = (
+            [Text(""), Text(visible(self.sight.heading), style="bold")]
+            if self.sight.heading
+            else []
+        )
         if console.is_terminal and not self.is_last:
             room = options.max_height - len(head) - len(common) - len(foot)
             wanted = sum(map(len, tables))
@@ -55,15 +70,21 @@ class View:
 
 
 def _newest_first(tables: Sequence[Layout]) -> list[Layout]:
-    newest = [max(attempt for result in layout.table.results for attempt in result.attempt_ids) for layout in tables]
-    return [layout for _, layout in sorted(zip(newest, tables, strict=True), key=lambda pair: -pair[0])]
+    newest = [
+        max(attempt for result in layout.table.results for attempt in result.attempt_ids)
+        for layout in tables
+    ]
+    return [
+        layout for _, layout in sorted(zip(newest, tables, strict=True), key=lambda pair: -pair[0])
+    ]
 
 
 def _fitting(tables: list[list[Text]], room: int) -> tuple[list[list[Text]], int]:
     """As many as there is room for, and how many are left out."""
     shown: list[list[Text]] = []
     for table in tables:
-        if room - len(table) < (len(shown) + 1 < len(tables)):  # a line tells of those that are left out
+        # a line tells of those that are left out
+        if room - len(table) < (len(shown) + 1 < len(tables)):
             break
         room -= len(table)
         shown.append(table)
@@ -71,26 +92,40 @@ def _fitting(tables: list[list[Text]], room: int) -> tuple[list[list[Text]], int
 
 
 def _left_out(num: int) -> list[Text]:
-    told = f"and {num} more table{'' if num == 1 else 's'}; a higher window shows more, python -m plots tables all"
+    told = (
+        f"and {num} more table{'' if num == 1 else 's'}; a higher window shows more, python -m "
+        "plots tables all"
+    )
     return [Text(told, style="dim")] if num else []
 
 
 def _foot(sight: Sight, *, ascii_only: bool, whole: bool) -> list[Text]:
-    """What must stand with every number, once; `whole`: also how the cells are read, for which there is room in the end."""
+    """What must stand with every number, once; `whole`: also how the cells are read, for which
+    there is room in the end.
+    """
     tables = sight.tables
     if not tables:
         return []
     cells = [shown.result for layout in tables for _, row in layout.rows for shown in row]
     notes = dict.fromkeys(note for layout in tables for note in table_notes(layout.table))
     if whole:
-        notes |= dict.fromkeys([*(note for layout in tables for note in layout.notes), *sight.notes])
-    return [Text(visible(note), style="dim") for note in [legend(cells, ascii_only=ascii_only), *notes]]
+        notes |= dict.fromkeys(
+            [*(note for layout in tables for note in layout.notes), *sight.notes]
+        )
+    return [
+        Text(visible(note), style="dim") for note in [legend(cells, ascii_only=ascii_only), *notes]
+    ]
 
 
 def _lines(layout: Layout, width: int, *, ascii_only: bool) -> list[Text]:
-    """An empty one, title, headings, rows. Where the cells are too wide, the bars and the best number stand for them."""
+    """An empty one, title, headings, rows. Where the cells are too wide, the bars and the best
+    number stand for them.
+    """
     most = scale(layout.table.results)
-    bars = [sparkline([shown.result for shown in row], most, ascii_only=ascii_only) for _, row in layout.rows]
+    bars = [
+        sparkline([shown.result for shown in row], most, ascii_only=ascii_only)
+        for _, row in layout.rows
+    ]
     heading = f"0..{for_people(most)}" if most else ""
     columns = [
         _Column(layout.corner, [Text(visible(name)) for name, _ in layout.rows]),
@@ -101,8 +136,15 @@ def _lines(layout: Layout, width: int, *, ascii_only: bool) -> list[Text]:
         _Column(heading, [Text(bar, style="cyan") for bar in bars]),
     ]
     if sum(column.width + 2 for column in columns) - 2 > width:
-        columns = [columns[0], columns[-1], _Column("most", [_most(row) for _, row in layout.rows], right=True)]
-    rows = [Text("  ").join(column.padded(index) for column in columns) for index in range(-1, len(layout.rows))]
+        columns = [
+            columns[0],
+            columns[-1],
+            _Column("most", [_most(row) for _, row in layout.rows], right=True),
+        ]
+    rows = [
+        Text("  ").join(column.padded(index) for column in columns)
+        for index in range(-1, len(layout.rows))
+    ]
     for row in rows:
         row.rstrip()
     return [Text(""), Text(visible(layout.title), style="bold"), *rows]
@@ -130,5 +172,9 @@ def _cell(shown: Shown) -> Text:
 
 
 def _most(row: Sequence[Shown]) -> Text:
-    numbers = [shown.result.images_per_second for shown in row if shown.result and shown.result.images_per_second is not None]
+    numbers = [
+        shown.result.images_per_second
+        for shown in row
+        if shown.result and shown.result.images_per_second is not None
+    ]
     return Text(for_people(max(numbers)) if numbers else "")

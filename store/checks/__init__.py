@@ -1,1 +1,3 @@
-"""What must be true of a database, one kind of check per file; `store.checks.every` makes them all."""
+"""What must be true of a database, one kind of check per file; `store.checks.every` makes them
+all.
+"""

@@ -47,7 +47,12 @@ def cells(path: Path, table: sa.Table, progress: Progress) -> Iterator[Finding]:
                 for column, fit, value in zip(columns, fits, row, strict=True):
                     if not fit(value):
                         what = f"{column.name} holds {shown(value)}; wanted {_wanted(column)}"
-                        yield Finding(table=table.name, row=row_name(table, row), what=what, remedy=MADE_BY_HAND)
+                        yield Finding(
+                            table=table.name,
+                            row=row_name(table, row),
+                            what=what,
+                            remedy=MADE_BY_HAND,
+                        )
         except sqlite3.DatabaseError as error:
             yield unreadable(error, table.name, last)
 
@@ -60,7 +65,9 @@ def fit_of(column: sa.Column[Any]) -> Fits:
 
 def row_name(table: sa.Table, row: tuple[object, ...]) -> str:
     """Its primary key, to be told in messages."""
-    return ", ".join(shown(value) for column, value in zip(table.columns, row, strict=True) if column.primary_key)
+    return ", ".join(
+        shown(value) for column, value in zip(table.columns, row, strict=True) if column.primary_key
+    )
 
 
 def shown(value: object) -> str:

@@ -1,4 +1,6 @@
-"""Makes every check of a database, in little memory, and of whatever still can be read of a damaged one."""
+"""Makes every check of a database, in little memory, and of whatever still can be read of a damaged
+one.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ _OF_ROWS: dict[str, _Check] = {
 
 
 def check(url: str, progress: Progress = silent) -> Iterator[Finding]:
-    """All that is wrong. Raises StoreError, before the first, when there is nothing of ours to check."""
+    """All that is wrong. Raises StoreError, before the first, when there is nothing of ours to
+    check.
+    """
     database = databases.locate(url)
     revision = _revision(database)
     if isinstance(revision, Finding):
@@ -66,12 +70,16 @@ def _revision(database: Database) -> str | Finding:
         cause = error.__cause__
         if isinstance(error, DamagedError):
             return Finding(table="(file)", row="", what=_found_in(error, database), remedy=SALVAGE)
-        is_refused = isinstance(error, LockedError) or any(sign in str(cause) for sign in _NOT_TO_BE_CHECKED)
+        is_refused = isinstance(error, LockedError) or any(
+            sign in str(cause) for sign in _NOT_TO_BE_CHECKED
+        )
         if isinstance(cause, sqlite3.DatabaseError | UnicodeDecodeError) and not is_refused:
             return file.unreadable(cause, "(file)")
         raise
     if found is None:
-        raise StoreError(f"{database.name}: no such database, or an empty one; there is nothing to check")
+        raise StoreError(
+            f"{database.name}: no such database, or an empty one; there is nothing to check"
+        )
     return found
 
 
@@ -89,7 +97,9 @@ def _findings(database: Database, revision: str, progress: Progress) -> Iterator
         yield from _of_file(path, progress)
     engine = _engine(database)
     try:
-        yield from _made(engine, "(file)" if path else "(schema)", partial(_tables, revision=revision), progress)
+        yield from _made(
+            engine, "(file)" if path else "(schema)", partial(_tables, revision=revision), progress
+        )
         if revision != head_revision():
             return
         for table in cells.TABLES if path is not None else ():
@@ -117,11 +127,14 @@ def _made(engine: sa.Engine, table: str, made: _Check, progress: Progress) -> It
     """Its findings; what cannot be read is one of them."""
     try:
         with engine.connect() as connection:
-            yield from first_of(made(connection.execution_options(**ONLY_READS[engine.dialect.name]), progress))
+            yield from first_of(
+                made(connection.execution_options(**ONLY_READS[engine.dialect.name]), progress)
+            )
     except (sa.exc.DBAPIError, ValueError, TypeError, AttributeError) as error:
         if engine.dialect.name != "sqlite":
             raise
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error  # a cell that is none of its column's
+        # a cell that is none of its column's
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         end_if_interrupted(cause)
         yield Finding(table=table, row="", what=f"cannot be read: {cause}", remedy=SALVAGE)
 

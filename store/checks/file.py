@@ -1,4 +1,6 @@
-"""Whether a SQLite file is whole: pages, indices, references, write-ahead log, and its digest where there is one."""
+"""Whether a SQLite file is whole: pages, indices, references, write-ahead log, and its digest where
+there is one.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,23 @@ def unlike_its_digest(path: Path, progress: Progress) -> Iterator[Finding]:
     wanted = digest_path.read_text().split(" ")[0]
     if sha256_of(path, progress) != wanted:
         remedy = f"take another copy; if it was written to on purpose, remove {digest_path}"
-        yield Finding(table=_FILE, row="", what="not the file that was backed up: its SHA-256 is another", remedy=remedy)
+        yield Finding(
+            table=_FILE,
+            row="",
+            what="not the file that was backed up: its SHA-256 is another",
+            remedy=remedy,
+        )
 
 
 def write_ahead_log(path: Path, progress: Progress) -> Iterator[Finding]:
     progress("write-ahead log", 0, 0)
     if what := wal_problem(wal_of(path)):
-        yield Finding(table=_FILE, row=wal_of(path).name, what=what, remedy="`rebuild` from the run folders of the last attempts")
+        yield Finding(
+            table=_FILE,
+            row=wal_of(path).name,
+            what=what,
+            remedy="`rebuild` from the run folders of the last attempts",
+        )
 
 
 def pages(path: Path, progress: Progress) -> Iterator[Finding]:
@@ -47,10 +59,17 @@ def foreign_keys(path: Path, progress: Progress) -> Iterator[Finding]:
     with closing(connect_read_only(path)) as connection:
         for table, rowid, parent, _ in connection.execute("PRAGMA foreign_key_check"):
             row = "" if rowid is None else f"rowid {rowid}"
-            yield Finding(table=table, row=row, what=f"the row of {parent} that it names is not there", remedy=MADE_BY_HAND)
+            yield Finding(
+                table=table,
+                row=row,
+                what=f"the row of {parent} that it names is not there",
+                remedy=MADE_BY_HAND,
+            )
 
 
-def unreadable(error: sqlite3.DatabaseError | UnicodeDecodeError, table: str, row: str = "") -> Finding:
+def unreadable(
+    error: sqlite3.DatabaseError | UnicodeDecodeError, table: str, row: str = ""
+) -> Finding:
     """The second kind where SQLite quotes a damaged schema."""
     end_if_interrupted(error)
     return Finding(table=table, row=row, what=f"cannot be read: {cause_of(error)}", remedy=SALVAGE)

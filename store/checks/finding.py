@@ -8,9 +8,13 @@ from itertools import islice
 
 MOST_OF_ONE_CHECK = 50
 SALVAGE = (
-    "restore a backup, `python -m store rebuild RUNS`, or `python -m store check --salvage OUT`, which saves what can be read"
+    "restore a backup, `python -m store rebuild RUNS`, or `python -m store check --salvage "
+    "OUT`, which saves what can be read"
 )
-MADE_BY_HAND = "no scalemark writes this: a damaged disk or another program did; take the row from a backup, or delete it"
+MADE_BY_HAND = (
+    "no scalemark writes this: a damaged disk or another program did; take the row from a "
+    "backup, or delete it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,4 +34,9 @@ def first_of(findings: Iterable[Finding]) -> Iterator[Finding]:
     for last in islice(iterator, MOST_OF_ONE_CHECK):
         yield last
     if last is not None and (num_more := sum(1 for _ in iterator)):
-        yield Finding(table=last.table, row="", what=f"{num_more} more findings of this kind", remedy=last.remedy)
+        yield Finding(
+            table=last.table,
+            row="",
+            what=f"{num_more} more findings of this kind",
+            remedy=last.remedy,
+        )

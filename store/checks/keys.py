@@ -18,11 +18,28 @@ from store.progress import Progress
 from store.records import Gpu, Machine, sweep_uid
 from store.references import Reference
 from store.rows import digest
-from store.schema import Base, EnvironmentRow, GpuRow, InfoRow, MachineRow, OpPlacementRow, PlacementRow, ReferenceRow, SweepRow
+from store.schema import (
+    Base,
+    EnvironmentRow,
+    GpuRow,
+    InfoRow,
+    MachineRow,
+    OpPlacementRow,
+    PlacementRow,
+    ReferenceRow,
+    SweepRow,
+)
 
 
 def sweeps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    columns = (SweepRow.id, SweepRow.uid, SweepRow.name, SweepRow.started_at, SweepRow.command, SweepRow.origin)
+    columns = (
+        SweepRow.id,
+        SweepRow.uid,
+        SweepRow.name,
+        SweepRow.started_at,
+        SweepRow.command,
+        SweepRow.origin,
+    )
     for row in streamed(connection, sa.select(*columns), "sweeps", progress):
         name = RENAMED.sub("", row["name"]) if row["origin"] else row["name"]
         wanted = {sweep_uid(one, row["started_at"], row["command"]) for one in (name, row["name"])}
@@ -59,26 +76,40 @@ def op_placements(connection: sa.Connection, progress: Progress) -> Iterator[Fin
 def placements(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     for row in streamed(connection, sa.select(PlacementRow.__table__), "placements", progress):
         yield from _unlike(
-            row, "placements", "key", placement_key({name: row[name] for name in row if name not in ("id", "key")})
+            row,
+            "placements",
+            "key",
+            placement_key({name: row[name] for name in row if name not in ("id", "key")}),
         )
 
 
 def references(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    for row in streamed(connection, sa.select(ReferenceRow.__table__), "reference_results", progress):
+    for row in streamed(
+        connection, sa.select(ReferenceRow.__table__), "reference_results", progress
+    ):
         try:
             reference = Reference(**{field.name: row[field.name] for field in fields(Reference)})
         except ValueError as error:
-            yield Finding(table="reference_results", row=str(row["id"]), what=str(error), remedy=MADE_BY_HAND)
+            yield Finding(
+                table="reference_results", row=str(row["id"]), what=str(error), remedy=MADE_BY_HAND
+            )
         else:
             yield from _unlike(row, "reference_results", "key", reference.key)
 
 
 def machines(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     gpus: dict[int, list[sa.RowMapping]] = {}
-    for row in streamed(connection, sa.select(GpuRow.__table__).order_by(GpuRow.machine_id, GpuRow.position), "gpus", progress):
+    for row in streamed(
+        connection,
+        sa.select(GpuRow.__table__).order_by(GpuRow.machine_id, GpuRow.position),
+        "gpus",
+        progress,
+    ):
         gpus.setdefault(row["machine_id"], []).append(row)
     for row in streamed(connection, sa.select(MachineRow.__table__), "machines", progress):
-        wanted = [_machine(row, gpus.get(row["id"], []), whole_watts) for whole_watts in (False, True)]
+        wanted = [
+            _machine(row, gpus.get(row["id"], []), whole_watts) for whole_watts in (False, True)
+        ]
         if row["key"] not in (machine.key for machine in wanted):
             yield from _unlike(row, "machines", "key", wanted[0].key)
         if row["num_gpus"] != len(wanted[0].gpus):
@@ -94,32 +125,59 @@ def identity(connection: sa.Connection, progress: Progress) -> Iterator[Finding]
 
 
 def _machine(row: sa.RowMapping, gpus: list[sa.RowMapping], whole_watts: bool) -> Machine:
-    """As it was told. JSON told power limits as whole numbers or not, which makes another key; the column does not know."""
+    """As it was told. JSON told power limits as whole numbers or not, which makes another key; the
+    column does not know.
+    """
 
     def gpu(row: sa.RowMapping) -> Gpu:
-        told: dict[str, Any] = {field.name: row[field.name] for field in fields(Gpu) if field.name in row}
+        told: dict[str, Any] = {
+            field.name: row[field.name] for field in fields(Gpu) if field.name in row
+        }
         limit = told["power_limit_w"]
         if whole_watts and limit is not None and limit == int(limit):
             told["power_limit_w"] = int(limit)
         mig = tuple(gpu(device) for device in gpus if device["mig_parent"] == row["uuid"])
-        return Gpu(**told | {"cores": (), "mig_devices": mig})  # near cores are not among what makes the key
+        # near cores are not among what makes the key
+        return Gpu(**told | {"cores": (), "mig_devices": mig})
 
-    told = {name: row[name] for name in ("host", "cpu", "num_cores", "memory_bytes", "driver", "hardware_profile", "pool")}
+    told = {
+        name: row[name]
+        for name in (
+            "host",
+            "cpu",
+            "num_cores",
+            "memory_bytes",
+            "driver",
+            "hardware_profile",
+            "pool",
+        )
+    }
     return Machine(**told, gpus=tuple(gpu(one) for one in gpus if one["mig_parent"] is None))
 
 
 def _described(
-    connection: sa.Connection, table: type[EnvironmentRow] | type[OpPlacementRow], progress: Progress
+    connection: sa.Connection,
+    table: type[EnvironmentRow] | type[OpPlacementRow],
+    progress: Progress,
 ) -> Iterator[tuple[sa.RowMapping, Any]]:
     """Rows with their parsed description, or with the finding that it cannot be parsed."""
-    columns = [column for column in Base.metadata.tables[table.__tablename__].columns if column.name != "description"]
+    columns = [
+        column
+        for column in Base.metadata.tables[table.__tablename__].columns
+        if column.name != "description"
+    ]
     statement = sa.select(*columns, as_text(table.description).label("told"))
     for row in streamed(connection, statement, table.__tablename__, progress):
         try:
             yield row, json.loads(row["told"])
         except ValueError as error:
             what = f"description: not JSON: {error}"
-            yield row, Finding(table=table.__tablename__, row=str(row["id"]), what=what, remedy=MADE_BY_HAND)
+            yield (
+                row,
+                Finding(
+                    table=table.__tablename__, row=str(row["id"]), what=what, remedy=MADE_BY_HAND
+                ),
+            )
 
 
 def _unlike(row: sa.RowMapping, table: str, column: str, wanted: object) -> Iterator[Finding]:

@@ -1,4 +1,6 @@
-"""What was measured: completed attempts have a measurement, its JSON can be read, and its steps are all there."""
+"""What was measured: completed attempts have a measurement, its JSON can be read, and its steps are
+all there.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,20 @@ from store.records import GpuTelemetry, Outcome, Phase, Profile
 from store.schema import AttemptRow, MeasurementRow, StepArraysRow, SweepRow
 from store.step_arrays import unpack
 
-_IN_ITS_FOLDER = "its run folder may still have them: `python -m store rebuild` reads it; else run the trial again"
+_IN_ITS_FOLDER = (
+    "its run folder may still have them: `python -m store rebuild` reads it; else run the trial "
+    "again"
+)
 _ARRAYS = ("duration_over_least", "data_wait", "gap_before", "loss_over_least")
-_NUMBERS = ("first_step", "num_steps", "num_warm_up", "time_unit_us", "least_duration", "least_loss", "loss_unit")
+_NUMBERS = (
+    "first_step",
+    "num_steps",
+    "num_warm_up",
+    "time_unit_us",
+    "least_duration",
+    "least_loss",
+    "loss_unit",
+)
 
 
 def unmeasured(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
@@ -31,22 +44,34 @@ def unmeasured(connection: sa.Connection, progress: Progress) -> Iterator[Findin
     for row in streamed(connection, statement, "attempts", progress):
         what = "completed, and without a measurement"
         yield Finding(
-            table="attempts", row=str(row["id"]), what=what, remedy=f"its run folder {row['run_dir']} may still have it"
+            table="attempts",
+            row=str(row["id"]),
+            what=what,
+            remedy=f"its run folder {row['run_dir']} may still have it",
         )
 
 
 def descriptions(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     """JSON columns of measurements that their records do not take."""
     columns = {name: as_text(getattr(MeasurementRow, name)) for name in _MAKERS}
-    statement = sa.select(MeasurementRow.attempt_id, *(column.label(name) for name, column in columns.items()))
+    statement = sa.select(
+        MeasurementRow.attempt_id, *(column.label(name) for name, column in columns.items())
+    )
     for row in streamed(connection, statement, "measurements", progress):
         for name, make in _MAKERS.items():
             if what := problem_of_json(row[name], make):
-                yield Finding(table="measurements", row=str(row["attempt_id"]), what=f"{name}: {what}", remedy=MADE_BY_HAND)
+                yield Finding(
+                    table="measurements",
+                    row=str(row["attempt_id"]),
+                    what=f"{name}: {what}",
+                    remedy=MADE_BY_HAND,
+                )
 
 
 def steps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Packed steps that cannot be unpacked, or are fewer than were measured; what was imported may have come without."""
+    """Packed steps that cannot be unpacked, or are fewer than were measured; what was imported may
+    have come without.
+    """
     missing = (
         sa.select(MeasurementRow.attempt_id, MeasurementRow.num_steps)
         .join(AttemptRow, AttemptRow.id == MeasurementRow.attempt_id)
@@ -56,7 +81,9 @@ def steps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     )
     for row in streamed(connection, missing, "measurements", progress):
         what = f"it has no steps; its measurement was made of {row['num_steps']}"
-        yield Finding(table="measurements", row=str(row["attempt_id"]), what=what, remedy=_IN_ITS_FOLDER)
+        yield Finding(
+            table="measurements", row=str(row["attempt_id"]), what=what, remedy=_IN_ITS_FOLDER
+        )
     statement = sa.select(
         StepArraysRow.attempt_id,
         *(getattr(StepArraysRow, name) for name in _NUMBERS),
@@ -65,7 +92,9 @@ def steps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     ).outerjoin(MeasurementRow, MeasurementRow.attempt_id == StepArraysRow.attempt_id)
     for row in streamed(connection, statement, "step_arrays", progress):
         if what := _problem_of_steps(row):
-            yield Finding(table="step_arrays", row=str(row["attempt_id"]), what=what, remedy=MADE_BY_HAND)
+            yield Finding(
+                table="step_arrays", row=str(row["attempt_id"]), what=what, remedy=MADE_BY_HAND
+            )
 
 
 def problem_of_json(text: str | None, make: Callable[[Any], object]) -> str:
@@ -88,14 +117,19 @@ def _problem_of_steps(row: sa.RowMapping) -> str:
         return f"its steps cannot be unpacked: {error}"
     num_measured = sum(step.num_steps for step in found if step.phase is Phase.MEASURE)
     if row["num_measured"] is not None and num_measured < row["num_measured"]:
-        return f"it has {num_measured} measured steps; its measurement was made of {row['num_measured']}"
+        return (
+            f"it has {num_measured} measured steps; its measurement was made of "
+            f"{row['num_measured']}"
+        )
     return ""
 
 
 def _check_whole_numbers(arrays: dict[str, Any]) -> None:
     for name, values in arrays.items():
         may_miss = name == "loss_over_least"
-        if type(values) is not list or not all(type(value) is int or (may_miss and value is None) for value in values):
+        if type(values) is not list or not all(
+            type(value) is int or (may_miss and value is None) for value in values
+        ):
             raise ValueError(f"{name} is not a list of whole numbers")
     if min(arrays["duration_over_least"], default=-1) != 0:
         raise ValueError("the least of its durations is not least_duration")

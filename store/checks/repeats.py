@@ -1,4 +1,6 @@
-"""Where repeats stand follows from their attempts and their events, and somebody looks after those in flight."""
+"""Where repeats stand follows from their attempts and their events, and somebody looks after those
+in flight.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def outcomes(connection: sa.Connection, progress: Progress) -> Iterator[Finding]
 
 
 def attempts_of_each(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Repeats with more or fewer attempts than they count: a running one is not there yet, removed ones have an event.
+    """Repeats with more or fewer attempts than they count: a running one is not there yet, removed
+    ones have an event.
 
     Of what is imported only a part may have been chosen.
     """
@@ -49,22 +52,38 @@ def attempts_of_each(connection: sa.Connection, progress: Progress) -> Iterator[
         SweepRow.origin,
     )
     every = sa.select(*columns).join(SweepRow, SweepRow.id == RepeatRow.sweep_id).subquery()
-    differ = (every.c.wanted < every.c.found) | ((every.c.wanted > every.c.found) & (every.c.origin == ""))
+    differ = (every.c.wanted < every.c.found) | (
+        (every.c.wanted > every.c.found) & (every.c.origin == "")
+    )
     for row in streamed(connection, sa.select(every).where(differ), "repeats", progress):
         yield _finding(row, f"it has {row['found']} attempts that ended; it counts {row['wanted']}")
 
 
 def events(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Repeats whose last event is not their state, or which lack events. Those of sweeps before schema 0003 have none."""
+    """Repeats whose last event is not their state, or which lack events. Those of sweeps before
+    schema 0003 have none.
+    """
     counted = (
-        sa.select(EventRow.repeat_id, sa.func.count().label("num"), sa.func.max(EventRow.number).label("last"))
+        sa.select(
+            EventRow.repeat_id,
+            sa.func.count().label("num"),
+            sa.func.max(EventRow.number).label("last"),
+        )
         .group_by(EventRow.repeat_id)
         .subquery()
     )
     statement = (
-        sa.select(RepeatRow.id, RepeatRow.state, EventRow.state.label("told"), counted.c.num, counted.c.last)
+        sa.select(
+            RepeatRow.id,
+            RepeatRow.state,
+            EventRow.state.label("told"),
+            counted.c.num,
+            counted.c.last,
+        )
         .outerjoin(counted, counted.c.repeat_id == RepeatRow.id)
-        .outerjoin(EventRow, (EventRow.repeat_id == RepeatRow.id) & (EventRow.number == counted.c.last))
+        .outerjoin(
+            EventRow, (EventRow.repeat_id == RepeatRow.id) & (EventRow.number == counted.c.last)
+        )
         .where(
             (EventRow.state.is_(None) & RepeatRow.orchestrator_id.is_not(None))
             | (EventRow.state != RepeatRow.state)
@@ -73,14 +92,21 @@ def events(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     )
     for row in streamed(connection, statement, "events", progress):
         if row["told"] == row["state"]:
-            yield _finding(row, f"its events are {row['num']}, and the last has number {row['last']}")
+            yield _finding(
+                row, f"its events are {row['num']}, and the last has number {row['last']}"
+            )
         else:
             yield _finding(row, f"{row['state']}, but its last event is {row['told'] or 'missing'}")
 
 
 def in_flight(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     """Repeats that nobody will ever close, and placements of running ones that cannot be read."""
-    columns = (RepeatRow.id, RepeatRow.state, as_text(RepeatRow.placement).label("placement"), OrchestratorRow.ended_at)
+    columns = (
+        RepeatRow.id,
+        RepeatRow.state,
+        as_text(RepeatRow.placement).label("placement"),
+        OrchestratorRow.ended_at,
+    )
     statement = (
         sa.select(*columns, OrchestratorRow.id.label("orchestrator"))
         .outerjoin(OrchestratorRow, OrchestratorRow.id == RepeatRow.orchestrator_id)
@@ -90,7 +116,9 @@ def in_flight(connection: sa.Connection, progress: Progress) -> Iterator[Finding
         if row["orchestrator"] is None:
             yield _finding(row, f"{row['state']}, but by no orchestrator")
         elif row["ended_at"] is not None:
-            yield _finding(row, f"{row['state']}, but its orchestrator {row['orchestrator']} has ended")
+            yield _finding(
+                row, f"{row['state']}, but its orchestrator {row['orchestrator']} has ended"
+            )
         if what := problem_of_json(row["placement"], placement_of):
             yield _finding(row, f"placement: {what}")
 

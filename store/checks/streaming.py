@@ -14,7 +14,10 @@ _ROWS_AT_ONCE = 1000
 
 
 def streamed(
-    connection: sa.Connection, statement: sa.Select[*tuple[object, ...]], what: str, progress: Progress
+    connection: sa.Connection,
+    statement: sa.Select[*tuple[object, ...]],
+    what: str,
+    progress: Progress,
 ) -> Iterator[sa.RowMapping]:
     """Rows in the order of the database."""
     result = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(statement)

@@ -1,4 +1,6 @@
-"""Tables, columns, indices and views are those that the migrations make. What a user added is left alone."""
+"""Tables, columns, indices and views are those that the migrations make. What a user added is left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,18 @@ from store.progress import Progress
 from store.upgrade import run_migrations
 
 _Parts = dict[str, str]  # name -> what it is
-_REMEDY = "another program changed it: take a backup, or `python -m store check --salvage OUT`, which makes it anew"
+_REMEDY = (
+    "another program changed it: take a backup, or `python -m store check --salvage OUT`, which "
+    "makes it anew"
+)
 
 
 def tables(connection: sa.Connection, revision: str, progress: Progress) -> Iterator[Finding]:
     progress("schema", 0, 0)
     wanted = _made(revision)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sa.exc.SAWarning)  # of definitions that make no sense: they are told as findings
+        # of definitions that make no sense: they are told as findings
+        warnings.simplefilter("ignore", sa.exc.SAWarning)
         found = _told(connection)
     same_engine = connection.dialect.name == "sqlite"  # in which it is made for comparison
     for table in sorted(wanted.tables.keys() - found.tables.keys()):
@@ -30,13 +36,17 @@ def tables(connection: sa.Connection, revision: str, progress: Progress) -> Iter
         yield _finding(view, "", "the view is missing")
     for table in sorted(wanted.tables.keys() & found.tables.keys()):
         for kind in _KINDS if same_engine else _OF_BOTH:
-            yield from _compared(table, kind, found.tables[table][kind], wanted.tables[table][kind], same_engine)
+            yield from _compared(
+                table, kind, found.tables[table][kind], wanted.tables[table][kind], same_engine
+            )
     for view in sorted(wanted.views.keys() & found.views.keys()):
         if same_engine and found.views[view] != wanted.views[view]:
             yield _finding(view, "", "the view asks for something else than it should")
 
 
-def _compared(table: str, kind: str, found: _Parts, wanted: _Parts, same_engine: bool) -> Iterator[Finding]:
+def _compared(
+    table: str, kind: str, found: _Parts, wanted: _Parts, same_engine: bool
+) -> Iterator[Finding]:
     for name in sorted(wanted.keys() - found.keys()):
         yield _finding(table, name, f"the {kind} is missing")
     for name in sorted(wanted.keys() & found.keys()):
@@ -67,31 +77,44 @@ def _told(connection: sa.Connection) -> _Schema:
     inspector = sa.inspect(connection)
     kinds = _KINDS if connection.dialect.name == "sqlite" else _OF_BOTH
     return _Schema(
-        tables={table: {kind: read(inspector, table) for kind, read in kinds.items()} for table in inspector.get_table_names()},
-        views={view: _spaced(inspector.get_view_definition(view)) for view in inspector.get_view_names()},
+        tables={
+            table: {kind: read(inspector, table) for kind, read in kinds.items()}
+            for table in inspector.get_table_names()
+        },
+        views={
+            view: _spaced(inspector.get_view_definition(view))
+            for view in inspector.get_view_names()
+        },
     )
 
 
 def _columns(inspector: sa.Inspector, table: str) -> _Parts:
     return {
-        column["name"]: f"{column['type']}{'' if column['nullable'] else ' NOT NULL'}" for column in inspector.get_columns(table)
+        column["name"]: f"{column['type']}{'' if column['nullable'] else ' NOT NULL'}"
+        for column in inspector.get_columns(table)
     }
 
 
 def _indices(inspector: sa.Inspector, table: str) -> _Parts:
     return {
-        str(index["name"]): f"{index['column_names']}, unique: {bool(index['unique'])}" for index in inspector.get_indexes(table)
+        str(index["name"]): f"{index['column_names']}, unique: {bool(index['unique'])}"
+        for index in inspector.get_indexes(table)
     }
 
 
 def _checks(inspector: sa.Inspector, table: str) -> _Parts:
-    return {str(check["name"]): _spaced(check["sqltext"]) for check in inspector.get_check_constraints(table)}
+    return {
+        str(check["name"]): _spaced(check["sqltext"])
+        for check in inspector.get_check_constraints(table)
+    }
 
 
 def _keys(inspector: sa.Inspector, table: str) -> _Parts:
     found = {"primary": str(inspector.get_pk_constraint(table)["constrained_columns"])}
     for key in inspector.get_foreign_keys(table):
-        found[f"foreign {key['constrained_columns']}"] = f"{key['referred_table']}{key['referred_columns']}"
+        found[f"foreign {key['constrained_columns']}"] = (
+            f"{key['referred_table']}{key['referred_columns']}"
+        )
     for unique in inspector.get_unique_constraints(table):
         found[f"unique {unique['column_names']}"] = ""
     return found

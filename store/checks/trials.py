@@ -23,7 +23,10 @@ def trials(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
 
 def on_machines(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     """Attempts of simulated trials on machines that exist, and the other way round."""
-    is_simulated, exists = TrialRow.device_kind == DeviceKind.SIMULATED_GPU, MachineRow.hardware_profile == ""
+    is_simulated, exists = (
+        TrialRow.device_kind == DeviceKind.SIMULATED_GPU,
+        MachineRow.hardware_profile == "",
+    )
     statement = (
         sa.select(AttemptRow.id, TrialRow.device_kind, exists.label("exists"))
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
@@ -33,7 +36,8 @@ def on_machines(connection: sa.Connection, progress: Progress) -> Iterator[Findi
     )
     for row in streamed(connection, statement, "attempts", progress):
         what = (
-            f"its device_kind is {row['device_kind']}, and its machine {'exists' if row['exists'] else 'is a hardware profile'}"
+            f"its device_kind is {row['device_kind']}, and its machine "
+            f"{'exists' if row['exists'] else 'is a hardware profile'}"
         )
         yield Finding(table="attempts", row=str(row["id"]), what=what, remedy=MADE_BY_HAND)
 
@@ -48,10 +52,16 @@ def _problem(row: sa.RowMapping) -> str:
         return f"its spec makes no sense: {error}"
     if spec.to_json() != row["spec"]:
         return "its spec is not canonical JSON"
-    if different := [field.name for field in fields(spec) if getattr(spec, field.name) != row[field.name]]:
+    if different := [
+        field.name for field in fields(spec) if getattr(spec, field.name) != row[field.name]
+    ]:
         told = ", ".join(f"{name}={row[name]} (spec: {getattr(spec, name)})" for name in different)
         return f"columns differ from its spec: {told}"
     if row["curve"] != spec.curve:
         return f"its curve is {row['curve']}; its spec's is {spec.curve}"
     strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    return "" if row["strategy"] == strategy else f"its strategy is {row['strategy']}; its spec's is {strategy}"
+    return (
+        ""
+        if row["strategy"] == strategy
+        else f"its strategy is {row['strategy']}; its spec's is {strategy}"
+    )

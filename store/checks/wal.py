@@ -1,4 +1,5 @@
-"""Finds damage in a write-ahead log, which SQLite takes for the log's end: what was committed after it would be lost silently.
+"""Finds damage in a write-ahead log, which SQLite takes for the log's end: what was committed after
+it would be lost silently.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat
 """
@@ -16,7 +17,9 @@ _Checksum = tuple[int, int]
 
 
 def wal_problem(path: Path) -> str:
-    """What is wrong with it; empty when nothing is, or there is none. Asks twice, because somebody may be writing to it."""
+    """What is wrong with it; empty when nothing is, or there is none. Asks twice, because somebody
+    may be writing to it.
+    """
     first = _problem(path)
     return first if first and first == _problem(path) else ""
 
@@ -38,7 +41,10 @@ def _problem(path: Path) -> str:
             valid = all(same) and checksum == frame.checksum
         of_this_log = any(same)  # frames left over from earlier ones have other salts, both of them
         if not valid and of_this_log and (frame.commits or not all(same)):
-            return f"it is damaged in or before frame {number}: SQLite ignores the transactions from there on"
+            return (
+                f"it is damaged in or before frame {number}: SQLite ignores the transactions "
+                "from there on"
+            )
     return ""
 
 
@@ -56,7 +62,9 @@ def _frames(content: bytes, page_bytes: int) -> Iterator[_Frame]:
     for at in range(_HEADER_BYTES, len(content) - size + 1, size):
         _, num_pages, *rest = struct.unpack(">6I", content[at : at + _FRAME_HEADER_BYTES])
         page = content[at + _FRAME_HEADER_BYTES : at + size]
-        yield _Frame(content[at : at + 8], num_pages != 0, (rest[0], rest[1]), (rest[2], rest[3]), page)
+        yield _Frame(
+            content[at : at + 8], num_pages != 0, (rest[0], rest[1]), (rest[2], rest[3]), page
+        )
 
 
 def _checksum(data: bytes, start: _Checksum, order: str) -> _Checksum:

@@ -1,4 +1,6 @@
-"""`python -m store tag|note|delete|restore`: what people add to results. Nothing that was measured is changed or lost."""
+"""`python -m store tag|note|delete|restore`: what people add to results. Nothing that was measured
+is changed or lost.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ from store.outside import visible
 
 app = make_app("Annotate results.")
 
-Target = Annotated[str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")]
-Targets = Annotated[list[str], typer.Argument(help="An attempt, a trial or a sweep; or filters, as for `list`.")]
+Target = Annotated[
+    str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
+]
+Targets = Annotated[
+    list[str], typer.Argument(help="An attempt, a trial or a sweep; or filters, as for `list`.")
+]
 
 
 @app.command()
@@ -31,13 +37,23 @@ def tag(
     engine = _writable(db)
     found = targets.find(engine, target)
     if remove:
-        print(f"{visible(found.name)}: {marking.remove_tags(engine, found, words)} of {len(words)} tags taken away")
+        print(
+            f"{visible(found.name)}: {marking.remove_tags(engine, found, words)} of "
+            f"{len(words)} tags taken away"
+        )
     else:
-        print(f"{visible(found.name)}: {marking.add_tags(engine, found, words, _now())} of {len(words)} tags added")
+        print(
+            f"{visible(found.name)}: {marking.add_tags(engine, found, words, _now())} of "
+            f"{len(words)} tags added"
+        )
 
 
 @app.command()
-def note(target: Target, text: Annotated[str, typer.Argument(help="What there is to say; `show` tells it.")], db: Db) -> None:
+def note(
+    target: Target,
+    text: Annotated[str, typer.Argument(help="What there is to say; `show` tells it.")],
+    db: Db,
+) -> None:
     """Add a note to an attempt, a trial or a sweep."""
     engine = _writable(db)
     found = targets.find(engine, target)
@@ -46,21 +62,31 @@ def note(target: Target, text: Annotated[str, typer.Argument(help="What there is
 
 
 @app.command()
-def delete(what: Targets, db: Db, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
-    """Let attempts count nowhere; a sweep that wants them measures them anew. `restore` takes it back."""
+def delete(
+    what: Targets, db: Db, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """Let attempts count nowhere; a sweep that wants them measures them anew. `restore` takes it
+    back.
+    """
     engine = _writable(db)
     chosen = marking.choose(engine, what, deleted=False)
     if chosen.num_attempts:
         ask(f"{chosen} would be deleted", yes=yes)
     num_deleted = marking.set_deleted(engine, chosen, _now())
-    print(f"{num_deleted} deleted; `python -m store restore` brings them back" if num_deleted else "0 deleted: there is none")
+    print(
+        f"{num_deleted} deleted; `python -m store restore` brings them back"
+        if num_deleted
+        else "0 deleted: there is none"
+    )
 
 
 @app.command()
 def restore(what: Targets, db: Db) -> None:
     """Let deleted attempts count again."""
     engine = _writable(db)
-    print(f"{marking.set_deleted(engine, marking.choose(engine, what, deleted=True), None)} restored")
+    print(
+        f"{marking.set_deleted(engine, marking.choose(engine, what, deleted=True), None)} restored"
+    )
 
 
 def _writable(db: str) -> sa.Engine:

@@ -1,4 +1,6 @@
-"""`python -m store compare|diff`: two attempts or trials side by side, first what differs, then which is faster."""
+"""`python -m store compare|diff`: two attempts or trials side by side, first what differs, then
+which is faster.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,30 @@ from store.terminal import for_people, make_console, print_columns, print_json
 
 app = make_app("Compare results.")
 
-First = Annotated[str, typer.Argument(metavar="A", help=f"Number of an attempt, or {ID_BEGINNING}.")]
+First = Annotated[
+    str, typer.Argument(metavar="A", help=f"Number of an attempt, or {ID_BEGINNING}.")
+]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another.")]
 Axes = Annotated[
     list[str] | None,
-    typer.Option("--axis", help="What you want to compare, beside strategy and num_gpus; also machine, software, shares_host."),
+    typer.Option(
+        "--axis",
+        help=(
+            "What you want to compare, beside strategy and num_gpus; also machine, software, "
+            "shares_host."
+        ),
+    ),
 ]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Show a ratio that would mislead, with a warning.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Show a ratio that would mislead, with a warning.")
+]
 
 
 @app.command()
 def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
-    """In what two attempts or trials differ: axes, machine, GPUs, links, software, packages, variables, commit."""
+    """In what two attempts or trials differ: axes, machine, GPUs, links, software, packages,
+    variables, commit.
+    """
     of_a, of_b = sides(open_for_reading(db), a, b)
     found = differences(of_a, of_b)
     if as_json:
@@ -40,16 +54,28 @@ def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
 
 
 @app.command()
-def compare(a: First, b: Second, db: Db, axis: Axes = None, anyway: Anyway = False, as_json: Json = False) -> None:
-    """What differs between two attempts or trials, then the ratio of their images/s with its 95 % interval."""
+def compare(
+    a: First, b: Second, db: Db, axis: Axes = None, anyway: Anyway = False, as_json: Json = False
+) -> None:
+    """What differs between two attempts or trials, then the ratio of their images/s with its 95 %
+    interval.
+    """
     of_a, of_b = sides(open_for_reading(db), a, b)
-    found, named = differences(of_a, of_b), [name.strip() for text in axis or () for name in text.split(",")]
+    found, named = (
+        differences(of_a, of_b),
+        [name.strip() for text in axis or () for name in text.split(",")],
+    )
     reasons = comparison.incomparable(of_a, of_b, found, named)
     warnings = comparison.warnings(of_a, of_b, found, named)
     compared = comparison.compare(of_a, of_b) if anyway or not reasons else None
     if as_json:
-        told = _told_sides(of_a, of_b) | {"differences": [asdict(one) for one in found], "incomparable": reasons}
-        print_json(told | {"warnings": warnings, "comparison": asdict(compared) if compared else None})
+        told = _told_sides(of_a, of_b) | {
+            "differences": [asdict(one) for one in found],
+            "incomparable": reasons,
+        }
+        print_json(
+            told | {"warnings": warnings, "comparison": asdict(compared) if compared else None}
+        )
     else:
         console = make_console()
         _print_differences(console, of_a, of_b, found)
@@ -90,7 +116,10 @@ def _cell(value: object) -> str:
 
 def _described(side: Side) -> str:
     trial = side.trial
-    what = f"{trial['model']} {trial['strategy']} num_gpus={trial['num_gpus']} batch_size={trial['batch_size']}"
+    what = (
+        f"{trial['model']} {trial['strategy']} num_gpus={trial['num_gpus']} "
+        f"batch_size={trial['batch_size']}"
+    )
     attempts = ", ".join(str(row["attempt_id"]) for row in side.attempts) or "none"
     others = f"; {side.num_left_out} others left out" if side.num_left_out else ""
     return for_people(f"{side.name}, {what}; attempts {attempts}{others}")
@@ -100,8 +129,16 @@ def _print_comparison(console: Console, found: Comparison) -> None:
     console.print()
     rows = [(label, *_speed(speed)) for label, speed in (("A", found.a), ("B", found.b))]
     print_columns(console, ("", "images/s", "95 % interval", "processes"), rows)
-    interval = f"[{found.low:.4g}, {found.high:.4g}]" if found.low is not None and found.high is not None else "no interval"
-    console.print(f"A / B  {found.ratio:.4g} {interval} ({found.basis}): {found.winner}", style="bold", markup=False)
+    interval = (
+        f"[{found.low:.4g}, {found.high:.4g}]"
+        if found.low is not None and found.high is not None
+        else "no interval"
+    )
+    console.print(
+        f"A / B  {found.ratio:.4g} {interval} ({found.basis}): {found.winner}",
+        style="bold",
+        markup=False,
+    )
 
 
 def _speed(speed: Speed) -> tuple[str, str, str]:

@@ -1,4 +1,6 @@
-"""`python -m store export|import`: results leave a database, and come into one, without loss and without doubles."""
+"""`python -m store export|import`: results leave a database, and come into one, without loss and
+without doubles.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,32 @@ MOST_SHOWN = 20
 
 def export_(
     db: Db,
-    out: Annotated[str, typer.Option(help="File that is written; of mlflow its tracking URI.", show_default=False)],
+    out: Annotated[
+        str,
+        typer.Option(help="File that is written; of mlflow its tracking URI.", show_default=False),
+    ],
     wanted: Annotated[ExportFormat, typer.Option("--format", help="How it is written.")],
     filters: Annotated[
-        list[str] | None, typer.Argument(help="As model=resnet50 'num_gpus>=4'; without, everything.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="As model=resnet50 'num_gpus>=4'; without, everything.", show_default=False
+        ),
     ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="csv and parquet: also all steps, in OUT-steps.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="csv and parquet: also all steps, in OUT-steps.")
+    ] = False,
     experiment: Annotated[str, typer.Option(help="mlflow: name of the experiment.")] = "scalemark",
     as_json: Json = False,
 ) -> None:
-    """Write all results, or those that the filters choose, for others. jsonl and sqlite hold all that a database holds; csv and
-    parquet hold attempts. Without filters these four tell also deleted attempts, with the time of it; mlperf and mlflow never do.
-    Exit code 1 when damaged rows were left out."""
+    """Write all results, or those that the filters choose, for others. jsonl and sqlite hold all
+    that a database holds; csv and parquet hold attempts. Without filters these four tell also
+    deleted attempts, with the time of it; mlperf and mlflow never do. Exit code 1 when damaged rows
+    were left out."""
     ids = attempt_ids(filters) if filters else None
     with shown() as progress:
-        done = export(db, out, wanted, ids=ids, with_steps=steps, experiment=experiment, progress=progress)
+        done = export(
+            db, out, wanted, ids=ids, with_steps=steps, experiment=experiment, progress=progress
+        )
     if as_json:
         print(json.dumps(asdict(done), indent=1))
     else:
@@ -49,40 +62,71 @@ def export_(
 
 
 def import_(
-    paths: Annotated[list[str], typer.Argument(help="Files, or the postgresql:// URL of a database.", show_default=False)],
+    paths: Annotated[
+        list[str],
+        typer.Argument(help="Files, or the postgresql:// URL of a database.", show_default=False),
+    ],
     db: Db,
-    wanted: Annotated[ImportFormat | None, typer.Option("--format", help="What they are.", show_default="guessed")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Import nothing when anything is rejected; exit code 2.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, tell what would be done.")] = False,
+    wanted: Annotated[
+        ImportFormat | None, typer.Option("--format", help="What they are.", show_default="guessed")
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Import nothing when anything is rejected; exit code 2."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing, tell what would be done.")
+    ] = False,
     source: Annotated[str, typer.Option(help="Of logs: short name, as in charts.")] = "",
     citation: Annotated[str, typer.Option(help="Of logs: where they can be looked up.")] = "",
     hardware: Annotated[str, typer.Option(help="Of logs: machine and GPUs.")] = "",
-    model: Annotated[str, typer.Option(help="Of logs of tf_cnn_benchmarks that do not tell it.")] = "",
-    num_gpus: Annotated[int | None, typer.Option(help="Of logs that do not tell it.", min=1)] = None,
+    model: Annotated[
+        str, typer.Option(help="Of logs of tf_cnn_benchmarks that do not tell it.")
+    ] = "",
+    num_gpus: Annotated[
+        int | None, typer.Option(help="Of logs that do not tell it.", min=1)
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="As --model; per GPU.", min=1)] = None,
     as_json: Json = False,
 ) -> None:
-    """Take results in: what is there already is left as it is, what cannot be is listed with its reason, and the rest is added.
-    Exit code 1 when anything was rejected."""
-    log = LogSource(source=source, citation=citation, hardware=hardware, model=model, num_gpus=num_gpus, batch_size=batch_size)
+    """Take results in: what is there already is left as it is, what cannot be is listed with its
+    reason, and the rest is added. Exit code 1 when anything was rejected."""
+    log = LogSource(
+        source=source,
+        citation=citation,
+        hardware=hardware,
+        model=model,
+        num_gpus=num_gpus,
+        batch_size=batch_size,
+    )
     with shown() as progress:
-        added = import_files(db, paths, wanted=wanted, log=log, strict=strict, dry_run=dry_run, progress=progress)
+        added = import_files(
+            db, paths, wanted=wanted, log=log, strict=strict, dry_run=dry_run, progress=progress
+        )
     tell_added(added, as_json=as_json, would="would be " if dry_run else "")
     if added.rejected:
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
 
 
 def tell_added(added: Added, *, as_json: bool, would: str = "") -> None:
-    """What became of all records; of the rejected ones the first on stderr, or all of them in JSON."""
+    """What became of all records; of the rejected ones the first on stderr, or all of them in
+    JSON.
+    """
     if as_json:
         print(json.dumps(asdict(added), indent=1))
         return
     for name, renamed in added.renamed.items():
         print(
-            f"another sweep is named {visible(name)}: the imported one {would or 'is '}named {visible(renamed)}", file=sys.stderr
+            (
+                f"another sweep is named {visible(name)}: the imported one {would or 'is '}named "
+                f"{visible(renamed)}"
+            ),
+            file=sys.stderr,
         )
     told = f"{added.num_new:,} attempts {would}imported, {added.num_known:,} were there already"
-    references = f"; {added.num_references:,} references {would}imported" if added.num_references else ""
+    references = (
+        f"; {added.num_references:,} references {would}imported" if added.num_references else ""
+    )
     print(f"{told}{references}")
     _tell(added.rejected, "rejected")
 

@@ -20,14 +20,20 @@ FINDINGS = 1
 
 
 def current(db: Db, as_json: Json = False) -> None:
-    """Which schema a database has, and how big it is. Exit code 2 when a newer scalemark wrote it."""
-    from store.description import describe  # here, as below: the other commands need not wait for it
+    """Which schema a database has, and how big it is. Exit code 2 when a newer scalemark wrote
+    it.
+    """
+    # here, as below: the other commands need not wait for it
+    from store.description import describe
 
     found = describe(db)
     if as_json:
         print(json.dumps(asdict(found) | {"what_to_do": found.what_to_do}, indent=1))
     else:
-        print(f"{found.name}: schema {found.revision}, this version's is {found.known_revision}; {found.what_to_do}")
+        print(
+            f"{found.name}: schema {found.revision}, this version's is "
+            f"{found.known_revision}; {found.what_to_do}"
+        )
         print(f"id       {visible(found.id or 'none before schema 0004')}")
         print(f"engine   {found.engine}")
         wal = f", of it {found.wal_bytes:,} in the write-ahead log" if found.wal_bytes else ""
@@ -39,7 +45,9 @@ def current(db: Db, as_json: Json = False) -> None:
 
 
 def upgrade(db: Db) -> None:
-    """Makes the database, or brings it to this version's schema; a copy as it was is kept beside a file."""
+    """Makes the database, or brings it to this version's schema; a copy as it was is kept beside a
+    file.
+    """
     check_writable(db)
     database = locate(db)
     with database.explained():
@@ -49,7 +57,11 @@ def upgrade(db: Db) -> None:
     elif upgraded.found is None:
         print(f"{database.name}: made, with schema {upgraded.made}")
     else:
-        kept = f"as it was: {upgraded.kept}" if upgraded.kept else "in one transaction; copies are the server's (pg_dump)"
+        kept = (
+            f"as it was: {upgraded.kept}"
+            if upgraded.kept
+            else "in one transaction; copies are the server's (pg_dump)"
+        )
         print(f"{database.name}: upgraded from schema {upgraded.found} to {upgraded.made}; {kept}")
 
 
@@ -63,15 +75,23 @@ def backup(
 
     with shown() as progress:
         made = back_up(db, out, force=force, progress=progress)
-    print(f"{made.path}: {made.size_bytes:,} bytes; SHA-256 in {made.digest_path}, which `sha256sum -c` and `store check` read")
+    print(
+        f"{made.path}: {made.size_bytes:,} bytes; SHA-256 in {made.digest_path}, which "
+        "`sha256sum -c` and `store check` read"
+    )
 
 
 def check(
     db: Db,
-    salvage: Annotated[str | None, typer.Option(help="New database for everything that can be read of a damaged file.")] = None,
+    salvage: Annotated[
+        str | None,
+        typer.Option(help="New database for everything that can be read of a damaged file."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whether all that must be true of a database is. Exit code 0: it is; 1: findings; 2: it cannot be checked."""
+    """Whether all that must be true of a database is. Exit code 0: it is; 1: findings; 2: it cannot
+    be checked.
+    """
     from store.checks.every import check as findings_of
     from store.checks.every import rows_are_checked
 
@@ -84,7 +104,16 @@ def check(
             raise
         findings, complete = None, False
     if as_json:
-        print(json.dumps({"findings": None if findings is None else [asdict(finding) for finding in findings]}, indent=1))
+        print(
+            json.dumps(
+                {
+                    "findings": None
+                    if findings is None
+                    else [asdict(finding) for finding in findings]
+                },
+                indent=1,
+            )
+        )
     elif findings is not None:
         for finding in findings:
             where = " ".join(filter(None, (finding.table, finding.row)))
@@ -102,7 +131,9 @@ def check(
 
 def vacuum(
     db: Db,
-    deleted: Annotated[bool, typer.Option("--deleted", help="First remove for good what `store delete` marked.")] = False,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="First remove for good what `store delete` marked.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Gives back the space that nothing uses any more."""
@@ -110,7 +141,9 @@ def vacuum(
 
     if deleted and (num := num_deleted(db)):
         ask(f"{num} deleted attempts would be removed for good", yes=yes)
-        print(f"{locate(db).name}: {remove_deleted(db, datetime.now(UTC))} attempts removed for good")
+        print(
+            f"{locate(db).name}: {remove_deleted(db, datetime.now(UTC))} attempts removed for good"
+        )
     elif deleted:
         print(f"{locate(db).name}: nothing in it is deleted")
     done = compact(db)

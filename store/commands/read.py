@@ -28,12 +28,19 @@ app = make_app("Read the results database.")
 
 Filters = Annotated[
     list[str] | None,
-    typer.Argument(help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'model!=vgg16' 'sweep~night*'.", show_default=False),
+    typer.Argument(
+        help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'model!=vgg16' 'sweep~night*'.",
+        show_default=False,
+    ),
 ]
 As = Annotated[Format, typer.Option("--format", help="How rows are written.")]
-Out = Annotated[Path | None, typer.Option(help="File to write to, instead of stdout.", dir_okay=False)]
+Out = Annotated[
+    Path | None, typer.Option(help="File to write to, instead of stdout.", dir_okay=False)
+]
 
-_IN_A_TABLE = tuple(name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at"))
+_IN_A_TABLE = tuple(
+    name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at")
+)
 _IN_A_NARROW_TABLE = (
     *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "planted", "outcome"),
     *("images_per_second", "verdict"),
@@ -47,10 +54,19 @@ def list_(
     db: Db,
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")] = False,
-    limit: Annotated[int | None, typer.Option(min=0, max=LARGEST_INTEGER, help="So many at most.")] = None,
-    sort: Annotated[str | None, typer.Option(help="Column to sort by; --sort=-COLUMN has the largest first.")] = None,
-    columns: Annotated[str | None, typer.Option(help="These instead of the usual ones (fewer on a narrow terminal).")] = None,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_INTEGER, help="So many at most.")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="Column to sort by; --sort=-COLUMN has the largest first.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="These instead of the usual ones (fewer on a narrow terminal)."),
+    ] = None,
     form: As = Format.TABLE,
     out: Out = None,
     as_json: Json = False,
@@ -58,31 +74,52 @@ def list_(
     """One line per attempt, oldest first."""
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
-    listing = partial(queries.listing, engine, filters or (), sweep=sweep, deleted=deleted, sort=sort, limit=limit)
-    is_fitted = columns is None and form is Format.TABLE and out is None and is_narrow(make_console())
+    listing = partial(
+        queries.listing, engine, filters or (), sweep=sweep, deleted=deleted, sort=sort, limit=limit
+    )
+    is_fitted = (
+        columns is None and form is Format.TABLE and out is None and is_narrow(make_console())
+    )
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
     else:
         usual = _IN_A_NARROW_TABLE if is_fitted else _usual(form)
-        names = [name for name in usual if not _is_left_out(name, form, engine, listing(columns=list(_USUALLY)))]
+        names = [
+            name
+            for name in usual
+            if not _is_left_out(name, form, engine, listing(columns=list(_USUALLY)))
+        ]
     statement = listing(columns=list(dict.fromkeys(names)))
     counted = itertools.count()
     with queries.streamed(engine, statement) as (found, rows):
         tabular.write(form, found, (row for row, _ in zip(rows, counted, strict=False)), out)
     if next(counted) == 0 and limit != 0:
-        print(f"store: {_why_none(engine, db, filters or (), sweep, deleted=deleted)}", file=sys.stderr)
+        print(
+            f"store: {_why_none(engine, db, filters or (), sweep, deleted=deleted)}",
+            file=sys.stderr,
+        )
     elif is_fitted:
         dropped = [name for name in _IN_A_TABLE if name not in _IN_A_NARROW_TABLE]
-        tell_left_out(dropped, f"--columns {dropped[0]},{dropped[1]} shows those that it names, --format csv shows all")
+        tell_left_out(
+            dropped,
+            (
+                f"--columns {dropped[0]},{dropped[1]} shows those that it names, --format csv "
+                "shows all"
+            ),
+        )
 
 
 @app.command()
 def show(
-    which: Annotated[str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")],
+    which: Annotated[
+        str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
+    ],
     db: Db,
     as_json: Json = False,
 ) -> None:
-    """Everything about one attempt, one trial with all its attempts, or one sweep with its trials."""
+    """Everything about one attempt, one trial with all its attempts, or one sweep with its
+    trials.
+    """
     found = shown(open_for_reading(db), which)
     return print_json(found) if as_json else print_sections(found)
 
@@ -95,15 +132,21 @@ def query(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Any SELECT on a read-only connection; the views `throughput` and `scaling` are a good beginning."""
+    """Any SELECT on a read-only connection; the views `throughput` and `scaling` are a good
+    beginning.
+    """
     with queries.queried(open_for_reading(db), sql) as (columns, rows):
         tabular.write(Format.JSON if as_json else form, columns, rows, out)
 
 
-def _why_none(engine: sa.Engine, db: str, filters: Sequence[str], sweep: str | None, *, deleted: bool) -> str:
+def _why_none(
+    engine: sa.Engine, db: str, filters: Sequence[str], sweep: str | None, *, deleted: bool
+) -> str:
     """Why no attempt is listed, and what to do."""
     name = locate(db).name
-    num, num_others = (queries.num_attempts(engine, deleted=which) for which in (deleted, not deleted))
+    num, num_others = (
+        queries.num_attempts(engine, deleted=which) for which in (deleted, not deleted)
+    )
     if num == 0 and deleted:
         return f"{name}: no attempt in it is deleted; leave --deleted out to see those that count"
     if num == 0:
@@ -111,7 +154,10 @@ def _why_none(engine: sa.Engine, db: str, filters: Sequence[str], sweep: str | N
         return f"{name}: no attempt in it yet; run a sweep first{deleted_ones}"
     asked = " ".join([*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)])
     which = "deleted attempts" if deleted else "attempts"
-    return f"{name}: none of its {num} {which} is like {asked}; leave some of that out, or see all with python -m store list"
+    return (
+        f"{name}: none of its {num} {which} is like {asked}; leave some of that out, or see all "
+        "with python -m store list"
+    )
 
 
 def _usual(form: Format) -> tuple[str, ...]:
@@ -122,7 +168,9 @@ def _is_left_out(name: str, form: Format, engine: sa.Engine, listing: sa.Select[
     if name not in _USUALLY or form not in _FOR_PEOPLE:
         return False
     listed = listing.subquery()
-    return not queries.selected(engine, sa.select(listed).where(listed.c[name] != _USUALLY[name]).limit(1))
+    return not queries.selected(
+        engine, sa.select(listed).where(listed.c[name] != _USUALLY[name]).limit(1)
+    )
 
 
 _FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)

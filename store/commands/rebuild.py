@@ -17,11 +17,16 @@ from store.progress import shown
 
 
 def rebuild(
-    runs_dirs: Annotated[list[str], typer.Argument(help="Folders with sweeps in them, or of sweeps.", show_default=False)],
+    runs_dirs: Annotated[
+        list[str],
+        typer.Argument(help="Folders with sweeps in them, or of sweeps.", show_default=False),
+    ],
     db: Db,
     as_json: Json = False,
 ) -> None:
-    """Make a lost database anew out of run folders; what is in it stays as it is. Exit code 1 when folders are damaged."""
+    """Make a lost database anew out of run folders; what is in it stays as it is. Exit code 1 when
+    folders are damaged.
+    """
     with shown() as progress:
         done = rebuilding.rebuild(db, runs_dirs, progress)
     if as_json:

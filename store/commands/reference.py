@@ -1,4 +1,6 @@
-"""`python -m store reference`: lists figures that others measured, and adds more, never without their source."""
+"""`python -m store reference`: lists figures that others measured, and adds more, never without
+their source.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,17 @@ from store.terminal import make_console, print_columns
 
 app = make_app("Figures that others measured, with their sources.")
 
-_COLUMNS = ("model", "hardware", "gpus", "images/s", "batch", "strategy", "precision", "data", "source")
+_COLUMNS = (
+    "model",
+    "hardware",
+    "gpus",
+    "images/s",
+    "batch",
+    "strategy",
+    "precision",
+    "data",
+    "source",
+)
 _RIGHT = frozenset({"gpus", "images/s", "batch"})
 
 
@@ -28,7 +40,8 @@ _RIGHT = frozenset({"gpus", "images/s", "batch"})
 def list_(
     db: Db,
     model: Annotated[
-        str | None, typer.Option(help="Name of a model; also where its source leaves it in doubt (resnet50?).")
+        str | None,
+        typer.Option(help="Name of a model; also where its source leaves it in doubt (resnet50?)."),
     ] = None,
     hardware: Annotated[str | None, typer.Option(help="Part of the hardware's name.")] = None,
     source: Annotated[str | None, typer.Option(help="Part of the source's name.")] = None,
@@ -36,9 +49,13 @@ def list_(
     gpus: Annotated[int | None, typer.Option(help="Number of GPUs.", min=1)] = None,
     as_json: Json = False,
 ) -> None:
-    """One line per figure, and below them where each can be looked up. `?` marks what a source leaves in doubt."""
+    """One line per figure, and below them where each can be looked up. `?` marks what a source
+    leaves in doubt.
+    """
     everything = _all(db)
-    wanted = ReferenceFilter(model=model, hardware=hardware, source=source, origin=origin, num_gpus=gpus)
+    wanted = ReferenceFilter(
+        model=model, hardware=hardware, source=source, origin=origin, num_gpus=gpus
+    )
     found = [row for row in everything if wanted.wants(row)]
     if as_json:
         print(json.dumps(found, indent=1))
@@ -46,7 +63,11 @@ def list_(
     if not found:
         models = sorted({str(row["model"]) for row in everything})
         print(
-            f"no reference is like that; there are {len(everything)}, of the models {visible(', '.join(models))}", file=sys.stderr
+            (
+                f"no reference is like that; there are {len(everything)}, of the models "
+                f"{visible(', '.join(models))}"
+            ),
+            file=sys.stderr,
         )
         return
     _print(found)
@@ -59,21 +80,31 @@ def add(
     hardware: Annotated[str, typer.Option(help="Machine and GPUs.")],
     gpus: Annotated[int, typer.Option(help="Number of GPUs.")],
     images_per_second: Annotated[float, typer.Option(help="Of all GPUs together.")],
-    source: Annotated[str, typer.Option(help="Short name, as in charts. Required.", show_default=False)] = "",
-    citation: Annotated[str, typer.Option(help="Where it can be looked up. Required.", show_default=False)] = "",
+    source: Annotated[
+        str, typer.Option(help="Short name, as in charts. Required.", show_default=False)
+    ] = "",
+    citation: Annotated[
+        str, typer.Option(help="Where it can be looked up. Required.", show_default=False)
+    ] = "",
     batch_size: Annotated[int | None, typer.Option(help="Per GPU.")] = None,
     data: Annotated[str, typer.Option(help="As synthetic or real.")] = "",
     variable_update: Annotated[str, typer.Option(help="As parameter_server or replicated.")] = "",
     all_reduce: Annotated[str, typer.Option(help="As nccl.")] = "",
     local_parameter_device: Annotated[str, typer.Option(help="cpu or gpu.")] = "",
     precision: Annotated[str, typer.Option(help="As fp32 or fp16+XLA.")] = "",
-    evidence: Annotated[str, typer.Option(help="How sure it is that the source says so.")] = "added by hand",
+    evidence: Annotated[
+        str, typer.Option(help="How sure it is that the source says so.")
+    ] = "added by hand",
     note: Annotated[str, typer.Option(help="What else must be known about it.")] = "",
 ) -> None:
-    """Add a figure. Write `?` behind what its source leaves in doubt, and leave out what it does not tell."""
+    """Add a figure. Write `?` behind what its source leaves in doubt, and leave out what it does
+    not tell.
+    """
     for name, text in (("source", source), ("citation", citation)):
         if not text.strip(" ?"):
-            raise StoreError(f"a figure that nobody can look up is no reference: give its {name} with --{name}")
+            raise StoreError(
+                f"a figure that nobody can look up is no reference: give its {name} with --{name}"
+            )
     try:
         reference = Reference(
             origin=Origin.ADDED.value,
@@ -102,7 +133,10 @@ def add(
 def _all(db: str) -> list[Row]:
     engine = open_existing(db)
     if engine is None:
-        print(f"{locate(db).name}: no such database yet; these are the published references", file=sys.stderr)
+        print(
+            f"{locate(db).name}: no such database yet; these are the published references",
+            file=sys.stderr,
+        )
     return known_references(engine)
 
 

@@ -14,16 +14,74 @@ from store.terminal import for_people, is_narrow, make_console, print_columns, t
 _NOT_OF_A_TRIAL = ("spec",)
 _NOT_WHERE_NARROW = ("precision", "data", "num_attempts")  # of the trials of a sweep
 _ATTEMPT = (
-    *("sweep", "repeat", "attempt", "outcome", "message", "exit_code", "started_at", "duration_s", "deleted_at"),
-    *("start", "devices", "visible_devices", "cores", "spare_core", "shares_host", "host_memory_bytes", "hosts", "rank_start"),
+    *(
+        "sweep",
+        "repeat",
+        "attempt",
+        "outcome",
+        "message",
+        "exit_code",
+        "started_at",
+        "duration_s",
+        "deleted_at",
+    ),
+    *(
+        "start",
+        "devices",
+        "visible_devices",
+        "cores",
+        "spare_core",
+        "shares_host",
+        "host_memory_bytes",
+        "hosts",
+        "rank_start",
+    ),
     "run_dir",
 )
-_MACHINE = ("key", "host", "cpu", "num_cores", "memory_bytes", "num_gpus", "driver", "hardware_profile", "pool")
+_MACHINE = (
+    "key",
+    "host",
+    "cpu",
+    "num_cores",
+    "memory_bytes",
+    "num_gpus",
+    "driver",
+    "hardware_profile",
+    "pool",
+)
 _MEASUREMENT = (
-    *("images_per_second", "images_per_second_low", "images_per_second_high", "median_step_s", "jitter_s", "p90_step_s"),
-    *("num_steps", "window_s", "num_warm_up_steps", "steady", "time_to_first_step_s", "trace_s", "first_step_s"),
-    *("data_wait_share", "cpu_s", "cores_taken_by_others", "peak_host_memory_bytes", "peak_device_memory_bytes"),
-    *("first_loss", "last_loss", "num_skipped_steps", "last_loss_scale", "num_parameters", "link_bytes_per_s"),
+    *(
+        "images_per_second",
+        "images_per_second_low",
+        "images_per_second_high",
+        "median_step_s",
+        "jitter_s",
+        "p90_step_s",
+    ),
+    *(
+        "num_steps",
+        "window_s",
+        "num_warm_up_steps",
+        "steady",
+        "time_to_first_step_s",
+        "trace_s",
+        "first_step_s",
+    ),
+    *(
+        "data_wait_share",
+        "cpu_s",
+        "cores_taken_by_others",
+        "peak_host_memory_bytes",
+        "peak_device_memory_bytes",
+    ),
+    *(
+        "first_loss",
+        "last_loss",
+        "num_skipped_steps",
+        "last_loss_scale",
+        "num_parameters",
+        "link_bytes_per_s",
+    ),
 )
 _ENVIRONMENT = ("packages", "variables")  # have sections of their own
 
@@ -34,7 +92,11 @@ def print_sections(found: Row) -> None:
     if "sweep" in found:
         return _print_sweep(console, found)
     trial = found["trial"]
-    _facts(console, f"trial {trial['id']}", {name: trial[name] for name in trial if name not in _NOT_OF_A_TRIAL})
+    _facts(
+        console,
+        f"trial {trial['id']}",
+        {name: trial[name] for name in trial if name not in _NOT_OF_A_TRIAL},
+    )
     if note := DeviceKind(trial["device_kind"]).note:
         console.print(note, style="dim", markup=False)
     if not found["attempts"]:
@@ -52,7 +114,9 @@ def _print_attempt(console: Console, row: Row) -> None:
             {name: row[name] for name in _MEASUREMENT},
         )
         _facts(console, "truth behind the simulation", row["truth"] or {})
-        told = {"verdict": row["verdict"]} | {f"reason {count}": why for count, why in enumerate(row["verdict_reasons"] or (), 1)}
+        told = {"verdict": row["verdict"]} | {
+            f"reason {count}": why for count, why in enumerate(row["verdict_reasons"] or (), 1)
+        }
         _facts(console, "verdict", told)
     if row["steps"]:
         _facts(console, "steps", row["steps"])
@@ -75,7 +139,11 @@ def _print_attempt(console: Console, row: Row) -> None:
 def _environment(console: Console, environment: Mapping[str, Any] | None) -> None:
     if environment is None:
         return
-    _facts(console, "environment", {name: value for name, value in environment.items() if name not in _ENVIRONMENT})
+    _facts(
+        console,
+        "environment",
+        {name: value for name, value in environment.items() if name not in _ENVIRONMENT},
+    )
     for section in _ENVIRONMENT:
         _facts(console, section, environment.get(section) or {})
 
@@ -87,11 +155,19 @@ def _annotations(console: Console, row: Row) -> None:
 
 def _print_sweep(console: Console, found: Row) -> None:
     sweep = found["sweep"]
-    _facts(console, f"sweep {sweep['name']}", {name: value for name, value in sweep.items() if name != "name"})
+    _facts(
+        console,
+        f"sweep {sweep['name']}",
+        {name: value for name, value in sweep.items() if name != "name"},
+    )
     _facts(console, "repeats", found["counts"])
     left_out = _NOT_WHERE_NARROW if is_narrow(console) else ()
     trials = [row | {"trial": row["trial"][:8]} for row in found["trials"]]
-    _table(console, "trials", [{name: row[name] for name in row if name not in left_out} for row in trials])
+    _table(
+        console,
+        "trials",
+        [{name: row[name] for name in row if name not in left_out} for row in trials],
+    )
     if trials and left_out:
         tell_left_out(left_out, "--json has them")
     _table(console, "left out", found["left_out"])
@@ -102,7 +178,11 @@ def _facts(console: Console, title: str, facts: Mapping[str, object]) -> None:
     """One line each; nothing of what there is none of."""
     if facts:
         console.print()
-        print_columns(console, (for_people(title), ""), ([for_people(name), for_people(value)] for name, value in facts.items()))
+        print_columns(
+            console,
+            (for_people(title), ""),
+            ([for_people(name), for_people(value)] for name, value in facts.items()),
+        )
 
 
 def _table(console: Console, title: str, rows: Sequence[Row]) -> None:

@@ -1,4 +1,6 @@
-"""The lines of MLPerf logs, in the three forms that the rounds have used, as events; and one line of the newest form."""
+"""The lines of MLPerf logs, in the three forms that the rounds have used, as events; and one line
+of the newest form.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ from store.formats.log_lines import numbered
 from store.references import Rejected
 
 _TOKEN = re.compile(r":::ML(?=LOG\b|L\s|Pv\d)")
-_JSON = re.compile(r"LOG\s*(?=\{)")  # since 0.7: `:::MLLOG {"time_ms": ..., "key": ..., "value": ..., "metadata": ...}`
-_V06 = re.compile(r"L\s+(\d{1,12}(?:\.\d{1,9})?)\s+(\w+)\s*:\s*(?=\{)", re.ASCII)  # `:::MLL 1560881700.827 seed: {"value": ...}`
-_V05 = re.compile(  # `:::MLPv0.5.0 resnet 1543785259.59 (benchmark_cnn.py:1271) input_batch_size: 2048`
-    r"Pv[\d.]+\s+(\S+)\s+(\d{1,12}(?:\.\d{1,9})?)\s+\([^)]{0,400}\)\s+(\w+)\s*(?::\s*(\S.*))?$", re.ASCII
+# since 0.7: `:::MLLOG {"time_ms": ..., "key": ..., "value": ..., "metadata": ...}`
+_JSON = re.compile(r"LOG\s*(?=\{)")
+# `:::MLL 1560881700.827 seed: {"value": ...}`
+_V06 = re.compile(r"L\s+(\d{1,12}(?:\.\d{1,9})?)\s+(\w+)\s*:\s*(?=\{)", re.ASCII)
+# `:::MLPv0.5.0 resnet 1543785259.59 (benchmark_cnn.py:1271) input_batch_size: 2048`
+_V05 = re.compile(
+    r"Pv[\d.]+\s+(\S+)\s+(\d{1,12}(?:\.\d{1,9})?)\s+\([^)]{0,400}\)\s+(\w+)\s*(?::\s*(\S.*))?$",
+    re.ASCII,
 )
 _MOST_BROKEN = 8  # events in one line; the rest of it is no log
 _LATEST_MS = 1e15  # the year 33658: what is later is no time
@@ -42,7 +48,9 @@ class Event:
 
 
 def read(lines: Iterable[str], *, source: str) -> tuple[list[Event], list[Rejected]]:
-    """All events of a log, in its order, and the lines that begin like one but are none. Never raises, whatever the text."""
+    """All events of a log, in its order, and the lines that begin like one but are none. Never
+    raises, whatever the text.
+    """
     events: list[Event] = []
     rejected: list[Rejected] = []
     for number, line in numbered(lines):
@@ -54,13 +62,25 @@ def read(lines: Iterable[str], *, source: str) -> tuple[list[Event], list[Reject
                 events.append(event)
             except (ValueError, RecursionError) as error:
                 num_broken += 1
-                rejected.append(Rejected(where=f"{source} line {number}", reason=f"no line of an MLPerf log: {error}"))
+                rejected.append(
+                    Rejected(
+                        where=f"{source} line {number}", reason=f"no line of an MLPerf log: {error}"
+                    )
+                )
     return events, rejected
 
 
-def written(time_s: float, event_type: EventType, key: str, value: object, metadata: Mapping[str, object]) -> str:
+def written(
+    time_s: float, event_type: EventType, key: str, value: object, metadata: Mapping[str, object]
+) -> str:
     """As mlperf_logging.mllog writes it."""
-    told = {"namespace": "", "time_ms": round(time_s * 1000), "event_type": event_type.value, "key": key, "value": value}
+    told = {
+        "namespace": "",
+        "time_ms": round(time_s * 1000),
+        "event_type": event_type.value,
+        "key": key,
+        "value": value,
+    }
     return f":::MLLOG {json.dumps(told | {'metadata': dict(metadata)}, allow_nan=False)}"
 
 
@@ -68,7 +88,9 @@ def _event(number: int, text: str, start: int) -> tuple[Event, int]:
     """What begins here, and where it ends: other processes may print behind it."""
     if found := _V05.match(text, start):
         benchmark, seconds, key, value = found.groups()
-        return Event(line=number, time_s=float(seconds), key=key, value=_value(value), benchmark=benchmark), found.end()
+        return Event(
+            line=number, time_s=float(seconds), key=key, value=_value(value), benchmark=benchmark
+        ), found.end()
     if found := _V06.match(text, start):
         told, end = _object(text, found.end())
         return _made(number, float(found[1]), found[2], told), end
@@ -86,7 +108,11 @@ def _made(number: int, time_s: float, key: object, told: Mapping[str, object]) -
         raise ValueError(f"key {str(key)[:40]}: wanted a name")
     metadata = told.get("metadata")
     return Event(
-        line=number, time_s=time_s, key=key, value=told.get("value"), metadata=metadata if isinstance(metadata, dict) else {}
+        line=number,
+        time_s=time_s,
+        key=key,
+        value=told.get("value"),
+        metadata=metadata if isinstance(metadata, dict) else {},
     )
 
 

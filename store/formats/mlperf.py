@@ -14,8 +14,15 @@ from store.formats.mllog import Event, EventType
 from store.records import STRATEGY_COLUMNS, DeviceKind, Outcome
 from store.references import Origin, Reference, Rejected
 
-IMAGE_BENCHMARKS = {"resnet": "resnet50_v1.5", "ssd": "ssd", "maskrcnn": "maskrcnn", "retinanet": "retinanet"}
-"""MLPerf's name -> model. Its other benchmarks train on words, moves or clicks: their samples are no images."""
+IMAGE_BENCHMARKS = {
+    "resnet": "resnet50_v1.5",
+    "ssd": "ssd",
+    "maskrcnn": "maskrcnn",
+    "retinanet": "retinanet",
+}
+"""MLPerf's name -> model. Its other benchmarks train on words, moves or clicks: their samples are
+no images.
+"""
 
 SAMPLES_BY_RULE = {"resnet": 1_281_167}
 """Images in an epoch, of benchmarks whose rules leave no choice: round 0.6 does not tell."""
@@ -32,9 +39,15 @@ _ACCELERATOR = (
     r"(?:(?:NVIDIA|AMD|Intel|Google|Tesla|GeForce)[\s-]*)*"
     r"(?:[APVTKLBH]\d{2,3}S?\b|[TL]4\b|GH200|GB\d00|MI\d{3}|RTX|TITAN|Gaudi|HL-)"
 )
-_PLATFORM = re.compile(rf"(\d{{1,6}})\s*x\s*{_ACCELERATOR}", re.ASCII)  # "8xNVIDIA H200", not the nodes of "8xDGX H200"
-_NODES_PLATFORM = re.compile(rf"(\d{{1,6}})\s*x\s*[\w. ]*?x\s*(\d{{1,4}})\s*x?\s*{_ACCELERATOR}", re.ASCII)  # "2xXE9680x8H100"
-_ENTRY = {name: re.compile(rf"'{name}':\s*'(\d{{1,6}})'", re.ASCII) for name in ("num_nodes", "num_accelerators")}
+# "8xNVIDIA H200", not the nodes of "8xDGX H200"
+_PLATFORM = re.compile(rf"(\d{{1,6}})\s*x\s*{_ACCELERATOR}", re.ASCII)
+_NODES_PLATFORM = re.compile(
+    rf"(\d{{1,6}})\s*x\s*[\w. ]*?x\s*(\d{{1,4}})\s*x?\s*{_ACCELERATOR}", re.ASCII
+)  # "2xXE9680x8H100"
+_ENTRY = {
+    name: re.compile(rf"'{name}':\s*'(\d{{1,6}})'", re.ASCII)
+    for name in ("num_nodes", "num_accelerators")
+}
 _MOST = 10**9  # of accelerators or images in a batch: what is more is no count
 
 
@@ -45,33 +58,44 @@ class _UnusableError(Exception):
 def parse(
     lines: Iterable[str], *, source: str, citation: str, hardware: str, num_gpus: int | None = None
 ) -> tuple[list[Reference], list[Rejected]]:
-    """One figure per run of the log, and what was left out with its reason. Never raises, whatever the text.
+    """One figure per run of the log, and what was left out with its reason. Never raises, whatever
+    the text.
 
-    Images/s is the median of what the log tells of its throughput; where it tells none, of epochs, blocks or the time between
-    two evaluations, evaluations themselves left out. `num_gpus` is for logs that tell their nodes but not their accelerators.
+    Images/s is the median of what the log tells of its throughput; where it tells none, of epochs,
+    blocks or the time between two evaluations, evaluations themselves left out. `num_gpus` is for
+    logs that tell their nodes but not their accelerators.
     """
     references: list[Reference] = []
     events, rejected = mllog.read(lines, source=source)
     for run in _runs(events):
         try:
-            references.append(_reference(run, num_gpus, source=source, citation=citation, hardware=hardware))
+            references.append(
+                _reference(run, num_gpus, source=source, citation=citation, hardware=hardware)
+            )
         except (_UnusableError, ValueError, RecursionError) as error:
             rejected.append(Rejected(where=f"{source} line {run[0].line}", reason=str(error)))
     if not events and not rejected:
-        rejected.append(Rejected(where=source, reason="no line of an MLPerf log in it: wanted ':::MLLOG {...}'"))
+        rejected.append(
+            Rejected(where=source, reason="no line of an MLPerf log in it: wanted ':::MLLOG {...}'")
+        )
     return references, rejected
 
 
 def write(attempt: Mapping[str, object]) -> Iterator[str]:
     """The log of one attempt of ours. What was not measured is not written.
 
-    The run begins when the first step is over; its time to accuracy is not measured, so `run_stop` tells how the attempt ended,
-    no more. Where nobody saw the end, that is the earliest time it can have.
+    The run begins when the first step is over; its time to accuracy is not measured, so `run_stop`
+    tells how the attempt ended, no more. Where nobody saw the end, that is the earliest time it can
+    have.
     """
     began = _time_s(attempt["started_at"])
     first_step = began + _or_0(attempt["time_to_first_step_s"])
     duration_s = attempt["duration_s"]
-    ended = first_step + _or_0(attempt["window_s"]) if duration_s is None else max(began + _or_0(duration_s), first_step)
+    ended = (
+        first_step + _or_0(attempt["window_s"])
+        if duration_s is None
+        else max(began + _or_0(duration_s), first_step)
+    )
     for key, value, metadata in _settings(attempt):
         yield mllog.written(began, EventType.POINT, key, value, metadata)
     yield mllog.written(began, EventType.START, "init_start", None, {})
@@ -79,14 +103,24 @@ def write(attempt: Mapping[str, object]) -> Iterator[str]:
     yield mllog.written(first_step, EventType.START, "run_start", None, {})
     steps = _known({"step_num": attempt["num_steps"]})
     if attempt["images_per_second"] is not None:
-        measured = steps | _known({"window_s": attempt["window_s"], "num_warm_up_steps": attempt["num_warm_up_steps"]})
+        measured = steps | _known(
+            {"window_s": attempt["window_s"], "num_warm_up_steps": attempt["num_warm_up_steps"]}
+        )
         yield mllog.written(first_step, EventType.START, "block_start", None, {})
-        yield mllog.written(ended, EventType.POINT, "tracked_stats", {"throughput": attempt["images_per_second"]}, measured)
+        yield mllog.written(
+            ended,
+            EventType.POINT,
+            "tracked_stats",
+            {"throughput": attempt["images_per_second"]},
+            measured,
+        )
         yield mllog.written(ended, EventType.END, "block_stop", None, steps)
     if attempt["last_loss"] is not None:
         yield mllog.written(ended, EventType.POINT, "train_loss", attempt["last_loss"], steps)
     status = "success" if attempt["outcome"] == Outcome.COMPLETED else "aborted"
-    yield mllog.written(ended, EventType.END, "run_stop", None, {"status": status, "outcome": attempt["outcome"]})
+    yield mllog.written(
+        ended, EventType.END, "run_stop", None, {"status": status, "outcome": attempt["outcome"]}
+    )
 
 
 def _settings(attempt: Mapping[str, object]) -> list[tuple[str, object, dict[str, object]]]:
@@ -97,7 +131,10 @@ def _settings(attempt: Mapping[str, object]) -> list[tuple[str, object, dict[str
     axes = {name: attempt[name] for name in ("strategy", "precision", "data", "device_kind")}
     where = _known({name: attempt[name] for name in ("host", "machine_num_gpus")})
     kind = DeviceKind(str(attempt["device_kind"]))
-    device = {DeviceKind.GPU: attempt["gpu"], DeviceKind.SIMULATED_GPU: f"simulated {attempt['gpu']}"}.get(kind, kind.singular)
+    device = {
+        DeviceKind.GPU: attempt["gpu"],
+        DeviceKind.SIMULATED_GPU: f"simulated {attempt['gpu']}",
+    }.get(kind, kind.singular)
     return [
         ("submission_benchmark", attempt["model"], {"trial": attempt["id"], **axes}),
         ("submission_org", OURS, {}),
@@ -127,11 +164,17 @@ def _known(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _runs(events: Sequence[Event]) -> list[list[Event]]:
-    """A file may hold several runs one after the other; processes of one run may repeat each other's lines."""
+    """A file may hold several runs one after the other; processes of one run may repeat each
+    other's lines.
+    """
     runs: list[list[Event]] = []
     begun = stopped = True
     for event in events:
-        if (stopped and event.key in _BEGINNING) or (begun and event.key in _ANNOUNCING) or not runs:
+        if (
+            (stopped and event.key in _BEGINNING)
+            or (begun and event.key in _ANNOUNCING)
+            or not runs
+        ):
             runs.append([])
             begun = stopped = False
         begun = begun or event.key in ("init_start", "run_start")
@@ -140,13 +183,17 @@ def _runs(events: Sequence[Event]) -> list[list[Event]]:
     return runs
 
 
-def _reference(run: Sequence[Event], given_num_gpus: int | None, *, source: str, citation: str, hardware: str) -> Reference:
+def _reference(
+    run: Sequence[Event], given_num_gpus: int | None, *, source: str, citation: str, hardware: str
+) -> Reference:
     """Raises _UnusableError."""
     if _announced(run).get("device_kind") == DeviceKind.SIMULATED_GPU:
         raise _UnusableError("simulated by scalemark: nobody measured it, so it is no reference")
     stop = next((event for event in run if event.key == "run_stop"), None)
     if stop is None:
-        raise _UnusableError(f"interrupted: no run_stop; the last line tells of {run[-1].key} (line {run[-1].line})")
+        raise _UnusableError(
+            f"interrupted: no run_stop; the last line tells of {run[-1].key} (line {run[-1].line})"
+        )
     model = _model(run)
     num_gpus = _num_gpus(run, given_num_gpus)
     batch_size = _batch_size(run, num_gpus)
@@ -172,13 +219,18 @@ def _reference(run: Sequence[Event], given_num_gpus: int | None, *, source: str,
 
 
 def _model(run: Sequence[Event]) -> str:
-    told = _told(run, "submission_benchmark") or next((event.benchmark for event in run if event.benchmark), None)
+    told = _told(run, "submission_benchmark") or next(
+        (event.benchmark for event in run if event.benchmark), None
+    )
     if not isinstance(told, str) or not told:
         raise _UnusableError("no submission_benchmark: the log does not tell what was trained")
     if _told(run, "submission_org") == OURS:
         return told
     if told not in IMAGE_BENCHMARKS:
-        raise _UnusableError(f"benchmark {_short(told)}: its samples are no images; wanted one of {', '.join(IMAGE_BENCHMARKS)}")
+        raise _UnusableError(
+            f"benchmark {_short(told)}: its samples are no images; wanted one of "
+            f"{', '.join(IMAGE_BENCHMARKS)}"
+        )
     return IMAGE_BENCHMARKS[told]
 
 
@@ -188,13 +240,18 @@ def _announced(run: Sequence[Event]) -> Mapping[str, object]:
 
 
 def _told(run: Sequence[Event], *keys: str) -> object:
-    """The value of the first of these keys that the run tells, or None. Raises _UnusableError when it tells two."""
+    """The value of the first of these keys that the run tells, or None. Raises _UnusableError when
+    it tells two.
+    """
     for key in keys:
         found = [event for event in run if event.key == key and event.value is not None]
         for event in found[1:]:
             if event.value != found[0].value:
                 first, other = _short(found[0].value), _short(event.value)
-                raise _UnusableError(f"contradictory: {key} {first} in line {found[0].line}, {other} in line {event.line}")
+                raise _UnusableError(
+                    f"contradictory: {key} {first} in line {found[0].line}, {other} in line "
+                    f"{event.line}"
+                )
         if found:
             return found[0].value
     return None
@@ -205,18 +262,25 @@ def _count(run: Sequence[Event], *keys: str) -> int | None:
     if told is None:
         return None
     if not isinstance(told, int) or isinstance(told, bool) or not 1 <= told <= _MOST:
-        raise _UnusableError(f"{' or '.join(keys)}: {_short(told)}: wanted a whole number, 1 or more")
+        raise _UnusableError(
+            f"{' or '.join(keys)}: {_short(told)}: wanted a whole number, 1 or more"
+        )
     return told
 
 
 def _num_gpus(run: Sequence[Event], given: int | None) -> int:
-    told = _counted_accelerators(run) or _accelerators_of_platform(run) or _accelerators_of_entry(run)
+    told = (
+        _counted_accelerators(run) or _accelerators_of_platform(run) or _accelerators_of_entry(run)
+    )
     if told and given and told != given:
-        raise _UnusableError(f"contradictory: {told} accelerators in the log, {given} by --num-gpus")
+        raise _UnusableError(
+            f"contradictory: {told} accelerators in the log, {given} by --num-gpus"
+        )
     if not (num_gpus := told or given):
         platform = _short(_told(run, "submission_platform") or "not told")
         raise _UnusableError(
-            f"the log does not tell how many accelerators (submission_platform: {platform}): say it with --num-gpus"
+            f"the log does not tell how many accelerators (submission_platform: {platform}): "
+            "say it with --num-gpus"
         )
     return num_gpus
 
@@ -250,7 +314,10 @@ def _batch_size(run: Sequence[Event], num_gpus: int) -> int | None:
     if whole_batch is None:
         return None
     if whole_batch % num_gpus:
-        raise _UnusableError(f"contradictory: a batch of {whole_batch} cannot be shared evenly by {num_gpus} accelerators")
+        raise _UnusableError(
+            f"contradictory: a batch of {whole_batch} cannot be shared evenly by {num_gpus} "
+            "accelerators"
+        )
     return whole_batch // num_gpus
 
 
@@ -278,7 +345,9 @@ def _note(run: Sequence[Event], stop: Event) -> str:
         _short(platform) if platform else "",
         f"optimizer {_short(optimizer)}" if optimizer else "",
         "on CPU stand-ins" if _announced(run).get("device_kind") == DeviceKind.CPU_STAND_IN else "",
-        f"run_stop: {_short(status)}" if status != "success" or stop.value == {"success": False} else "",
+        f"run_stop: {_short(status)}"
+        if status != "success" or stop.value == {"success": False}
+        else "",
     ]
     return "; ".join(filter(None, told))
 
@@ -289,7 +358,9 @@ def _images_per_second(run: Sequence[Event]) -> tuple[float, str]:
     if told:
         for line, figure in told:
             if not 0 < figure < math.inf:
-                raise _UnusableError(f"line {line}: throughput {figure}: wanted a finite number greater than 0")
+                raise _UnusableError(
+                    f"line {line}: throughput {figure}: wanted a finite number greater than 0"
+                )
         return median(figure for _, figure in told), f"log: throughput, median of {len(told)}"
     if derived := _derived(run):
         name, rates = derived
@@ -298,7 +369,9 @@ def _images_per_second(run: Sequence[Event]) -> tuple[float, str]:
 
 
 def _throughputs(run: Sequence[Event]) -> list[tuple[int, float]]:
-    """Line and figure; `tracked_stats` where there are any, for some logs tell each figure twice."""
+    """Line and figure; `tracked_stats` where there are any, for some logs tell each figure
+    twice.
+    """
     tracked = [
         (event.line, figure)
         for event in run
@@ -306,7 +379,11 @@ def _throughputs(run: Sequence[Event]) -> list[tuple[int, float]]:
         for name in _THROUGHPUTS
         if (figure := _number(event.value.get(name))) is not None
     ]
-    alone = [(event.line, figure) for event in run if event.key == "throughput" and (figure := _number(event.value)) is not None]
+    alone = [
+        (event.line, figure)
+        for event in run
+        if event.key == "throughput" and (figure := _number(event.value)) is not None
+    ]
     return tracked or alone
 
 
@@ -321,7 +398,9 @@ def _number(value: object) -> float | None:
 
 def _derived(run: Sequence[Event]) -> tuple[str, list[float]] | None:
     """What was timed, and images/s of each."""
-    samples = _count(run, *_SAMPLES_KEYS) or SAMPLES_BY_RULE.get(str(_told(run, "submission_benchmark")))
+    samples = _count(run, *_SAMPLES_KEYS) or SAMPLES_BY_RULE.get(
+        str(_told(run, "submission_benchmark"))
+    )
     evaluations = _intervals(run, "eval_start", "eval_stop")
     for name, timed in (
         ("epochs", _epochs(run)),
@@ -340,7 +419,8 @@ def _derived(run: Sequence[Event]) -> tuple[str, list[float]] | None:
     return None
 
 
-_Timed = tuple[float, float, float, float]  # start, stop, epochs in it, samples in it where told, else 0
+# start, stop, epochs in it, samples in it where told, else 0
+_Timed = tuple[float, float, float, float]
 
 
 def _intervals(run: Sequence[Event], start_key: str, stop_key: str) -> list[tuple[Event, Event]]:
@@ -357,11 +437,16 @@ def _intervals(run: Sequence[Event], start_key: str, stop_key: str) -> list[tupl
 
 
 def _overlap(start: float, stop: float, evaluations: Sequence[tuple[Event, Event]]) -> float:
-    return sum(max(0.0, min(stop, last.time_s) - max(start, first.time_s)) for first, last in evaluations)
+    return sum(
+        max(0.0, min(stop, last.time_s) - max(start, first.time_s)) for first, last in evaluations
+    )
 
 
 def _epochs(run: Sequence[Event]) -> list[_Timed]:
-    return [(start.time_s, stop.time_s, 1, 0) for start, stop in _intervals(run, "epoch_start", "epoch_stop")]
+    return [
+        (start.time_s, stop.time_s, 1, 0)
+        for start, stop in _intervals(run, "epoch_start", "epoch_stop")
+    ]
 
 
 def _blocks(run: Sequence[Event]) -> list[_Timed]:
@@ -370,14 +455,17 @@ def _blocks(run: Sequence[Event]) -> list[_Timed]:
             start.time_s,
             stop.time_s,
             _number(start.metadata.get("epoch_count")) or 0,
-            (_number(stop.metadata.get("samples_count")) or 0) - (_number(start.metadata.get("samples_count")) or 0),
+            (_number(stop.metadata.get("samples_count")) or 0)
+            - (_number(start.metadata.get("samples_count")) or 0),
         )
         for start, stop in _intervals(run, "block_start", "block_stop")
     ]
 
 
 def _between_evaluations(run: Sequence[Event]) -> list[_Timed]:
-    """First round: each evaluation tells its epoch. Some told their other epochs only when all was over."""
+    """First round: each evaluation tells its epoch. Some told their other epochs only when all was
+    over.
+    """
     evaluations = _intervals(run, "eval_start", "eval_stop")
     told = [event.value for event in run if event.key == "eval_accuracy"]
     epochs = [_number(value.get("epoch")) if isinstance(value, dict) else None for value in told]
@@ -385,17 +473,24 @@ def _between_evaluations(run: Sequence[Event]) -> list[_Timed]:
         return []
     return [
         (before[1].time_s, after[0].time_s, last - first, 0)
-        for (before, after), (first, last) in zip(pairwise(evaluations), pairwise(epochs), strict=True)
+        for (before, after), (first, last) in zip(
+            pairwise(evaluations), pairwise(epochs), strict=True
+        )
         if first is not None and last is not None
     ]
 
 
 def _marked_epochs(run: Sequence[Event]) -> list[_Timed]:
-    """First round: `train_epoch` where one begins; it ends with the next, with an evaluation or with the run.
+    """First round: `train_epoch` where one begins; it ends with the next, with an evaluation or
+    with the run.
 
     Marks behind the last evaluation time nothing: some told all their epochs there, at once.
     """
-    marks = [event for event in run if event.key in ("train_epoch", "eval_start", "eval_stop", "run_stop")]
+    marks = [
+        event
+        for event in run
+        if event.key in ("train_epoch", "eval_start", "eval_stop", "run_stop")
+    ]
     evaluated = max((mark.time_s for mark in marks if mark.key == "eval_start"), default=math.inf)
     return [
         (mark.time_s, after.time_s, 1, 0)

@@ -1,4 +1,6 @@
-"""Rows as a table for people, as CSV, JSON, Parquet or Markdown: written as they come, whatever stands in them."""
+"""Rows as a table for people, as CSV, JSON, Parquet or Markdown: written as they come, whatever
+stands in them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Format(StrEnum):
 
 
 def write(form: Format, columns: Columns, rows: Rows, out: Path | None) -> None:
-    """To the file `out`, which is there only once it is whole, or to stdout. A table on a terminal is fitted to it.
+    """To the file `out`, which is there only once it is whole, or to stdout. A table on a terminal
+    is fitted to it.
 
     Raises StoreError for Parquet on a terminal, and before a database is overwritten.
     """
@@ -47,7 +50,9 @@ def write(form: Format, columns: Columns, rows: Rows, out: Path | None) -> None:
     if out is None:
         _never_fail_for_a_character(sys.stdout)
         if form is Format.CSV and sys.stdout.isatty():
-            rows = ([visible(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+            rows = (
+                [visible(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+            )
         return _TEXT_WRITERS[form](columns, rows, sys.stdout)
     with _whole(out) as draft:
         if form is Format.PARQUET:
@@ -80,7 +85,10 @@ def _distinct(columns: Columns) -> list[str]:
 def _numeric(columns: Columns, batch: Sequence[Sequence[Any]]) -> list[bool]:
     """Of each column whether it is one of numbers, by a first batch of rows."""
     cells = zip(*batch, strict=True) if batch else ((),) * len(columns)
-    return [any(map(_is_number, of)) and all(cell is None or _is_number(cell) for cell in of) for of in cells]
+    return [
+        any(map(_is_number, of)) and all(cell is None or _is_number(cell) for cell in of)
+        for of in cells
+    ]
 
 
 _TERMINAL_ROWS, _FILE_ROWS = 1_000, 10_000  # that are fitted to each other
@@ -91,12 +99,20 @@ def _print_table(columns: Columns, rows: Rows) -> None:
     headings = _distinct([visible(column) for column in columns])
     rest = _in_batches(rows, _TERMINAL_ROWS)
     for batch in chain([next(rest, [])], rest):
-        numbers = frozenset(name for name, numeric in zip(headings, _numeric(columns, batch), strict=True) if numeric)
-        print_columns(console, headings, ([for_people(cell) for cell in row] for row in batch), right=numbers)
+        numbers = frozenset(
+            name
+            for name, numeric in zip(headings, _numeric(columns, batch), strict=True)
+            if numeric
+        )
+        print_columns(
+            console, headings, ([for_people(cell) for cell in row] for row in batch), right=numbers
+        )
 
 
 def _write_table(columns: Columns, rows: Rows, out: TextIO) -> None:
-    """Columns are as wide as the first rows need; a later cell that is wider moves its line only."""
+    """Columns are as wide as the first rows need; a later cell that is wider moves its line
+    only.
+    """
     headings = [visible(column) for column in columns]
     widths, numeric = [cell_len(heading) for heading in headings], [False] * len(columns)
     lines: list[list[str]] = [headings]
@@ -104,7 +120,10 @@ def _write_table(columns: Columns, rows: Rows, out: TextIO) -> None:
         if lines:
             numeric = _numeric(columns, batch)
         lines += [[for_people(cell) for cell in row] for row in batch]
-        widths = [max(width, *map(cell_len, of)) for width, of in zip(widths, zip(*lines, strict=True), strict=True)]
+        widths = [
+            max(width, *map(cell_len, of))
+            for width, of in zip(widths, zip(*lines, strict=True), strict=True)
+        ]
         out.writelines(_padded(line, widths, numeric) for line in lines)
         lines = []
     out.writelines(_padded(line, widths, numeric) for line in lines)
@@ -206,7 +225,9 @@ def _of_one_type(chunks: Sequence[Any]) -> Any:
     if len(types) < 2 or types == {pa.int64(), pa.float64()}:
         wanted = pa.float64() if len(types) == 2 else next(iter(types), pa.null())
         return pa.chunked_array([chunk.cast(wanted) for chunk in chunks], wanted)
-    return pa.chunked_array([pa.array(_texts(chunk.to_pylist()), pa.string()) for chunk in chunks], pa.string())
+    return pa.chunked_array(
+        [pa.array(_texts(chunk.to_pylist()), pa.string()) for chunk in chunks], pa.string()
+    )
 
 
 def _texts(cells: Iterable[object]) -> list[str | None]:
@@ -221,14 +242,18 @@ def _never_fail_for_a_character(stream: IO[str]) -> None:
 
 @contextmanager
 def _whole(out: Path) -> Iterator[Path]:
-    """A place to write to, which becomes `out` at the end; a pipe or device is written to as it is."""
+    """A place to write to, which becomes `out` at the end; a pipe or device is written to as it
+    is.
+    """
     if out.exists() and not out.is_file():
         yield out
         return
     if out.exists():
         with out.open("rb") as file:
             if file.read(16) == b"SQLite format 3\0":
-                raise StoreError(f"{out}: a SQLite database, which the output would replace; name another file")
+                raise StoreError(
+                    f"{out}: a SQLite database, which the output would replace; name another file"
+                )
     draft = out.with_name(f"{out.name}.draft")
     try:
         yield draft

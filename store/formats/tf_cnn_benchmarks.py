@@ -1,4 +1,6 @@
-"""Logs of tf_cnn_benchmarks, of any version from 2017 to 2020, as references; our own trainer's `log.txt`, too."""
+"""Logs of tf_cnn_benchmarks, of any version from 2017 to 2020, as references; our own trainer's
+`log.txt`, too.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ _PER_DEVICE = re.compile(r"(?:^|\s)(\S+) per device\b")
 _STEP = re.compile(r"(?:^|[\s|>:\]])(\d+)\s+images/sec:\s*(\S+)")
 _HEADING = re.compile(r"\bStep\s+Img/sec\b")
 _TOTAL = re.compile(r"\btotal images/sec:\s*(\S+)")
-_RANK = re.compile(r"^\s*(?:\[(?:\d+,)?(\d+)\]|(\d+):\s)")  # "[1,3]<stdout>:" of mpirun, "[3]:", "3: " of srun
+# "[1,3]<stdout>:" of mpirun, "[3]:", "3: " of srun
+_RANK = re.compile(r"^\s*(?:\[(?:\d+,)?(\d+)\]|(\d+):\s)")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d+)?(?:[eE][-+]?\d{1,3})?|-?inf|nan", re.ASCII)
-_WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?", re.ASCII)  # Python 3 divides 64 images by 1 device to 64.0
+# Python 3 divides 64 images by 1 device to 64.0
+_WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?", re.ASCII)
 _T = TypeVar("_T", str, int)
 _TASK = re.compile(r"task:?\d+")
 
@@ -71,11 +75,13 @@ def parse(
     num_gpus: int | None = None,
     batch_size: int | None = None,
 ) -> tuple[list[Reference], list[Rejected]]:
-    """The total of each run in a log, and what was left out with its reason. Never raises, whatever the text.
+    """The total of each run in a log, and what was left out with its reason. Never raises, whatever
+    the text.
 
-    `model`, `num_gpus` and `batch_size` (per GPU) say what a log without its header does not tell, as our own `log.txt`. Empty is
-    what the log does not tell; `?` marks what is only the program's default: no version prints precision or parameter device.
-    Several processes of one run (Horovod, workers) count as one figure: each prints the total of all.
+    `model`, `num_gpus` and `batch_size` (per GPU) say what a log without its header does not tell,
+    as our own `log.txt`. Empty is what the log does not tell; `?` marks what is only the program's
+    default: no version prints precision or parameter device. Several processes of one run (Horovod,
+    workers) count as one figure: each prints the total of all.
     """
     references: list[Reference] = []
     rejected: list[Rejected] = []
@@ -83,11 +89,16 @@ def parse(
     runs = _runs(lines)
     for run in runs:
         try:
-            references.append(_reference(run, given, source=source, citation=citation, hardware=hardware))
+            references.append(
+                _reference(run, given, source=source, citation=citation, hardware=hardware)
+            )
         except (_UnusableError, ValueError) as error:
             rejected.append(Rejected(where=f"{source} line {run.line}", reason=str(error)))
     if not runs:
-        reason = "no run of tf_cnn_benchmarks in it: wanted its header, its steps and the line 'total images/sec: ...'"
+        reason = (
+            "no run of tf_cnn_benchmarks in it: wanted its header, its steps and the line "
+            "'total images/sec: ...'"
+        )
         rejected.append(Rejected(where=source, reason=reason))
     return references, rejected
 
@@ -102,13 +113,20 @@ class _Given:
 
 
 def _runs(lines: Iterable[str]) -> list[_Run]:
-    """In the order of their first lines. Processes that mark their lines with a rank are read apart."""
+    """In the order of their first lines. Processes that mark their lines with a rank are read
+    apart.
+    """
     streams: dict[str, list[_Run]] = {}
     for number, line in numbered(lines):
         rank = _RANK.match(line)
         _read(streams.setdefault((rank[1] or rank[2]) if rank else "", []), number, line)
     whole = [_with_repeated_headers_joined(runs) for runs in streams.values()]
-    told = [run for rank, runs in enumerate(whole) for nth, run in enumerate(runs) if not _was_told(run, nth, whole[:rank])]
+    told = [
+        run
+        for rank, runs in enumerate(whole)
+        for nth, run in enumerate(runs)
+        if not _was_told(run, nth, whole[:rank])
+    ]
     return sorted(told, key=lambda run: run.line)
 
 
@@ -139,11 +157,19 @@ def _last(runs: list[_Run], number: int) -> _Run:
 
 
 def _with_repeated_headers_joined(runs: Sequence[_Run]) -> list[_Run]:
-    """Ranks of Horovod that do not mark their lines print their headers through each other, before the first step."""
+    """Ranks of Horovod that do not mark their lines print their headers through each other, before
+    the first step.
+    """
     joined: list[_Run] = []
     for run in reversed(runs):
         following = joined[-1] if joined else None
-        if following and following.is_shared and not run.last_step and not run.totals and run.agrees_with(following):
+        if (
+            following
+            and following.is_shared
+            and not run.last_step
+            and not run.totals
+            and run.agrees_with(following)
+        ):
             following.line, following.told = run.line, run.told | following.told
         else:
             joined.append(run)
@@ -199,23 +225,37 @@ def _total(run: _Run) -> float:
     line, text = run.totals[0]
     figure = float(text) if _NUMBER.fullmatch(text) else None
     if figure is None or not 0 < figure < float("inf"):
-        raise _UnusableError(f"line {line}: total images/sec: {text}: wanted a finite number greater than 0")
+        raise _UnusableError(
+            f"line {line}: total images/sec: {text}: wanted a finite number greater than 0"
+        )
     if len(run.totals) > 1 and not run.is_shared:
         raise _UnusableError(
-            f"contradictory: a second total in line {run.totals[1][0]}, {run.totals[1][1]}, without a run of its own"
+            f"contradictory: a second total in line {run.totals[1][0]}, {run.totals[1][1]}, "
+            "without a run of its own"
         )
     return figure
 
 
 def _sizes(run: _Run, given: _Given) -> _Sizes:
     whole_batch = _whole(run, "Batch size", run.told.get("Batch size", "").split(" ")[0])
-    batch_size = _agreed("batch size per device", _whole(run, "per device"), given.batch_size, "--batch-size")
+    batch_size = _agreed(
+        "batch size per device", _whole(run, "per device"), given.batch_size, "--batch-size"
+    )
     listed = run.told["Devices"].count("'") // 2 if "Devices" in run.told else None
     if whole_batch and batch_size and whole_batch % batch_size:
-        raise _UnusableError(f"contradictory: batch of {whole_batch} over devices with {batch_size} each")
+        raise _UnusableError(
+            f"contradictory: batch of {whole_batch} over devices with {batch_size} each"
+        )
     counted = whole_batch // batch_size if whole_batch and batch_size else listed
-    if counted is not None and listed is not None and counted != listed and (counted % max(listed, 1) or not run.is_shared):
-        raise _UnusableError(f"contradictory: batch of {whole_batch}, {batch_size} per device, but {listed} devices")
+    if (
+        counted is not None
+        and listed is not None
+        and counted != listed
+        and (counted % max(listed, 1) or not run.is_shared)
+    ):
+        raise _UnusableError(
+            f"contradictory: batch of {whole_batch}, {batch_size} per device, but {listed} devices"
+        )
     num_gpus = _agreed("number of devices", counted, given.num_gpus, "--num-gpus")
     if num_gpus is None:
         raise _UnusableError("the log does not tell how many devices: say it with --num-gpus")
@@ -225,12 +265,16 @@ def _sizes(run: _Run, given: _Given) -> _Sizes:
 
 
 def _whole(run: _Run, name: str, text: str | None = None) -> int | None:
-    """A count of images that the header tells; none where it does not. Raises _UnusableError where it is no such count."""
+    """A count of images that the header tells; none where it does not. Raises _UnusableError where
+    it is no such count.
+    """
     if name not in run.told:
         return None
     found = _WHOLE.fullmatch(text if text is not None else run.told[name])
     if found is None or int(found[1]) < 1:
-        raise _UnusableError(f"{name}: {run.told[name]}: wanted a whole number of images, 1 or more")
+        raise _UnusableError(
+            f"{name}: {run.told[name]}: wanted a whole number of images, 1 or more"
+        )
     return int(found[1])
 
 
@@ -242,7 +286,8 @@ def _agreed(what: str, told: _T | None, given: _T | None, option: str) -> _T | N
 
 def _data(run: _Run) -> str:
     if "Dataset" not in run.told:
-        return "synthetic?" if run.told else ""  # versions before 2018 do not tell; without --data_dir it is synthetic
+        # versions before 2018 do not tell; without --data_dir it is synthetic
+        return "synthetic?" if run.told else ""
     return "synthetic" if "(synthetic)" in run.told["Dataset"] else "real"
 
 
@@ -252,7 +297,8 @@ def _all_reduce(run: _Run, variable_update: str) -> str:
     if "Use NCCL" in run.told:
         return "nccl" if run.told["Use NCCL"] == "True" else "none"
     if variable_update in _REDUCING:
-        return "nccl?"  # --use_nccl was on by default until all_reduce_spec, which is printed, replaced it
+        # --use_nccl was on by default until all_reduce_spec, which is printed, replaced it
+        return "nccl?"
     return "none" if run.told and variable_update != "horovod" else ""
 
 

@@ -1,1 +1,3 @@
-"""How a sweep stands, for people who watch it: from its own process, or from the database in another terminal."""
+"""How a sweep stands, for people who watch it: from its own process, or from the database in
+another terminal.
+"""

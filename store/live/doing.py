@@ -14,4 +14,5 @@ def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
     if doing is not Doing.STEPPING or last_step is None:
         return str(doing)
     step, about = last_step + 1, spec.min_warm_up_steps + spec.num_steps
-    return f"step {step} of about {about}" if step <= about else f"step {step}"  # min_window_s decides, or warm-up
+    # min_window_s decides, or warm-up
+    return f"step {step} of about {about}" if step <= about else f"step {step}"

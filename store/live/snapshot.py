@@ -69,19 +69,24 @@ class Counts:
     """Repeats of a sweep, each counted once."""
 
     completed: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)  # Outcome -> repeats that ended so and are not tried again
+    # Outcome -> repeats that ended so and are not tried again
+    failed: Mapping[str, int] = field(default_factory=dict)
     running: int = 0
     pending: int = 0  # to be run, or to be tried again
     skipped: int = 0
 
     @classmethod
     def of(cls, states: Mapping[State, int], num_running: int) -> Counts:
-        """`states` counts all repeats of the sweep; those that it takes for running and are not are to be run again."""
+        """`states` counts all repeats of the sweep; those that it takes for running and are not are
+        to be run again.
+        """
         waiting = (State.PENDING, State.CLAIMED, State.RUNNING)
         return cls(
             completed=states.get(State.COMPLETED, 0),
             failed={
-                state.value: count for state, count in states.items() if state not in (*waiting, State.COMPLETED, State.SKIPPED)
+                state.value: count
+                for state, count in states.items()
+                if state not in (*waiting, State.COMPLETED, State.SKIPPED)
             },
             running=num_running,
             pending=sum(states.get(state, 0) for state in waiting) - num_running,
@@ -118,5 +123,9 @@ class Snapshot:
 
     def to_json(self) -> str:
         values = asdict(self)
-        values["counts"] |= {"failed": dict(self.counts.failed), "done": self.counts.done, "total": self.counts.total}
+        values["counts"] |= {
+            "failed": dict(self.counts.failed),
+            "done": self.counts.done,
+            "total": self.counts.total,
+        }
         return json.dumps(values, indent=1)

@@ -20,10 +20,14 @@ def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
     now = now or datetime.now(UTC)
     state = _state(status)
     running = [_running(repeat, now) for repeat in status.running] if state == "running" else []
-    kinds = [repeat.device_kind for repeat in status.running] or [repeat.device_kind for repeat in status.last_finished]
+    kinds = [repeat.device_kind for repeat in status.running] or [
+        repeat.device_kind for repeat in status.last_finished
+    ]
     kind = DeviceKind(kinds[0]) if kinds else DeviceKind.CPU_STAND_IN
     # Of a shared sweep each host numbers its own: its agents' lines tell what they run.
-    devices = [] if status.shared else sorted(device for attempt in running for device in attempt.slots)
+    devices = (
+        [] if status.shared else sorted(device for attempt in running for device in attempt.slots)
+    )
     return Snapshot(
         sweep=status.name,
         state=state,
@@ -44,7 +48,13 @@ def _state(status: SweepStatus) -> str:
         return "finished"
     if status.shared is not None:
         alive = any(status.shared.is_alive(agent) for agent in status.shared.agents)
-        return "running" if alive else "ended" if all(agent.ended_at for agent in status.shared.agents) else "killed"
+        return (
+            "running"
+            if alive
+            else "ended"
+            if all(agent.ended_at for agent in status.shared.agents)
+            else "killed"
+        )
     orchestrator = status.orchestrator
     if orchestrator is None or orchestrator.ended_at is not None:
         return "ended"
@@ -52,10 +62,15 @@ def _state(status: SweepStatus) -> str:
 
 
 def agents_told(shared: SharedStatus | None) -> list[str]:
-    """A line for each agent that runs, or has something to tell: where it is, what it runs, and since when it gave no sign."""
+    """A line for each agent that runs, or has something to tell: where it is, what it runs, and
+    since when it gave no sign.
+    """
     told = []
     for agent in shared.agents if shared else ():
-        who = f"{'controller' if agent.is_controller else 'agent'} on {agent.process.host}, process {agent.process.pid}"
+        who = (
+            f"{'controller' if agent.is_controller else 'agent'} on {agent.process.host}, "
+            f"process {agent.process.pid}"
+        )
         note = f": {agent.note}" if agent.note else ""
         if agent.ended_at is None:
             running = ", ".join(agent.running) or "nothing"
@@ -68,14 +83,22 @@ def agents_told(shared: SharedStatus | None) -> list[str]:
 
 def _where(status: SweepStatus) -> str:
     if status.shared is not None:
-        agents = [agent for agent in status.shared.agents if not agent.is_controller and status.shared.is_alive(agent)]
+        agents = [
+            agent
+            for agent in status.shared.agents
+            if not agent.is_controller and status.shared.is_alive(agent)
+        ]
         hosts = sorted({agent.process.host for agent in agents})
         if not agents:
             return "shared by agents, none of which runs now"
         told = "1 agent" if len(agents) == 1 else f"{len(agents)} agents"
         return f"shared by {told} on {', '.join(hosts)}"
     orchestrator = status.orchestrator
-    return f"{orchestrator.process.host}, process {orchestrator.process.pid}" if orchestrator else "a sweep of an earlier version"
+    return (
+        f"{orchestrator.process.host}, process {orchestrator.process.pid}"
+        if orchestrator
+        else "a sweep of an earlier version"
+    )
 
 
 def _note(status: SweepStatus, state: str) -> str:
@@ -127,9 +150,14 @@ def _label(repeat: RunningRepeat | FinishedRepeat) -> str:
 
 
 def _eta_s(paces: Sequence[Pace], num_running: int) -> float | None:
-    """What is open takes what was completed took, as many at a time as run now; what was never completed, the mean."""
+    """What is open takes what was completed took, as many at a time as run now; what was never
+    completed, the mean.
+    """
     known_s = [pace.mean_duration_s for pace in paces if pace.mean_duration_s is not None]
     if not known_s:
         return None
-    left_s = sum(pace.num_open * (fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s) for pace in paces)
+    left_s = sum(
+        pace.num_open * (fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s)
+        for pace in paces
+    )
     return left_s / max(1, num_running)

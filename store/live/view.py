@@ -1,4 +1,5 @@
-"""Draws a sweep that runs: for a terminal, redrawn once a second, and as one plain line per attempt that has ended.
+"""Draws a sweep that runs: for a terminal, redrawn once a second, and as one plain line per attempt
+that has ended.
 
 sweep night on host7
 ━━━━━━━━━━──────────────  12/40  ETA 1:02:10
@@ -30,12 +31,23 @@ FAILED = "bold red"
 
 
 def render(snapshot: Snapshot) -> RenderableType:
-    """Fits any width; text in it is never read as markup. With too little height the attempts are cut, not the counts."""
+    """Fits any width; text in it is never read as markup. With too little height the attempts are
+    cut, not the counts.
+    """
     return _View(snapshot)
 
 
-def plain_line(ended: EndedAttempt, *, num_done: int, total: int, eta_s: float | None, label_width: int = LABEL_WIDTH) -> Text:
-    """One line for a log, never cut: what ended, how fast it was or what was wrong, and when the sweep will be through."""
+def plain_line(
+    ended: EndedAttempt,
+    *,
+    num_done: int,
+    total: int,
+    eta_s: float | None,
+    label_width: int = LABEL_WIDTH,
+) -> Text:
+    """One line for a log, never cut: what ended, how fast it was or what was wrong, and when the
+    sweep will be through.
+    """
     width = len(str(total))
     line = Text(f"[{num_done:>{width}}/{total}] ").append_text(ended_line(ended, label_width))
     if eta_s is not None and num_done < total:
@@ -48,7 +60,9 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
     line = Text(f"{_one_line(ended.label):<{label_width}} ")
     if ended.outcome == Outcome.COMPLETED:
         line.append(f"{ended.images_per_second or 0:9.2f} images/s")
-        line.append(f"  step {(ended.median_step_s or 0) * 1e3:8.1f} ± {(ended.jitter_s or 0) * 1e3:.1f} ms")
+        line.append(
+            f"  step {(ended.median_step_s or 0) * 1e3:8.1f} ± {(ended.jitter_s or 0) * 1e3:.1f} ms"
+        )
         line.append(f"  ({_one_line(ended.message)})" if ended.message else "")
         line.append(_doubt(ended))
     else:
@@ -91,15 +105,24 @@ def _head(snapshot: Snapshot, width: int) -> list[Text]:
     line = _bar(counts, min(BAR_WIDTH, max(4, width - 30)))
     line.append(f"  {through}/{counts.total}")
     if through < counts.total:
-        line.append(f"  ETA {clock_text(snapshot.eta_s)}" if snapshot.eta_s is not None else "  no ETA yet")
+        line.append(
+            f"  ETA {clock_text(snapshot.eta_s)}" if snapshot.eta_s is not None else "  no ETA yet"
+        )
     title = Text.assemble("sweep ", (_one_line(snapshot.sweep), "bold"))
-    return [title, Text(_one_line(snapshot.machine), style="dim"), line, *_flow(_told(counts), width)]
+    return [
+        title,
+        Text(_one_line(snapshot.machine), style="dim"),
+        line,
+        *_flow(_told(counts), width),
+    ]
 
 
 def _bar(counts: Counts, width: int) -> Text:
     failed = _share(counts.num_failed, counts.total, width)
     through = _share(counts.done + counts.skipped, counts.total, width)
-    return Text.assemble(("━" * (through - failed), "green"), ("━" * failed, "red"), ("─" * (width - through), "dim"))
+    return Text.assemble(
+        ("━" * (through - failed), "green"), ("━" * failed, "red"), ("─" * (width - through), "dim")
+    )
 
 
 def _share(count: int, total: int, width: int) -> int:
@@ -132,14 +155,22 @@ def _flow(parts: Sequence[Text], width: int) -> list[Text]:
 
 
 def _body(snapshot: Snapshot, width: int, room: int | None) -> list[Text]:
-    """The slots: a line or two for each attempt, one for all that are free; no more lines than there is room for."""
+    """The slots: a line or two for each attempt, one for all that are free; no more lines than
+    there is room for.
+    """
     if not snapshot.slots:
         return []
     held = {slot for attempt in snapshot.running for slot in attempt.slots}
     free = [slot.number for slot in snapshot.slots if slot.number not in held]
     is_one = len(snapshot.slots) == 1 and snapshot.kind is not DeviceKind.CPU_STAND_IN
     kind = snapshot.kind.singular if is_one else snapshot.kind.plural
-    lines = [Text(f"{len(snapshot.slots)} {kind}, {len(held)} in use" if free else f"{len(held)} {kind} in use")]
+    lines = [
+        Text(
+            f"{len(snapshot.slots)} {kind}, {len(held)} in use"
+            if free
+            else f"{len(held)} {kind} in use"
+        )
+    ]
     last = [_free(snapshot, free)] if free else []
     attempts = sorted(snapshot.running, key=lambda attempt: attempt.slots)
     room = None if room is None else room - len(lines) - len(last)
@@ -151,7 +182,10 @@ def _body(snapshot: Snapshot, width: int, room: int | None) -> list[Text]:
         rows = _short_columns(snapshot, attempts, width)
     if room is not None and len(rows) > room:
         shown = max(0, room - 1)
-        rows = [*rows[:shown], Text(f"and {len(rows) - shown} more attempts; a higher window shows them", style="dim")]
+        rows = [
+            *rows[:shown],
+            Text(f"and {len(rows) - shown} more attempts; a higher window shows them", style="dim"),
+        ]
     return [*lines, *rows, *last]
 
 
@@ -161,25 +195,44 @@ def _free(snapshot: Snapshot, free: Sequence[int]) -> Text:
 
 def _two_lines(snapshot: Snapshot, attempt: RunningAttempt, width: int) -> Iterator[Text]:
     where = _map(snapshot, attempt.slots, "■")
-    yield Text.assemble((where, "cyan"), (_cut_middle(_one_line(attempt.label), width - len(where)), "bold"))
-    yield Text(f"  {_names(snapshot, attempt.slots)}  {_repeat(attempt)}: {_one_line(attempt.doing)}  {_times(attempt)}")
+    yield Text.assemble(
+        (where, "cyan"), (_cut_middle(_one_line(attempt.label), width - len(where)), "bold")
+    )
+    yield Text(
+        f"  {_names(snapshot, attempt.slots)}  {_repeat(attempt)}: "
+        f"{_one_line(attempt.doing)}  {_times(attempt)}"
+    )
 
 
 def _columns(snapshot: Snapshot, attempts: Sequence[RunningAttempt], width: int) -> list[Text]:
     """One line each, with all that there is to tell."""
-    told = [(_names(snapshot, one.slots), f"{_repeat(one)}: {_one_line(one.doing)}  {_times(one)}") for one in attempts]
+    told = [
+        (_names(snapshot, one.slots), f"{_repeat(one)}: {_one_line(one.doing)}  {_times(one)}")
+        for one in attempts
+    ]
     maps = [_map(snapshot, one.slots, "■") for one in attempts]
-    return [Text.assemble((where, "cyan"), line) for where, line in zip(maps, _aligned(attempts, told, width, maps), strict=True)]
+    return [
+        Text.assemble((where, "cyan"), line)
+        for where, line in zip(maps, _aligned(attempts, told, width, maps), strict=True)
+    ]
 
 
-def _short_columns(snapshot: Snapshot, attempts: Sequence[RunningAttempt], width: int) -> list[Text]:
+def _short_columns(
+    snapshot: Snapshot, attempts: Sequence[RunningAttempt], width: int
+) -> list[Text]:
     """One line each where there is room for no more: what, where, and since when."""
-    told = [(_names(snapshot, one.slots), f"{_one_line(one.doing)}  {clock_text(one.elapsed_s)}") for one in attempts]
+    told = [
+        (_names(snapshot, one.slots), f"{_one_line(one.doing)}  {clock_text(one.elapsed_s)}")
+        for one in attempts
+    ]
     return _aligned(attempts, told, width)
 
 
 def _aligned(
-    attempts: Sequence[RunningAttempt], told: Sequence[tuple[str, str]], width: int, before: Sequence[str] = ()
+    attempts: Sequence[RunningAttempt],
+    told: Sequence[tuple[str, str]],
+    width: int,
+    before: Sequence[str] = (),
 ) -> list[Text]:
     """Columns of names, labels and the rest; labels are cut to what the others leave."""
     names, rest = (max((cell_len(row[column]) for row in told), default=0) for column in range(2))
@@ -207,7 +260,9 @@ def _map(snapshot: Snapshot, slots: Iterable[int], mark: str) -> str:
 def _names(snapshot: Snapshot, slots: Sequence[int]) -> str:
     """One by its name, several by their numbers, as 0-3,6."""
     if len(slots) == 1:
-        return _one_line(next((slot.name for slot in snapshot.slots if slot.number == slots[0]), str(slots[0])))
+        return _one_line(
+            next((slot.name for slot in snapshot.slots if slot.number == slots[0]), str(slots[0]))
+        )
     ranges: list[list[int]] = []
     for slot in sorted(slots):
         if ranges and slot == ranges[-1][-1] + 1:
@@ -218,19 +273,31 @@ def _names(snapshot: Snapshot, slots: Sequence[int]) -> str:
 
 
 def _repeat(attempt: RunningAttempt) -> str:
-    return f"repeat {attempt.repeat}, attempt {attempt.attempt}" if attempt.attempt > 1 else f"repeat {attempt.repeat}"
+    return (
+        f"repeat {attempt.repeat}, attempt {attempt.attempt}"
+        if attempt.attempt > 1
+        else f"repeat {attempt.repeat}"
+    )
 
 
 def _times(attempt: RunningAttempt) -> str:
     elapsed = clock_text(attempt.elapsed_s)
-    return elapsed if attempt.expected_s is None else f"{elapsed} of about {clock_text(attempt.expected_s)}"
+    return (
+        elapsed
+        if attempt.expected_s is None
+        else f"{elapsed} of about {clock_text(attempt.expected_s)}"
+    )
 
 
 def _recent(ended: EndedAttempt) -> Text:
     label = _one_line(ended.label)
     if ended.outcome == Outcome.COMPLETED:
         return Text(f"{ended.images_per_second or 0:9.2f} images/s  {label}{_doubt(ended)}")
-    return Text.assemble((f"{ended.outcome:>18}", FAILED), f"  {label}", f": {_one_line(ended.message)}" if ended.message else "")
+    return Text.assemble(
+        (f"{ended.outcome:>18}", FAILED),
+        f"  {label}",
+        f": {_one_line(ended.message)}" if ended.message else "",
+    )
 
 
 def _doubt(ended: EndedAttempt) -> str:
@@ -253,7 +320,9 @@ def _cut_middle(text: str, width: int) -> str:
     return begin + "…" + set_cell_size(text[::-1], width - cell_len(begin) - 1)[::-1]
 
 
-_ASCII = str.maketrans({"■": "#", "□": ".", "·": ".", "━": "=", "─": "-", "–": "-", "…": "~", "±": "~", "≈": "~"})
+_ASCII = str.maketrans(
+    {"■": "#", "□": ".", "·": ".", "━": "=", "─": "-", "–": "-", "…": "~", "±": "~", "≈": "~"}
+)
 
 
 def fitted(line: Text, width: int, *, ascii_only: bool) -> Text:

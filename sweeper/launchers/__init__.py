@@ -1,6 +1,8 @@
-"""Ways of having agents run on other hosts: one file per launcher that shares a sweep, named as launcher.name has it.
+"""Ways of having agents run on other hosts: one file per launcher that shares a sweep, named as
+launcher.name has it.
 
-Each has a class `Launcher`. The controller asks it for the devices before it plans, then for agents as long as there is work.
+Each has a class `Launcher`. The controller asks it for the devices before it plans, then for agents
+as long as there is work.
 """
 
 from __future__ import annotations
@@ -19,15 +21,25 @@ from sweeper.attempt import PROJECT_ROOT
 from sweeper.errors import SweepRefusedError
 from sweeper.machine import Inventory
 
-HOSTS_VARIABLE = "SCALEMARK_HOSTS"  # names of the hosts of an agent over several, its own first, with commas between
-RANK_START_VARIABLE = "SCALEMARK_RANK_START"  # what starts ranks on them: a file in trainer/rank_starts/
+# names of the hosts of an agent over several, its own first, with commas between
+HOSTS_VARIABLE = "SCALEMARK_HOSTS"
+# what starts ranks on them: a file in trainer/rank_starts/
+RANK_START_VARIABLE = "SCALEMARK_RANK_START"
 DATABASE_VARIABLE = "SCALEMARK_DB"  # URL; may hold a password, and so is in no command line
 
 LOCAL = "local"
 """The one launcher that runs attempts on this machine."""
 
-SHARED = tuple(sorted(path.stem for path in (PROJECT_ROOT / "conf" / "launcher").glob("*.yaml") if path.stem != LOCAL))
-"""Launchers whose sweeps are run by agents: all others, each a file here and one in conf/launcher/."""
+SHARED = tuple(
+    sorted(
+        path.stem
+        for path in (PROJECT_ROOT / "conf" / "launcher").glob("*.yaml")
+        if path.stem != LOCAL
+    )
+)
+"""Launchers whose sweeps are run by agents: all others, each a file here and one in
+conf/launcher/.
+"""
 
 
 class JobState(StrEnum):
@@ -51,32 +63,42 @@ class AgentJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCommand:
-    """What an agent is, for who starts it on a host that has this project and this Python at the same paths."""
+    """What an agent is, for who starts it on a host that has this project and this Python at the
+    same paths.
+    """
 
     sweep: str
     hosts: int  # that it runs over; more than 1 for trials with as many
     argv: tuple[str, ...]
-    environment: dict[str, str]  # beside what the host has; holds secrets, so it is in no command line and in no file others read
+    # beside what the host has; holds secrets, so it is in no command line and in no file others
+    # read
+    environment: dict[str, str]
     logs: Path  # a folder, seen by all hosts, that exists
 
 
 class HostLauncher(Protocol):
-    """Starts agents on hosts, and tells what became of them. Made with the sweep's config. Never waits for long."""
+    """Starts agents on hosts, and tells what became of them. Made with the sweep's config. Never
+    waits for long.
+    """
 
     def check(self) -> Inventory:
-        """The devices of each host, with `num_hosts`: see `sweeper.launchers.devices`. Nothing is started.
+        """The devices of each host, with `num_hosts`: see `sweeper.launchers.devices`. Nothing is
+        started.
 
         Raises SweepRefusedError when agents could not be had: better now than after a plan.
         """
 
     def check_width(self, hosts: int) -> None:
-        """That agents over so many hosts could be had, which the widest trial of a plan wants. Raises SweepRefusedError."""
+        """That agents over so many hosts could be had, which the widest trial of a plan wants.
+        Raises SweepRefusedError.
+        """
 
     def start(self, num: int, command: AgentCommand) -> None:
         """Ask for so many more agents. Raises SweepRefusedError when that is refused."""
 
     def look(self, sweep: str) -> Sequence[AgentJob]:
-        """The agents that were asked for, in order, also by an earlier controller of this sweep where the engine knows.
+        """The agents that were asked for, in order, also by an earlier controller of this sweep
+        where the engine knows.
 
         Raises SweepRefusedError when the engine does not answer for long.
         """
@@ -85,23 +107,31 @@ class HostLauncher(Protocol):
         """Those that were not begun; those that run go on. Raises SweepRefusedError."""
 
     def stop(self, sweep: str, *, at_once: bool) -> None:
-        """End them, and take back those that were not begun; `at_once`: without time to tell anybody. May be asked again."""
+        """End them, and take back those that were not begun; `at_once`: without time to tell
+        anybody. May be asked again.
+        """
 
 
 def load(config: Config) -> HostLauncher:
-    """By the launcher's name, which is one of `SHARED`. Raises SweepRefusedError where no file here is named so."""
+    """By the launcher's name, which is one of `SHARED`. Raises SweepRefusedError where no file here
+    is named so.
+    """
     name = config.launcher.name
     try:
         module = import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise
-        raise SweepRefusedError(f"launcher={name}: conf/launcher/ has it, and sweeper/launchers/{name}.py is missing") from None
+        raise SweepRefusedError(
+            f"launcher={name}: conf/launcher/ has it, and sweeper/launchers/{name}.py is missing"
+        ) from None
     return cast(HostLauncher, module.Launcher(config))
 
 
 def agent_command(sweep: str, url: str, *, hosts: int, logs: Path) -> AgentCommand:
-    """Runs over `hosts` hosts. Where those are named by the engine, it adds `HOSTS_VARIABLE` and `RANK_START_VARIABLE`."""
+    """Runs over `hosts` hosts. Where those are named by the engine, it adds `HOSTS_VARIABLE` and
+    `RANK_START_VARIABLE`.
+    """
     paths = (str(PROJECT_ROOT), os.environ.get("PYTHONPATH"))
     over = ("--hosts", str(hosts)) if hosts > 1 else ()
     return AgentCommand(

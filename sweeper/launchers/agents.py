@@ -1,4 +1,6 @@
-"""`launcher=agents`: people start the agents, by hand, on one host or more; they are told what to type."""
+"""`launcher=agents`: people start the agents, by hand, on one host or more; they are told what to
+type.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ class Launcher:
         self._has_told = False
 
     def check(self) -> Inventory:
-        other = "choose launcher=slurm or ray, or launcher=local, whose hosts are processes of this machine"
+        other = (
+            "choose launcher=slurm or ray, or launcher=local, whose hosts are processes of this "
+            "machine"
+        )
         return replace(devices_of_hosts(self._config, None), more_hosts=other)
 
     def check_width(self, hosts: int) -> None:
@@ -40,7 +45,10 @@ class Launcher:
         url = command.environment[DATABASE_VARIABLE]
         is_set = os.environ.get(DATABASE_VARIABLE) == url
         how = "as here" if is_set else f"to {masked(url)}"
-        text = f"sweep: start an agent on each host, with {DATABASE_VARIABLE} set {how}:\n  cd {PROJECT_ROOT} && {typed}"
+        text = (
+            f"sweep: start an agent on each host, with {DATABASE_VARIABLE} set {how}:\n  cd "
+            f"{PROJECT_ROOT} && {typed}"
+        )
         try:
             print(text, file=sys.stderr, flush=True)
         except OSError:

@@ -1,4 +1,6 @@
-"""The devices of hosts that were not seen, by the settings and by what the engine that has them tells."""
+"""The devices of hosts that were not seen, by the settings and by what the engine that has them
+tells.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from sweeper.machine import Inventory
 
 
 def devices_of_hosts(config: Config, gpus_per_host: int | None) -> Inventory:
-    """Of each host; `gpus_per_host` as the engine tells, None where it does not. What launcher.agents says comes first.
+    """Of each host; `gpus_per_host` as the engine tells, None where it does not. What
+    launcher.agents says comes first.
 
     Raises SweepRefusedError for what the settings leave open, or contradict.
     """
@@ -30,12 +33,14 @@ def _of_one_host(config: Config, gpus_per_host: int | None) -> Inventory:
     if hardware.device_kind == "cpu_stand_in":
         if said is not None:
             raise SweepRefusedError(
-                f"launcher.agents.gpus_per_host={said}: with hardware=cpu each host has hardware.num_stand_ins; leave it out"
+                f"launcher.agents.gpus_per_host={said}: with hardware=cpu each host has "
+                "hardware.num_stand_ins; leave it out"
             )
         return _stand_ins(config)
     if said is not None and gpus_per_host is not None and said > gpus_per_host:
         raise SweepRefusedError(
-            f"launcher.agents.gpus_per_host={said}: launcher={config.launcher.name} knows hosts with {gpus_per_host} at most"
+            f"launcher.agents.gpus_per_host={said}: launcher={config.launcher.name} knows "
+            f"hosts with {gpus_per_host} at most"
         )
     num_gpus = said if said is not None else gpus_per_host
     if num_gpus is None:
@@ -46,7 +51,10 @@ def _of_one_host(config: Config, gpus_per_host: int | None) -> Inventory:
     if num_gpus:
         return Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=num_gpus)
     if hardware.device_kind == "gpu":
-        raise SweepRefusedError(f"hardware=gpu: launcher={config.launcher.name} knows no host with GPUs; choose hardware=cpu")
+        raise SweepRefusedError(
+            f"hardware=gpu: launcher={config.launcher.name} knows no host with GPUs; choose "
+            "hardware=cpu"
+        )
     return _stand_ins(config)
 
 

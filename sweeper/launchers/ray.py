@@ -1,4 +1,5 @@
-"""`launcher=ray`: agents run in a Ray cluster, each in a placement group that is a whole host, or those of trials over several.
+"""`launcher=ray`: agents run in a Ray cluster, each in a placement group that is a whole host, or
+those of trials over several.
 
 ```
   controller ── placement group, task ──►  Ray's worker on a host ──►  agent: claims trials from the database
@@ -42,7 +43,9 @@ class _Agent:
 
 
 class Launcher:
-    """Speaks with Ray as a driver: what it started ends with this process, which the same command begins again."""
+    """Speaks with Ray as a driver: what it started ends with this process, which the same command
+    begins again.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -76,7 +79,9 @@ class Launcher:
         self._cancel(JobState.QUEUED, at_once=False)
 
     def stop(self, sweep: str, *, at_once: bool) -> None:
-        """Canceled tasks send SIGTERM to their agents; with `at_once` Ray kills the tasks, and Linux sends it."""
+        """Canceled tasks send SIGTERM to their agents; with `at_once` Ray kills the tasks, and
+        Linux sends it.
+        """
         self._cancel(JobState.QUEUED, JobState.RUNNING, at_once=at_once)
 
     def _cancel(self, *states: JobState, at_once: bool) -> None:
@@ -89,19 +94,28 @@ class Launcher:
         ray = cluster.load()
         from ray.util import placement_group
 
-        ray.cloudpickle.register_pickle_by_value(of_ray)  # its hosts need not have this project on their path
+        # its hosts need not have this project on their path
+        ray.cloudpickle.register_pickle_by_value(of_ray)
         bundles = [dict(self._bundle)] * command.hosts
         group = placement_group(bundles, strategy="STRICT_SPREAD")
         job_id = group.id.hex()[:12]
         log = command.logs / f"ray-{job_id}.txt"
-        run_agent = placed(ray.remote(agent_task.run_agent), group, 0, self._bundle, name=f"scalemark-{command.sweep}")
+        run_agent = placed(
+            ray.remote(agent_task.run_agent),
+            group,
+            0,
+            self._bundle,
+            name=f"scalemark-{command.sweep}",
+        )
         task = run_agent.remote(tied.__file__, command.argv, command.environment, str(log), bundles)
         job = AgentJob(job_id=job_id, hosts=command.hosts, state=JobState.QUEUED, log=log)
         return _Agent(job=job, group=group, task=task)
 
 
 def _seen(agent: _Agent) -> AgentJob:
-    """As Ray has it now; the host of an agent that has ended is given back. Raises SweepRefusedError."""
+    """As Ray has it now; the host of an agent that has ended is given back. Raises
+    SweepRefusedError.
+    """
     ray = cluster.load()
     from ray.util import placement_group_table, remove_placement_group
 
@@ -115,7 +129,8 @@ def _seen(agent: _Agent) -> AgentJob:
         raise _silent(error) from error
     if agent.job.state is JobState.RUNNING:
         if told["state"] != "CREATED" and agent.job.hosts > 1 and not agent.has_lost_host:
-            agent.has_lost_host = True  # Ray looks for another, where nobody would look for the agent's ranks
+            # Ray looks for another, where nobody would look for the agent's ranks
+            agent.has_lost_host = True
             ray.cancel(agent.task)
         return agent.job
     if told["state"] == "CREATED":
@@ -138,4 +153,7 @@ def _why_ended(ray: Any, task: Any) -> str:
 
 
 def _silent(error: Exception) -> SweepRefusedError:
-    return SweepRefusedError(f"launcher=ray: the Ray cluster does not do what it is asked for ({error}); see `ray status`")
+    return SweepRefusedError(
+        f"launcher=ray: the Ray cluster does not do what it is asked for ({error}); see `ray "
+        "status`"
+    )

@@ -1,4 +1,6 @@
-"""Refuses settings that the chosen launcher would not heed, and what a sweep that is shared with other hosts cannot have."""
+"""Refuses settings that the chosen launcher would not heed, and what a sweep that is shared with
+other hosts cannot have.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from sweeper.launchers import SHARED
 LEAST_LEASE_S = 3.0  # with less an agent is thought dead because a disk was slow
 _GROUPS = tuple(field.name for field in fields(LauncherConfig) if field.name in SHARED)
 _HEEDED_BY = {group: SHARED if group == "agents" else (group,) for group in _GROUPS}
-"""Group of settings -> the launchers that heed it: that of its name, and what agents heed all that start agents."""
+"""Group of settings -> the launchers that heed it: that of its name, and what agents heed all that
+start agents.
+"""
 _NOT_BY = {"agents.num_hosts": ("agents",)}
 """Settings that some of these do not heed after all."""
 
@@ -43,21 +47,29 @@ def doubts(config: Config) -> list[str]:
 
 
 def _set_by_user(launcher: LauncherConfig) -> Iterator[tuple[str, object, tuple[str, ...]]]:
-    """Of the groups those settings that are not their defaults, and the launchers that heed them."""
+    """Of the groups those settings that are not their defaults, and the launchers that heed
+    them.
+    """
     for group, heeded_by in _HEEDED_BY.items():
         chosen, default = getattr(launcher, group), getattr(LauncherConfig(), group)
         for field in fields(default):
             setting = f"{group}.{field.name}"
             value = getattr(chosen, field.name)
             if value != getattr(default, field.name):
-                yield setting, value, tuple(name for name in heeded_by if name not in _NOT_BY.get(setting, ()))
+                yield (
+                    setting,
+                    value,
+                    tuple(name for name in heeded_by if name not in _NOT_BY.get(setting, ())),
+                )
 
 
 def _check_shared(config: Config) -> None:
     told = f"launcher={config.launcher.name}"
     here = "choose launcher=local"
     if config.engine is Engine.simulated:
-        raise SweepRefusedError(f"engine=simulated: {told} has hosts run trials, and simulated ones need none; {here}")
+        raise SweepRefusedError(
+            f"engine=simulated: {told} has hosts run trials, and simulated ones need none; {here}"
+        )
     if file_of(config.store.url):
         raise SweepRefusedError(
             f"{told}: hosts share a sweep by way of PostgreSQL, and store.url is a SQLite file, which one host alone can write "
@@ -71,7 +83,11 @@ def _check_shared(config: Config) -> None:
             )
     lease_s = config.launcher.agents.lease_s
     if not LEAST_LEASE_S <= lease_s < float("inf"):
-        raise SweepRefusedError(f"launcher.agents.lease_s={lease_s:g}: wanted seconds, {LEAST_LEASE_S:g} or more")
+        raise SweepRefusedError(
+            f"launcher.agents.lease_s={lease_s:g}: wanted seconds, {LEAST_LEASE_S:g} or more"
+        )
     pool = config.launcher.agents.pool
     if pool is not None and not pool.strip():
-        raise SweepRefusedError("launcher.agents.pool is empty; wanted a name for hosts that are equal, or null")
+        raise SweepRefusedError(
+            "launcher.agents.pool is empty; wanted a name for hosts that are equal, or null"
+        )

@@ -1,4 +1,5 @@
-"""`launcher=slurm`: agents run in jobs of a Slurm cluster, each job a whole host, or the hosts of trials over several.
+"""`launcher=slurm`: agents run in jobs of a Slurm cluster, each job a whole host, or the hosts of
+trials over several.
 
 ```
   controller ── sbatch --array=1-4 ──►  job 12_1: agent on a host of its own    each claims trials from the database
@@ -6,8 +7,9 @@
      └── scancel                        job 13_1: agent over 2 hosts, which starts ranks by srun
 ```
 
-Jobs bear the sweep's name, and as a comment the folder of its runs and a token of their submission: who controls the sweep
-next finds them by these, and so does who does not know whether what it sent arrived.
+Jobs bear the sweep's name, and as a comment the folder of its runs and a token of their submission:
+who controls the sweep next finds them by these, and so does who does not know whether what it sent
+arrived.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from sweeper.slurm import feasible, jobs
 from sweeper.slurm.commands import SlurmEndedError, SlurmError, SlurmSilentError, ask
 from sweeper.slurm.jobs import SlurmJob
 
-SILENT_AT_MOST_S = 1800.0  # a controller that is restarted, or is in trouble, comes back within that
+# a controller that is restarted, or is in trouble, comes back within that
+SILENT_AT_MOST_S = 1800.0
 NOT_SENT = "Slurm's controller does not answer"
 
 
@@ -61,7 +64,10 @@ class Launcher:
         self.check_width(1)
         if told.most_of_a_job >= self._config.launcher.agents.num_hosts:
             return inventory
-        limit = f"jobs of the partition {told.partition} have no more nodes; another is chosen by launcher.slurm.partition"
+        limit = (
+            f"jobs of the partition {told.partition} have no more nodes; another is chosen by "
+            "launcher.slurm.partition"
+        )
         return replace(inventory, num_hosts=int(told.most_of_a_job), more_hosts=limit)
 
     def check_width(self, hosts: int) -> None:
@@ -71,7 +77,9 @@ class Launcher:
             raise refusal(error, self._config, hosts) from error
 
     def start(self, num: int, command: AgentCommand) -> None:
-        """One array of jobs. Where the controller does not answer, it is sent later, when somebody looks."""
+        """One array of jobs. Where the controller does not answer, it is sent later, when somebody
+        looks.
+        """
         self._unsent.append(_Unsent(num=num, command=command, token=uuid.uuid4().hex))
         try:
             self._send()
@@ -87,7 +95,10 @@ class Launcher:
             self._bear(error)
         except SlurmError as error:
             raise feasible.refusal(error) from error
-        return [*self._jobs.values(), *(job for unsent in self._unsent for job in _not_sent(unsent))]
+        return [
+            *self._jobs.values(),
+            *(job for unsent in self._unsent for job in _not_sent(unsent)),
+        ]
 
     def take_back(self, sweep: str) -> None:
         self._unsent.clear()
@@ -100,7 +111,9 @@ class Launcher:
             raise feasible.refusal(error) from error
 
     def stop(self, sweep: str, *, at_once: bool) -> None:
-        """Agents get SIGTERM, and give back what they hold; with `at_once` all of a job gets it, and soon SIGKILL."""
+        """Agents get SIGTERM, and give back what they hold; with `at_once` all of a job gets it,
+        and soon SIGKILL.
+        """
         self._unsent.clear()
         try:
             living = [job for job in self._found(sweep) if job.state is not JobState.ENDED]
@@ -114,14 +127,20 @@ class Launcher:
             raise feasible.refusal(error) from error
 
     def _found(self, sweep: str) -> list[SlurmJob]:
-        """Only of this sweep: other sweeps of its name are kept elsewhere, and a new cluster counts from 1 again.
+        """Only of this sweep: other sweeps of its name are kept elsewhere, and a new cluster counts
+        from 1 again.
 
-        What we submitted ourselves is known by its number: some clusters write comments of their own.
+        What we submitted ourselves is known by its number: some clusters write comments of their
+        own.
         """
         runs = self._runs_of(sweep)
         arrays = {_array(job_id) for job_id in self._jobs}
         named = jobs.jobs_named(_job_name(sweep))
-        return [job for job in named if _array(job.job_id) in arrays or job.comment.rpartition(" ")[0] == runs]
+        return [
+            job
+            for job in named
+            if _array(job.job_id) in arrays or job.comment.rpartition(" ")[0] == runs
+        ]
 
     def _note(self, found: Sequence[SlurmJob]) -> None:
         """Of jobs that an earlier controller asked for, those count that live."""
@@ -129,8 +148,13 @@ class Launcher:
         for job in found:
             if job.job_id in self._jobs or job.state is not JobState.ENDED:
                 self._jobs[job.job_id] = self._agent(job)
-        for job_id in [job.job_id for job in self._jobs.values() if job.state is not JobState.ENDED and job.job_id not in seen]:
-            array = seen.get(_array(job_id))  # one that was canceled before it began is counted with its array
+        for job_id in [
+            job.job_id
+            for job in self._jobs.values()
+            if job.state is not JobState.ENDED and job.job_id not in seen
+        ]:
+            # one that was canceled before it began is counted with its array
+            array = seen.get(_array(job_id))
             why = array.why if array else jobs.why_gone(job_id)
             self._jobs[job_id] = replace(self._jobs[job_id], state=JobState.ENDED, why=why)
 
@@ -158,18 +182,30 @@ class Launcher:
 
     def _submit(self, unsent: _Unsent) -> None:
         command = unsent.command
-        array = (self._arrived(unsent) if unsent.may_have_arrived else None) or self._submitted(unsent)
+        array = (self._arrived(unsent) if unsent.may_have_arrived else None) or self._submitted(
+            unsent
+        )
         for number in range(1, unsent.num + 1):
             job_id = f"{array}_{number}"
             log = command.logs / f"slurm-{job_id}.txt"
-            self._jobs[job_id] = AgentJob(job_id=job_id, hosts=command.hosts, state=JobState.QUEUED, log=log)
+            self._jobs[job_id] = AgentJob(
+                job_id=job_id, hosts=command.hosts, state=JobState.QUEUED, log=log
+            )
 
     def _submitted(self, unsent: _Unsent) -> str:
         """Number of the array."""
         command = unsent.command
         told = ask(
-            *("sbatch", "--parsable", f"--array=1-{unsent.num}", f"--job-name={_job_name(command.sweep)}"),
-            *(f"--comment={self._comment(unsent)}", f"--output={_pattern(command.logs)}/slurm-%A_%a.txt"),
+            *(
+                "sbatch",
+                "--parsable",
+                f"--array=1-{unsent.num}",
+                f"--job-name={_job_name(command.sweep)}",
+            ),
+            *(
+                f"--comment={self._comment(unsent)}",
+                f"--output={_pattern(command.logs)}/slurm-%A_%a.txt",
+            ),
             *self._asked_of_slurm(command.hosts),
             script=_script(self._config.launcher.slurm.setup, command),
             variables=command.environment,
@@ -182,10 +218,14 @@ class Launcher:
     def _arrived(self, unsent: _Unsent) -> str | None:
         """Number of the array, where Slurm took what it did not answer to."""
         named = jobs.jobs_named(_job_name(unsent.command.sweep))
-        return next((_array(job.job_id) for job in named if job.comment == self._comment(unsent)), None)
+        return next(
+            (_array(job.job_id) for job in named if job.comment == self._comment(unsent)), None
+        )
 
     def _asked_of_slurm(self, hosts: int) -> list[str]:
-        """Options of a job over so many whole hosts; of what is left to the user, what is said last counts."""
+        """Options of a job over so many whole hosts; of what is left to the user, what is said last
+        counts.
+        """
         slurm = self._config.launcher.slurm
         gres = slurm.gres if slurm.gres is not None else f"gpu:{self._gpus}" if self._gpus else None
         asked = {
@@ -234,7 +274,9 @@ def _script(setup: Sequence[str], command: AgentCommand) -> str:
 
 
 def _cancel(job_ids: Sequence[str], *options: str) -> None:
-    """Jobs may have ended since they were seen: nobody then has anything to object. Raises SlurmError."""
+    """Jobs may have ended since they were seen: nobody then has anything to object. Raises
+    SlurmError.
+    """
     if job_ids:
         with suppress(SlurmEndedError):
             ask("scancel", *options, *job_ids)
@@ -255,7 +297,9 @@ def _pattern(folder: Path) -> str:
 
 
 def _not_sent(unsent: _Unsent) -> list[AgentJob]:
-    return [AgentJob(job_id="", hosts=unsent.command.hosts, state=JobState.QUEUED, why=NOT_SENT)] * unsent.num
+    return [
+        AgentJob(job_id="", hosts=unsent.command.hosts, state=JobState.QUEUED, why=NOT_SENT)
+    ] * unsent.num
 
 
 def refusal(error: SlurmError, config: Config, hosts: int = 1) -> SweepRefusedError:

@@ -1,1 +1,3 @@
-"""Racing: which repeats are still worth running, now that some strategies are clearly slower than others."""
+"""Racing: which repeats are still worth running, now that some strategies are clearly slower than
+others.
+"""

@@ -1,4 +1,5 @@
-"""Judges one race: who leads, who could hardly lead in the end, and how many repeats of each are still worth running.
+"""Judges one race: who leads, who could hardly lead in the end, and how many repeats of each are
+still worth running.
 
 ```
   look 1          look 2          look 3            at each look the first 1, 2, 3, ... repeats of all that are still in it
@@ -7,11 +8,12 @@
   C ████ ──► out                                    out: the repeats that are left would hardly make up for the distance
 ```
 
-What a race wants to know is who would lead if all had run all their repeats. Of two contenders with n of N repeats the distance D
-between their means of log images/s still moves by a normal deviate of variance 2 s^2 (1/n - 1/N), whatever the true distance is:
-who is behind by more than that is likely to make up for is out. The error is shared among all rivals and, halved from look to
-look, among all looks. Whether those two are different, or tie, is another question: the interval of their own repeats answers it,
-as in every table (`store.welch`).
+What a race wants to know is who would lead if all had run all their repeats. Of two contenders with
+n of N repeats the distance D between their means of log images/s still moves by a normal deviate of
+variance 2 s^2 (1/n - 1/N), whatever the true distance is: who is behind by more than that is likely
+to make up for is out. The error is shared among all rivals and, halved from look to look, among all
+looks. Whether those two are different, or tie, is another question: the interval of their own
+repeats answers it, as in every table (`store.welch`).
 
 Pure: what was measured in, what is worth running out.
 """
@@ -28,7 +30,9 @@ from store.student import upper_quantile
 from store.welch import known_ratio_interval
 
 ERROR_RATE = 0.05
-"""How often, over all looks and rivals of a race together, one may be put out that would have led in the end."""
+"""How often, over all looks and rivals of a race together, one may be put out that would have led
+in the end.
+"""
 
 LEAST_REPEATS = 2  # of who leads: one process alone has no interval
 
@@ -48,12 +52,14 @@ class Contender:
 class Ruling:
     """Where a race stands. Contenders by their trial ids."""
 
-    out: Mapping[str, str]  # why no more repeats of them are worth running, for people and the database
+    # why no more repeats of them are worth running, for people and the database
+    out: Mapping[str, str]
     leader: str | None  # none while nothing is completed
     tied: tuple[
         str, ...
     ]  # those in it that their own repeats do not tell from the leader's, as tables have it; the fastest first
-    wanted: Mapping[str, int]  # repeats that are worth running beyond those completed; what runs is one of them
+    # repeats that are worth running beyond those completed; what runs is one of them
+    wanted: Mapping[str, int]
 
     @property
     def is_over(self) -> bool:
@@ -61,11 +67,16 @@ class Ruling:
 
 
 def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> Ruling:
-    """`spread` is that of all contenders of all races, these included; of nobody more than `most_repeats` are wanted.
+    """`spread` is that of all contenders of all races, these included; of nobody more than
+    `most_repeats` are wanted.
 
     Who failed before it completed anything is out. Who failed later stays, with what it has.
     """
-    out = {one.trial_id: _why_gone(one) for one in contenders if not one.speeds and (one.failure or not one.num_left)}
+    out = {
+        one.trial_id: _why_gone(one)
+        for one in contenders
+        if not one.speeds and (one.failure or not one.num_left)
+    }
     share = ERROR_RATE / max(1, len(contenders) - 1)  # of one rival
     for look in range(1, most_repeats):
         racing = [one for one in contenders if one.trial_id not in out]
@@ -79,15 +90,24 @@ def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) ->
             compared = _Pair.of(leader, rival, spread, look)
             if compared.is_decided(level, most_repeats):
                 out[rival.trial_id] = _why_out(compared, leader, level)
-    ranked = sorted((one for one in contenders if one.speeds), key=lambda one: -_mean(one.speeds[:most_repeats]))
+    ranked = sorted(
+        (one for one in contenders if one.speeds), key=lambda one: -_mean(one.speeds[:most_repeats])
+    )
     ranked.sort(key=lambda one: one.trial_id in out)  # one that was put out does not lead
     enough = most_repeats if len(contenders) - len(out) > 1 else min(LEAST_REPEATS, most_repeats)
     return Ruling(
         out=out,
         leader=ranked[0].trial_id if ranked else None,
-        tied=tuple(one.trial_id for one in ranked[1:] if one.trial_id not in out and _is_alike(ranked[0], one)),
+        tied=tuple(
+            one.trial_id
+            for one in ranked[1:]
+            if one.trial_id not in out and _is_alike(ranked[0], one)
+        ),
         wanted={
-            one.trial_id: 0 if one.trial_id in out else min(one.num_left, max(0, enough - len(one.speeds))) for one in contenders
+            one.trial_id: 0
+            if one.trial_id in out
+            else min(one.num_left, max(0, enough - len(one.speeds)))
+            for one in contenders
         },
     )
 
@@ -103,17 +123,25 @@ class _Pair:
     freedom: int
 
     @classmethod
-    def of(cls, leader: Contender, other: Contender, spread: Spread, look: int | None = None) -> _Pair:
-        """Compare two that are not the same, by their first `look` repeats; the variance always rests on all there are."""
+    def of(
+        cls, leader: Contender, other: Contender, spread: Spread, look: int | None = None
+    ) -> _Pair:
+        """Compare two that are not the same, by their first `look` repeats; the variance always
+        rests on all there are.
+        """
         own = Spread.sum((Spread.of(leader.speeds), Spread.of(other.speeds)))
         variance, freedom = variance_of(own, spread.without(own))
         fast, slow = leader.speeds[:look], other.speeds[:look]
         gap = _mean(fast) - _mean(slow)
-        return cls(gap=gap, num_leader=len(fast), num_other=len(slow), variance=variance, freedom=freedom)
+        return cls(
+            gap=gap, num_leader=len(fast), num_other=len(slow), variance=variance, freedom=freedom
+        )
 
     def is_decided(self, level: float, most_repeats: int) -> bool:
         """Would the other lead after all the repeats with a probability below `level`?"""
-        to_come = sum(max(0.0, 1 / num - 1 / most_repeats) for num in (self.num_leader, self.num_other))
+        to_come = sum(
+            max(0.0, 1 / num - 1 / most_repeats) for num in (self.num_leader, self.num_other)
+        )
         return self.gap > upper_quantile(level, self.freedom) * math.sqrt(self.variance * to_come)
 
     def least_gap(self, level: float) -> float:
@@ -123,7 +151,9 @@ class _Pair:
 
 
 def _is_alike(leader: Contender, other: Contender) -> bool:
-    """Does the 95 % interval of their ratio reach 1? By their own repeats alone, as whoever reads the results will judge."""
+    """Does the 95 % interval of their ratio reach 1? By their own repeats alone, as whoever reads
+    the results will judge.
+    """
     low, _ = known_ratio_interval(leader.speeds, other.speeds)
     return low is not None and low <= 1
 
@@ -136,7 +166,10 @@ def _why_out(compared: _Pair, leader: Contender, level: float) -> str:
     least = compared.least_gap(level)
     sure = f"at least {_less(least)}" if least > 0 else "which may be chance"
     repeats = "1 repeat" if compared.num_other == 1 else f"{compared.num_other} repeats"
-    return f"race: {_less(compared.gap)} behind {leader.name} ({sure}) after {repeats}; the others would hardly make it lead"
+    return (
+        f"race: {_less(compared.gap)} behind {leader.name} ({sure}) after {repeats}; the others "
+        "would hardly make it lead"
+    )
 
 
 def _mean(speeds: Sequence[float]) -> float:

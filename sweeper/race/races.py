@@ -1,4 +1,6 @@
-"""Sorts trials into races: trials that differ in what races alone, in the strategy unless the user says otherwise."""
+"""Sorts trials into races: trials that differ in what races alone, in the strategy unless the user
+says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,22 @@ def axes_that_race(race_over: Sequence[str]) -> frozenset[str]:
     """Of `sweep.race_over`. Raises SweepRefusedError for what is no axis, and for none."""
     known = [field.name for field in fields(TrialSpec)]
     if unknown := [name for name in race_over if name not in (STRATEGY, *known)]:
-        raise SweepRefusedError(f"sweep.race_over={unknown[0]}: wanted {STRATEGY}, or axes out of {', '.join(known)}")
+        raise SweepRefusedError(
+            f"sweep.race_over={unknown[0]}: wanted {STRATEGY}, or axes out of {', '.join(known)}"
+        )
     if not race_over:
-        raise SweepRefusedError(f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]")
-    return frozenset(race_over) - {STRATEGY} | (frozenset(STRATEGY_AXES) if STRATEGY in race_over else frozenset())
+        raise SweepRefusedError(
+            f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
+        )
+    return frozenset(race_over) - {STRATEGY} | (
+        frozenset(STRATEGY_AXES) if STRATEGY in race_over else frozenset()
+    )
 
 
 def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> list[Race]:
-    """In the order of the plan, without trials that have nobody to race against. Raises SweepRefusedError as `axes_that_race`."""
+    """In the order of the plan, without trials that have nobody to race against. Raises
+    SweepRefusedError as `axes_that_race`.
+    """
     racing = axes_that_race(race_over)
     shared = [field.name for field in fields(TrialSpec) if field.name not in racing]
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
@@ -66,7 +76,11 @@ def _varying(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
 
 def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> str:
     """Model, GPU count and hosts, unless they race, and what else tells races apart."""
-    place = "" if "num_gpus" in racing else width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts)
+    place = (
+        ""
+        if "num_gpus" in racing
+        else width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts)
+    )
     named = "-".join(filter(None, ["" if "model" in racing else spec.model, place]))
     named_already = {"model", "num_gpus"} | ({"hosts"} if place else set())
     others = (f"{axis}={getattr(spec, axis)}" for axis in telling if axis not in named_already)
@@ -74,13 +88,20 @@ def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> s
 
 
 def _names(specs: Sequence[TrialSpec], racing: frozenset[str]) -> tuple[str, ...]:
-    """The article's name of a strategy, where strategies differ, and the other axes in which these do."""
+    """The article's name of a strategy, where strategies differ, and the other axes in which these
+    do.
+    """
     differing = _varying(specs, sorted(racing))
     others = [axis for axis in differing if axis not in STRATEGY_AXES]
     has_strategies = len(others) < len(differing)
 
     def name(spec: TrialSpec) -> str:
         strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-        return " ".join([*([strategy] if has_strategies else []), *(f"{axis}={getattr(spec, axis)}" for axis in others)])
+        return " ".join(
+            [
+                *([strategy] if has_strategies else []),
+                *(f"{axis}={getattr(spec, axis)}" for axis in others),
+            ]
+        )
 
     return tuple(map(name, specs))

@@ -1,6 +1,8 @@
-"""Holds back the repeats that are not worth running as their race stands, and gives them up once it is over.
+"""Holds back the repeats that are not worth running as their race stands, and gives them up once it
+is over.
 
-What is held back is still pending in the database: should processes turn out to differ more than was thought, it is wanted again.
+What is held back is still pending in the database: should processes turn out to differ more than
+was thought, it is wanted again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class End:
 class Steward:
     """Of all races of one sweep. `trial_of`: key of a repeat that is open -> its trial."""
 
-    def __init__(self, tally: Tally, queue: Queue, trial_of: Mapping[int, str], device: str) -> None:
+    def __init__(
+        self, tally: Tally, queue: Queue, trial_of: Mapping[int, str], device: str
+    ) -> None:
         self._tally, self._queue, self._trial_of, self._device = tally, queue, trial_of, device
         self._keys: dict[str, list[int]] = {}
         for key, trial_id in trial_of.items():
@@ -61,31 +65,49 @@ class Steward:
         self._tally.learn(race)
 
     def wants(self, task: Task) -> bool:
-        """Is a repeat that could start now still worth it? Other races may have told meanwhile how far processes differ."""
+        """Is a repeat that could start now still worth it? Other races may have told meanwhile how
+        far processes differ.
+        """
         race, trial_id = self.race_of(task.key), self._trial_of[task.key]
-        return race is None or self._running[trial_id] < self._judge(race, (task.key,)).wanted[trial_id]
+        return (
+            race is None
+            or self._running[trial_id] < self._judge(race, (task.key,)).wanted[trial_id]
+        )
 
     def steer(self, race: int, put_off: list[Task]) -> End | None:
-        """Hold back and let go as the race stands; what follows if it is over. `put_off`: what waits outside the queue."""
+        """Hold back and let go as the race stands; what follows if it is over. `put_off`: what
+        waits outside the queue.
+        """
         elsewhere = {task.key: task for task in put_off}
         ruling = self._judge(race, elsewhere)
         num_waiting = 0
         for trial_id in self._trials(race):
-            waiting = [key for key in self._keys.get(trial_id, ()) if key in self._queue or key in elsewhere]
+            waiting = [
+                key
+                for key in self._keys.get(trial_id, ())
+                if key in self._queue or key in elsewhere
+            ]
             num_wanted = max(0, ruling.wanted[trial_id] - self._running[trial_id])
             for key in waiting[num_wanted:]:
-                self.held_back[key] = elsewhere[key] if key in elsewhere else self._queue.remove(key)
+                self.held_back[key] = (
+                    elsewhere[key] if key in elsewhere else self._queue.remove(key)
+                )
             put_off[:] = [task for task in put_off if task.key not in self.held_back]
             for key in self._held_back_of(trial_id)[: max(0, num_wanted - len(waiting))]:
                 self._queue.put_back(self.held_back.pop(key))
             num_waiting += num_wanted
-        is_over = not num_waiting and not any(self._running[trial_id] for trial_id in self._trials(race))
+        is_over = not num_waiting and not any(
+            self._running[trial_id] for trial_id in self._trials(race)
+        )
         return self._end(race, ruling) if is_over and race not in self._ended else None
 
     def _judge(self, race: int, elsewhere: Collection[int]) -> Ruling:
         left = {
             trial_id: self._running[trial_id]
-            + sum(key in self._queue or key in elsewhere or key in self.held_back for key in self._keys.get(trial_id, ()))
+            + sum(
+                key in self._queue or key in elsewhere or key in self.held_back
+                for key in self._keys.get(trial_id, ())
+            )
             for trial_id in self._trials(race)
         }
         return self._tally.judge(race, left)
@@ -102,7 +124,10 @@ class Steward:
                 given_up.setdefault(ruling.out.get(trial_id, DECIDED), []).append(key)
         saved = self._tally.saved(race, num_spared)
         self.saved += saved
-        text = f"race {self._tally.races[race].label}: {self._tally.result(race, ruling)}; {saved.told(self._device)}"
+        text = (
+            f"race {self._tally.races[race].label}: {self._tally.result(race, ruling)}; "
+            f"{saved.told(self._device)}"
+        )
         return End(given_up=given_up, text=text)
 
     def _trials(self, race: int) -> tuple[str, ...]:

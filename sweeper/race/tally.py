@@ -1,4 +1,6 @@
-"""Keeps what the contenders of a sweep's races have shown so far, judges the races by it, and counts what that saves."""
+"""Keeps what the contenders of a sweep's races have shown so far, judges the races by it, and
+counts what that saves.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,29 @@ ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]
 """Trial ids -> their completed repeats so far, whichever sweep made them."""
 
 
-def results_in(engine: sa.Engine | None, machine_key: str, software_key: str, *, shares_host: bool, rerun: bool) -> ReadResults:
-    """Those of a database that count for a sweep on this machine and software, with `rerun` from now on. No `engine`: none."""
+def results_in(
+    engine: sa.Engine | None, machine_key: str, software_key: str, *, shares_host: bool, rerun: bool
+) -> ReadResults:
+    """Those of a database that count for a sweep on this machine and software, with `rerun` from
+    now on. No `engine`: none.
+    """
     after = last_attempt(engine) if engine and rerun else 0
 
     def read(trial_ids: Sequence[str]) -> Mapping[str, tuple[CompletedRepeat, ...]]:
         if engine is None:
             return {}
-        return completed_repeats(engine, trial_ids, machine_key, software_key, shares_host=shares_host, after=after)
+        return completed_repeats(
+            engine, trial_ids, machine_key, software_key, shares_host=shares_host, after=after
+        )
 
     return read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What was spent and what was not. Device-seconds are those of attempts, times their devices."""
+    """What was spent and what was not. Device-seconds are those of attempts, times their
+    devices.
+    """
 
     num_run: int = 0  # completed repeats
     num_spared: int = 0
@@ -53,7 +63,10 @@ class Saved:
         digits = 0 if total_s >= 100 else 1
         share = f" ({self.spared_s / total_s:.0%})" if total_s else ""
         repeats = f"{self.num_spared} of {self.num_run + self.num_spared} repeats"
-        return f"saved {repeats}, {self.spared_s:,.{digits}f} of {total_s:,.{digits}f} {device}-seconds{share}".replace("%", " %")
+        return (
+            f"saved {repeats}, {self.spared_s:,.{digits}f} of {total_s:,.{digits}f} "
+            f"{device}-seconds{share}"
+        ).replace("%", " %")
 
 
 class Tally:
@@ -61,7 +74,9 @@ class Tally:
 
     def __init__(self, races: Sequence[Race], most_repeats: int, read: ReadResults) -> None:
         self.races = races
-        self.race_of = {trial_id: place for place, race in enumerate(races) for trial_id in race.trial_ids}
+        self.race_of = {
+            trial_id: place for place, race in enumerate(races) for trial_id in race.trial_ids
+        }
         self._most_repeats, self._read = most_repeats, read
         self._completed: dict[str, tuple[CompletedRepeat, ...]] = {}
         self._spreads: dict[str, Spread] = {}
@@ -102,7 +117,10 @@ class Tally:
         """Of a race; `num_spared`: trial id -> repeats that were not run."""
         race = self.races[place]
         contenders = zip(race.trial_ids, race.specs, strict=True)
-        return sum((self._saved(trial_id, spec.num_gpus, num_spared) for trial_id, spec in contenders), Saved())
+        return sum(
+            (self._saved(trial_id, spec.num_gpus, num_spared) for trial_id, spec in contenders),
+            Saved(),
+        )
 
     def result(self, place: int, ruling: Ruling) -> str:
         """Who won, for people."""
@@ -110,7 +128,11 @@ class Tally:
         names = dict(zip(race.trial_ids, race.names, strict=True))
         if ruling.leader is None:
             return "nothing of it completed"
-        speeds = {trial_id: median(self._speeds(trial_id)) for trial_id in names if self._completed[trial_id]}
+        speeds = {
+            trial_id: median(self._speeds(trial_id))
+            for trial_id in names
+            if self._completed[trial_id]
+        }
         leads = f"{names[ruling.leader]} leads with {speeds[ruling.leader]:.1f} images/s"
         if len(speeds) == 1:
             return f"{leads}, and nothing else completed"
@@ -118,9 +140,15 @@ class Tally:
         if ruling.tied:
             leads += f", in a tie with {', '.join(names[trial_id] for trial_id in ruling.tied)}"
         else:
-            leads += f", {speeds[ruling.leader] / speeds[others[0]] - 1:.1%} more than {names[others[0]]}"
+            leads += (
+                f", {speeds[ruling.leader] / speeds[others[0]] - 1:.1%} more than "
+                f"{names[others[0]]}"
+            )
         out = [trial_id for trial_id in others if trial_id in ruling.out]
-        told = ", ".join(f"{names[one]} {1 - speeds[one] / speeds[ruling.leader]:.1%} behind{self._after(one)}" for one in out)
+        told = ", ".join(
+            f"{names[one]} {1 - speeds[one] / speeds[ruling.leader]:.1%} behind{self._after(one)}"
+            for one in out
+        )
         return f"{leads}{'; out early: ' if out else ''}{told}".replace("%", " %")
 
     def _after(self, trial_id: str) -> str:
@@ -137,7 +165,11 @@ class Tally:
         return tuple(repeat.images_per_second for repeat in self._completed[trial_id])
 
     def _saved(self, trial_id: str, num_gpus: int, num_spared: Mapping[str, int]) -> Saved:
-        completed_s = [repeat.duration_s for repeat in self._completed[trial_id] if repeat.duration_s is not None]
+        completed_s = [
+            repeat.duration_s
+            for repeat in self._completed[trial_id]
+            if repeat.duration_s is not None
+        ]
         failed_s = self._failed_s.get(trial_id, [])
         usual_s = fmean(completed_s or failed_s or [0.0])
         spared = num_spared.get(trial_id, 0)

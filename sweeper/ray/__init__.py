@@ -1,1 +1,3 @@
-"""What launcher=ray knows of Ray: the cluster, what its hosts can give, and the task that runs an agent."""
+"""What launcher=ray knows of Ray: the cluster, what its hosts can give, and the task that runs an
+agent.
+"""

@@ -1,4 +1,5 @@
-"""What runs in Ray's worker on a host: starts the agent there, and ends with it. See `sweeper.launchers.ray`.
+"""What runs in Ray's worker on a host: starts the agent there, and ends with it. See
+`sweeper.launchers.ray`.
 
 Sent to the worker by value, as all of this folder, so it needs the standard library, and Ray.
 """
@@ -12,16 +13,22 @@ from contextlib import ExitStack
 from sweeper.ray.program import Canceled, end_of, start, why_not_started
 from sweeper.ray.rank_service import HostsSilentError, rank_service
 
-END_TIMEOUT_S = 60.0  # an agent ends its trials by SIGINT, SIGTERM and SIGKILL, with launcher.grace_s between
+# an agent ends its trials by SIGINT, SIGTERM and SIGKILL, with launcher.grace_s between
+END_TIMEOUT_S = 60.0
 
 
 def run_agent(
-    tied: str, argv: Sequence[str], environment: Mapping[str, str], log: str, bundles: Sequence[Mapping[str, float]]
+    tied: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: str,
+    bundles: Sequence[Mapping[str, float]],
 ) -> str:
-    """Why it ended, in a few words; empty when it had nothing left to do. A canceled task ends its agent.
+    """Why it ended, in a few words; empty when it had nothing left to do. A canceled task ends its
+    agent.
 
-    `tied` is the program sweeper/ray/tied.py; `bundles` what each host of the placement group gives. The agent has a session of
-    its own, and what Ray says of GPUs.
+    `tied` is the program sweeper/ray/tied.py; `bundles` what each host of the placement group
+    gives. The agent has a session of its own, and what Ray says of GPUs.
     """
     with Canceled.heard() as canceled, ExitStack() as stack:
         service = None
@@ -31,7 +38,9 @@ def run_agent(
             except HostsSilentError as error:
                 return str(error)
         try:
-            agent = start(tied, argv, {**environment, **(service.environment if service else {})}, log)
+            agent = start(
+                tied, argv, {**environment, **(service.environment if service else {})}, log
+            )
         except OSError as error:
             return why_not_started(error)
 

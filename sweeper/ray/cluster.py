@@ -25,7 +25,8 @@ class Node:
 
 def load() -> ModuleType:
     """Ray. Raises SweepRefusedError without it."""
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # it would tell of dead workers on stdout; `Launcher.look` does
+    # it would tell of dead workers on stdout; `Launcher.look` does
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray
     except ImportError as error:
@@ -37,13 +38,18 @@ def load() -> ModuleType:
 
 
 def join(address: str | None) -> list[Node]:
-    """Join the cluster as a driver, if that is not done, and tell the hosts that live. Raises SweepRefusedError."""
+    """Join the cluster as a driver, if that is not done, and tell the hosts that live. Raises
+    SweepRefusedError.
+    """
     ray = load()
     if not ray.is_initialized():
         _check_answers(address)
         _join(ray, address)
     return [
-        Node(num_cpus=int(node["Resources"].get("CPU", 0)), num_gpus=int(node["Resources"].get("GPU", 0)))
+        Node(
+            num_cpus=int(node["Resources"].get("CPU", 0)),
+            num_gpus=int(node["Resources"].get("GPU", 0)),
+        )
         for node in ray.nodes()
         if node["Alive"]
     ]
@@ -52,7 +58,12 @@ def join(address: str | None) -> list[Node]:
 def _join(ray: ModuleType, address: str | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here
     try:
-        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         told = " ".join(str(error).split())
         raise SweepRefusedError(
@@ -70,7 +81,9 @@ def _check_answers(address: str | None) -> None:
     said = f"{origin}={named}"
     host, _, port = named.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        raise SweepRefusedError(f"{said}: wanted HOST:PORT of the cluster's head, as `ray status` tells, or null")
+        raise SweepRefusedError(
+            f"{said}: wanted HOST:PORT of the cluster's head, as `ray status` tells, or null"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
@@ -81,10 +94,13 @@ def _check_answers(address: str | None) -> None:
 
 
 def _named(address: str | None) -> tuple[str, str]:
-    """Where the address is from that Ray would take, and the address; empty when Ray would start a cluster."""
+    """Where the address is from that Ray would take, and the address; empty when Ray would start a
+    cluster.
+    """
     if address is not None:
         return "launcher.ray.address", address
     if by_variable := os.environ.get("RAY_ADDRESS"):
         return "RAY_ADDRESS", by_variable
-    newest = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")  # which `ray stop` removes, and no crash
+    # which `ray stop` removes, and no crash
+    newest = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
     return str(newest), newest.read_text().strip() if newest.exists() else ""

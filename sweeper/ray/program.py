@@ -45,11 +45,18 @@ class Canceled:
 
 
 def run_rank(
-    tied: str, node: str, argv: Sequence[str], environment: Mapping[str, str], log: str, names_us: str
+    tied: str,
+    node: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: str,
+    names_us: str,
 ) -> int | str | None:
-    """Its exit code, -N by signal N; a text when it could not be started; None when this is another host than that of `node`.
+    """Its exit code, -N by signal N; a text when it could not be started; None when this is another
+    host than that of `node`.
 
-    Under `names_us` it finds the number of this process, with which it ends. A canceled task kills it, and what it started.
+    Under `names_us` it finds the number of this process, with which it ends. A canceled task kills
+    it, and what it started.
     """
     import ray
 
@@ -71,15 +78,21 @@ def placed(task: Any, group: Any, host: int, takes: Mapping[str, float], **optio
         num_cpus=takes.get("CPU", 0),
         num_gpus=takes.get("GPU", 0),
         max_retries=0,  # who asked for it asks for another, where there is work for it
-        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=host),
+        scheduling_strategy=PlacementGroupSchedulingStrategy(
+            group, placement_group_bundle_index=host
+        ),
         **options,
     )
 
 
-def start(tied: str, argv: Sequence[str], environment: Mapping[str, str], log: str) -> subprocess.Popen[bytes]:
-    """In a session of its own, in the folder of its log: that where Ray was started may hold other code.
+def start(
+    tied: str, argv: Sequence[str], environment: Mapping[str, str], log: str
+) -> subprocess.Popen[bytes]:
+    """In a session of its own, in the folder of its log: that where Ray was started may hold other
+    code.
 
-    It has our environment and what is told here. `tied` is the program sweeper/ray/tied.py. Raises OSError.
+    It has our environment and what is told here. `tied` is the program sweeper/ray/tied.py. Raises
+    OSError.
     """
     own = {name: value for name, value in os.environ.items() if name not in _OF_RAYS_OWN_TASKS}
     with open(log, "ab") as output:  # noqa: PTH123  # nothing is imported that the worker may lack
@@ -101,15 +114,21 @@ def why_not_started(error: OSError) -> str:
     )
 
 
-def end_of(process: subprocess.Popen[bytes], is_to_end: Callable[[], bool], *, grace_s: float) -> int:
-    """Its exit code, once it has ended, by itself or because it was to: by SIGTERM, and after `grace_s` by SIGKILL.
+def end_of(
+    process: subprocess.Popen[bytes], is_to_end: Callable[[], bool], *, grace_s: float
+) -> int:
+    """Its exit code, once it has ended, by itself or because it was to: by SIGTERM, and after
+    `grace_s` by SIGKILL.
 
-    `is_to_end` is asked every LOOK_EVERY_S until then. However this returns, nothing is left of the process and its group.
+    `is_to_end` is asked every LOOK_EVERY_S until then. However this returns, nothing is left of the
+    process and its group.
     """
     descriptor = os.pidfd_open(process.pid)
     try:
         ends_s = None
-        while not select.select([descriptor], [], [], LOOK_EVERY_S)[0] and (ends_s is None or time.monotonic() < ends_s):
+        while not select.select([descriptor], [], [], LOOK_EVERY_S)[0] and (
+            ends_s is None or time.monotonic() < ends_s
+        ):
             if is_to_end() and ends_s is None:
                 signal.pidfd_send_signal(descriptor, signal.SIGTERM)
                 ends_s = time.monotonic() + grace_s

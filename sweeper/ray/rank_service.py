@@ -1,4 +1,5 @@
-"""Starts the ranks of an agent's trials on the hosts of its placement group, as trainer/rank_starts/ray.py asks for them.
+"""Starts the ranks of an agent's trials on the hosts of its placement group, as
+trainer/rank_starts/ray.py asks for them.
 
 ```
   supervisor of a trial ── connects ──────────────────►  the agent's Ray task
@@ -9,7 +10,8 @@
      ◄── closes: nothing of it runs ───────────────────
 ```
 
-Lines go over a socket that is a file of the user's own. Sent to Ray's workers by value: it needs the standard library, and Ray.
+Lines go over a socket that is a file of the user's own. Sent to Ray's workers by value: it needs
+the standard library, and Ray.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class HostsSilentError(Exception):
 class RankService:
     """Call `serve` again and again."""
 
-    def __init__(self, bundles: Sequence[Mapping[str, float]], tied: str, listening: socket.socket) -> None:
+    def __init__(
+        self, bundles: Sequence[Mapping[str, float]], tied: str, listening: socket.socket
+    ) -> None:
         """Raises HostsSilentError."""
         import ray
 
@@ -63,7 +67,8 @@ class RankService:
         }
 
     def serve(self, *, is_canceled: bool) -> bool:
-        """Do what there is to do now. True when the agent has to end: a host is lost, or our task was canceled.
+        """Do what there is to do now. True when the agent has to end: a host is lost, or our task
+        was canceled.
 
         Ray ends all tasks that a canceled one has started, and tells it no more of them.
         """
@@ -89,9 +94,12 @@ class RankService:
     def _start(self, trial: _Trial, asked: Mapping[str, Any]) -> None:
         for rank in asked["ranks"]:
             environment = {**asked["environment"], "CUDA_VISIBLE_DEVICES": rank["gpus"]}
-            run = placed(self._run_rank, self._group, rank["host"], {})  # the group has host and GPUs for all its trials
+            # the group has host and GPUs for all its trials
+            run = placed(self._run_rank, self._group, rank["host"], {})
             node = self._hosts[rank["host"]]["node"]
-            task = run.remote(self._tied, node, rank["argv"], environment, rank["log"], ORCHESTRATOR_VARIABLE)
+            task = run.remote(
+                self._tied, node, rank["argv"], environment, rank["log"], ORCHESTRATOR_VARIABLE
+            )
             trial.add(rank["name"], rank["log"], task)
 
     def _look_after(self, trial: _Trial) -> None:
@@ -102,10 +110,15 @@ class RankService:
         else:
             self.lost = LOST if is_lost else self.lost
 
-    def _told_of_others(self, bundles: Sequence[Mapping[str, float]]) -> Sequence[Mapping[str, Any]]:
+    def _told_of_others(
+        self, bundles: Sequence[Mapping[str, float]]
+    ) -> Sequence[Mapping[str, Any]]:
         """Raises HostsSilentError."""
         task = self._ray.remote(_told_of_host)
-        asked = [placed(task, self._group, host, bundles[host]).remote() for host in range(1, len(bundles))]
+        asked = [
+            placed(task, self._group, host, bundles[host]).remote()
+            for host in range(1, len(bundles))
+        ]
         try:
             return list(self._ray.get(asked, timeout=HOST_TIMEOUT_S))
         except self._ray.exceptions.RayError as error:
@@ -115,7 +128,9 @@ class RankService:
 class _Trial:
     """What asks for ranks, and the tasks that run for it."""
 
-    def __init__(self, ray: ModuleType, connection: socket.socket, hosts: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, ray: ModuleType, connection: socket.socket, hosts: Sequence[Mapping[str, Any]]
+    ) -> None:
         self._ray, self._connection = ray, connection
         self._ranks: dict[Any, tuple[str, str]] = {}  # of tasks: name and log
         self._heard = b""
@@ -123,7 +138,9 @@ class _Trial:
         self._tell(json.dumps({"hosts": hosts}))
 
     def hear(self) -> Mapping[str, Any] | None:
-        """What it asks for, once, when it has said all of that. Where it has left, its ranks are ended."""
+        """What it asks for, once, when it has said all of that. Where it has left, its ranks are
+        ended.
+        """
         while not self._has_left and select.select([self._connection], [], [], 0)[0]:
             try:
                 part = self._connection.recv(65536)
@@ -146,7 +163,8 @@ class _Trial:
             self._ray.cancel(task)
 
     def note_ends(self, *, tell: bool) -> bool:
-        """Of ranks that have ended. True when a host is lost: what becomes of the trial is not its fault then, and not told.
+        """Of ranks that have ended. True when a host is lost: what becomes of the trial is not its
+        fault then, and not told.
 
         Raises ray.exceptions.TaskCancelledError when our own task was canceled.
         """
@@ -171,7 +189,9 @@ class _Trial:
         return is_over
 
     def _end_of(self, task: Any) -> int | str | None:
-        """As `run_rank` tells it; None, too, when its host died, and a text when Ray has something to say."""
+        """As `run_rank` tells it; None, too, when its host died, and a text when Ray has something
+        to say.
+        """
         errors = self._ray.exceptions
         try:
             end: int | str | None = self._ray.get(task)
@@ -216,6 +236,8 @@ def _plain(error: Exception) -> str:
 
 
 def _note(log: str, text: str) -> None:
-    """In the log of a rank that may have been unable to write one: what a trial failed of is looked for there."""
+    """In the log of a rank that may have been unable to write one: what a trial failed of is looked
+    for there.
+    """
     with suppress(OSError), open(log, "a") as file:  # noqa: PTH123  # the trial's own log has it, too
         file.write(text)

@@ -1,7 +1,9 @@
-"""`python tied.py PID PROGRAM ARGUMENT...`: PROGRAM, which gets SIGTERM when the process PID, that started this, dies.
+"""`python tied.py PID PROGRAM ARGUMENT...`: PROGRAM, which gets SIGTERM when the process PID, that
+started this, dies.
 
-Ray's workers are nicer than others; what is measured is not, where we may say so. A program of its own, of the standard library:
-Ray's workers have threads, so no Python may run between their fork and exec.
+Ray's workers are nicer than others; what is measured is not, where we may say so. A program of its
+own, of the standard library: Ray's workers have threads, so no Python may run between their fork
+and exec.
 """
 
 import ctypes

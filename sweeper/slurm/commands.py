@@ -36,8 +36,12 @@ class SlurmEndedError(SlurmError):
     """All jobs that it complains of have ended: it did with the others what it was asked for."""
 
 
-def ask(*command: str, script: str | None = None, variables: Mapping[str, str] | None = None) -> str:
-    """What the command prints, given this script and these variables more. Raises SlurmError, and its kinds."""
+def ask(
+    *command: str, script: str | None = None, variables: Mapping[str, str] | None = None
+) -> str:
+    """What the command prints, given this script and these variables more. Raises SlurmError, and
+    its kinds.
+    """
     try:
         ended = subprocess.run(
             command,
@@ -63,14 +67,23 @@ def ask(*command: str, script: str | None = None, variables: Mapping[str, str] |
 def _kind(lines: Sequence[str]) -> type[SlurmError]:
     if any(sign in line for line in lines for sign in _SILENCE):
         return SlurmSilentError
-    return SlurmEndedError if lines and all(any(sign in line for sign in _ENDED) for line in lines) else SlurmError
+    return (
+        SlurmEndedError
+        if lines and all(any(sign in line for sign in _ENDED) for line in lines)
+        else SlurmError
+    )
 
 
 def _environment() -> dict[str, str]:
-    """Without what an allocation that we run in told, which a job that is submitted would take for its own, and without
-    options by variables: the same settings give the same jobs, and those are found whatever their user likes to see.
+    """Without what an allocation that we run in told, which a job that is submitted would take for
+    its own, and without options by variables: the same settings give the same jobs, and those are
+    found whatever their user likes to see.
     """
-    return {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT) or name in _KEPT}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_LEFT_OUT) or name in _KEPT
+    }
 
 
 def _lines(text: str) -> list[str]:

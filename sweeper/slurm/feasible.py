@@ -1,4 +1,6 @@
-"""Refuses what a Slurm cluster could never give, in words of our settings: a job that asks for it may wait for good."""
+"""Refuses what a Slurm cluster could never give, in words of our settings: a job that asks for it
+may wait for good.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Hosts:
 
 
 def hosts(config: Config) -> Hosts:
-    """Of those that jobs could go to. Raises SweepRefusedError where launcher's settings ask for what there is none of."""
+    """Of those that jobs could go to. Raises SweepRefusedError where launcher's settings ask for
+    what there is none of.
+    """
     options.check(config.launcher.slurm.options)
     _check_programs()
     try:
@@ -43,7 +47,9 @@ def hosts(config: Config) -> Hosts:
     up = [node for node in found if node.is_up]
     _check_hosts(config, chosen, up, len(found))
     wanted = config.launcher.slurm.gres
-    most = sorted((node.num_gpus for node in up), reverse=True)[config.launcher.agents.num_hosts - 1]
+    most = sorted((node.num_gpus for node in up), reverse=True)[
+        config.launcher.agents.num_hosts - 1
+    ]
     return Hosts(
         gpus_per_host=most if wanted is None else num_gpus(wanted),
         partition=chosen.name,
@@ -76,14 +82,17 @@ def _partition(config: Config, found: Sequence[Partition]) -> Partition:
     if name is None:
         if not (default := next((partition for partition in found if partition.is_default), None)):
             raise SweepRefusedError(
-                f"launcher=slurm: the cluster has no default partition; say launcher.slurm.partition={listed}"
+                "launcher=slurm: the cluster has no default partition; say "
+                f"launcher.slurm.partition={listed}"
             )
         return default
     by_name = {partition.name: partition for partition in found}
     names = name.split(",")
     if missing := [each for each in names if each not in by_name]:
         which = f" as {missing[0]}" if len(names) > 1 else ""
-        raise SweepRefusedError(f"launcher.slurm.partition={name}: no such partition{which}; there are {listed}")
+        raise SweepRefusedError(
+            f"launcher.slurm.partition={name}: no such partition{which}; there are {listed}"
+        )
     return _any_of([by_name[each] for each in names])
 
 
@@ -103,7 +112,8 @@ def _check_limits(config: Config, partition: Partition) -> None:
     time_min = config.launcher.slurm.time_min
     if not partition.is_up:
         raise SweepRefusedError(
-            f"launcher=slurm: the partition {partition.name} is not up; choose another by launcher.slurm.partition"
+            f"launcher=slurm: the partition {partition.name} is not up; choose another by "
+            "launcher.slurm.partition"
         )
     if time_min is not None and time_min < LEAST_TIME_MIN:
         raise SweepRefusedError(
@@ -121,18 +131,33 @@ def _check_hosts(config: Config, partition: Partition, hosts: Sequence[Node], nu
     """`hosts` are up, of so many."""
     num_hosts = config.launcher.agents.num_hosts
     if num_hosts > len(hosts):
-        down = f" of {num_all} that are up (`sinfo -R` says why not the others)" if len(hosts) < num_all else ""
-        wanted = f"wanted {len(hosts)} or fewer" if hosts else "choose another by launcher.slurm.partition"
+        down = (
+            f" of {num_all} that are up (`sinfo -R` says why not the others)"
+            if len(hosts) < num_all
+            else ""
+        )
+        wanted = (
+            f"wanted {len(hosts)} or fewer"
+            if hosts
+            else "choose another by launcher.slurm.partition"
+        )
         raise SweepRefusedError(
-            f"launcher.agents.num_hosts={num_hosts}: the partition {partition.name} has {len(hosts)} nodes{down}; {wanted}"
+            f"launcher.agents.num_hosts={num_hosts}: the partition {partition.name} has "
+            f"{len(hosts)} nodes{down}; {wanted}"
         )
     asked = config.launcher.slurm.gres
     num = num_gpus(asked) if asked is not None else _gpus_by_agents(config)
-    setting = f"launcher.slurm.gres={asked}" if asked is not None else f"launcher.agents.gpus_per_host={num}"
+    setting = (
+        f"launcher.slurm.gres={asked}"
+        if asked is not None
+        else f"launcher.agents.gpus_per_host={num}"
+    )
     num_fit = sum(node.num_gpus >= num for node in hosts)
     if num_fit < max(1, num_hosts):
         counts = Counter(node.num_gpus for node in hosts)
-        have = ", ".join(f"{count} of {gpus}" for gpus, count in sorted(counts.items(), reverse=True))
+        have = ", ".join(
+            f"{count} of {gpus}" for gpus, count in sorted(counts.items(), reverse=True)
+        )
         raise SweepRefusedError(
             f"{setting}: wanted on {num_hosts} nodes, and of the partition {partition.name} {num_fit} have so many GPUs "
             f"(nodes by their GPUs: {have}); ask for fewer GPUs or hosts, or name another partition"

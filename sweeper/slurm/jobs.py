@@ -10,7 +10,15 @@ from sweeper.launchers import JobState
 from sweeper.slurm.commands import SlurmError, ask
 
 _FORMAT = "%i|%T|%D|%r|%k"
-_QUEUED = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+_QUEUED = (
+    "PENDING",
+    "CONFIGURING",
+    "REQUEUED",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "RESV_DEL_HOLD",
+)
 _ENDED = {
     "BOOT_FAIL": "its host did not start",
     "CANCELLED": "canceled",
@@ -30,7 +38,9 @@ _ENDING = {
     "OutOfMemory": _ENDED["OUT_OF_MEMORY"],
     "TimeLimit": _ENDED["TIMEOUT"],
 }
-"""Why a job is COMPLETING: it has ended, and its nodes are being cleared up, which a dead one may never be."""
+"""Why a job is COMPLETING: it has ended, and its nodes are being cleared up, which a dead one may
+never be.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +56,29 @@ class SlurmJob:
 
 def jobs_named(name: str) -> list[SlurmJob]:
     """Of this user, in order, also those that ended lately. Raises SlurmError."""
-    return read_jobs(ask("squeue", "-h", "-r", "-t", "all", "-u", str(os.getuid()), "-n", name, "-o", _FORMAT))
+    return read_jobs(
+        ask("squeue", "-h", "-r", "-t", "all", "-u", str(os.getuid()), "-n", name, "-o", _FORMAT)
+    )
 
 
 def read_jobs(text: str) -> list[SlurmJob]:
     """Of squeue in our format."""
     jobs = [_job(*line.split("|", 4)) for line in text.splitlines() if line.count("|") >= 4]
-    return sorted(jobs, key=lambda job: [int(part) if part.isdigit() else 0 for part in job.job_id.split("_")])
+    return sorted(
+        jobs, key=lambda job: [int(part) if part.isdigit() else 0 for part in job.job_id.split("_")]
+    )
 
 
 def why_gone(job_id: str) -> str:
-    """How a job ended that Slurm's controller has forgotten, where the cluster keeps accounts; else nothing."""
+    """How a job ended that Slurm's controller has forgotten, where the cluster keeps accounts; else
+    nothing.
+    """
     if not shutil.which("sacct"):
         return ""
     try:
-        state = ask("sacct", "-n", "-X", "-P", "-j", job_id, "-o", "State").partition(" ")[0].strip()
+        state = (
+            ask("sacct", "-n", "-X", "-P", "-j", job_id, "-o", "State").partition(" ")[0].strip()
+        )
     except SlurmError:  # it is installed, and there are no accounts
         return ""
     return _ENDED.get(state, state)
@@ -69,7 +87,11 @@ def why_gone(job_id: str) -> str:
 def _job(job_id: str, state: str, hosts: str, reason: str, comment: str) -> SlurmJob:
     return SlurmJob(
         job_id=job_id,
-        state=JobState.QUEUED if state in _QUEUED else JobState.ENDED if state in _ENDED else JobState.RUNNING,
+        state=JobState.QUEUED
+        if state in _QUEUED
+        else JobState.ENDED
+        if state in _ENDED
+        else JobState.RUNNING,
         hosts=int(hosts) if hosts.isdigit() else 1,
         why=_why(state, reason),
         comment=comment,

@@ -11,9 +11,22 @@ from sweeper.slurm.commands import ask
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-_NOT_UP = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG"}
-"""Words of a state as IDLE+DRAIN or DOWN*+CLOUD; a node that is POWERED_DOWN is started for a job."""
-_PARENTHESES = re.compile(r"\([^)]*\)")  # of a node's generic resources: which sockets and device numbers they have
+_NOT_UP = {
+    "DOWN",
+    "DRAIN",
+    "DRAINED",
+    "DRAINING",
+    "ERROR",
+    "FAIL",
+    "FAILING",
+    "FUTURE",
+    "INVALID_REG",
+}
+"""Words of a state as IDLE+DRAIN or DOWN*+CLOUD; a node that is POWERED_DOWN is started for a
+job.
+"""
+# of a node's generic resources: which sockets and device numbers they have
+_PARENTHESES = re.compile(r"\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +92,17 @@ def read_nodes(text: str) -> list[Node]:
 def num_gpus(gres: str) -> int:
     """Of generic resources in Slurm's words: 8 of `gpu:a100:8(S:0-1),nvme:1`."""
     asked = (resource.strip().split(":") for resource in _PARENTHESES.sub("", gres).split(","))
-    return sum(int(parts[-1]) if len(parts) > 1 and parts[-1].isdigit() else 1 for parts in asked if parts[0] == "gpu")
+    return sum(
+        int(parts[-1]) if len(parts) > 1 and parts[-1].isdigit() else 1
+        for parts in asked
+        if parts[0] == "gpu"
+    )
 
 
 def _records(text: str, first: str) -> Iterator[dict[str, str]]:
     for line in text.splitlines():
-        told = dict(reversed(_FIELD.findall(line)))  # the first of a name counts: free text comes last
+        # the first of a name counts: free text comes last
+        told = dict(reversed(_FIELD.findall(line)))
         if first in told:
             yield told
 

@@ -1,4 +1,6 @@
-"""Refuses those of launcher.slurm.options by which a job would not run an agent, or not one that is found again."""
+"""Refuses those of launcher.slurm.options by which a job would not run an agent, or not one that is
+found again.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,33 @@ _OURS = {
     "wait": "W",
     "wrap": "",
 }
-_SETTINGS = {"account": ("A", "account"), "gres": ("", "gres"), "partition": ("p", "partition"), "time": ("t", "time_min")}
-"""Name -> its letter, and the setting of launcher.slurm that is checked before anything is submitted."""
+_SETTINGS = {
+    "account": ("A", "account"),
+    "gres": ("", "gres"),
+    "partition": ("p", "partition"),
+    "time": ("t", "time_min"),
+}
+"""Name -> its letter, and the setting of launcher.slurm that is checked before anything is
+submitted.
+"""
 
 _FLAGS = "HOQVWhksuv"
-"""Letters that take no value: others may follow in the same word, as in -QJname, which is -Q and -J name."""
+"""Letters that take no value: others may follow in the same word, as in -QJname, which is -Q and -J
+name.
+"""
 
 _LONG_FLAGS = (
-    *("contiguous", "get-user-env", "ignore-pbs", "no-kill", "no-requeue", "overcommit", "parsable", "quiet", "reboot"),
+    *(
+        "contiguous",
+        "get-user-env",
+        "ignore-pbs",
+        "no-kill",
+        "no-requeue",
+        "overcommit",
+        "parsable",
+        "quiet",
+        "reboot",
+    ),
     *("spread-job", "use-min-nodes", "verbose"),
 )
 
@@ -46,15 +67,20 @@ def check(options: Sequence[str]) -> None:
     for option in options:
         if not option.startswith("-") and not _wants_value(before):
             raise SweepRefusedError(
-                f"launcher.slurm.options: {option!r} is no option of sbatch, which begin with -; leave it out"
+                f"launcher.slurm.options: {option!r} is no option of sbatch, which begin "
+                "with -; leave it out"
             )
         for name, (letter, setting) in _SETTINGS.items():
             if _is(option, name, letter):
-                raise SweepRefusedError(f"launcher.slurm.options: {option} is said by launcher.slurm.{setting}; set that")
+                raise SweepRefusedError(
+                    f"launcher.slurm.options: {option} is said by launcher.slurm.{setting}; "
+                    "set that"
+                )
         for name, letter in _OURS.items():
             if _is(option, name, letter):
                 raise SweepRefusedError(
-                    f"launcher.slurm.options: {option} changes how agents are started and found again (--{name}); leave it out"
+                    f"launcher.slurm.options: {option} changes how agents are started and "
+                    f"found again (--{name}); leave it out"
                 )
         before = option
 
@@ -75,4 +101,9 @@ def _wants_value(word: str) -> bool:
     """Whether the next word is said to it."""
     if word.startswith("--"):
         return "=" not in word and not any(flag.startswith(word[2:]) for flag in _LONG_FLAGS)
-    return len(word) > 1 and word.startswith("-") and word[-1] not in _FLAGS and word[1:] == _letters(word)
+    return (
+        len(word) > 1
+        and word.startswith("-")
+        and word[-1] not in _FLAGS
+        and word[1:] == _letters(word)
+    )

@@ -1,7 +1,9 @@
-"""`launcher.start=fork`: a server that has TensorFlow loaded forks a trainer per attempt, in hundredths of a second.
+"""`launcher.start=fork`: a server that has TensorFlow loaded forks a trainer per attempt, in
+hundredths of a second.
 
-What TensorFlow reads of the environment while it is imported is the same for all trainers of a server, so attempts of another
-environment get another server. Where forking is not safe, or servers die, attempts are spawned instead.
+What TensorFlow reads of the environment while it is imported is the same for all trainers of a
+server, so attempts of another environment get another server. Where forking is not safe, or servers
+die, attempts are spawned instead.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from sweeper.starts.keeper import Keeper
 from sweeper.starts.spawn import Spawn, Spawned
 
 MOST_SERVERS = 8  # more only while all are busy
-SERVER_BYTES = 284 * 2**20  # its own; 370 MiB of libraries are shared: PSS 655 MiB alone, 380 of four (TensorFlow 2.21)
+# its own; 370 MiB of libraries are shared: PSS 655 MiB alone, 380 of four (TensorFlow 2.21)
+SERVER_BYTES = 284 * 2**20
 MOST_MEMORY = 0.25  # of what is free, for all servers together
 LOAD_TIMEOUT_S = 300.0
 REPLY_TIMEOUT_S = 10.0  # it takes hundredths of a second
@@ -40,7 +43,9 @@ Key = frozenset[tuple[str, str]]
 
 
 class Fork:
-    """Starts trainers by fork servers, one per environment. `problem`: why it spawns instead; none as long as it forks."""
+    """Starts trainers by fork servers, one per environment. `problem`: why it spawns instead; none
+    as long as it forks.
+    """
 
     name = "fork"
 
@@ -86,7 +91,9 @@ class Fork:
         self._spawn.close()
 
     def _server(self, variables: Mapping[str, str], *, waits: bool) -> Server | None:
-        """A living one, which may still be loading unless one `waits`; None when trainers are to be spawned. Raises OSError."""
+        """A living one, which may still be loading unless one `waits`; None when trainers are to be
+        spawned. Raises OSError.
+        """
         key = _key(variables)
         while self.problem is None:
             server = self._kept(key, variables)
@@ -117,9 +124,14 @@ class Fork:
 
     def _make_room(self) -> None:
         """For one more. One that nobody has used yet is left: it was prepared for somebody."""
-        free_bytes = self._free_bytes() + len(self._servers) * SERVER_BYTES  # as if there were none yet
+        # as if there were none yet
+        free_bytes = self._free_bytes() + len(self._servers) * SERVER_BYTES
         most = min(MOST_SERVERS, max(1, int(MOST_MEMORY * free_bytes) // SERVER_BYTES))
-        idle = [key for key, server in self._servers.items() if server.was_used and server.num_running == 0]
+        idle = [
+            key
+            for key, server in self._servers.items()
+            if server.was_used and server.num_running == 0
+        ]
         for key in idle[: max(0, len(self._servers) + 1 - most)]:
             self._servers.pop(key).close()
 
@@ -140,7 +152,9 @@ class UnsafeToForkError(Exception):
 class Server:
     """One `python -m trainer.fork_server`. Nothing here waits for it without end."""
 
-    def __init__(self, module: str, variables: Mapping[str, str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, module: str, variables: Mapping[str, str], clock: Callable[[], float]
+    ) -> None:
         self.num_running = 0
         self.was_used = self.is_loaded = self.is_lost = False
         self._received = b""
@@ -171,7 +185,9 @@ class Server:
         return self.is_lost or (self.is_loaded and is_readable(self.descriptor))
 
     def load(self, *, waits: bool) -> None:
-        """Look whether it has loaded, or wait until it has. Raises ServerLostError and UnsafeToForkError."""
+        """Look whether it has loaded, or wait until it has. Raises ServerLostError and
+        UnsafeToForkError.
+        """
         if self.is_loaded:
             return
         left_s = max(0.0, self._load_by_s - self._clock())
@@ -182,7 +198,9 @@ class Server:
             return
         if problem := _problem(loaded["num_threads"], loaded["libcuda"]):
             self.close()
-            raise UnsafeToForkError(f"forking is not safe: {problem} after the import; attempts are spawned instead")
+            raise UnsafeToForkError(
+                f"forking is not safe: {problem} after the import; attempts are spawned instead"
+            )
         self.is_loaded = True
 
     def fork(self, folder: RunFolder, environment: Mapping[str, str], keeper: Keeper) -> Forked:
@@ -223,7 +241,9 @@ class Server:
         self._log.close()
 
     def _answer(self, timeout_s: float) -> dict[str, Any] | None:
-        """None when it has not come within this time; what has come of it is kept. Raises ServerLostError."""
+        """None when it has not come within this time; what has come of it is kept. Raises
+        ServerLostError.
+        """
         self._socket.settimeout(timeout_s)
         try:
             while not self._received.endswith(b"\n"):
@@ -243,7 +263,10 @@ class Server:
         lines = self._log.read().decode(errors="replace").split("\n")
         said = next((line.strip() for line in reversed(lines) if line.strip()), "")
         self.close()
-        return ServerLostError(f"the fork server was lost: {how}{': ' if said else ''}{said[:300]}; attempts are spawned instead")
+        return ServerLostError(
+            f"the fork server was lost: {how}{': ' if said else ''}{said[:300]}; attempts "
+            "are spawned instead"
+        )
 
 
 class Forked:
@@ -260,7 +283,9 @@ class Forked:
         keeper.add(pid)
 
     def reap(self) -> int | None:
-        """None where the server is lost. Its end kills a trainer, but this one may have come through before."""
+        """None where the server is lost. Its end kills a trainer, but this one may have come
+        through before.
+        """
         self._keeper.remove(self.pid)
         os.close(self.descriptor)
         self._server.num_running -= 1
@@ -282,7 +307,11 @@ def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, s
 
 
 def _key(variables: Mapping[str, str]) -> Key:
-    return frozenset((name, value) for name, value in variables.items() if name not in (*PLACEMENT, ORCHESTRATOR_VARIABLE))
+    return frozenset(
+        (name, value)
+        for name, value in variables.items()
+        if name not in (*PLACEMENT, ORCHESTRATOR_VARIABLE)
+    )
 
 
 def _problem(num_threads: int, libcuda: bool) -> str:

@@ -1,12 +1,13 @@
-"""Kills what trainers started when the orchestrator dies, even by SIGKILL: the only process that is still there to do it.
+"""Kills what trainers started when the orchestrator dies, even by SIGKILL: the only process that is
+still there to do it.
 
 ```
   orchestrator ── "+123", "-123" ──►  keeper        at the end of the pipe: SIGKILL to every group that is still listed
        └── starts ──►  trainer 123 ── starts ──►  sampler and others, all in group 123
 ```
 
-Linux kills a trainer whose parent dies, also a stopped one, but not what that trainer has started; and before a thread
-of the trainer could see to it.
+Linux kills a trainer whose parent dies, also a stopped one, but not what that trainer has started;
+and before a thread of the trainer could see to it.
 """
 
 from __future__ import annotations

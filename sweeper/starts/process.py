@@ -1,4 +1,6 @@
-"""What it takes to start a trainer, and what a started one is: the seam between attempts and ways of starting them."""
+"""What it takes to start a trainer, and what a started one is: the seam between attempts and ways
+of starting them.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,17 @@ class Process(Protocol):
         """How it was started in the end: fork or spawn."""
 
     def reap(self) -> int | None:
-        """Exit status, -N when ended by signal N, None when nobody saw it. Call once, when the process and its group have ended:
+        """Exit status, -N when ended by signal N, None when nobody saw it. Call once, when the
+        process and its group have ended:
 
         from then on the kernel may give its number to another. Closes the descriptor.
         """
 
 
 class Start(Protocol):
-    """A way of starting trainers. Use from one thread that lives as long as they shall: Linux ends them with it."""
+    """A way of starting trainers. Use from one thread that lives as long as they shall: Linux ends
+    them with it.
+    """
 
     @property
     def name(self) -> str:
@@ -43,13 +48,15 @@ class Start(Protocol):
     def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> int | None:
         """Begin to load what `start` with the same arguments will need, and do not wait for it.
 
-        None: `start` can be called now and will not wait, either. Else a descriptor that is readable when something has happened:
-        call again then, and every few seconds, for what takes too long is given up here. What stands in the way of a start is
-        told by `start`. What was loaded for nobody stays loaded.
+        None: `start` can be called now and will not wait, either. Else a descriptor that is
+        readable when something has happened: call again then, and every few seconds, for what takes
+        too long is given up here. What stands in the way of a start is told by `start`. What was
+        loaded for nobody stays loaded.
         """
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
-        """Start a trainer on the folder's trial.json, with exactly this environment. Waits for what was not prepared.
+        """Start a trainer on the folder's trial.json, with exactly this environment. Waits for what
+        was not prepared.
 
         Raises OSError when it cannot be.
         """

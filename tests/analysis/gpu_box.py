@@ -32,7 +32,9 @@ def on_gpus(num_gpus: int = 1, **changes: object) -> TrialSpec:
     return small(**{"num_gpus": num_gpus, "device_kind": DeviceKind.GPU} | changes)
 
 
-def repeated(spec: TrialSpec, *images_per_second: float | None) -> list[tuple[TrialSpec, float | None]]:
+def repeated(
+    spec: TrialSpec, *images_per_second: float | None
+) -> list[tuple[TrialSpec, float | None]]:
     return [(spec, value) for value in images_per_second]
 
 
@@ -43,7 +45,11 @@ def around(spec: TrialSpec, images_per_second: float) -> list[tuple[TrialSpec, f
 
 def curve(values: Sequence[float], **changes: object) -> list[tuple[TrialSpec, float | None]]:
     """On 1, 2, 4, 8 GPUs, three processes each."""
-    return [pair for num, value in zip((1, 2, 4, 8), values, strict=False) for pair in around(on_gpus(num, **changes), value)]
+    return [
+        pair
+        for num, value in zip((1, 2, 4, 8), values, strict=False)
+        for pair in around(on_gpus(num, **changes), value)
+    ]
 
 
 def fill_gpus(results: Sequence[tuple[TrialSpec, float | None]], **told: object) -> None:

@@ -16,10 +16,14 @@ STRATEGIES = {
 
 
 def made(
-    *trials: tuple[dict[str, object], list[float]], gpu: str = "Tesla P100-PCIE-16GB", kind: DeviceKind = DeviceKind.GPU
+    *trials: tuple[dict[str, object], list[float]],
+    gpu: str = "Tesla P100-PCIE-16GB",
+    kind: DeviceKind = DeviceKind.GPU,
 ) -> list[Result]:
     """Of (changes of a small trial, images/s of each repeat); `strategy` stands for its three axes."""
-    return with_baselines([_made(dict(changes), repeats, gpu, kind) for changes, repeats in trials], BaselineRule.SAME)
+    return with_baselines(
+        [_made(dict(changes), repeats, gpu, kind) for changes, repeats in trials], BaselineRule.SAME
+    )
 
 
 def _made(changes: dict[str, object], repeats: list[float], gpu: str, kind: DeviceKind) -> Result:

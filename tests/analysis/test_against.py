@@ -34,26 +34,37 @@ def results(entries, **options):
 
 
 def ratios(side):
-    return {(result.strategy, result.num_gpus): result.against and result.against.ratio for result in side.results}
+    return {
+        (result.strategy, result.num_gpus): result.against and result.against.ratio
+        for result in side.results
+    }
 
 
 def test_the_same_trial_on_another_machine_gives_a_ratio_and_others_none():
     ours = results([(small(), 100.0), (small(num_gpus=2), 150.0), (small(num_gpus=4), None)])
     theirs = results(
-        [(small(), 50.0), (small(num_gpus=2, seed=2), 10.0), (small(num_gpus=4), 99.0)], name="second", machine=OTHER
+        [(small(), 50.0), (small(num_gpus=2, seed=2), 10.0), (small(num_gpus=4), 99.0)],
+        name="second",
+        machine=OTHER,
     )
     (side,) = opposed(ours, theirs)
     assert side.other.host == "other"
-    assert ratios(side) == {("replicated_none", 1): 2.0, ("replicated_none", 2): None, ("replicated_none", 4): None}
+    assert ratios(side) == {
+        ("replicated_none", 1): 2.0,
+        ("replicated_none", 2): None,
+        ("replicated_none", 4): None,
+    }
     assert side.notes == ()
 
 
 def test_repeats_give_the_ratio_an_interval_and_tell_a_tie():
     ours = results(
-        [(small(), speed) for speed in (100.0, 101.0, 102.0)] + [(small(num_gpus=2), speed) for speed in (200.0, 202.0)]
+        [(small(), speed) for speed in (100.0, 101.0, 102.0)]
+        + [(small(num_gpus=2), speed) for speed in (200.0, 202.0)]
     )
     theirs = results(
-        [(small(), speed) for speed in (100.5, 101.5, 100.0)] + [(small(num_gpus=2), speed) for speed in (100.0, 101.0)],
+        [(small(), speed) for speed in (100.5, 101.5, 100.0)]
+        + [(small(num_gpus=2), speed) for speed in (100.0, 101.0)],
         name="second",
         machine=OTHER,
     )
@@ -64,7 +75,9 @@ def test_repeats_give_the_ratio_an_interval_and_tell_a_tie():
 
 
 def test_one_process_each_is_no_tie():
-    (side,) = opposed(results([(small(), 100.0)]), results([(small(), 100.0)], name="second", machine=OTHER))
+    (side,) = opposed(
+        results([(small(), 100.0)]), results([(small(), 100.0)], name="second", machine=OTHER)
+    )
     assert (side.results[0].against.low, side.results[0].against.is_tie) == (None, False)
 
 
@@ -72,7 +85,10 @@ def test_each_place_of_the_other_side_stands_alone():
     ours = results([(small(), 100.0)])
     theirs = results([(small(), 50.0)], name="second", machine=OTHER)
     theirs += results([(small(), 200.0)], name="third", machine=replace(MACHINE, host="third"))
-    assert [(side.other.host, *ratios(side).values()) for side in opposed(ours, theirs)] == [("other", 2.0), ("third", 0.5)]
+    assert [(side.other.host, *ratios(side).values()) for side in opposed(ours, theirs)] == [
+        ("other", 2.0),
+        ("third", 0.5),
+    ]
 
 
 def test_stand_ins_against_gpus_are_compared_with_a_loud_note():
@@ -93,7 +109,10 @@ def test_published_figures_match_by_model_batch_gpus_precision_data_and_strategy
         ]
     )
     (side,) = opposed(ours, published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
-    found = [result.against and (result.against.ratio, result.against.other.images_per_second) for result in side.results]
+    found = [
+        result.against and (result.against.ratio, result.against.other.images_per_second)
+        for result in side.results
+    ]
     assert found == [(pytest.approx(0.1), 422.0), None, (pytest.approx(0.2), 425.0), None]
     assert "real data: here imagenet, there as the source had it" in side.notes
     assert "the source does not tell what is here image_px 224, optimizer momentum" in side.notes
@@ -116,22 +135,38 @@ def test_axes_that_a_source_leaves_open_fit_any_of_ours_and_are_named():
             )
         ]
     )
-    (side,) = opposed(results([(small(model="resnet50", image_px=224, batch_size=64, num_gpus=2), 50.0)]), theirs)
+    (side,) = opposed(
+        results([(small(model="resnet50", image_px=224, batch_size=64, num_gpus=2), 50.0)]), theirs
+    )
     assert ratios(side) == {("replicated_none", 2): 0.5}
-    assert "the source leaves open or in doubt: model, local_parameter_device, all_reduce" in side.notes
+    assert (
+        "the source leaves open or in doubt: model, local_parameter_device, all_reduce"
+        in side.notes
+    )
 
 
 def test_of_several_figures_the_one_told_best_is_taken_and_that_is_said():
-    like = replace(MINE, model="resnet50", batch_size=64, data="synthetic", num_gpus=2, precision="fp32")
+    like = replace(
+        MINE, model="resnet50", batch_size=64, data="synthetic", num_gpus=2, precision="fp32"
+    )
     theirs = published(
         [
             asdict(replace(like, images_per_second=100.0, all_reduce="")),
-            asdict(replace(like, images_per_second=200.0, all_reduce="none", local_parameter_device="gpu")),
+            asdict(
+                replace(
+                    like, images_per_second=200.0, all_reduce="none", local_parameter_device="gpu"
+                )
+            ),
         ]
     )
-    (side,) = opposed(results([(small(model="resnet50", image_px=224, batch_size=64, num_gpus=2), 50.0)]), theirs)
+    (side,) = opposed(
+        results([(small(model="resnet50", image_px=224, batch_size=64, num_gpus=2), 50.0)]), theirs
+    )
     assert ratios(side) == {("replicated_none", 2): 0.25}
-    assert "of 1 trials the source has several figures; the one of which it tells most is taken" in side.notes
+    assert (
+        "of 1 trials the source has several figures; the one of which it tells most is taken"
+        in side.notes
+    )
 
 
 def test_nothing_in_common_is_said_with_what_each_side_has():
@@ -143,11 +178,21 @@ def test_nothing_in_common_is_said_with_what_each_side_has():
 
 def test_images_of_another_size_are_other_work():
     dgx = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
-    ours = results([(small(num_gpus=1, **RESNET), 42.2), (small(num_gpus=2, **RESNET | {"image_px": 64}), 500.0)])
+    ours = results(
+        [
+            (small(num_gpus=1, **RESNET), 42.2),
+            (small(num_gpus=2, **RESNET | {"image_px": 64}), 500.0),
+        ]
+    )
     (side,) = opposed(ours, dgx)
     assert ratios(side) == {("ps_cpu", 1): pytest.approx(42.2 / 219), ("ps_cpu", 2): None}
-    assert "not compared: resnet50 of image_px 64 is other work than the source's, whose images had 224" in side.notes
-    with pytest.raises(StoreError, match=r"; the closest differ in image_px \(here 64, there 224\)$"):
+    assert (
+        "not compared: resnet50 of image_px 64 is other work than the source's, whose images had 224"
+        in side.notes
+    )
+    with pytest.raises(
+        StoreError, match=r"; the closest differ in image_px \(here 64, there 224\)$"
+    ):
         opposed(ours[1:], dgx)
 
 
@@ -167,12 +212,20 @@ def test_nothing_in_common_with_a_source_names_the_axis_that_differs(change, tol
 
 
 def test_nothing_in_common_with_another_machine_names_the_axis_that_differs():
-    ours, theirs = results([(small(), 100.0)]), results([(small(seed=2), 50.0)], name="second", machine=OTHER)
+    ours, theirs = (
+        results([(small(), 100.0)]),
+        results([(small(seed=2), 50.0)], name="second", machine=OTHER),
+    )
     with pytest.raises(StoreError, match=r"; the closest differ in seed \(here 1, there 2\)$"):
         opposed(ours, theirs)
 
 
 def test_what_has_no_number_on_one_side_is_said():
-    ours, theirs = results([(small(), None)]), results([(small(), 50.0)], name="second", machine=OTHER)
-    with pytest.raises(StoreError, match=r"; where they are the same, one of the two has no number$"):
+    ours, theirs = (
+        results([(small(), None)]),
+        results([(small(), 50.0)], name="second", machine=OTHER),
+    )
+    with pytest.raises(
+        StoreError, match=r"; where they are the same, one of the two has no number$"
+    ):
         opposed(ours, theirs)

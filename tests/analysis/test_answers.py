@@ -15,6 +15,13 @@ def test_every_command_shown_says_what_the_page_has(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_command_is_shown_without_an_answer(page):
-    blocks = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```console\n\$ (.*?)\n(.*?)^```$",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
     assert blocks
-    assert all(command.startswith("python -m ") and len(answer.splitlines()) > 3 for command, answer in blocks)
+    assert all(
+        command.startswith("python -m ") and len(answer.splitlines()) > 3
+        for command, answer in blocks
+    )

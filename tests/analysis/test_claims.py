@@ -21,18 +21,26 @@ def answers(results):
 
 
 def parts(results, claim):
-    return [part.answer for finding in checked(results) if finding.claim.id == claim for part in finding.parts]
+    return [
+        part.answer
+        for finding in checked(results)
+        if finding.claim.id == claim
+        for part in finding.parts
+    ]
 
 
 def grid(model, speeds, num_gpus=8, **axes):
     return [
-        ({"model": model, "image_px": 224, "strategy": name, "num_gpus": num_gpus, **axes}, of) for name, of in speeds.items()
+        ({"model": model, "image_px": 224, "strategy": name, "num_gpus": num_gpus, **axes}, of)
+        for name, of in speeds.items()
     ]
 
 
 def test_fourteen_claims_have_sources_and_commands():
     assert [claim.id for claim in claims()] == [f"C{number}" for number in range(1, 15)]
-    assert all(claim.claim and claim.citation and claim.supply.startswith("python ") for claim in claims())
+    assert all(
+        claim.claim and claim.citation and claim.supply.startswith("python ") for claim in claims()
+    )
 
 
 def test_the_shipped_references_say_this_to_each_claim():
@@ -97,21 +105,32 @@ def test_nccl_may_be_good_on_8_gpus_without_being_the_fastest():
     """The article itself finds gradients that meet on the CPU faster there."""
     near = grid("vgg16", {"replicated_nccl": GOOD, "replicated_pscpu": FAST})
     far = grid("vgg16", {"replicated_nccl": SLOW, "replicated_pscpu": FAST})
-    assert [parts(made(*rows), "C6")[1] for rows in (near, far)] == [Answer.AGREES, Answer.DISAGREES]
+    assert [parts(made(*rows), "C6")[1] for rows in (near, far)] == [
+        Answer.AGREES,
+        Answer.DISAGREES,
+    ]
     assert parts(made(*far), "C1")[1] is Answer.DISAGREES
 
 
 def test_an_answer_says_of_how_many_cases_it_is():
     known = grid("vgg16", {"replicated_nccl": SLOW, "replicated_none": FAST}, 2)
     known += grid("vgg16", {"replicated_nccl": FAST, "replicated_none": SLOW}, 8)
-    open_ = grid("alexnet", {"replicated_nccl": [100.0, 140.0], "replicated_none": [101.0, 141.0]}, 2)
-    told = [{one.claim.id: one.told for one in checked(made(*rows))}["C1"] for rows in (known, [*known, *open_])]
+    open_ = grid(
+        "alexnet", {"replicated_nccl": [100.0, 140.0], "replicated_none": [101.0, 141.0]}, 2
+    )
+    told = [
+        {one.claim.id: one.told for one in checked(made(*rows))}["C1"]
+        for rows in (known, [*known, *open_])
+    ]
     assert told == ["agrees", "agrees where it can be told (2 of 3 cases)"]
 
 
 def test_the_order_of_models_is_that_of_machines_with_nvlink():
     def curve(model, last):
-        return [({"model": model}, [100.0, 100.1]), ({"model": model, "num_gpus": 8}, [last, last + 1])]
+        return [
+            ({"model": model}, [100.0, 100.1]),
+            ({"model": model, "num_gpus": 8}, [last, last + 1]),
+        ]
 
     rows = [*curve("resnet50", 790.0), *curve("vgg16", 700.0), *curve("alexnet", 600.0)]
     assert answers(made(*rows, gpu="Tesla P100-SXM2-16GB"))["C10"] is Answer.AGREES
@@ -145,7 +164,10 @@ def test_an_answer_that_most_of_a_part_cannot_tell_says_so():
     assert Finding(claim=claim, parts=(whole, mostly_open)).told == (
         "agrees where it can be told (3 of 5 cases; of those on whether it is fast only 1 of 3)"
     )
-    assert Finding(claim=claim, parts=(mostly_open,)).told == "agrees where it can be told (1 of 3 cases)"
+    assert (
+        Finding(claim=claim, parts=(mostly_open,)).told
+        == "agrees where it can be told (1 of 3 cases)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,33 +180,55 @@ def test_an_answer_that_most_of_a_part_cannot_tell_says_so():
         ([100.0, 101.0], [190.0], Answer.UNDECIDED),
     ],
 )
-def test_parameter_servers_saturate_where_twice_the_hosts_bring_little_as_surely_as_repeats_allow(of_32, of_64, answer):
-    rows = [({"strategy": "distributed_ps", "hosts": num, "num_gpus": num}, of) for num, of in ((32, of_32), (64, of_64))]
+def test_parameter_servers_saturate_where_twice_the_hosts_bring_little_as_surely_as_repeats_allow(
+    of_32, of_64, answer
+):
+    rows = [
+        ({"strategy": "distributed_ps", "hosts": num, "num_gpus": num}, of)
+        for num, of in ((32, of_32), (64, of_64))
+    ]
     assert answers(made(*rows))["C14"] is answer
 
 
 def test_many_gpus_scale_by_bytes_per_operation():
     def curve(model, last):
-        return [({"model": model}, [10.0, 10.1]), ({"model": model, "num_gpus": 64}, [last, last + 1])]
+        return [
+            ({"model": model}, [10.0, 10.1]),
+            ({"model": model, "num_gpus": 64}, [last, last + 1]),
+        ]
 
     assert answers(made(*curve("inception3", 600.0), *curve("vgg16", 400.0)))["C9"] is Answer.AGREES
-    assert answers(made(*curve("inception3", 400.0), *curve("vgg16", 600.0)))["C9"] is Answer.DISAGREES
+    assert (
+        answers(made(*curve("inception3", 400.0), *curve("vgg16", 600.0)))["C9"] is Answer.DISAGREES
+    )
 
 
 def test_staged_variables_and_packs_are_held_against_the_trials_without():
     trial = {"strategy": "ps_cpu", "num_gpus": 8}
-    found = answers(made((trial, FAST), ({**trial, "staged_vars": True}, SLOW), ({**trial, "gradient_repacking": 8}, SLOW)))
+    found = answers(
+        made(
+            (trial, FAST),
+            ({**trial, "staged_vars": True}, SLOW),
+            ({**trial, "gradient_repacking": 8}, SLOW),
+        )
+    )
     assert (found["C12"], found["C13"]) == (Answer.DISAGREES, Answer.DISAGREES)
 
 
 def test_real_data_are_held_against_synthetic():
     def rows(model, share, num_gpus=8):
         trial = {"model": model, "num_gpus": num_gpus}
-        return [(trial, [100.0, 101.0]), ({**trial, "data": "imagenet"}, [100.0 * share, 101.0 * share])]
+        return [
+            (trial, [100.0, 101.0]),
+            ({**trial, "data": "imagenet"}, [100.0 * share, 101.0 * share]),
+        ]
 
     found = made(*rows("vgg16", 0.8), *rows("resnet50", 0.95), *rows("alexnet", 0.6))
     assert answers(found)["C11"] is Answer.AGREES
-    assert answers(made(*rows("vgg16", 0.95), *rows("resnet50", 0.8), *rows("alexnet", 1.0)))["C11"] is Answer.DISAGREES
+    assert (
+        answers(made(*rows("vgg16", 0.95), *rows("resnet50", 0.8), *rows("alexnet", 1.0)))["C11"]
+        is Answer.DISAGREES
+    )
 
 
 def test_parts_make_an_answer():
@@ -206,7 +250,10 @@ def test_the_articles_wrong_counts_are_found_by_counting():
     factors = {one.model: round(one.factor) for one in counts() if not one.is_right}
     assert factors == {"resnet50": 28, "resnet152": 26, "inception3": 10}
     assert [one.model for one in counts() if one.is_right] == ["alexnet", "vgg16"]
-    assert errors()[0] == "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many."
+    assert (
+        errors()[0]
+        == "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many."
+    )
     assert errors()[-1].startswith(
         "ResNet-152 counts there as a network of few parameters: its gradients are 241 MB, AlexNet's 247"
     )

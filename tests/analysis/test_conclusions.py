@@ -42,15 +42,23 @@ def test_nothing_follows_from_one_trial():
 def test_every_number_told_of_published_figures_is_one_of_its_rows():
     for one in concluded(of("tf-benchmarks-2017", "10723", "4d8aa53")):
         if one.topic in ("leading", "nccl", "real_data", "repacking"):
-            figures = {f"{row.images_per_second:.0f}" for row in one.rows} | {f"{row.images_per_second:.1f}" for row in one.rows}
-            told = re.findall(r"(?:replicated_\w+|ps_\w+|synthetic|real|tensor) (\d+(?:\.\d)?)(?=[,;. ])", one.sentence)
+            figures = {f"{row.images_per_second:.0f}" for row in one.rows} | {
+                f"{row.images_per_second:.1f}" for row in one.rows
+            }
+            told = re.findall(
+                r"(?:replicated_\w+|ps_\w+|synthetic|real|tensor) (\d+(?:\.\d)?)(?=[,;. ])",
+                one.sentence,
+            )
             assert set(told) <= figures, one.sentence
 
 
 def test_small_and_large_models_have_leaders_of_their_own():
     results = made(
         ({"model": "resnet50", "strategy": "ps_cpu", "num_gpus": 8, "image_px": 224}, FAST),
-        ({"model": "resnet50", "strategy": "replicated_nccl", "num_gpus": 8, "image_px": 224}, SLOW),
+        (
+            {"model": "resnet50", "strategy": "replicated_nccl", "num_gpus": 8, "image_px": 224},
+            SLOW,
+        ),
         ({"model": "vgg16", "strategy": "ps_cpu", "num_gpus": 8, "image_px": 224}, SLOW),
         ({"model": "vgg16", "strategy": "replicated_nccl", "num_gpus": 8, "image_px": 224}, FAST),
     )
@@ -88,8 +96,15 @@ def test_a_leader_is_as_sure_as_its_rows(of_ps, of_none, told):
 def test_both_doubts_of_a_leader_are_two_parts_of_a_sentence():
     """A bug: `of which a process alone cannot be sure, sweep.repeats=3 would, of which few repeats of X ...`."""
     trial = {"num_gpus": 2}
-    speeds = ({**trial, "strategy": "ps_cpu"}, FAST), (trial, [50.0]), ({**trial, "strategy": "ps_gpu"}, [180.0])
-    results = [replace(one, out_of_race="race: behind") if one.strategy == "ps_gpu" else one for one in made(*speeds)]
+    speeds = (
+        ({**trial, "strategy": "ps_cpu"}, FAST),
+        (trial, [50.0]),
+        ({**trial, "strategy": "ps_gpu"}, [180.0]),
+    )
+    results = [
+        replace(one, out_of_race="race: behind") if one.strategy == "ps_gpu" else one
+        for one in made(*speeds)
+    ]
     assert sentences(results, "leading")[0].endswith(
         "ps_cpu leads with 202 images/s, 12% ahead of ps_gpu; against replicated_none a process alone cannot tell, "
         "sweep.repeats=3 would; against ps_gpu, put out of a race, few repeats cannot tell."
@@ -124,7 +139,10 @@ def test_gradients_that_meet_on_the_cpu_are_copies_and_replicas_apart_are_none()
 def test_models_whose_layers_nobody_knows_have_leaders_too():
     trial = {"model": "mine", "num_gpus": 2}
     (told,) = sentences(made(({**trial, "strategy": "ps_cpu"}, FAST), (trial, SLOW)), "leading")
-    assert "of models with layers that the cost model does not know (mine): mine: ps_cpu leads with 202 images/s" in told
+    assert (
+        "of models with layers that the cost model does not know (mine): mine: ps_cpu leads with 202 images/s"
+        in told
+    )
 
 
 def test_a_parameter_server_is_told_as_a_share_of_the_fastest_other():
@@ -150,9 +168,13 @@ def test_a_batch_a_precision_and_a_model_are_told_by_efficiency():
         "on the most GPUs in 1 of 1 comparison: trivial on 4 (replicated_none, synthetic data): at 8 94.3 %, at 2 49.8 %"
         in (sentences(results, "batch_size")[0])
     )
-    assert "in 1 of 1 comparison: trivial on 4: fp32 94.3 %, fp16 49.6 %" in sentences(results, "precision")[0]
+    assert (
+        "in 1 of 1 comparison: trivial on 4: fp32 94.3 %, fp16 49.6 %"
+        in sentences(results, "precision")[0]
+    )
     assert re.search(
-        r"in fp32 models scale in this order, .*: trivial 94.3 % .*; resnet18_cifar 74.5 %", sentences(results, "models")[0]
+        r"in fp32 models scale in this order, .*: trivial 94.3 % .*; resnet18_cifar 74.5 %",
+        sentences(results, "models")[0],
     )
 
 
@@ -168,7 +190,10 @@ def test_an_efficiency_of_single_processes_is_not_told_apart():
 
 def test_the_interval_of_a_ratio_of_efficiencies_lies_around_it():
     one = made(({}, [100.0, 101.0, 99.0]), ({"num_gpus": 2}, [190.0, 191.0, 189.0]))
-    other = made(({"batch_size": 8}, [100.0, 101.0, 99.0]), ({"batch_size": 8, "num_gpus": 4}, [300.0, 301.0, 299.0]))
+    other = made(
+        ({"batch_size": 8}, [100.0, 101.0, 99.0]),
+        ({"batch_size": 8, "num_gpus": 4}, [300.0, 301.0, 299.0]),
+    )
     compared = by_efficiency(one[1], other[1])
     assert compared.low < compared.ratio < compared.high
     assert compared.high / compared.low < 1.1
@@ -184,10 +209,20 @@ def test_switches_that_a_trial_was_run_with_and_without():
         ({**trial, "data": "photos"}, [50.0, 51.0]),
         ({**trial, "data_format": "NCHW"}, FAST),
     )
-    assert "Staged variables are faster in 1 of 1 comparison" in sentences(results, "staged_vars")[0]
-    assert "their weights are one step old, so this is not plain SGD" in sentences(results, "staged_vars")[0]
-    assert "Gradients in packs are faster in 1 of 1 comparison: " in sentences(results, "repacking")[0]
-    assert "real data reach 50 % of synthetic, and are slower in 1 of 1" in sentences(results, "real_data")[0]
+    assert (
+        "Staged variables are faster in 1 of 1 comparison" in sentences(results, "staged_vars")[0]
+    )
+    assert (
+        "their weights are one step old, so this is not plain SGD"
+        in sentences(results, "staged_vars")[0]
+    )
+    assert (
+        "Gradients in packs are faster in 1 of 1 comparison: " in sentences(results, "repacking")[0]
+    )
+    assert (
+        "real data reach 50 % of synthetic, and are slower in 1 of 1"
+        in sentences(results, "real_data")[0]
+    )
     assert (
         "Channels last are faster than channels first in 0 of 1 comparison, the other way in 1"
         in sentences(results, "data_format")[0]
@@ -209,14 +244,25 @@ def test_fewer_images_on_more_gpus_and_longer_steps_are_two_things():
         ({"batch_size": 10, "num_gpus": 4}, [120.0, 121.0]),
     )
     falling, longer = sentences(results, "slowdown")
-    assert falling == "More GPUs bring fewer images/s: trivial replicated_none, synthetic data: on 4 121, on 2 151."
+    assert (
+        falling
+        == "More GPUs bring fewer images/s: trivial replicated_none, synthetic data: on 4 121, on 2 151."
+    )
     assert "99.0 ms a step on 1, 331 ms here: 3.34x, at 1.20x the images/s" in longer
 
 
 def test_real_data_that_are_not_kept_in_memory_are_held_against_synthetic_ones():
-    read = {"data": "imagenet", "data_dir": "/data", "distortions": True, "cache": False, "num_gpus": 2}
+    read = {
+        "data": "imagenet",
+        "data_dir": "/data",
+        "distortions": True,
+        "cache": False,
+        "num_gpus": 2,
+    }
     [told] = sentences(made((read, SLOW), ({"num_gpus": 2}, FAST)), "real_data")
-    assert told.startswith("On the most GPUs real data reach 50 % of synthetic, and are slower in 1 of 1 comparison")
+    assert told.startswith(
+        "On the most GPUs real data reach 50 % of synthetic, and are slower in 1 of 1 comparison"
+    )
 
 
 def test_a_precision_is_told_by_efficiency_with_the_data_format_that_follows_from_it():
@@ -231,7 +277,10 @@ def test_a_precision_is_told_by_efficiency_with_the_data_format_that_follows_fro
         ({**half, "num_gpus": 4}, [400.0, 401.0]),
     ]
     [told] = sentences(made(*results), "precision")
-    assert "in 1 of 1 comparison; the data format differs, too: trivial on 4: fp32 94.3 %, fp16 49.6 %" in told
+    assert (
+        "in 1 of 1 comparison; the data format differs, too: trivial on 4: fp32 94.3 %, fp16 49.6 %"
+        in told
+    )
 
     in_one_format = [
         ({**single, "data_format": "NHWC"}, SLOW),
@@ -250,10 +299,15 @@ def test_models_are_put_in_order_only_where_nothing_else_that_changes_their_effi
     )
     assert sentences(results, "models") == []
     on_both = made(
-        *(({"model": model, "xla": "on", "num_gpus": num}, speeds) for model, num, speeds in MODELS_ON_1_AND_4),
+        *(
+            ({"model": model, "xla": "on", "num_gpus": num}, speeds)
+            for model, num, speeds in MODELS_ON_1_AND_4
+        ),
     )
     [told] = sentences(on_both, "models")
-    assert told.startswith("On 4 GPUs with synthetic data in fp32, xla on models scale in this order, ")
+    assert told.startswith(
+        "On 4 GPUs with synthetic data in fp32, xla on models scale in this order, "
+    )
 
 
 MODELS_ON_1_AND_4 = (
@@ -266,13 +320,17 @@ MODELS_ON_1_AND_4 = (
 
 def test_that_a_step_takes_longer_is_said_only_where_repeats_tell():
     def told(on_1, on_2):
-        return sentences(made(({"batch_size": 10}, on_1), ({"batch_size": 10, "num_gpus": 2}, on_2)), "slowdown")
+        return sentences(
+            made(({"batch_size": 10}, on_1), ({"batch_size": 10, "num_gpus": 2}, on_2)), "slowdown"
+        )
 
     [sure] = told([100.0, 101.0], [150.0, 151.0])
     assert sure.endswith("132 ms here: 1.34x, at 1.50x the images/s.")
     assert told([100.0, 101.0], [130.0, 220.0]) == []
     [unsure] = told([100.0], [150.0])
-    assert unsure.endswith("133 ms here: 1.33x, at 1.50x the images/s (a process alone cannot tell).")
+    assert unsure.endswith(
+        "133 ms here: 1.33x, at 1.50x the images/s (a process alone cannot tell)."
+    )
 
 
 def test_the_rows_behind_a_longer_step_are_its_own_and_that_of_its_baseline():
@@ -281,7 +339,11 @@ def test_the_rows_behind_a_longer_step_are_its_own_and_that_of_its_baseline():
         ({"strategy": "ps_cpu", "num_gpus": 4}, [160.0, 160.0]),
         ({"strategy": "ps_gpu"}, [100.0, 100.0]),
     )
-    [found] = [one for one in concluded(with_baselines(results, BaselineRule.BEST)) if one.topic == "slowdown"]
+    [found] = [
+        one
+        for one in concluded(with_baselines(results, BaselineRule.BEST))
+        if one.topic == "slowdown"
+    ]
     assert "20.0 ms a step of ps_gpu on 1, 50.0 ms here: 2.50x" in found.sentence
     assert [(row.strategy, row.num_gpus) for row in found.rows] == [("ps_gpu", 1), ("ps_cpu", 4)]
 
@@ -290,9 +352,14 @@ def test_published_figures_that_differ_in_a_note_are_not_mixed():
     (repacked,) = sentences(of("4d8aa53"), "repacking")
     assert "in 3 of 3 comparisons" in repacked
     assert "in 8 packs, compacted, 5380, tensor by tensor, compacted, 4885" in repacked
-    assert "in 8 packs, compacted, 5330, tensor by tensor, compacted, 4701" in repacked  # both of relaxed consistency
+    assert (
+        "in 8 packs, compacted, 5330, tensor by tensor, compacted, 4701" in repacked
+    )  # both of relaxed consistency
     told = sentences(of("4d8aa53"), "leading")
-    assert "replicated_hierarchical_copy leads with 4987 images/s, 5% ahead of replicated_nccl" in told[0]
+    assert (
+        "replicated_hierarchical_copy leads with 4987 images/s, 5% ahead of replicated_nccl"
+        in told[0]
+    )
 
 
 def test_a_published_baseline_has_the_software_of_its_figure():
@@ -313,4 +380,6 @@ def test_published_figures_near_each_other_are_a_tie():
 
 def test_stand_ins_are_counted_as_such():
     trials = [({"strategy": "ps_cpu", "num_gpus": 2}, FAST), ({"num_gpus": 2}, SLOW)]
-    assert sentences(made(*trials, kind=DeviceKind.CPU_STAND_IN), "leading")[0].startswith("On 2 CPU stand-ins in ")
+    assert sentences(made(*trials, kind=DeviceKind.CPU_STAND_IN), "leading")[0].startswith(
+        "On 2 CPU stand-ins in "
+    )

@@ -44,7 +44,9 @@ def test_json_has_every_row(analysis):
     _, out, _ = analysis("conclusions", "--json")
     (leading, server) = json.loads(out)
     assert (leading["topic"], server["topic"]) == ("leading", "parameter_server")
-    assert {(row["strategy"], row["images_per_second"], row["num_repeats"]) for row in leading["rows"]} == {
+    assert {
+        (row["strategy"], row["images_per_second"], row["num_repeats"]) for row in leading["rows"]
+    } == {
         ("ps_cpu", 200.0, 1),
         ("replicated_none", 100.0, 1),
     }
@@ -56,7 +58,11 @@ SLOWED = {"data": "digits", "planted": "input_s=0.3"}
 def test_what_was_slowed_on_purpose_is_left_out_of_conclusions_unless_it_is_asked_for(analysis):
     synthetic, slow = small(num_gpus=2, planted="input_s=0.3"), small(num_gpus=2, **SLOWED)
     clean = [small(num_gpus=2), small(num_gpus=2, **PS)]
-    fill("results.db", [(trial, value) for value in (100, 101) for trial in (synthetic, *clean)] + [(slow, 17), (slow, 18)])
+    fill(
+        "results.db",
+        [(trial, value) for value in (100, 101) for trial in (synthetic, *clean)]
+        + [(slow, 17), (slow, 18)],
+    )
     _, out, _ = analysis("conclusions")
     assert (
         "Left out: 2 trials in which something is planted (as input_s=0.3); the filter 'planted~input_s=0.3' asks for such."
@@ -67,13 +73,21 @@ def test_what_was_slowed_on_purpose_is_left_out_of_conclusions_unless_it_is_aske
     _, checked, _ = analysis("conclusions", "--check")
     assert checked.startswith("Left out: 2 trials")
     _, asked, _ = analysis("conclusions", "planted~input_s=0.3")
-    assert asked.startswith("2 trials in which something is planted (as input_s=0.3): what follows is of what was slowed")
+    assert asked.startswith(
+        "2 trials in which something is planted (as input_s=0.3): what follows is of what was slowed"
+    )
     assert slow.trial_id in asked
 
 
 def test_the_noise_of_every_simulated_trial_leaves_none_of_them_out(analysis):
-    told = {"device_kind": DeviceKind.SIMULATED_GPU, "num_gpus": 2, "planted": "noise=0.02 process_noise=0.005"}
-    fill("results.db", [(small(**told), 100), (small(**told, **PS), 200)], machine=SIMULATED_MACHINE)
+    told = {
+        "device_kind": DeviceKind.SIMULATED_GPU,
+        "num_gpus": 2,
+        "planted": "noise=0.02 process_noise=0.005",
+    }
+    fill(
+        "results.db", [(small(**told), 100), (small(**told, **PS), 200)], machine=SIMULATED_MACHINE
+    )
     _, out, _ = analysis("conclusions", "--origin", "simulated")
     assert "Left out" not in out
     assert "ps_cpu leads with 200" in out
@@ -81,20 +95,28 @@ def test_the_noise_of_every_simulated_trial_leaves_none_of_them_out(analysis):
 
 def test_suspect_rows_of_a_conclusion_say_so(analysis):
     suspect = small(num_gpus=2)
-    fill("results.db", [(suspect, 100), (small(num_gpus=2, **PS), 200)], details=[{"verdict": Verdict.SUSPECT}, {}])
+    fill(
+        "results.db",
+        [(suspect, 100), (small(num_gpus=2, **PS), 200)],
+        details=[{"verdict": Verdict.SUSPECT}, {}],
+    )
     _, out, _ = analysis("conclusions")
     assert out.startswith("1 of 2 trials is suspect: python -m store show says why.\n")
     assert f"{suspect.trial_id} 100 (suspect)" in out
     assert "200 (suspect)" not in out
     _, told, _ = analysis("conclusions", "--json")
-    assert {row["images_per_second"]: row["is_valid"] for row in json.loads(told)[0]["rows"]} == {100.0: False, 200.0: True}
+    assert {row["images_per_second"]: row["is_valid"] for row in json.loads(told)[0]["rows"]} == {
+        100.0: False,
+        200.0: True,
+    }
 
 
 def test_where_nothing_can_be_compared_it_says_what_would_help(analysis):
     fill("results.db", [(small(), 100)])
     _, out, _ = analysis("conclusions")
     assert (
-        "No conclusion: no two results differ in one thing alone. A grid of strategies on 1 to N GPUs would supply them." in out
+        "No conclusion: no two results differ in one thing alone. A grid of strategies on 1 to N GPUs would supply them."
+        in out
     )
 
 
@@ -106,13 +128,22 @@ def test_a_check_names_the_command_that_would_supply_rows(analysis):
         "rows would come from: python sweep.py -m model=resnet50,vgg16 strategy=ps_cpu num_gpus=8 staged_vars=false,true sweep.repeats=3\n"
         in out
     )
-    assert "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many." in out
+    assert (
+        "resnet50: the article tells of 0.9 million parameters, its layers have 25.6 million, 28 times as many."
+        in out
+    )
 
 
 def test_a_check_against_simulated_rows_says_that_they_are_no_measurements(analysis):
-    fill("results.db", [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)], machine=SIMULATED_MACHINE)
+    fill(
+        "results.db",
+        [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)],
+        machine=SIMULATED_MACHINE,
+    )
     _, out, _ = analysis("conclusions", "--check", "--origin", "simulated")
-    assert out.startswith("Simulated: computed by a cost model for a hardware profile; no GPU was measured")
+    assert out.startswith(
+        "Simulated: computed by a cost model for a hardware profile; no GPU was measured"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,8 +154,14 @@ def test_a_check_against_simulated_rows_says_that_they_are_no_measurements(analy
         ("C9", "resnet101, and of vgg16)"),
     ],
 )
-def test_beside_simulated_rows_the_command_that_would_supply_more_simulates_them(analysis, claim, supply):
-    fill("results.db", [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)], machine=SIMULATED_MACHINE)
+def test_beside_simulated_rows_the_command_that_would_supply_more_simulates_them(
+    analysis, claim, supply
+):
+    fill(
+        "results.db",
+        [(small(device_kind=DeviceKind.SIMULATED_GPU), 100)],
+        machine=SIMULATED_MACHINE,
+    )
     _, out, _ = analysis("conclusions", "--check", "--origin", "simulated", "--json")
     (found,) = [one for one in json.loads(out)["claims"] if one["id"] == claim]
     assert found["supply"].endswith(supply)
@@ -135,7 +172,9 @@ def test_a_check_in_json_has_parts_cases_and_rows(analysis):
     told = json.loads(out)
     (packs,) = [claim for claim in told["claims"] if claim["id"] == "C13"]
     assert packs["answer"] == packs["parts"][0]["answer"] == "agrees"
-    assert {row["images_per_second"] for case in packs["parts"][0]["cases"] for row in case["rows"]} >= {3620.9595, 4173.829}
+    assert {
+        row["images_per_second"] for case in packs["parts"][0]["cases"] for row in case["rows"]
+    } >= {3620.9595, 4173.829}
     assert len(told["article"]["errors"]) == 4
 
 
@@ -148,4 +187,7 @@ def test_published_figures_are_concluded_from_with_their_source(analysis):
 
 def test_a_source_that_is_none_is_refused(analysis):
     code, _, err = analysis("conclusions", "--origin", "published", "--source", "nowhere")
-    assert (code, err.startswith("analysis: nowhere: no such source; there are tf-benchmarks-2017")) == (2, True)
+    assert (
+        code,
+        err.startswith("analysis: nowhere: no such source; there are tf-benchmarks-2017"),
+    ) == (2, True)

@@ -43,14 +43,22 @@ def stored(entries, **options):
 @pytest.mark.parametrize("seed", range(5))
 def test_every_cell_of_every_table_is_one_whole_trial(seed):
     told = [
-        ({"strategy": way, "num_gpus": num_gpus, "hosts": hosts, "batch_size": batch_size}, [float(number)])
-        for number, (way, (num_gpus, hosts), batch_size) in enumerate(product(WAYS, SPREADS, (4, 8)), 1)
+        (
+            {"strategy": way, "num_gpus": num_gpus, "hosts": hosts, "batch_size": batch_size},
+            [float(number)],
+        )
+        for number, (way, (num_gpus, hosts), batch_size) in enumerate(
+            product(WAYS, SPREADS, (4, 8)), 1
+        )
     ]
     random.Random(seed).shuffle(told)
     results = made(*told)
     whole = {one.trial_id: repeats[0] for one, (_, repeats) in zip(results, told, strict=True)}
     axes = ("strategy", "hosts", "num_gpus", "batch_size")
-    for rows_by, columns_by in [(lines(results), ("num_gpus",)), *((axes[:split], axes[split:]) for split in (1, 2, 3))]:
+    for rows_by, columns_by in [
+        (lines(results), ("num_gpus",)),
+        *((axes[:split], axes[split:]) for split in (1, 2, 3)),
+    ]:
         tables = pivot(results, rows_by, columns_by)
         cells = [(table, where, cell) for table in tables for where, cell in table.cells.items()]
         assert {cell.result.trial_id: cell.result.images_per_second for *_, cell in cells} == whole
@@ -65,12 +73,19 @@ def test_a_speed_up_is_against_one_gpu_of_one_host_in_whatever_order_they_are_re
     values = {("distributed_ring", *of): 10.0 * number + 70 for number, of in enumerate(SPREADS)}
     for results in permutations(of_spreads(values)[:5]):
         told = with_baselines(results, rule)
-        assert {(one.baseline.num_gpus, one.baseline.hosts, one.baseline.images_per_second) for one in told} == {(1, 1, 70.0)}
+        assert {
+            (one.baseline.num_gpus, one.baseline.hosts, one.baseline.images_per_second)
+            for one in told
+        } == {(1, 1, 70.0)}
 
 
 def test_without_one_gpu_the_fewest_over_the_fewest_hosts_are_the_baseline_and_are_named():
-    results = of_spreads({("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (8, 2), (2, 2))})
-    assert {one.baseline.width for one in with_baselines(results, BaselineRule.FEWEST)} == {"2 over 2 hosts"}
+    results = of_spreads(
+        {("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (8, 2), (2, 2))}
+    )
+    assert {one.baseline.width for one in with_baselines(results, BaselineRule.FEWEST)} == {
+        "2 over 2 hosts"
+    }
     results = of_spreads({("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (4, 1))})
     assert {one.baseline.width for one in with_baselines(results, BaselineRule.FEWEST)} == {"4"}
 
@@ -80,7 +95,12 @@ def test_a_row_is_a_strategy_over_so_many_hosts_where_these_differ():
     (table,) = pivot(results, lines(results))
     assert [row_title(table, row) for row in table.rows] == [
         *("distributed_ps", "distributed_ps over 2 hosts", "distributed_ps over 4 hosts"),
-        *("distributed_ring", "distributed_ring over 2 hosts", "distributed_ring over 4 hosts", "replicated_none"),
+        *(
+            "distributed_ring",
+            "distributed_ring over 2 hosts",
+            "distributed_ring over 4 hosts",
+            "replicated_none",
+        ),
     ]
     assert lines([one for one in results if one.hosts == 2]) == ("strategy",)
 
@@ -110,16 +130,25 @@ def test_strategies_compete_with_those_over_as_many_hosts_alone():
         ("distributed_ps", 2): Rank.SLOWER,
         ("distributed_ps", 4): Rank.ALONE,
     }
-    for rows, columns in ((lines(results), ("num_gpus",)), (("strategy",), ("hosts",)), (("hosts",), ("strategy",))):
+    for rows, columns in (
+        (lines(results), ("num_gpus",)),
+        (("strategy",), ("hosts",)),
+        (("hosts",), ("strategy",)),
+    ):
         (table,) = pivot(results, rows, columns)
-        assert {(cell.result.strategy, cell.result.hosts): cell.rank for cell in table.cells.values()} == expected
+        assert {
+            (cell.result.strategy, cell.result.hosts): cell.rank for cell in table.cells.values()
+        } == expected
 
 
 def test_a_table_of_several_hosts_comes_apart_into_one_for_each():
     results = of_spreads({("distributed_ring", *of): 100.0 * of[0] for of in SPREADS})
     (table,) = pivot(results, lines(results))
     parts = by_hosts(table)
-    assert [(part.hosts, part.setting["hosts"], [one.num_gpus for one in part.results]) for part in parts] == [
+    assert [
+        (part.hosts, part.setting["hosts"], [one.num_gpus for one in part.results])
+        for part in parts
+    ] == [
         (1, 1, [1, 2, 4]),
         (2, 2, [2, 4, 8]),
         (4, 4, [4, 8]),
@@ -134,16 +163,42 @@ def test_who_leads_is_said_for_each_number_of_hosts():
     )  # fmt: skip
     (table,) = pivot(results, lines(results))
     told = summarize(table).sentences
-    assert "On 4 GPUs distributed_ring is fastest with 600 images/s, 50% ahead of distributed_ps." in told
-    assert "On 4 GPUs over 2 hosts distributed_ps is fastest with 400 images/s, 33% ahead of distributed_ring." in told
-    assert any(one.startswith("On 8 GPUs over 4 hosts distributed_ring reaches 2.00x of distributed_ring on 1:") for one in told)
+    assert (
+        "On 4 GPUs distributed_ring is fastest with 600 images/s, 50% ahead of distributed_ps."
+        in told
+    )
+    assert (
+        "On 4 GPUs over 2 hosts distributed_ps is fastest with 400 images/s, 33% ahead of distributed_ring."
+        in told
+    )
+    assert any(
+        one.startswith(
+            "On 8 GPUs over 4 hosts distributed_ring reaches 2.00x of distributed_ring on 1:"
+        )
+        for one in told
+    )
     assert not any("leads from" in one for one in told)
-    assert [lead.num_gpus for part in by_hosts(table) for lead in leads(part)] == [1, 2, 4, 2, 4, 8, 4, 8]
+    assert [lead.num_gpus for part in by_hosts(table) for lead in leads(part)] == [
+        1,
+        2,
+        4,
+        2,
+        4,
+        8,
+        4,
+        8,
+    ]
 
 
 def test_a_scaling_curve_is_over_one_number_of_hosts():
-    found = scalings(of_spreads({("distributed_ring", *of): 100.0 * of[0] / of[1] for of in SPREADS}))
-    assert [[point.result.num_gpus for point in one.curves[0].points] for one in found] == [[1, 2, 4], [2, 4, 8], [4, 8]]
+    found = scalings(
+        of_spreads({("distributed_ring", *of): 100.0 * of[0] / of[1] for of in SPREADS})
+    )
+    assert [[point.result.num_gpus for point in one.curves[0].points] for one in found] == [
+        [1, 2, 4],
+        [2, 4, 8],
+        [4, 8],
+    ]
     over_two = sentences(found[1])
     (told,) = (one for one in over_two if one.startswith("distributed_ring: "))
     assert "4.00x" in told
@@ -153,10 +208,14 @@ def test_a_scaling_curve_is_over_one_number_of_hosts():
 
 def test_what_would_tell_more_of_several_hosts_can_run_on_them():
     (alone,) = scalings(of_spreads({("distributed_ring", 4, 4): 100.0}, repeats=[1.0]))
-    (told,) = (one for one in sentences(alone) if one.startswith("Only 4 GPUs over 4 hosts were tried"))
+    (told,) = (
+        one for one in sentences(alone) if one.startswith("Only 4 GPUs over 4 hosts were tried")
+    )
     assert " num_gpus=8 " in told
     assert " hosts=4 " in told
-    without_one = scalings(of_spreads({("distributed_ring", 4, 2): 100.0, ("distributed_ring", 8, 2): 150.0}))[0]
+    without_one = scalings(
+        of_spreads({("distributed_ring", 4, 2): 100.0, ("distributed_ring", 8, 2): 150.0})
+    )[0]
     (told,) = (one for one in sentences(without_one) if one.startswith("No number on 1"))
     assert " num_gpus=1 " in told
     assert "hosts=" not in told
@@ -164,47 +223,75 @@ def test_what_would_tell_more_of_several_hosts_can_run_on_them():
 
 def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
     spec = spread("distributed_ring", 8, 4)
-    assert [(one.num_gpus, one.hosts) for one in (with_num_gpus(spec, num) for num in (16, 4, 2, 1))] == [
-        *((16, 4), (4, 4), (2, 1), (1, 1))
-    ]
+    assert [
+        (one.num_gpus, one.hosts) for one in (with_num_gpus(spec, num) for num in (16, 4, 2, 1))
+    ] == [*((16, 4), (4, 4), (2, 1), (1, 1))]
 
 
 def test_more_hosts_are_no_more_gpus_that_bring_less():
-    results = of_spreads({("distributed_ring", 1, 1): 100.0, ("distributed_ring", 2, 1): 190.0, ("distributed_ring", 4, 4): 90.0})
+    results = of_spreads(
+        {
+            ("distributed_ring", 1, 1): 100.0,
+            ("distributed_ring", 2, 1): 190.0,
+            ("distributed_ring", 4, 4): 90.0,
+        }
+    )
     assert not any("fewer images/s" in one.sentence for one in slowdown.conclude(results))
 
 
 def test_models_are_ordered_over_one_number_of_hosts():
-    values = [("vgg16", 1, 1, 100.0), ("resnet50", 1, 1, 100.0), ("vgg16", 8, 1, 700.0), ("resnet50", 8, 2, 780.0)]
+    values = [
+        ("vgg16", 1, 1, 100.0),
+        ("resnet50", 1, 1, 100.0),
+        ("vgg16", 8, 1, 700.0),
+        ("resnet50", 8, 2, 780.0),
+    ]
     told = [
-        ({"model": model, "num_gpus": num_gpus, "hosts": hosts, "strategy": "distributed_ring"}, [value])
+        (
+            {"model": model, "num_gpus": num_gpus, "hosts": hosts, "strategy": "distributed_ring"},
+            [value],
+        )
         for model, num_gpus, hosts, value in values
     ]
     assert list(models.conclude(made(*told))) == []
-    told.append(({"model": "vgg16", "num_gpus": 8, "hosts": 2, "strategy": "distributed_ring"}, [500.0]))
+    told.append(
+        ({"model": "vgg16", "num_gpus": 8, "hosts": 2, "strategy": "distributed_ring"}, [500.0])
+    )
     (one,) = models.conclude(made(*told))
     assert one.sentence.startswith("On 8 GPUs over 2 hosts")
     assert "resnet50 97.5 %" in one.sentence
 
 
 def test_each_number_of_hosts_is_explained_by_itself_and_its_single_replica_is_on_one_host():
-    results = of_spreads({("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_STAND_IN)
+    results = of_spreads(
+        {("distributed_ring", *of): 100.0 for of in SPREADS}, kind=DeviceKind.CPU_STAND_IN
+    )
     ladder = Ladder(results)
     targets = chosen(results, ladder)
     assert [(one.num_gpus, one.hosts) for one in targets] == [(4, 1), (8, 2), (8, 4)]
     for target in targets:
         around = ladder.around(target)
         assert (around.found[Rung.ALONE].num_gpus, around.found[Rung.ALONE].hosts) == (1, 1)
-        assert all("hosts=" not in one.command for one in around.missing if one.rung in (Rung.INDEPENDENT, Rung.FLOOR))
+        assert all(
+            "hosts=" not in one.command
+            for one in around.missing
+            if one.rung in (Rung.INDEPENDENT, Rung.FLOOR)
+        )
 
 
 def test_processes_of_one_machine_are_said_to_be_that_and_machines_of_their_own_are_not():
     spec = spread("distributed_ring", 4, 2)
-    one_machine, two_machines = stored([(spec, 100.0), (spec, 300.0)], details=[{}, {"placement": OVER_TWO_MACHINES}])
+    one_machine, two_machines = stored(
+        [(spec, 100.0), (spec, 300.0)], details=[{}, {"placement": OVER_TWO_MACHINES}]
+    )
     assert (one_machine.images_per_second, two_machines.images_per_second) == (100.0, 300.0)
     assert host_notes([one_machine, two_machines]) == host_notes([one_machine])
     assert host_notes([one_machine])[0].startswith("over 2 hosts: processes of one machine")
-    assert host_notes([two_machines]) == host_notes(stored([(spread("replicated_none", 2), 1.0)])[-1:]) == []
+    assert (
+        host_notes([two_machines])
+        == host_notes(stored([(spread("replicated_none", 2), 1.0)])[-1:])
+        == []
+    )
     first, second = pivot([one_machine, two_machines])
     assert [len(first.results), len(second.results)] == [1, 1]
 
@@ -254,6 +341,13 @@ def test_links_are_never_the_baseline_of_others():
 
 
 def test_nothing_planted_is_said_and_is_no_part_of_a_file_name():
-    tables = pivot(stored([(spread("distributed_ring", 2, 2, planted=planted), 30.0) for planted in ("", SLOW_LINKS)]))
+    tables = pivot(
+        stored(
+            [
+                (spread("distributed_ring", 2, 2, planted=planted), 30.0)
+                for planted in ("", SLOW_LINKS)
+            ]
+        )
+    )
     assert "nothing planted" in table_title(tables[0].place, tables[0].setting)
     assert file_names(tables) == ["trivial", "trivial-planted=link_mbit=200"]

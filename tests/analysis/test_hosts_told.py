@@ -109,7 +109,9 @@ NAMES = [  # words, GPUs of each host (None: left open), whether they speak of s
 
 
 @pytest.mark.parametrize(("hardware", "gpus_per_host", "is_several"), NAMES)
-def test_words_tell_gpus_per_host_and_whether_there_are_several(hardware, gpus_per_host, is_several):
+def test_words_tell_gpus_per_host_and_whether_there_are_several(
+    hardware, gpus_per_host, is_several
+):
     """Bugs: `1xK80/node` was one box of 64 GPUs, and 8 GPUs of `4 nodes x 8xV100` were refused."""
     told = read(hardware)
     assert (told.gpus_per_host, told.is_several) == (gpus_per_host, is_several)
@@ -173,10 +175,15 @@ _VOCABULARY += [
     "two",
     "single",
 ]
-_NUMBERS = st.integers(0, 20).map(str) | st.sampled_from(["00", "007", "999999", "9999999", "\N{ARABIC-INDIC DIGIT THREE}"])
+_NUMBERS = st.integers(0, 20).map(str) | st.sampled_from(
+    ["00", "007", "999999", "9999999", "\N{ARABIC-INDIC DIGIT THREE}"]
+)
 
 
-@given(words=st.lists(st.sampled_from(_VOCABULARY) | _NUMBERS, max_size=9), between=st.sampled_from([" ", "", "-"]))
+@given(
+    words=st.lists(st.sampled_from(_VOCABULARY) | _NUMBERS, max_size=9),
+    between=st.sampled_from([" ", "", "-"]),
+)
 @example(words=["0", "GPUs", "per", "node"], between=" ")
 @example(words=["16", "V100", "on", "0", "nodes"], between=" ")
 @example(words=["1"] * 2000, between=" ")
@@ -194,13 +201,26 @@ def test_whatever_words_are_joined_are_read(words, between):
 
 def test_what_is_left_open_is_said_with_what_is_missing():
     assert why_several("4 nodes x 8xV100", 8) == ""
-    assert why_several("1xK80/node", 64) == "'1xK80/node' with 64 GPUs is of 64 hosts (GPUs of each: 1)"
-    assert why_several("8xV100", 16) == "'8xV100' with 16 GPUs may be of several hosts: the name tells 8 GPUs"
-    assert why_several("V100", 64).endswith("may be of several hosts: the name does not tell how many GPUs each has")
+    assert (
+        why_several("1xK80/node", 64)
+        == "'1xK80/node' with 64 GPUs is of 64 hosts (GPUs of each: 1)"
+    )
+    assert (
+        why_several("8xV100", 16)
+        == "'8xV100' with 16 GPUs may be of several hosts: the name tells 8 GPUs"
+    )
+    assert why_several("V100", 64).endswith(
+        "may be of several hosts: the name does not tell how many GPUs each has"
+    )
 
 
 def test_every_figure_that_ships_is_of_a_known_number_of_hosts():
-    told = {(one.hardware, one.num_gpus): hosts_of(one.hardware, one.num_gpus) for one in published()}
+    told = {
+        (one.hardware, one.num_gpus): hosts_of(one.hardware, one.num_gpus) for one in published()
+    }
     several = {hardware: hosts for (hardware, _), hosts in told.items() if hosts != 1}
-    assert set(several) == {"AWS p2.8xlarge x n/8 nodes K80", "4 servers x 4 Pascal GPUs?, 25G RoCE?"}
+    assert set(several) == {
+        "AWS p2.8xlarge x n/8 nodes K80",
+        "4 servers x 4 Pascal GPUs?, 25G RoCE?",
+    }
     assert None not in told.values()

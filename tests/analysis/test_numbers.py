@@ -31,7 +31,14 @@ def test_a_number_has_three_digits_or_all_before_the_point(value, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(20.0, "20.0"), (91.8, "91.8"), (5000.5, "5000.5"), (3156.3635, "3156.3635"), (36.258, "36.258")]
+    ("value", "text"),
+    [
+        (20.0, "20.0"),
+        (91.8, "91.8"),
+        (5000.5, "5000.5"),
+        (3156.3635, "3156.3635"),
+        (36.258, "36.258"),
+    ],
 )
 def test_published_numbers_keep_every_digit(value, text):
     assert number(value, exactly=True) == text

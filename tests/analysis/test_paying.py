@@ -62,7 +62,14 @@ def fake(num_gpus, *values):
     from analysis.results import Origin, Place, Result
     from store.records import DeviceKind
 
-    place = Place(key="p", host="h", machine="m", versions="v", device_kind=DeviceKind.GPU, origin=Origin.MEASURED)
+    place = Place(
+        key="p",
+        host="h",
+        machine="m",
+        versions="v",
+        device_kind=DeviceKind.GPU,
+        origin=Origin.MEASURED,
+    )
     return Result(
         trial_id=str(num_gpus),
         place=place,

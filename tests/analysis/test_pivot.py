@@ -21,7 +21,10 @@ def results(entries, **options):
 
 
 def numbers(table):
-    return {(*row, *column): cell.result.images_per_second for (row, column), cell in table.cells.items()}
+    return {
+        (*row, *column): cell.result.images_per_second
+        for (row, column), cell in table.cells.items()
+    }
 
 
 def ranks(table):
@@ -32,10 +35,17 @@ def test_strategies_are_down_and_gpus_across():
     (table,) = pivot(results([(small(num_gpus=4), 300.0), (small(), 100.0), (small(**PS), 50.0)]))
     assert table.rows == (("ps_cpu",), ("replicated_none",))
     assert table.columns == ((1,), (4,))
-    assert numbers(table) == {("replicated_none", 4): 300.0, ("replicated_none", 1): 100.0, ("ps_cpu", 1): 50.0}
+    assert numbers(table) == {
+        ("replicated_none", 4): 300.0,
+        ("replicated_none", 1): 100.0,
+        ("ps_cpu", 1): 50.0,
+    }
 
 
-@pytest.mark.parametrize("change", [{"batch_size": 8}, {"precision": "bf16"}, {"seed": 2}, {"data": "photos"}, {"momentum": 0.5}])
+@pytest.mark.parametrize(
+    "change",
+    [{"batch_size": 8}, {"precision": "bf16"}, {"seed": 2}, {"data": "photos"}, {"momentum": 0.5}],
+)
 def test_trials_that_differ_in_another_axis_get_tables_of_their_own_that_name_it(change):
     first, second = pivot(results([(small(), 10.0), (small(**change), 1000.0)]))
     (axis,) = change
@@ -46,12 +56,20 @@ def test_trials_that_differ_in_another_axis_get_tables_of_their_own_that_name_it
 def test_machines_get_tables_of_their_own():
     fill("r.db", [(small(), 10.0)])
     found = pivot(results([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other")))
-    assert [(table.place.host, *numbers(table).values()) for table in found] == [("testbox", 10.0), ("other", 99.0)]
+    assert [(table.place.host, *numbers(table).values()) for table in found] == [
+        ("testbox", 10.0),
+        ("other", 99.0),
+    ]
 
 
 def test_strong_scaling_is_one_table_told_by_its_global_batch():
     (table,) = pivot(
-        results([(small(scaling="strong", batch_size=8), 10.0), (small(scaling="strong", batch_size=4, num_gpus=2), 15.0)])
+        results(
+            [
+                (small(scaling="strong", batch_size=8), 10.0),
+                (small(scaling="strong", batch_size=4, num_gpus=2), 15.0),
+            ]
+        )
     )
     assert str(table.setting["batch_size"]) == "8 in all"
 
@@ -61,15 +79,27 @@ def strong(model, batch_size):
 
 
 def test_global_batches_go_by_size():
-    (table,) = pivot(results([strong("vgg16", 256), strong("vgg16", 64)]), ("batch_size",), ("strategy",))
+    (table,) = pivot(
+        results([strong("vgg16", 256), strong("vgg16", 64)]), ("batch_size",), ("strategy",)
+    )
     assert [str(label) for (label,) in table.rows] == ["64 in all", "256 in all"]
 
 
 def test_where_models_are_across_their_largest_global_batches_stand_together():
-    sizes = [strong("vgg16", 256), strong("vgg16", 64), strong("resnet50", 32), strong("resnet50", 16)]
+    sizes = [
+        strong("vgg16", 256),
+        strong("vgg16", 64),
+        strong("resnet50", 32),
+        strong("resnet50", 16),
+    ]
     found = pivot(results(sizes), ("num_gpus",), ("model",))
-    told = [{model: str(of["batch_size"]) for model, of in table.of_models.items()} for table in found]
-    assert told == [{"vgg16": "256 in all", "resnet50": "32 in all"}, {"vgg16": "64 in all", "resnet50": "16 in all"}]
+    told = [
+        {model: str(of["batch_size"]) for model, of in table.of_models.items()} for table in found
+    ]
+    assert told == [
+        {"vgg16": "256 in all", "resnet50": "32 in all"},
+        {"vgg16": "64 in all", "resnet50": "16 in all"},
+    ]
 
 
 def test_a_global_batch_is_never_the_same_as_a_batch_per_gpu():
@@ -79,7 +109,11 @@ def test_a_global_batch_is_never_the_same_as_a_batch_per_gpu():
 
 @pytest.mark.parametrize("axis", ["image_px", "num_classes"])
 def test_other_work_is_no_better_choice(axis):
-    (table,) = pivot(results([(small(**{axis: 64}), 100.0), (small(**{axis: 128}), 30.0)]), (axis,), ("strategy",))
+    (table,) = pivot(
+        results([(small(**{axis: 64}), 100.0), (small(**{axis: 128}), 30.0)]),
+        (axis,),
+        ("strategy",),
+    )
     assert set(ranks(table).values()) == {Rank.ALONE}
 
 
@@ -97,7 +131,11 @@ def test_any_axes_go_down_and_across():
 
 
 def test_a_part_of_the_strategy_can_be_an_axis():
-    (table,) = pivot(results([(small(), 10.0), (small(all_reduce="pscpu"), 11.0)]), ("all_reduce",), ("num_gpus",))
+    (table,) = pivot(
+        results([(small(), 10.0), (small(all_reduce="pscpu"), 11.0)]),
+        ("all_reduce",),
+        ("num_gpus",),
+    )
     assert table.rows == (("none",), ("pscpu",))
 
 
@@ -111,7 +149,9 @@ def test_models_across_keep_what_each_has_of_its_own():
     assert table.columns == (("resnet50",), ("vgg16",))
     assert table.of_models["resnet50"]["image_px"] == 64
     assert table.of_models["vgg16"]["batch_size"] == 4
-    assert set(ranks(table).values()) == {Rank.ALONE}, "a model is no choice, and neither are more GPUs"
+    assert set(ranks(table).values()) == {Rank.ALONE}, (
+        "a model is no choice, and neither are more GPUs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,12 +175,23 @@ def test_the_best_of_a_column_ties_with_what_repeats_cannot_tell_from_it():
     entries += [(small(**PS), speed) for speed in (99.0, 103.0, 100.0)]
     entries += [(small(all_reduce="pscpu"), speed) for speed in (50.0, 51.0, 52.0)]
     (table,) = pivot(results(entries))
-    assert ranks(table) == {("replicated_none", 1): Rank.BEST, ("ps_cpu", 1): Rank.TIE, ("replicated_pscpu", 1): Rank.SLOWER}
+    assert ranks(table) == {
+        ("replicated_none", 1): Rank.BEST,
+        ("ps_cpu", 1): Rank.TIE,
+        ("replicated_pscpu", 1): Rank.SLOWER,
+    }
 
 
 def test_of_one_process_each_nobody_knows_which_is_slower():
     (table,) = pivot(
-        results([(small(), 100.0), (small(**PS), 50.0), (small(num_gpus=2), 150.0), (small(num_gpus=2, **PS), None)])
+        results(
+            [
+                (small(), 100.0),
+                (small(**PS), 50.0),
+                (small(num_gpus=2), 150.0),
+                (small(num_gpus=2, **PS), None),
+            ]
+        )
     )
     assert ranks(table) == {
         ("replicated_none", 1): Rank.BEST,

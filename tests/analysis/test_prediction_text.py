@@ -19,9 +19,22 @@ from tests.analysis.calibration.test_fit import row
 
 @pytest.fixture(scope="module")
 def found() -> list[Prediction]:
-    place = Place(key="a", host="box", machine="a box", versions="", device_kind=DeviceKind.GPU, origin=Origin.MEASURED)
+    place = Place(
+        key="a",
+        host="box",
+        machine="a box",
+        versions="",
+        device_kind=DeviceKind.GPU,
+        origin=Origin.MEASURED,
+    )
     rows = tuple(row("vgg16", num, "ps_cpu", Rates()) for num in (1, 2, 4))
-    known = Learned(place=place, guess=Guess(hardware=profile("p100_pcie_8"), reason=""), results=(), rows=rows, left_out=())
+    known = Learned(
+        place=place,
+        guess=Guess(hardware=profile("p100_pcie_8"), reason=""),
+        results=(),
+        rows=rows,
+        left_out=(),
+    )
     return predictions(known, cells(rows, {"num_gpus": ["8"], "strategy": ["replicated_pscpu"]}))
 
 
@@ -39,7 +52,11 @@ def test_names_are_never_cut(found, width) -> None:
 
 def test_one_row_is_one(found) -> None:
     stream = io.StringIO()
-    show(Console(file=stream, width=200), [replace(one, rests_on=one.rests_on[:1]) for one in found], [])
+    show(
+        Console(file=stream, width=200),
+        [replace(one, rests_on=one.rests_on[:1]) for one in found],
+        [],
+    )
     assert stream.getvalue().startswith("Predicted, not measured: a box, from 1 row\n")
 
 

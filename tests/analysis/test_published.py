@@ -6,7 +6,13 @@ from dataclasses import asdict, replace
 import pytest
 
 from analysis.pivot import pivot
-from analysis.published import article_tables, of_source, precision_as_published, published, usual_image_px
+from analysis.published import (
+    article_tables,
+    of_source,
+    precision_as_published,
+    published,
+    usual_image_px,
+)
 from store.errors import StoreError
 from store.references import published as shipped
 from tests.conftest import PROJECT
@@ -35,13 +41,26 @@ def test_every_shipped_figure_stands_in_one_cell():
 
 def test_models_come_in_the_order_of_their_article():
     tables = article_tables(published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
-    assert tables[0].columns == (("inception3",), ("resnet50",), ("resnet152",), ("alexnet",), ("vgg16",))
+    assert tables[0].columns == (
+        ("inception3",),
+        ("resnet50",),
+        ("resnet152",),
+        ("alexnet",),
+        ("vgg16",),
+    )
     assert tables[0].rows == ((1,), (2,), (4,), (8,))
 
 
 def test_a_figure_told_twice_gets_a_table_of_its_own():
-    tables = pivot(published([like(images_per_second=10.0), like(images_per_second=20.0, note="on another day")]))
-    assert [[result.images_per_second for result in table.results] for table in tables] == [[10.0], [20.0]]
+    tables = pivot(
+        published(
+            [like(images_per_second=10.0), like(images_per_second=20.0, note="on another day")]
+        )
+    )
+    assert [[result.images_per_second for result in table.results] for table in tables] == [
+        [10.0],
+        [20.0],
+    ]
 
 
 def test_what_is_in_doubt_is_marked():
@@ -50,21 +69,33 @@ def test_what_is_in_doubt_is_marked():
     assert (doubtful.is_valid, sure.is_valid) == (False, True)
 
 
-@pytest.mark.parametrize("name", ["tensorflow/tensorflow#10723", "tensorflow/tensorflow#10723/8x Titan", "10723/titan"])
+@pytest.mark.parametrize(
+    "name", ["tensorflow/tensorflow#10723", "tensorflow/tensorflow#10723/8x Titan", "10723/titan"]
+)
 def test_a_source_may_have_slashes_of_its_own(name):
     found = of_source(REFERENCES, name)
-    assert {(one["source"], one["hardware"]) for one in found} == {("tensorflow/tensorflow#10723", "8x Titan X 12GB PCIe")}
+    assert {(one["source"], one["hardware"]) for one in found} == {
+        ("tensorflow/tensorflow#10723", "8x Titan X 12GB PCIe")
+    }
 
 
 def test_hardware_may_have_slashes_of_its_own():
-    (hardware,) = {one["hardware"] for one in of_source(REFERENCES, "tf-benchmarks-2017/AWS p2.8xlarge x n/8 nodes K80")}
+    (hardware,) = {
+        one["hardware"]
+        for one in of_source(REFERENCES, "tf-benchmarks-2017/AWS p2.8xlarge x n/8 nodes K80")
+    }
     assert hardware == "AWS p2.8xlarge x n/8 nodes K80"
 
 
 def test_an_unknown_source_lists_those_there_are_and_an_unknown_machine_its_machines():
-    with pytest.raises(StoreError, match=r"nowhere: no such source; there are tf-benchmarks-2017, TensorFlow benchmarks page"):
+    with pytest.raises(
+        StoreError,
+        match=r"nowhere: no such source; there are tf-benchmarks-2017, TensorFlow benchmarks page",
+    ):
         of_source(REFERENCES, "nowhere")
-    with pytest.raises(StoreError, match=r"tf-benchmarks-2017/tpu: no such source; there are NVIDIA DGX-1"):
+    with pytest.raises(
+        StoreError, match=r"tf-benchmarks-2017/tpu: no such source; there are NVIDIA DGX-1"
+    ):
         of_source(REFERENCES, "tf-benchmarks-2017/tpu")
 
 

@@ -35,10 +35,22 @@ def by_cell(found):
 
 def test_speed_up_and_efficiency_are_against_the_same_strategy_on_one():
     found = by_cell(
-        results([(small(), 100.0), (small(num_gpus=4), 300.0), (small(**PS), 50.0), (small(num_gpus=4, **PS), 200.0)])
+        results(
+            [
+                (small(), 100.0),
+                (small(num_gpus=4), 300.0),
+                (small(**PS), 50.0),
+                (small(num_gpus=4, **PS), 200.0),
+            ]
+        )
     )
     assert {cell: result.speed_up for cell, result in found.items()} == pytest.approx(
-        {("replicated_none", 1): 1.0, ("replicated_none", 4): 3.0, ("ps_cpu", 1): 1.0, ("ps_cpu", 4): 4.0}
+        {
+            ("replicated_none", 1): 1.0,
+            ("replicated_none", 4): 3.0,
+            ("ps_cpu", 1): 1.0,
+            ("ps_cpu", 4): 4.0,
+        }
     )
     assert found["replicated_none", 4].efficiency == pytest.approx(0.75)
 
@@ -77,12 +89,21 @@ def test_the_interval_of_one_process_is_the_one_within_it():
 def test_a_failed_trial_has_its_outcome_and_never_a_zero():
     found = by_cell(results([(small(), 10.0), (small(num_gpus=2), None)]))
     failed = found["replicated_none", 2]
-    assert (failed.outcome, failed.images_per_second, failed.speed_up, failed.repeats) == ("failed", None, None, ())
+    assert (failed.outcome, failed.images_per_second, failed.speed_up, failed.repeats) == (
+        "failed",
+        None,
+        None,
+        (),
+    )
 
 
 def test_a_failure_beside_a_completed_repeat_does_not_hide_the_number():
     (result,) = results([(small(), 10.0), (small(), None)])
-    assert (result.outcome, result.images_per_second, len(result.attempt_ids)) == ("completed", 10.0, 2)
+    assert (result.outcome, result.images_per_second, len(result.attempt_ids)) == (
+        "completed",
+        10.0,
+        2,
+    )
 
 
 def test_failed_attempts_stand_with_their_neighbors_though_their_software_is_not_known():
@@ -103,21 +124,37 @@ def test_after_an_upgrade_failed_attempts_stand_with_the_newer_software():
 def test_a_failure_of_an_upgraded_sweep_stands_with_the_newer_software_where_only_the_sweep_is_read():
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0)])
     newer = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.22.0"}}
-    fill("r.db", [(small(), 11.0), (small(num_gpus=2), None)], name="new", environment=newer, details=[{}, OUT_OF_MEMORY])
+    fill(
+        "r.db",
+        [(small(), 11.0), (small(num_gpus=2), None)],
+        name="new",
+        environment=newer,
+        details=[{}, OUT_OF_MEMORY],
+    )
     found = load(Selection(db="r.db", sweep="new"))
-    assert [(result.num_gpus, result.outcome) for result in found] == [(1, Outcome.COMPLETED), (2, Outcome.OUT_OF_MEMORY)]
+    assert [(result.num_gpus, result.outcome) for result in found] == [
+        (1, Outcome.COMPLETED),
+        (2, Outcome.OUT_OF_MEMORY),
+    ]
     assert all("TensorFlow 2.22.0" in result.place.versions for result in found)
 
 
 def test_machines_are_never_mixed():
     fill("r.db", [(small(), 10.0)])
     found = results([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other"))
-    assert [(result.place.host, result.images_per_second) for result in found] == [("testbox", 10.0), ("other", 99.0)]
+    assert [(result.place.host, result.images_per_second) for result in found] == [
+        ("testbox", 10.0),
+        ("other", 99.0),
+    ]
 
 
 def test_software_is_never_mixed():
     fill("r.db", [(small(), 100.0)])
-    found = results([(small(), 300.0)], name="second", environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}})
+    found = results(
+        [(small(), 300.0)],
+        name="second",
+        environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}},
+    )
     assert [result.images_per_second for result in found] == [100.0, 300.0]
     assert len({result.place.key for result in found}) == 2
 
@@ -134,7 +171,9 @@ def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
     ledger.finish(repeat.repeat_id, finished, NOON)
     ledger.end(NOON, finished=True)
     writer.close()
-    assert [(result.images_per_second, result.place.shares_host) for result in measured(stored())] == [
+    assert [
+        (result.images_per_second, result.place.shares_host) for result in measured(stored())
+    ] == [
         (100.0, False),
         (60.0, True),
     ]
@@ -142,7 +181,12 @@ def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
 
 def test_strong_scaling_is_one_curve_told_by_its_global_batch():
     found = by_cell(
-        results([(small(scaling="strong", batch_size=8), 10.0), (small(scaling="strong", batch_size=4, num_gpus=2), 15.0)])
+        results(
+            [
+                (small(scaling="strong", batch_size=8), 10.0),
+                (small(scaling="strong", batch_size=4, num_gpus=2), 15.0),
+            ]
+        )
     )
     assert found["replicated_none", 2].speed_up == pytest.approx(1.5)
 
@@ -156,19 +200,33 @@ def test_stand_ins_are_never_called_gpus():
 @pytest.mark.parametrize("nothing", [None, math.nan, math.inf])
 def test_a_completed_attempt_without_a_number_is_invalid_and_no_median_of_anything(nothing):
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0), (small(num_gpus=2), 30.0)])
-    rows = [row | {"images_per_second": nothing} if row["attempt_id"] < 3 else row for row in stored()]
+    rows = [
+        row | {"images_per_second": nothing} if row["attempt_id"] < 3 else row for row in stored()
+    ]
     on_1, on_2 = measured(rows)
     assert (on_1.outcome, on_1.images_per_second, on_1.baseline) == (Outcome.INVALID, None, None)
-    assert (on_2.images_per_second, on_2.repeats, on_2.is_valid, on_2.speed_up) == (30.0, (30.0,), True, None)
+    assert (on_2.images_per_second, on_2.repeats, on_2.is_valid, on_2.speed_up) == (
+        30.0,
+        (30.0,),
+        True,
+        None,
+    )
     assert on_2.failed == ("invalid",)
 
 
 def test_a_verdict_of_invalid_is_told_and_is_no_baseline():
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0)])
     with changing("r.db") as connection:
-        connection.exec_driver_sql("UPDATE measurements SET verdict = 'invalid' WHERE attempt_id = 1")
+        connection.exec_driver_sql(
+            "UPDATE measurements SET verdict = 'invalid' WHERE attempt_id = 1"
+        )
     on_1, on_2 = measured(stored())
-    assert (on_1.outcome, on_1.images_per_second, on_1.failed, on_2.baseline) == (Outcome.INVALID, None, ("invalid",), None)
+    assert (on_1.outcome, on_1.images_per_second, on_1.failed, on_2.baseline) == (
+        Outcome.INVALID,
+        None,
+        ("invalid",),
+        None,
+    )
 
 
 def test_the_trials_of_a_sweep_come_in_its_order():
@@ -176,7 +234,10 @@ def test_the_trials_of_a_sweep_come_in_its_order():
     fill("r.db", [(small(), 11.0)], name="second")
     fill("r.db", [(small(num_gpus=4), 1.0), (small(), 12.0)], name="third")
     found = load(Selection(db="r.db", sweep="third"))
-    assert [(result.num_gpus, result.repeats) for result in found] == [(4, (1.0,)), (1, (10.0, 11.0, 12.0))]
+    assert [(result.num_gpus, result.repeats) for result in found] == [
+        (4, (1.0,)),
+        (1, (10.0, 11.0, 12.0)),
+    ]
 
 
 def test_attempts_of_one_trial_share_its_row():

@@ -10,7 +10,8 @@ def test_one_of_something_is_no_plural():
 
 
 @pytest.mark.parametrize(
-    ("names", "told", "phrases"), [("a", "a", "a"), ("ab", "a and b", "a; and b"), ("abc", "a, b and c", "a; b; and c")]
+    ("names", "told", "phrases"),
+    [("a", "a", "a"), ("ab", "a and b", "a; and b"), ("abc", "a, b and c", "a; b; and c")],
 )
 def test_names_are_listed(names, told, phrases):
     assert (listed(names), listed_phrases(names)) == (told, phrases)

@@ -26,7 +26,9 @@ def test_planted_causes_are_found_and_none_is_surely_wrong():
 
 def test_of_causes_that_just_matter_none_is_surely_mistaken():
     for thinned in (False, True):
-        share, surely_wrong = right_and_surely_wrong(answers(seed=5, num_cases=50, thinned=thinned, selection=EVERY))
+        share, surely_wrong = right_and_surely_wrong(
+            answers(seed=5, num_cases=50, thinned=thinned, selection=EVERY)
+        )
         assert (share >= 0.8, surely_wrong) == (True, [])
 
 
@@ -51,7 +53,9 @@ def test_of_300_planted_causes_95_percent_are_found_and_none_is_surely_wrong(see
     share, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300))
     assert (share >= 0.95, surely_wrong) == (True, [])
     for selection in (CLEAR, EVERY):
-        _, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300, thinned=True, selection=selection))
+        _, surely_wrong = right_and_surely_wrong(
+            answers(seed, num_cases=300, thinned=True, selection=selection)
+        )
         assert surely_wrong == []
     _, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300, selection=EVERY))
     assert surely_wrong == []

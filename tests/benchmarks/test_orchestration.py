@@ -27,7 +27,11 @@ def test_trials_of_peers_differ_in_their_seeds_alone(tmp_path: Path):
     specs = [json.loads(RunFolder(folder).trial.read_text()) for folder in folders]
     assert [spec.pop("seed") for spec in specs] == [1, 2, 3]
     assert specs[0] == specs[1] == specs[2]
-    assert (specs[0]["model"], specs[0]["num_steps"], specs[0]["device_kind"]) == ("trivial", 3, "cpu_stand_in")
+    assert (specs[0]["model"], specs[0]["num_steps"], specs[0]["device_kind"]) == (
+        "trivial",
+        3,
+        "cpu_stand_in",
+    )
 
 
 def test_a_peer_that_leaves_a_trial_out_is_found(tmp_path: Path):

@@ -17,12 +17,16 @@ def on_eight(found: Sequence[Checked]) -> list[Checked]:
     return [one for one in rested(found) if one.row.work.num_gpus == 8]
 
 
-def test_half_of_the_predictions_for_eight_gpus_are_off_by_less_than_8_percent(found: list[Checked]) -> None:
+def test_half_of_the_predictions_for_eight_gpus_are_off_by_less_than_8_percent(
+    found: list[Checked],
+) -> None:
     assert len(on_eight(found)) > 70
     assert summary(on_eight(found)).median_error < 0.08
 
 
-def test_none_is_off_by_more_than_a_quarter_without_saying_that_it_is_uncertain(found: list[Checked]) -> None:
+def test_none_is_off_by_more_than_a_quarter_without_saying_that_it_is_uncertain(
+    found: list[Checked],
+) -> None:
     assert [one for one in rested(found) if abs(one.error) > FAR and not one.is_uncertain] == []
 
 
@@ -38,7 +42,9 @@ def test_the_faster_of_two_ways_is_found(found: list[Checked]) -> None:
     """20 pairs differ by more than 5 %, 7 of them rest on rows."""
     told = pairs(found)
     assert len(told) == 20
-    rested_ones, alone = ([pair.is_right for pair in told if pair.rests is rests] for rests in (True, False))
+    rested_ones, alone = (
+        [pair.is_right for pair in told if pair.rests is rests] for rests in (True, False)
+    )
     assert (len(rested_ones), len(alone)) == (7, 13)
     assert sum(rested_ones) >= 5
     assert sum(alone) >= 12
@@ -46,47 +52,71 @@ def test_the_faster_of_two_ways_is_found(found: list[Checked]) -> None:
 
 
 def test_each_pair_of_cells_counts_once(found: list[Checked]) -> None:
-    told = [(pair.faster.hardware, pair.faster.row.work, pair.slower.row.work) for pair in pairs(found)]
+    told = [
+        (pair.faster.hardware, pair.faster.row.work, pair.slower.row.work) for pair in pairs(found)
+    ]
     assert len(set(told)) == len(told)
 
 
 def test_no_prediction_rests_on_what_it_predicts() -> None:
     """Figures on more than 4 GPUs are changed, each in another way: predictions stay."""
-    of_one = [one for one in known_references(None) if one["hardware"].startswith("NVIDIA DGX-1 8xP100")]
+    of_one = [
+        one for one in known_references(None) if one["hardware"].startswith("NVIDIA DGX-1 8xP100")
+    ]
     changed = [
-        {**one, "images_per_second": one["images_per_second"] * (0.4 + 0.1 * index if one["num_gpus"] > FEW else 1.0)}
+        {
+            **one,
+            "images_per_second": one["images_per_second"]
+            * (0.4 + 0.1 * index if one["num_gpus"] > FEW else 1.0),
+        }
         for index, one in enumerate(of_one)
     ]
     plain, perturbed = checked(of_one), checked(changed)
     assert len(rested(plain)) > 5
     assert [one.predictive for one in perturbed] == [one.predictive for one in plain]
-    assert all(one.row.images_per_second != other.row.images_per_second for one, other in zip(plain, perturbed, strict=True))
+    assert all(
+        one.row.images_per_second != other.row.images_per_second
+        for one, other in zip(plain, perturbed, strict=True)
+    )
 
 
 @pytest.fixture(name="of_unknown", scope="module")
 def found_as_if_unknown() -> list[Checked]:
     """Of three boxes; of all: `python -m benchmarks.prediction`."""
     chosen = ("8x Titan X", "DGX-1P 8xP100", "DGX A100")
-    return checked([one for one in known_references(None) if one["hardware"].startswith(chosen)], as_unknown=True)
+    return checked(
+        [one for one in known_references(None) if one["hardware"].startswith(chosen)],
+        as_unknown=True,
+    )
 
 
-def test_boxes_that_nobody_knows_are_predicted_with_intervals_that_hold(of_unknown: list[Checked]) -> None:
+def test_boxes_that_nobody_knows_are_predicted_with_intervals_that_hold(
+    of_unknown: list[Checked],
+) -> None:
     assert len(rested(of_unknown)) > 12
     assert summary(of_unknown).share_inside >= 0.9
 
 
-def test_of_boxes_that_nobody_knows_none_is_far_off_without_saying_so(of_unknown: list[Checked]) -> None:
+def test_of_boxes_that_nobody_knows_none_is_far_off_without_saying_so(
+    of_unknown: list[Checked],
+) -> None:
     assert summary(of_unknown).num_far_unflagged == 0
 
 
-def test_links_that_nobody_told_make_heavy_communication_uncertain(of_unknown: list[Checked]) -> None:
+def test_links_that_nobody_told_make_heavy_communication_uncertain(
+    of_unknown: list[Checked],
+) -> None:
     heavy = [one for one in of_unknown if one.row.work.network.name == "vgg16"]
     assert heavy
     assert all(one.is_uncertain for one in heavy)
 
 
 def test_vgg16_on_two_cliques_is_uncertain(found: list[Checked]) -> None:
-    told = [one for one in found if "DGX-1 8xP100" in one.hardware and one.row.work.network.name == "vgg16"]
+    told = [
+        one
+        for one in found
+        if "DGX-1 8xP100" in one.hardware and one.row.work.network.name == "vgg16"
+    ]
     assert told
     assert all(one.is_uncertain for one in told)
 

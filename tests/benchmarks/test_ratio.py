@@ -6,7 +6,9 @@ from benchmarks.ratio import Ratio, Want, table
 
 
 def row(pairs: list[tuple[float, float]], want: Want, target: float | None = 1.0) -> Ratio:
-    return Ratio(name="n", ours="ours", peer="peer", metric="s", pairs=pairs, target=target, want=want)
+    return Ratio(
+        name="n", ours="ours", peer="peer", metric="s", pairs=pairs, target=target, want=want
+    )
 
 
 FASTER = [(1.0, 2.0), (1.1, 2.0), (0.9, 2.0)]  # half of the peer's time, in every round

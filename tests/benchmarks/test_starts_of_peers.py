@@ -10,7 +10,9 @@ def costs(*walls_s: float) -> list[Cost]:
 
 
 def found(rows: list[Ratio], peer: str) -> list[tuple[float, float]]:
-    (row,) = [row for row in rows if (row.ours, row.peer, row.metric) == ("ours fork", peer, "wall s")]
+    (row,) = [
+        row for row in rows if (row.ours, row.peer, row.metric) == ("ours fork", peer, "wall s")
+    ]
     return row.pairs
 
 

@@ -24,7 +24,19 @@ def test_the_benchmark_answers_its_questions():
     script = PROJECT / "benchmarks" / "store.py"
     asked = ("size", "reads", "imports", "ends")
     only = [word for name in asked for word in ("--only", name)]
-    command = [sys.executable, str(script), "--scale", "0.001", "--rounds", "1", "--database", "r.db", "--json", "r.json", *only]
+    command = [
+        sys.executable,
+        str(script),
+        "--scale",
+        "0.001",
+        "--rounds",
+        "1",
+        "--database",
+        "r.db",
+        "--json",
+        "r.json",
+        *only,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     rows = {row["what"]: row["figures"] for row in json.loads(Path("r.json").read_text())["rows"]}

@@ -32,7 +32,9 @@ def test_registries_are_listed_as_the_trainer_has_them(folder):
 
 def test_every_model_and_data_source_can_be_chosen():
     assert trainable() == set(registry.names("models"))
-    assert {path.stem for path in (PROJECT / "conf" / "data").glob("*.yaml")} == set(registry.names("data"))
+    assert {path.stem for path in (PROJECT / "conf" / "data").glob("*.yaml")} == set(
+        registry.names("data")
+    )
 
 
 def test_every_variable_update_has_a_rule():
@@ -41,7 +43,11 @@ def test_every_variable_update_has_a_rule():
 
 @pytest.mark.parametrize("module", ["conf.rules", "costs.between_hosts"])
 def test_a_distributed_update_that_is_left_out_stops_the_program(module):
-    script = f"import store.records; store.records.RANK_JOBS['gossip'] = ('worker',); import {module}"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=PROJECT)
+    script = (
+        f"import store.records; store.records.RANK_JOBS['gossip'] = ('worker',); import {module}"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=PROJECT
+    )
     assert ended.returncode == 1
     assert "gossip: wanted both in" in ended.stderr

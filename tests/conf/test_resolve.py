@@ -26,7 +26,11 @@ def trial(*overrides: str, kind: DeviceKind = STAND_IN, num_devices: int = 8) ->
 
 def test_the_default_strategy_is_replicated_with_nccl_where_every_replica_has_its_own_gpu():
     spec = trial("num_gpus=4", kind=GPU)
-    assert (spec.variable_update, spec.all_reduce, spec.local_parameter_device) == ("replicated", "nccl", "gpu")
+    assert (spec.variable_update, spec.all_reduce, spec.local_parameter_device) == (
+        "replicated",
+        "nccl",
+        "gpu",
+    )
 
 
 def test_the_default_strategy_on_stand_ins_is_replicated_without_nccl():
@@ -36,7 +40,12 @@ def test_the_default_strategy_on_stand_ins_is_replicated_without_nccl():
 def test_the_plain_command_is_small_on_a_laptop_and_full_size_on_gpus():
     small, full = trial(), trial(kind=GPU)
     assert (small.image_px, small.batch_size, small.num_steps) == (64, 4, 10)
-    assert (full.image_px, full.batch_size, full.num_steps, full.min_warm_up_steps) == (224, 64, 100, 10)
+    assert (full.image_px, full.batch_size, full.num_steps, full.min_warm_up_steps) == (
+        224,
+        64,
+        100,
+        10,
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,9 @@ def test_full_size_is_the_ancestors(model, image_px, batch_size):
     assert (spec.image_px, spec.batch_size) == (image_px, batch_size)
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "model").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((FOLDER / "model").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_every_model_resolves_and_has_its_file_in_the_trainer(path):
     assert trial(f"model={path.stem}").model == path.stem
     assert (FOLDER.parent / "trainer" / "models" / f"{path.stem}.py").exists()
@@ -78,7 +89,13 @@ def test_strong_scaling_splits_the_batch():
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_replicas_of_all_hosts_split_a_batch_of_strong_scaling(hosts):
-    spec = trial("scaling=strong", "batch_size=32", "num_gpus=4", f"hosts={hosts}", "strategy=distributed_ring")
+    spec = trial(
+        "scaling=strong",
+        "batch_size=32",
+        "num_gpus=4",
+        f"hosts={hosts}",
+        "strategy=distributed_ring",
+    )
     assert (spec.batch_size, spec.gpus_per_host) == (8, 4 // hosts)
 
 
@@ -102,47 +119,92 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
     ("overrides", "message"),
     [
         (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
-        (["num_gpus=9"], r"num_gpus=9: there are 8 CPU stand-ins \(hardware.num_stand_ins raises that\)"),
+        (
+            ["num_gpus=9"],
+            r"num_gpus=9: there are 8 CPU stand-ins \(hardware.num_stand_ins raises that\)",
+        ),
         (["batch_size=many"], "batch_size=many: wanted a whole number or auto"),
         (["batch_size=0"], "batch_size=0: wanted 1 or more"),
         (["learning_rate=nan"], "learning_rate=nan: wanted a finite number"),
-        (["all_reduce=nccl"], "all_reduce=nccl: NCCL needs one physical GPU per replica; these replicas are CPU stand-ins"),
+        (
+            ["all_reduce=nccl"],
+            "all_reduce=nccl: NCCL needs one physical GPU per replica; these replicas are CPU stand-ins",
+        ),
         (
             ["strategy=ps_cpu", "all_reduce=pscpu"],
             "all_reduce=pscpu: not with variable_update=parameter_server, because gradients meet",
         ),
         (["variable_update=replicated", "local_parameter_device=cpu"], "ask for all_reduce=pscpu"),
         (["variable_update=independent", "all_reduce=pscpu"], "replicas train alone"),
-        (["scaling=strong", "batch_size=4", "num_gpus=8"], "splits it over num_gpus=8, which does not divide it"),
+        (
+            ["scaling=strong", "batch_size=4", "num_gpus=8"],
+            "splits it over num_gpus=8, which does not divide it",
+        ),
         (["model=vgg16", "image_px=16"], "image_px=16: vgg16 needs at least 32"),
         (["distortions=true"], "data=synthetic has no images to distort"),
         (["distortions=perhaps"], "distortions=perhaps: wanted true, false or auto"),
         (["data.dir=/tmp"], "data.dir=/tmp: data=synthetic reads no folder"),
-        (["data=digits", "distortions=true"], "data=digits has no images to distort; leave it out or choose data=photos"),
-        (["data=imagenet"], r"data=imagenet: wanted data.dir=FOLDER, the folder that holds its files train-\*-of-\*"),
+        (
+            ["data=digits", "distortions=true"],
+            "data=digits has no images to distort; leave it out or choose data=photos",
+        ),
+        (
+            ["data=imagenet"],
+            r"data=imagenet: wanted data.dir=FOLDER, the folder that holds its files train-\*-of-\*",
+        ),
         (
             ["data=photos", "model.num_classes=8"],
             "data=photos: it has labels up to 8; choose a model of 9 classes or more, resnet50 has 8",
         ),
-        (["data=digits", "model.num_classes=9"], "data=digits: it has labels up to 9; choose a model of 10 classes"),
-        (["loss_scale=0", "precision=fp16"], "loss_scale=0: wanted none, dynamic, or a number greater than 0"),
+        (
+            ["data=digits", "model.num_classes=9"],
+            "data=digits: it has labels up to 9; choose a model of 10 classes",
+        ),
+        (
+            ["loss_scale=0", "precision=fp16"],
+            "loss_scale=0: wanted none, dynamic, or a number greater than 0",
+        ),
         (["loss_scale=-2", "precision=fp16"], "loss_scale=-2: wanted none, dynamic"),
         (["loss_scale=1e39", "precision=fp16"], "wanted none, dynamic, or a number greater than 0"),
         (["gradient_repacking=257"], "gradient_repacking=257: wanted 256 or less"),
         (["num_intra_threads=100000"], "num_intra_threads=100000: wanted 1024 or less"),
         (["loss_scale=much", "precision=fp16"], "loss_scale=much: wanted none, dynamic"),
-        (["loss_scale=128"], "loss_scale=128: only fp16 needs one, the trial says precision=fp32; leave it out"),
-        (["precision=tf32"], "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU stand-ins"),
-        (["gpu_thread_mode=gpu_private"], "gpu_thread_mode=gpu_private: it is about the threads that launch GPU kernels; these"),
-        (["cudnn_autotune=off"], "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU stand-ins"),
-        (["visibility=all"], "visibility=all: there is no GPU to hide; these replicas are CPU stand-ins"),
-        (["gpu_thread_count=2"], "gpu_thread_count=2: means nothing with gpu_thread_mode=global; choose gpu_private"),
-        (["data_format=NCHW", "precision=fp16"], "CPUs have no float16 convolution in it; choose another precision, or NHWC"),
+        (
+            ["loss_scale=128"],
+            "loss_scale=128: only fp16 needs one, the trial says precision=fp32; leave it out",
+        ),
+        (
+            ["precision=tf32"],
+            "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU stand-ins",
+        ),
+        (
+            ["gpu_thread_mode=gpu_private"],
+            "gpu_thread_mode=gpu_private: it is about the threads that launch GPU kernels; these",
+        ),
+        (
+            ["cudnn_autotune=off"],
+            "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU stand-ins",
+        ),
+        (
+            ["visibility=all"],
+            "visibility=all: there is no GPU to hide; these replicas are CPU stand-ins",
+        ),
+        (
+            ["gpu_thread_count=2"],
+            "gpu_thread_count=2: means nothing with gpu_thread_mode=global; choose gpu_private",
+        ),
+        (
+            ["data_format=NCHW", "precision=fp16"],
+            "CPUs have no float16 convolution in it; choose another precision, or NHWC",
+        ),
         (
             ["variable_update=independent", "precision=fp16", "loss_scale=dynamic"],
             "loss_scale=dynamic: not with variable_update=independent, whose replicas would have to agree on skipping",
         ),
-        (["staged_vars=true"], "staged_vars=true: not with variable_update=replicated; only a parameter server's weights"),
+        (
+            ["staged_vars=true"],
+            "staged_vars=true: not with variable_update=replicated; only a parameter server's weights",
+        ),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
             "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=replicated, mirrored, distributed_all_reduce$",
@@ -155,7 +217,10 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             ["variable_update=mirrored", "compact_gradients=true"],
             "sends gradients as they are; choose variable_update=replicated, distributed_all_reduce",
         ),
-        (["variable_update=mirrored", "all_reduce=psgpu"], "because these are the ways of tf.distribute.MirroredStrategy"),
+        (
+            ["variable_update=mirrored", "all_reduce=psgpu"],
+            "because these are the ways of tf.distribute.MirroredStrategy",
+        ),
         (
             ["variable_update=mirrored", "all_reduce=hierarchical_copy", "num_gpus=3"],
             "tf.distribute sums wrongly over an odd number of replicas; num_gpus=3",
@@ -165,28 +230,49 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "hosts=2: variable_update=replicated is of one host; choose strategy=distributed_ps, distributed_replicated, distributed_ring, "
             "distributed_nccl, multi_worker_mirrored_ring, multi_worker_mirrored_nccl",
         ),
-        (["hosts=2", "num_gpus=2", "strategy=ps_cpu"], "hosts=2: variable_update=parameter_server is of one host; choose"),
-        (["hosts=2", "num_gpus=2", "strategy=independent"], "hosts=2: variable_update=independent is of one host; choose"),
+        (
+            ["hosts=2", "num_gpus=2", "strategy=ps_cpu"],
+            "hosts=2: variable_update=parameter_server is of one host; choose",
+        ),
+        (
+            ["hosts=2", "num_gpus=2", "strategy=independent"],
+            "hosts=2: variable_update=independent is of one host; choose",
+        ),
         (["hosts=0", "strategy=distributed_ring"], "hosts=0: wanted 1 or more"),
         (
             ["hosts=2", "num_gpus=3", "strategy=distributed_ring"],
             "num_gpus=3: counts the replicas of all hosts=2, each of which takes as many; wanted a multiple of 2",
         ),
-        (["hosts=2", "strategy=distributed_ring"], "num_gpus=1: counts the replicas of all hosts=2"),
+        (
+            ["hosts=2", "strategy=distributed_ring"],
+            "num_gpus=1: counts the replicas of all hosts=2",
+        ),
         (
             ["hosts=2", "num_gpus=4", "strategy=multi_worker_mirrored_ring"],
             "num_gpus=4: on CPUs variable_update=multi_worker_mirrored uses one device per host; choose num_gpus=2, or as many "
             "hosts as replicas",
         ),
-        (["hosts=2", "num_gpus=4", "strategy=distributed_nccl"], "all_reduce=nccl: NCCL needs one physical GPU per replica"),
         (
-            ["scaling=strong", "batch_size=6", "hosts=2", "num_gpus=4", "strategy=distributed_ring"],
+            ["hosts=2", "num_gpus=4", "strategy=distributed_nccl"],
+            "all_reduce=nccl: NCCL needs one physical GPU per replica",
+        ),
+        (
+            [
+                "scaling=strong",
+                "batch_size=6",
+                "hosts=2",
+                "num_gpus=4",
+                "strategy=distributed_ring",
+            ],
             "batch_size=6: scaling=strong splits it over num_gpus=4, which does not divide it",
         ),
         (["optimizer=adam", "momentum=0.5"], "momentum=0.5: optimizer=adam has none; leave it out"),
         (["min_window_s=-1"], "min_window_s=-1.0: wanted a finite number, 0 or more"),
         (["prefetch=-1", "data=photos"], "prefetch=-1: wanted 0 or more"),
-        (["cache=false"], "cache=false: data=synthetic reads nothing, so that changes nothing; leave it out"),
+        (
+            ["cache=false"],
+            "cache=false: data=synthetic reads nothing, so that changes nothing; leave it out",
+        ),
         (["data_threads=2"], "data_threads=2: data=synthetic reads nothing"),
         (["prefetch=0"], "prefetch=0: data=synthetic reads nothing"),
     ],
@@ -207,7 +293,8 @@ def test_gpus_can_be_hidden_by_tensorflow_alone():
 
 def test_processes_of_a_distributed_trial_hide_the_gpus_of_each_other():
     with pytest.raises(
-        TrialRefusedError, match="visibility=all: each process of variable_update=distributed_all_reduce sees the GPUs of its own"
+        TrialRefusedError,
+        match="visibility=all: each process of variable_update=distributed_all_reduce sees the GPUs of its own",
     ):
         trial("visibility=all", "strategy=distributed_ring", "num_gpus=2", "hosts=2", kind=GPU)
 
@@ -216,7 +303,8 @@ def test_links_are_planted_between_hosts_that_are_processes_of_this_machine():
     asked = config("planted.link_mbit=200", "strategy=distributed_ring", "num_gpus=2", "hosts=2")
     assert resolve(asked, STAND_IN, 8).planted_values == {"link_mbit": 200}
     with pytest.raises(
-        TrialRefusedError, match=r"planted.link_mbit: only links between .*; leave it out, or choose launcher=local"
+        TrialRefusedError,
+        match=r"planted.link_mbit: only links between .*; leave it out, or choose launcher=local",
     ):
         resolve(asked, STAND_IN, 8, hosts=Hosts(most=2, remedy="raise it"))
 
@@ -225,17 +313,22 @@ def test_each_process_of_a_distributed_trial_may_have_a_mig_device():
     ring = ("strategy=distributed_ring", "hosts=2")
     assert resolve(config(*ring, "num_gpus=2"), GPU, 7, is_mig=True).gpus_per_host == 1
     with pytest.raises(
-        TrialRefusedError, match="num_gpus=4 hosts=2: the usable devices are MIG slices, and CUDA shows a process"
+        TrialRefusedError,
+        match="num_gpus=4 hosts=2: the usable devices are MIG slices, and CUDA shows a process",
     ):
         resolve(config(*ring, "num_gpus=4"), GPU, 7, is_mig=True)
 
 
 def test_what_mig_devices_can_never_do_is_refused():
     with pytest.raises(
-        TrialRefusedError, match="num_gpus=2: the usable devices are MIG slices, and CUDA shows a process only one"
+        TrialRefusedError,
+        match="num_gpus=2: the usable devices are MIG slices, and CUDA shows a process only one",
     ):
         resolve(config("num_gpus=2"), GPU, 7, is_mig=True)
-    with pytest.raises(TrialRefusedError, match=r"visibility=all: the usable devices are MIG slices, .*; choose masked"):
+    with pytest.raises(
+        TrialRefusedError,
+        match=r"visibility=all: the usable devices are MIG slices, .*; choose masked",
+    ):
         resolve(config("visibility=all"), GPU, 7, is_mig=True)
     assert resolve(config(), GPU, 7, is_mig=True).num_gpus == 1
 
@@ -257,7 +350,10 @@ def test_float16_has_a_dynamic_loss_scale_unless_told_otherwise():
 
 
 def test_a_loss_scale_is_one_trial_however_it_is_written():
-    assert trial("precision=fp16", "loss_scale=128").trial_id == trial("precision=fp16", "loss_scale=128.0").trial_id
+    assert (
+        trial("precision=fp16", "loss_scale=128").trial_id
+        == trial("precision=fp16", "loss_scale=128.0").trial_id
+    )
 
 
 def test_the_default_data_format_is_the_one_the_kernels_are_made_for():

@@ -84,23 +84,37 @@ def test_all_that_can_be_planted_is_bounded():
 
 
 @pytest.mark.parametrize(
-    "axis", ["gpu_thread_mode=gpu_private", "cudnn_autotune=off", "visibility=all", "profile=true", "onednn=on"]
+    "axis",
+    [
+        "gpu_thread_mode=gpu_private",
+        "cudnn_autotune=off",
+        "visibility=all",
+        "profile=true",
+        "onednn=on",
+    ],
 )
 def test_axes_that_the_cost_model_does_not_know_are_refused(axis):
     with pytest.raises(
-        TrialRefusedError, match=f"{axis}: the cost model does not know what it changes; leave it out of simulated trials"
+        TrialRefusedError,
+        match=f"{axis}: the cost model does not know what it changes; leave it out of simulated trials",
     ):
         simulated(axis)
 
 
 def test_simulated_trials_are_of_one_process_on_one_host():
-    with pytest.raises(TrialRefusedError, match="hosts=2: the cost model does not know what it changes"):
+    with pytest.raises(
+        TrialRefusedError, match="hosts=2: the cost model does not know what it changes"
+    ):
         simulated("strategy=distributed_ps", "hosts=2", "num_gpus=2")
     with pytest.raises(
-        TrialRefusedError, match="variable_update=distributed_all_reduce: is of several processes, and the cost model"
+        TrialRefusedError,
+        match="variable_update=distributed_all_reduce: is of several processes, and the cost model",
     ):
         simulated("strategy=distributed_ring", "num_gpus=2")
-    with pytest.raises(TrialRefusedError, match=r"planted.link_mbit=50: simulated trials are of one host.*leave it out"):
+    with pytest.raises(
+        TrialRefusedError,
+        match=r"planted.link_mbit=50: simulated trials are of one host.*leave it out",
+    ):
         simulated("planted.link_mbit=50")
 
 
@@ -113,14 +127,21 @@ def test_simulated_trials_need_no_files():
 def test_what_makes_no_sense_on_gpus_makes_none_when_simulated():
     with pytest.raises(TrialRefusedError, match="not with variable_update=parameter_server"):
         simulated("variable_update=parameter_server", "all_reduce=nccl")
-    with pytest.raises(TrialRefusedError, match=r"needs compute capability 8\.0, a GPU here has 6\.0"):
+    with pytest.raises(
+        TrialRefusedError, match=r"needs compute capability 8\.0, a GPU here has 6\.0"
+    ):
         resolve(config("engine=simulated", "precision=bf16"), SIMULATED, 8, (6, 0))
-    with pytest.raises(TrialRefusedError, match="num_gpus=16: there are 8 simulated GPUs in this profile"):
+    with pytest.raises(
+        TrialRefusedError, match="num_gpus=16: there are 8 simulated GPUs in this profile"
+    ):
         simulated("num_gpus=16")
 
 
 def test_one_sweep_has_one_engine():
-    with pytest.raises(TrialRefusedError, match="engine=simulated: one engine for the whole sweep; give it on the command line"):
+    with pytest.raises(
+        TrialRefusedError,
+        match="engine=simulated: one engine for the whole sweep; give it on the command line",
+    ):
         trial("engine=simulated", kind=GPU)
 
 
@@ -130,7 +151,12 @@ def test_every_profile_composes_to_what_its_file_says(name):
 
 
 def test_a_field_of_a_profile_can_be_set_and_is_checked():
-    assert hardware_of(config("hardware=p100_pcie_8", "hardware.profile.pcie_gb_per_s=25").hardware).pcie_gb_per_s == 25.0
+    assert (
+        hardware_of(
+            config("hardware=p100_pcie_8", "hardware.profile.pcie_gb_per_s=25").hardware
+        ).pcie_gb_per_s
+        == 25.0
+    )
     schema.register()
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         composed = compose("config", overrides=["hardware=p100_pcie_8"])

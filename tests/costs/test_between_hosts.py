@@ -19,7 +19,9 @@ def test_weights_and_sums_of_gradients_cross_once_per_host(update):
     assert [(sent.sent(host), sent.received(host)) for host in range(2)] == [(4 * MB, 4 * MB)] * 2
     assert sent.link_bytes == 4 * MB
     assert sent == between_hosts(update, "none", EVEN, 2, 2)
-    assert between_hosts(update, "none", EVEN, 4, 4).link_bytes == 6 * MB  # 3/4 of all weights, and of all gradients
+    assert (
+        between_hosts(update, "none", EVEN, 4, 4).link_bytes == 6 * MB
+    )  # 3/4 of all weights, and of all gradients
 
 
 def test_a_variable_that_is_larger_than_all_others_makes_its_host_the_busiest():
@@ -31,9 +33,16 @@ def test_a_variable_that_is_larger_than_all_others_makes_its_host_the_busiest():
     assert (sent.sent(0), sent.received(0)) == (8 * MB, 8 * MB)
 
 
-@pytest.mark.parametrize(("hosts", "num_gpus", "factor"), [(2, 2, 1.0), (2, 4, 1.5), (4, 4, 1.5), (3, 6, 5 / 3)])
-@pytest.mark.parametrize(("update", "all_reduce"), [("distributed_all_reduce", "ring"), ("multi_worker_mirrored", "nccl")])
-def test_a_ring_through_all_replicas_leaves_each_host_once(update, all_reduce, hosts, num_gpus, factor):
+@pytest.mark.parametrize(
+    ("hosts", "num_gpus", "factor"), [(2, 2, 1.0), (2, 4, 1.5), (4, 4, 1.5), (3, 6, 5 / 3)]
+)
+@pytest.mark.parametrize(
+    ("update", "all_reduce"),
+    [("distributed_all_reduce", "ring"), ("multi_worker_mirrored", "nccl")],
+)
+def test_a_ring_through_all_replicas_leaves_each_host_once(
+    update, all_reduce, hosts, num_gpus, factor
+):
     sent = between_hosts(update, all_reduce, EVEN, hosts, num_gpus)
     assert sent.link_bytes == pytest.approx(factor * 4 * MB)
     assert sent.sent(0) == sent.received(hosts - 1) == pytest.approx(factor * 4 * MB)
@@ -57,6 +66,7 @@ def test_one_host_sends_nothing(update):
 
 def test_a_way_of_one_host_is_refused():
     with pytest.raises(
-        ValueError, match="variable_update=replicated: is of one host; of several are distributed_parameter_server"
+        ValueError,
+        match="variable_update=replicated: is of one host; of several are distributed_parameter_server",
     ):
         between_hosts("replicated", "none", EVEN, 2, 2)

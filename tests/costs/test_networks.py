@@ -11,7 +11,15 @@ from costs.networks import UnknownNetworkError, network
 
 
 @pytest.mark.parametrize(
-    ("model", "num_parameters", "num_tensors", "num_small", "largest", "forward_gflop", "activation_mb"),
+    (
+        "model",
+        "num_parameters",
+        "num_tensors",
+        "num_small",
+        "largest",
+        "forward_gflop",
+        "activation_mb",
+    ),
     [
         ("alexnet", 61_842_345, 16, 6, 37_748_736, 1.678, 4.4),
         ("vgg16", 138_361_641, 32, 15, 102_760_448, 30.94, 114.5),
@@ -31,9 +39,15 @@ from costs.networks import UnknownNetworkError, network
         ("resnet18_cifar", 701_466, 62, 49, 147_456, 0.070, 2.0),
     ],
 )
-def test_a_network_has_its_known_sizes(model, num_parameters, num_tensors, num_small, largest, forward_gflop, activation_mb):
+def test_a_network_has_its_known_sizes(
+    model, num_parameters, num_tensors, num_small, largest, forward_gflop, activation_mb
+):
     counted = network(model)
-    assert (counted.num_parameters, len(counted.tensors), max(counted.tensors)) == (num_parameters, num_tensors, largest)
+    assert (counted.num_parameters, len(counted.tensors), max(counted.tensors)) == (
+        num_parameters,
+        num_tensors,
+        largest,
+    )
     assert sum(size < 4096 for size in counted.tensors) == num_small
     assert counted.forward_flops / 1e9 == pytest.approx(forward_gflop, rel=1e-3, abs=5e-4)
     assert counted.activation_bytes / 1e6 == pytest.approx(activation_mb, rel=1e-3, abs=0.05)
@@ -58,7 +72,9 @@ def test_a_network_has_its_known_sizes(model, num_parameters, num_tensors, num_s
         ("overfeat", 1001, 145_924_969),
     ],
 )
-def test_others_have_the_parameters_that_their_implementations_count(model, num_classes, num_parameters):
+def test_others_have_the_parameters_that_their_implementations_count(
+    model, num_classes, num_parameters
+):
     assert network(model, num_classes=num_classes).num_parameters == num_parameters
 
 
@@ -94,12 +110,18 @@ def test_every_model_of_the_published_figures_is_known_but_the_one_that_has_no_n
 
 
 def test_an_unknown_name_lists_the_known_and_guesses():
-    with pytest.raises(UnknownNetworkError, match=r"model=resnet51: .* known are alexnet, .*vgg19; did you mean resnet50\?"):
+    with pytest.raises(
+        UnknownNetworkError,
+        match=r"model=resnet51: .* known are alexnet, .*vgg19; did you mean resnet50\?",
+    ):
         network("resnet51")
 
 
 def test_an_image_too_small_for_the_network_is_refused():
-    with pytest.raises(ValueError, match=r"model=alexnet image_px=20: the image is too small.*usual image_px is 227"):
+    with pytest.raises(
+        ValueError,
+        match=r"model=alexnet image_px=20: the image is too small.*usual image_px is 227",
+    ):
         network("alexnet", 20)
 
 

@@ -34,7 +34,10 @@ def test_every_figure_of_a_profile_has_a_source(name):
     assert hardware.name == name
 
     default = {field: one.default for field, one in Hardware.__dataclass_fields__.items()}
-    told = {field for field, usual in default.items() if getattr(hardware, field) != usual} - {"name", "sources"}
+    told = {field for field, usual in default.items() if getattr(hardware, field) != usual} - {
+        "name",
+        "sources",
+    }
 
     assert told <= set(hardware.sources), "figures without a source"
     assert set(hardware.sources) <= set(default), "sources of no figure"
@@ -50,12 +53,16 @@ def test_whole_numbers_and_decimal_ones_make_the_same_profile():
     others = {"pcie_gb_per_s": 12.0, "tflops": {"fp32": 9.0}}
     told = {name: getattr(profile("p100_pcie_8"), name) for name in Hardware.__dataclass_fields__}
 
-    assert Hardware.from_values(told | values).to_json() == Hardware.from_values(told | others).to_json()
+    assert (
+        Hardware.from_values(told | values).to_json()
+        == Hardware.from_values(told | others).to_json()
+    )
 
 
 def test_an_unknown_profile_is_answered_with_the_nearest_and_all():
     with pytest.raises(
-        UnknownProfileError, match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? There are dgx1_p100, "
+        UnknownProfileError,
+        match=r"hardware=dgx1_p10: no such profile; did you mean dgx1_p100\? There are dgx1_p100, ",
     ):
         profile("dgx1_p10")
 
@@ -76,13 +83,21 @@ def folder(tmp_path, monkeypatch):
     ("change", "said"),
     [
         (("pcie_gb_per_s: 12.0", ""), "missing 1 required keyword-only argument: 'pcie_gb_per_s'"),
-        (("pcie_gb_per_s: 12.0", "pcie_gb_per_s: fast"), "not a hardware profile: pcie_gb_per_s='fast': wanted a number"),
-        (("fp32: 9.3", "fp32: many"), "not a hardware profile: tflops.fp32='many': wanted a number"),
+        (
+            ("pcie_gb_per_s: 12.0", "pcie_gb_per_s: fast"),
+            "not a hardware profile: pcie_gb_per_s='fast': wanted a number",
+        ),
+        (
+            ("fp32: 9.3", "fp32: many"),
+            "not a hardware profile: tflops.fp32='many': wanted a number",
+        ),
         (("pcie_gb_per_s: 12.0", "pcie_gb_per_s: [12"), "while parsing a flow sequence"),
         (("num_gpus: 8", "num_gpus: 0"), "p100_pcie_8: num_gpus=0: wanted 1 to 256"),
     ],
 )
-def test_a_broken_profile_is_named_where_it_is_asked_for_and_skipped_where_it_is_not(folder, change, said):
+def test_a_broken_profile_is_named_where_it_is_asked_for_and_skipped_where_it_is_not(
+    folder, change, said
+):
     text = (folder / "p100_pcie_8.yaml").read_text(encoding="utf-8")
     (folder / "mine.yaml").write_text(text.replace(*change, 1), encoding="utf-8")
     assert [one.name for one in sound()] == ["p100_pcie_8"]

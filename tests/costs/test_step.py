@@ -30,7 +30,13 @@ BOX = profile("p100_pcie_8")
 NVLINK = profile("dgx_a100")
 
 
-def work(model: str = "resnet50", num_gpus: int = 8, strategy: str = "nccl", batch_size: int = 64, **others: object) -> Work:
+def work(
+    model: str = "resnet50",
+    num_gpus: int = 8,
+    strategy: str = "nccl",
+    batch_size: int = 64,
+    **others: object,
+) -> Work:
     variable_update, device, all_reduce = STRATEGIES[strategy]
     return Work(
         network=network(model), num_gpus=num_gpus, batch_size=batch_size,
@@ -52,7 +58,10 @@ def test_with_variables_on_the_host_one_gpu_fetches_and_sends_all() -> None:
 
 def test_a_ring_sends_each_gradient_nearly_twice() -> None:
     sent = exchange(work("vgg16", num_gpus=4), NVLINK)
-    assert sent.push.busiest() == ("nvlink", pytest.approx(2 * 3 / 4 * 553.446564e6 / 240e9, rel=0.02))
+    assert sent.push.busiest() == (
+        "nvlink",
+        pytest.approx(2 * 3 / 4 * 553.446564e6 / 240e9, rel=0.02),
+    )
 
 
 def test_small_messages_of_a_ring_take_the_protocol_of_low_latency() -> None:
@@ -63,7 +72,8 @@ def test_small_messages_of_a_ring_take_the_protocol_of_low_latency() -> None:
 
 def test_launches_of_a_ring_hide_behind_the_message_before() -> None:
     quick, usual, slow = (
-        exchange(work("vgg16", num_gpus=4), replace(BOX, launch_us=launch_us)).push.latency_s for launch_us in (1.0, 2.0, 50.0)
+        exchange(work("vgg16", num_gpus=4), replace(BOX, launch_us=launch_us)).push.latency_s
+        for launch_us in (1.0, 2.0, 50.0)
     )
     assert quick == usual < slow
 
@@ -75,7 +85,9 @@ def test_gpus_that_do_not_reach_each_other_share_the_uplink_of_their_switch() ->
     assert four[0] == eight[0] == "switch"
     assert four[1] / two[1] == pytest.approx(4 * 1.5 / 2, rel=1e-3)
     assert eight[1] / four[1] == pytest.approx(1.75 / 1.5, rel=1e-3)
-    across = exchange(work("vgg16", num_gpus=8), replace(box, num_sockets=2, socket_gb_per_s=2.0)).push.busiest()
+    across = exchange(
+        work("vgg16", num_gpus=8), replace(box, num_sockets=2, socket_gb_per_s=2.0)
+    ).push.busiest()
     assert across[0] == "sockets"
 
 
@@ -94,7 +106,14 @@ def test_round_robin_by_number_loads_the_gpu_that_has_the_largest_tensor() -> No
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
-    "link", ["pcie_gb_per_s", "nvlink_gb_per_s", "socket_gb_per_s", "host_memory_gb_per_s", "host_sum_gb_per_s"]
+    "link",
+    [
+        "pcie_gb_per_s",
+        "nvlink_gb_per_s",
+        "socket_gb_per_s",
+        "host_memory_gb_per_s",
+        "host_sum_gb_per_s",
+    ],
 )
 def test_more_bandwidth_is_never_slower(strategy: str, link: str) -> None:
     for box in (BOX, profile("dgx1_p100"), profile("k80_8")):
@@ -109,7 +128,9 @@ def test_more_bandwidth_is_never_slower(strategy: str, link: str) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_step_never_gets_shorter_with_more_gpus(strategy: str) -> None:
     for model in ("vgg16", "resnet50", "trivial"):
-        steps = [costs(work(model, num_gpus=n, strategy=strategy), BOX).step_s for n in (1, 2, 4, 8)]
+        steps = [
+            costs(work(model, num_gpus=n, strategy=strategy), BOX).step_s for n in (1, 2, 4, 8)
+        ]
         assert all(fewer <= more + 1e-9 for fewer, more in pairwise(steps)), steps
 
 
@@ -125,7 +146,9 @@ def test_repacking_helps_many_small_tensors() -> None:
 
 def test_compact_gradients_are_half_as_many_bytes() -> None:
     whole = exchange(work("vgg16"), BOX).push.busiest()[1]
-    assert exchange(work("vgg16", compact_gradients=True), BOX).push.busiest()[1] == pytest.approx(whole / 2, rel=2e-3)
+    assert exchange(work("vgg16", compact_gradients=True), BOX).push.busiest()[1] == pytest.approx(
+        whole / 2, rel=2e-3
+    )
 
 
 def test_mixed_precision_sends_as_many_bytes_as_fp32() -> None:
@@ -134,11 +157,15 @@ def test_mixed_precision_sends_as_many_bytes_as_fp32() -> None:
 
 def test_variables_of_the_step_before_hide_their_fetching() -> None:
     fetched = costs(work("vgg16", strategy="ps_cpu"), BOX)
-    assert costs(work("vgg16", strategy="ps_cpu", staged_vars=True), BOX).exposed_s < fetched.exposed_s
+    assert (
+        costs(work("vgg16", strategy="ps_cpu", staged_vars=True), BOX).exposed_s < fetched.exposed_s
+    )
 
 
 def test_communication_that_overlaps_fully_is_hidden_behind_a_long_pass() -> None:
-    long = costs(work(num_gpus=2, strategy="none", batch_size=512), NVLINK, Rates(overlap=1.0, latency=0.1))
+    long = costs(
+        work(num_gpus=2, strategy="none", batch_size=512), NVLINK, Rates(overlap=1.0, latency=0.1)
+    )
     assert long.exposed_s < 0.2 * long.communication_s
 
 
@@ -155,20 +182,29 @@ def test_a_tiny_model_is_bound_by_launches_and_longer_calls_help() -> None:
 
 
 def test_input_sets_the_pace_when_it_is_the_longest() -> None:
-    told = costs(work("alexnet", strategy="nccl", batch_size=512, real_data=True, distortions=True), BOX)
-    assert told.step_s == told.input_s == pytest.approx(8 * 512 / (BOX.num_cores * BOX.decode_images_per_s_per_core))
+    told = costs(
+        work("alexnet", strategy="nccl", batch_size=512, real_data=True, distortions=True), BOX
+    )
+    assert (
+        told.step_s
+        == told.input_s
+        == pytest.approx(8 * 512 / (BOX.num_cores * BOX.decode_images_per_s_per_core))
+    )
 
 
 def test_two_gpus_of_one_board_slow_each_other() -> None:
     k80 = profile("k80_8")
-    alone, both = (costs(work(num_gpus=n, strategy="independent"), k80, Rates(board=0.05)) for n in (1, 2))
+    alone, both = (
+        costs(work(num_gpus=n, strategy="independent"), k80, Rates(board=0.05)) for n in (1, 2)
+    )
     assert both.compute_s == pytest.approx(1.05 * alone.compute_s)
 
 
 def test_a_missing_link_is_named_with_what_to_add() -> None:
     unknown = replace(BOX, socket_gb_per_s=None)
     with pytest.raises(
-        MissingLinkError, match=r"GPUs 3 and 4 .* socket_gb_per_s is not known; .* --link socket_gb_per_s=6 to predict"
+        MissingLinkError,
+        match=r"GPUs 3 and 4 .* socket_gb_per_s is not known; .* --link socket_gb_per_s=6 to predict",
     ):
         costs(work(), unknown)
     assert costs(work(num_gpus=4), unknown).step_s > 0
@@ -185,14 +221,20 @@ def test_more_gpus_than_the_box_has_are_refused() -> None:
 
 
 def test_an_unknown_way_of_sharing_is_refused() -> None:
-    with pytest.raises(ValueError, match="variable_update=kvstore: the cost model does not know what it sends"):
+    with pytest.raises(
+        ValueError, match="variable_update=kvstore: the cost model does not know what it sends"
+    ):
         costs(replace(work(), variable_update="kvstore"), BOX)
     with pytest.raises(ValueError, match="all_reduce=butterfly: the cost model does not know"):
         costs(replace(work(), all_reduce="butterfly"), BOX)
 
 
 def test_vgg16_needs_more_memory_with_a_larger_batch() -> None:
-    assert costs(work("vgg16", batch_size=512), BOX).memory_bytes > 16 * 2**30 > costs(work("vgg16"), BOX).memory_bytes
+    assert (
+        costs(work("vgg16", batch_size=512), BOX).memory_bytes
+        > 16 * 2**30
+        > costs(work("vgg16"), BOX).memory_bytes
+    )
 
 
 def test_gpus_without_peer_access_go_through_the_host() -> None:
@@ -213,13 +255,17 @@ def test_a_ring_of_a_mesh_has_the_links_between_its_own_gpus_alone() -> None:
     two, three, four = (exchange(work("vgg16", num_gpus=n), mesh).push for n in (2, 3, 4))
     sent = 4 * 138_361_641
     for one, gb_per_s, times in ((two, 18, 1), (three, 36, 4 / 3), (four, 54, 3 / 2)):
-        assert one.busy_s["nvlink", 0, "ring"] == pytest.approx(times * sent / (gb_per_s * 1e9), rel=0.01)
+        assert one.busy_s["nvlink", 0, "ring"] == pytest.approx(
+            times * sent / (gb_per_s * 1e9), rel=0.01
+        )
     copied = exchange(work("vgg16", num_gpus=2, strategy="psgpu"), mesh).push
     assert copied.busy_s["nvlink", 1, "pair"] == pytest.approx(sent / 18e9, rel=1e-3)
 
 
 def test_a_switch_gives_all_links_to_any_pair() -> None:
-    two, eight = (exchange(work("vgg16", num_gpus=n), NVLINK).push.busy_s["nvlink", 0, "ring"] for n in (2, 8))
+    two, eight = (
+        exchange(work("vgg16", num_gpus=n), NVLINK).push.busy_s["nvlink", 0, "ring"] for n in (2, 8)
+    )
     assert eight / two == pytest.approx(1.75, rel=0.05)
 
 
@@ -227,14 +273,20 @@ def test_a_switch_gives_all_links_to_any_pair() -> None:
 def test_variables_are_updated_in_fp32_however_gradients_are_sent(strategy: str) -> None:
     """A bug: compact gradients halved what an update reads and writes, slots and variables included."""
     whole, compact = (
-        exchange(work("vgg16", num_gpus=4, strategy=strategy, compact_gradients=one), BOX).updated_bytes for one in (False, True)
+        exchange(
+            work("vgg16", num_gpus=4, strategy=strategy, compact_gradients=one), BOX
+        ).updated_bytes
+        for one in (False, True)
     )
     assert compact == pytest.approx(whole, rel=1e-3)
 
 
 def test_a_gpu_that_reaches_less_of_its_memory_does_not_slow_the_update_of_the_host() -> None:
     """A bug: the rate of the GPU's memory was taken for the host's."""
-    on_host, on_gpu = ([costs(work(strategy=one), BOX, Rates(memory=rate)).update_s for rate in (0.3, 0.6)] for one in _SIDES)
+    on_host, on_gpu = (
+        [costs(work(strategy=one), BOX, Rates(memory=rate)).update_s for rate in (0.3, 0.6)]
+        for one in _SIDES
+    )
     assert on_host[0] == on_host[1]
     assert on_gpu[0] == pytest.approx(2 * on_gpu[1])
 

@@ -30,7 +30,10 @@ def test_a_bridge_joins_two_gpus_and_no_nvlink_leads_to_the_next_pair():
 def test_a_ring_through_bridged_pairs_is_as_slow_as_the_links_between_them():
     assert kinds(BRIDGED, ring=2) == {"nvlink"}
     assert BETWEEN_CLIQUES not in kinds(BRIDGED, ring=4)
-    of_pairs, without = Traffic(hardware=BRIDGED), Traffic(hardware=replace(BRIDGED, nvlink_gb_per_s=None, nvlink_clique=0))
+    of_pairs, without = (
+        Traffic(hardware=BRIDGED),
+        Traffic(hardware=replace(BRIDGED, nvlink_gb_per_s=None, nvlink_clique=0)),
+    )
     for traffic in (of_pairs, without):
         traffic.ring(8, 1e9)
     assert of_pairs.busiest() == without.busiest()

@@ -33,7 +33,9 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def open_page(chromium: Browser) -> Iterator[Callable[..., browser.Visit]]:
     """open_page(path or URL, width_px=375, color_scheme="dark") is a `browser.visit`, which ends with the test."""
     with ExitStack() as visits:
-        yield lambda address, **window: visits.enter_context(browser.visit(chromium, address, **window))
+        yield lambda address, **window: visits.enter_context(
+            browser.visit(chromium, address, **window)
+        )
 
 
 @pytest.fixture

@@ -48,7 +48,9 @@ def test_tables_charts_and_a_report_are_made_and_named(results, told, capsys):
     assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
 
 
-def test_only_the_sweeps_own_trials_are_shown_and_a_name_that_is_there_is_replaced(results, told, capsys):
+def test_only_the_sweeps_own_trials_are_shown_and_a_name_that_is_there_is_replaced(
+    results, told, capsys
+):
     Path("figures").mkdir()
     Path("figures/scaling-trivial.png").write_text("old")
     Path("figures/other.png").write_text("old")
@@ -59,16 +61,23 @@ def test_only_the_sweeps_own_trials_are_shown_and_a_name_that_is_there_is_replac
     assert Path("figures/other.png").read_text() == "old"
 
 
-def test_more_tables_and_pictures_than_people_look_at_are_left_out_and_told(told, capsys, monkeypatch):
+def test_more_tables_and_pictures_than_people_look_at_are_left_out_and_told(
+    told, capsys, monkeypatch
+):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
     monkeypatch.setattr(drawing, "names", lambda: ["scaling"])
-    fill("it's.db", [(small(seed=seed, num_gpus=num), 100.0) for seed in (1, 2, 3) for num in (1, 2)])
+    fill(
+        "it's.db", [(small(seed=seed, num_gpus=num), 100.0) for seed in (1, 2, 3) for num in (1, 2)]
+    )
     assert show(told, url="it's.db")
     assert capsys.readouterr().out.count("trivial (seed ") == 2
     again = "--db 'it'\"'\"'s.db' --sweep first"
     assert told[0] == f"1 more table: python -m plots tables {again}"
-    assert told[-2] == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
+    assert (
+        told[-2]
+        == f"chart: scaling: more than 1 pictures; all are drawn by python -m plots charts {again} --chart scaling"
+    )
     assert len(list(Path("figures").glob("*.png"))) == 1
 
 
@@ -85,7 +94,9 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, told, monke
     ]
 
 
-def test_a_table_and_a_part_of_the_report_that_fail_are_named_and_the_rest_is_shown(results, told, monkeypatch, capsys):
+def test_a_table_and_a_part_of_the_report_that_fail_are_named_and_the_rest_is_shown(
+    results, told, monkeypatch, capsys
+):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
     usual = layout.table_notes
 
@@ -113,7 +124,10 @@ def test_why_the_only_table_failed_is_told(results, told, monkeypatch):
 
     monkeypatch.setattr(layout, "table_notes", broken)
     assert not show(told)
-    assert any(" table trivial" in line and "ZeroDivisionError: a mistake of ours" in line for line in told.after("sweep: no"))
+    assert any(
+        " table trivial" in line and "ZeroDivisionError: a mistake of ours" in line
+        for line in told.after("sweep: no")
+    )
 
 
 def test_a_file_that_cannot_be_written_is_named_and_the_others_are(results, told):

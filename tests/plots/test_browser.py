@@ -51,7 +51,9 @@ def page(html: str) -> Path:
 
 
 def test_a_page_that_keeps_to_itself_makes_no_request_and_no_complaint(open_page):
-    visit = open_page(page("<p>hello<script>console.log('a'); console.info('b'); console.debug('c')</script>"))
+    visit = open_page(
+        page("<p>hello<script>console.log('a'); console.info('b'); console.debug('c')</script>")
+    )
     assert visit.page.locator("p").inner_text() == "hello"
     assert visit.requests == []
     assert visit.complaints == []
@@ -108,14 +110,18 @@ def test_every_complaint_is_noticed(open_page, script, complaint):
 
 
 def test_what_a_click_leads_to_is_noticed(open_page):
-    visit = open_page(page("""<button onclick="setTimeout(() => console.error('bad'))">go</button>"""))
+    visit = open_page(
+        page("""<button onclick="setTimeout(() => console.error('bad'))">go</button>""")
+    )
     assert visit.complaints == []
     visit.page.get_by_role("button").click()
     assert visit.complaints == ["console error: bad"]
 
 
 @pytest.mark.parametrize(("width_px", "color_scheme"), [(375, "light"), (1600, "dark")])
-def test_a_page_is_shown_and_kept_as_wide_and_as_dark_as_asked(open_page, monkeypatch, tmp_path, width_px, color_scheme):
+def test_a_page_is_shown_and_kept_as_wide_and_as_dark_as_asked(
+    open_page, monkeypatch, tmp_path, width_px, color_scheme
+):
     monkeypatch.setattr(browser, "SCREENSHOTS", tmp_path / "kept")
     html = "<style>body {margin: 0; height: 2000px} @media (prefers-color-scheme: dark) {body {background: #000}}</style>"
     visit = open_page(page(html), width_px=width_px, height_px=700, color_scheme=color_scheme)
@@ -129,19 +135,26 @@ def test_a_page_is_shown_and_kept_as_wide_and_as_dark_as_asked(open_page, monkey
 
 def test_a_page_that_overflows_is_kept_wider_than_asked(open_page, monkeypatch, tmp_path):
     monkeypatch.setattr(browser, "SCREENSHOTS", tmp_path)
-    visit = open_page(page("<style>body {margin: 0}</style><div style='width: 500px; height: 9px'></div>"), width_px=375)
+    visit = open_page(
+        page("<style>body {margin: 0}</style><div style='width: 500px; height: 9px'></div>"),
+        width_px=375,
+    )
     assert image.imread(visit.keep_screenshot("wide")).shape[1] == 500
 
 
 def test_letters_are_not_boxes(open_page):
     """A letter without a glyph is as wide as any other without one."""
     visit = open_page(page("<span>iiii</span> <span>WWWW</span> <span>&#x10FFFE;</span>"))
-    narrow, wide, _ = visit.page.eval_on_selector_all("span", "spans => spans.map(span => span.offsetWidth)")
+    narrow, wide, _ = visit.page.eval_on_selector_all(
+        "span", "spans => spans.map(span => span.offsetWidth)"
+    )
     assert 0 < narrow < wide
 
 
 def test_screenshots_are_kept_where_git_does_not_look():
-    ignored = subprocess.run(["git", "check-ignore", "-q", browser.SCREENSHOTS], cwd=PROJECT, check=False)
+    ignored = subprocess.run(
+        ["git", "check-ignore", "-q", browser.SCREENSHOTS], cwd=PROJECT, check=False
+    )
     assert ignored.returncode == 0
 
 
@@ -155,9 +168,13 @@ def test_windows_share_nothing(open_page, served):
 
 def test_without_chromium_tests_are_skipped_but_fail_in_ci(tmp_path):
     missing = browser.find_program(path=str(tmp_path))
-    with pytest.raises(pytest.skip.Exception, match=r"^no chromium on PATH: run scripts/install-chromium$"):
+    with pytest.raises(
+        pytest.skip.Exception, match=r"^no chromium on PATH: run scripts/install-chromium$"
+    ):
         browser.needed_program(missing, in_ci=False)
-    with pytest.raises(pytest.fail.Exception, match=r"^no chromium on PATH: run scripts/install-chromium$"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"^no chromium on PATH: run scripts/install-chromium$"
+    ):
         browser.needed_program(missing, in_ci=True)
 
 
@@ -168,16 +185,27 @@ def test_ci_has_chromium_before_its_tests():
 
 
 def test_the_installer_does_nothing_where_chromium_is(program):
-    ended = subprocess.run([PROJECT / "scripts" / "install-chromium"], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [PROJECT / "scripts" / "install-chromium"], capture_output=True, text=True, check=True
+    )
     assert ended.stdout + ended.stderr == ""
 
 
 def test_the_installer_says_what_to_do_where_it_cannot_install(tmp_path):
     """Run by a shell that finds no program at all."""
     script = (PROJECT / "scripts" / "install-chromium").read_text()
-    ended = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False, env={"PATH": str(tmp_path)})
+    ended = subprocess.run(
+        ["/bin/bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": str(tmp_path)},
+    )
     assert ended.returncode == 1
-    assert "and no apt-get to install them with; or install chromium and a font (fc-list shows them) yourself" in ended.stderr
+    assert (
+        "and no apt-get to install them with; or install chromium and a font (fc-list shows them) yourself"
+        in ended.stderr
+    )
 
 
 def of(home: Path) -> list[psutil.Process]:

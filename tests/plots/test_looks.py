@@ -31,18 +31,32 @@ def test_lines_over_several_hosts_change_no_strategys_look_and_have_its_color():
     assert len(palette.series) == NUM_COLORS
     ring = [palette.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in ring}) == 1
-    assert len({style["marker"] for style in ring}) == len({style["linestyle"] for style in ring}) == 3
+    assert (
+        len({style["marker"] for style in ring}) == len({style["linestyle"] for style in ring}) == 3
+    )
     on_pages = [interactive.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in on_pages}) == 1
-    assert len({style["shape"] for style in on_pages}) == len({tuple(style["dash"]) for style in on_pages}) == 3
+    assert (
+        len({style["shape"] for style in on_pages})
+        == len({tuple(style["dash"]) for style in on_pages})
+        == 3
+    )
 
 
 @pytest.mark.parametrize("chart", ["scaling", "speed_up", "efficiency", "then_and_now"])
 def test_a_strategy_has_one_color_with_others_and_without(chart):
     fill(
-        "results.db", [(resnet(strategy, num_gpus), 100.0 * num_gpus - strategy) for strategy in range(4) for num_gpus in (1, 2)]
+        "results.db",
+        [
+            (resnet(strategy, num_gpus), 100.0 * num_gpus - strategy)
+            for strategy in range(4)
+            for num_gpus in (1, 2)
+        ],
     )
-    together, alone = (picture(chart, filters=filters).axes[0].lines for filters in ((), ("strategy=replicated_none",)))
+    together, alone = (
+        picture(chart, filters=filters).axes[0].lines
+        for filters in ((), ("strategy=replicated_none",))
+    )
     looks = [
         (line.get_color(), line.get_marker())
         for lines in (together, alone)
@@ -59,4 +73,6 @@ def test_the_report_has_the_same_numbers():
     fill("results.db", [(resnet(strategy), 100.0) for strategy in (0, 5)])
     source = Source(selection=Selection(db="results.db"), command="python -m plots report")
     styles = _styles(compose(source, datetime.now(UTC)))
-    assert styles == {name: interactive.style(source.looks[name]) for name in ("replicated_none", "independent")}
+    assert styles == {
+        name: interactive.style(source.looks[name]) for name in ("replicated_none", "independent")
+    }

@@ -34,12 +34,21 @@ MEASURED, SIMULATED = ("113", "227", "131", "251", "109"), ("617", "829", "643",
 
 def trials(kind: DeviceKind) -> list[TrialSpec]:
     axes = [{}, {"num_gpus": 2}, {"batch_size": 4}, {"precision": "bf16"}]
-    return [*(resnet(device_kind=kind, image_px=224, **of) for of in axes), resnet(1, device_kind=kind, image_px=224)]
+    return [
+        *(resnet(device_kind=kind, image_px=224, **of) for of in axes),
+        resnet(1, device_kind=kind, image_px=224),
+    ]
 
 
 def fill_measured() -> None:
     told = zip(trials(DeviceKind.GPU), map(float, MEASURED), strict=True)
-    fill("results.db", list(told), name="measured", machine=TWO_GPUS, details=[{"steps": steps(0.1)}] * 5)
+    fill(
+        "results.db",
+        list(told),
+        name="measured",
+        machine=TWO_GPUS,
+        details=[{"steps": steps(0.1)}] * 5,
+    )
 
 
 def fill_simulated() -> None:
@@ -114,8 +123,12 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
     }
     for name, picture in found:
         told = [text.get_text() for text in picture.figure.findobj(Text)]
-        assert ("simulated" in picture.figure.texts[0].get_text()) == (origin is Origin.SIMULATED), name
-        assert any(SIMULATED_NOTE in " ".join(text.split()) for text in told) == (origin is Origin.SIMULATED), name
+        assert ("simulated" in picture.figure.texts[0].get_text()) == (
+            origin is Origin.SIMULATED
+        ), name
+        assert any(SIMULATED_NOTE in " ".join(text.split()) for text in told) == (
+            origin is Origin.SIMULATED
+        ), name
         assert not has("\n".join(told), SIMULATED if origin is Origin.MEASURED else MEASURED), name
 
 
@@ -128,21 +141,27 @@ def test_charts_of_both_have_files_of_their_own_names(both, plots):
 def test_published_figures_stand_beside_measured_ones_only(both):
     assert pictures("then_and_now")
     with pytest.raises(
-        drawing.NothingToShow, match="beside measured ones only; python -m plots tables --origin simulated --against"
+        drawing.NothingToShow,
+        match="beside measured ones only; python -m plots tables --origin simulated --against",
     ):
         pictures("then_and_now", origin=Origin.SIMULATED)
 
 
 @OF_BOTH
 def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
-    source = Source(selection=Selection(db="results.db", origin=origin), command="python -m plots report")
+    source = Source(
+        selection=Selection(db="results.db", origin=origin), command="python -m plots report"
+    )
     page = compose(source, datetime.now(UTC))
     own = MEASURED if origin is Origin.MEASURED else SIMULATED
     assert sorted(trial.images_per_second for trial in page.trials) == sorted(map(float, own))
     is_simulated = origin is Origin.SIMULATED
     assert page.loud == ([SIMULATED_NOTE] if is_simulated else [])
     assert ("simulated GPUs" in page.title) == is_simulated
-    assert all(("engine=simulated hardware=dgx1_p100" in trial.command) == is_simulated for trial in page.trials)
+    assert all(
+        ("engine=simulated hardware=dgx1_p100" in trial.command) == is_simulated
+        for trial in page.trials
+    )
     assert (SIMULATED_NOTE in render(source, datetime.now(UTC))) == is_simulated
 
 
@@ -150,7 +169,9 @@ def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
 def test_a_summary_in_words_begins_with_what_its_numbers_are(both, origin):
     for table in pivot(load(Selection(db="results.db", origin=origin))):
         told = summarize(table).sentences
-        assert (told[0] == "Simulated by a cost model, not measured.") == (origin is Origin.SIMULATED)
+        assert (told[0] == "Simulated by a cost model, not measured.") == (
+            origin is Origin.SIMULATED
+        )
 
 
 def test_simulated_gpus_scale_in_words_as_gpus_do():
@@ -172,7 +193,9 @@ def test_a_simulated_sweep_that_runs_is_watched_without_being_asked_for():
     fill_measured()
     writer = Writer("results.db")
     spec = trials(DeviceKind.SIMULATED_GPU)[0]
-    ledger = begin(writer, {spec: 1}, name="simulated", machine=SIMULATED_MACHINE, process=this_process())
+    ledger = begin(
+        writer, {spec: 1}, name="simulated", machine=SIMULATED_MACHINE, process=this_process()
+    )
     watcher = Watcher(Selection(db="results.db"))
     assert watcher.look().problem == NOTHING_YET
     (repeat,) = ledger.open_repeats()
@@ -193,7 +216,10 @@ def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     check(capsys.readouterr().out, Origin.SIMULATED)
     files = sorted(path.name for path in Path("figures").iterdir())
     assert all("-simulated" in name for name in files)
-    assert "python -m plots report --sweep simulated --origin simulated" in Path("figures/report-simulated.html").read_text()
+    assert (
+        "python -m plots report --sweep simulated --origin simulated"
+        in Path("figures/report-simulated.html").read_text()
+    )
 
 
 @pytest.mark.parametrize("command", [("tables",), ("report",), ("charts",)])
@@ -210,25 +236,40 @@ def test_who_asks_for_what_there_is_none_of_is_told_of_the_other(plots, command)
 
 def test_who_asks_for_simulated_ones_and_has_measured_ones_is_told_so():
     fill_measured()
-    with pytest.raises(StoreError, match=r"^results\.db: only measured numbers in it; show them with --origin measured$"):
+    with pytest.raises(
+        StoreError,
+        match=r"^results\.db: only measured numbers in it; show them with --origin measured$",
+    ):
         load(Selection(db="results.db", origin=Origin.SIMULATED))
 
 
 def test_measured_and_simulated_numbers_are_no_two_sides_of_a_ratio(both, plots):
     ended = plots("tables", "--against", "device_kind=simulated_gpu")
     assert ended.exit_code == 2
-    assert "only simulated numbers are like that, and these are never set against measured ones" in ended.stderr
+    assert (
+        "only simulated numbers are like that, and these are never set against measured ones"
+        in ended.stderr
+    )
     assert "--origin simulated --against SOURCE" in ended.stderr
     ended = plots("tables", "--origin", "simulated", "--against", "device_kind=gpu")
-    assert "only measured numbers are like that, and these are never set against simulated ones" in ended.stderr
+    assert (
+        "only measured numbers are like that, and these are never set against simulated ones"
+        in ended.stderr
+    )
 
 
 def test_simulated_numbers_are_set_against_published_ones_where_both_are_named():
-    spec = resnet(1, device_kind=DeviceKind.SIMULATED_GPU, image_px=224, batch_size=64, all_reduce="none")
+    spec = resnet(
+        1, device_kind=DeviceKind.SIMULATED_GPU, image_px=224, batch_size=64, all_reduce="none"
+    )
     fill("results.db", [(spec, 200.0)])
-    ours, theirs = load_against(Selection(db="results.db", origin=Origin.SIMULATED), ["tf-benchmarks-2017/p100"])
+    ours, theirs = load_against(
+        Selection(db="results.db", origin=Origin.SIMULATED), ["tf-benchmarks-2017/p100"]
+    )
     for side in opposed(ours, theirs):
-        assert side.notes[0].startswith("SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes")
+        assert side.notes[0].startswith(
+            "SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes"
+        )
 
 
 def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
@@ -236,6 +277,9 @@ def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
     assert {row["origin"] for row in rows} == {"simulated"}
     assert {row["device_kind_of_place"] for row in rows} == {"simulated_gpu"}
     (machine,) = {row["machine"] for row in rows}
-    assert machine == "simulated dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB, by a cost model"
+    assert (
+        machine
+        == "simulated dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB, by a cost model"
+    )
     (versions,) = {row["versions"] for row in rows}
     assert versions == "simulated by scalemark 0.1.0, hardware profile dgx1_p100"

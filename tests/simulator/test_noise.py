@@ -34,7 +34,9 @@ def test_neighboring_steps_are_alike():
 
 
 def test_processes_have_a_pace_of_their_own():
-    factors = [process_factor(np.random.default_rng(seed), {"process_noise": 0.05}) for seed in range(2000)]
+    factors = [
+        process_factor(np.random.default_rng(seed), {"process_noise": 0.05}) for seed in range(2000)
+    ]
     assert statistics.fmean(factors) == pytest.approx(1.0, abs=0.005)
     assert statistics.stdev(factors) == pytest.approx(0.05, rel=0.1)
 

@@ -15,7 +15,17 @@ from costs.step import costs
 from costs.unknown import NOT_SIMULATED, SIMULATED
 from costs.work import Work
 from simulator.__main__ import main
-from store.records import AttemptBegin, DeviceKind, Doing, Measurement, Outcome, Phase, Result, RunFolder, TrialSpec
+from store.records import (
+    AttemptBegin,
+    DeviceKind,
+    Doing,
+    Measurement,
+    Outcome,
+    Phase,
+    Result,
+    RunFolder,
+    TrialSpec,
+)
 from sweeper.simulated_box import machine_of
 from tests.conf.test_resolve import trial
 from tests.conftest import PROJECT
@@ -25,7 +35,13 @@ P100 = profile("p100_pcie_8")
 
 def spec_of(*overrides: str, noise: bool = False) -> TrialSpec:
     quiet = [] if noise else ["planted.noise=0", "planted.process_noise=0"]
-    return trial("engine=simulated", "strategy=replicated_none", *quiet, *overrides, kind=DeviceKind.SIMULATED_GPU)
+    return trial(
+        "engine=simulated",
+        "strategy=replicated_none",
+        *quiet,
+        *overrides,
+        kind=DeviceKind.SIMULATED_GPU,
+    )
 
 
 def play(
@@ -64,7 +80,9 @@ def measured(*overrides: str, noise: bool = False) -> Measurement:
 
 def test_without_noise_the_throughput_is_the_cost_models():
     spec = spec_of("num_gpus=4")
-    assert measured("num_gpus=4").images_per_second == pytest.approx(costs(Work.of(asdict(spec)), P100).images_per_second)
+    assert measured("num_gpus=4").images_per_second == pytest.approx(
+        costs(Work.of(asdict(spec)), P100).images_per_second
+    )
 
 
 def test_a_simulated_attempt_leaves_the_files_of_a_real_one():
@@ -106,22 +124,31 @@ def test_a_slow_input_is_waited_for():
 
 
 def test_each_gpus_batch_is_late_as_they_come_from_one_pipeline():
-    assert result("data=photos", "num_gpus=4", "planted.input_s=1").truth["input_s"] == pytest.approx(
-        result("data=photos", "num_gpus=4").truth["input_s"] + 4
-    )
+    assert result("data=photos", "num_gpus=4", "planted.input_s=1").truth[
+        "input_s"
+    ] == pytest.approx(result("data=photos", "num_gpus=4").truth["input_s"] + 4)
 
 
 def test_a_throttled_gpu_is_slow_says_why_and_makes_the_number_suspect():
     found = result("planted.throttling=0.5")
     (gpu,) = found.gpu_telemetry
-    assert (gpu.sm_clock_mhz, gpu.max_sm_clock_mhz, gpu.throttle_reasons) == (651.5, 1303, ("sw_thermal_slowdown",))
+    assert (gpu.sm_clock_mhz, gpu.max_sm_clock_mhz, gpu.throttle_reasons) == (
+        651.5,
+        1303,
+        ("sw_thermal_slowdown",),
+    )
     assert found.verdict == "suspect"
     assert "SIM-p100_pcie_8-0 was throttled: sw_thermal_slowdown" in found.verdict_reasons
-    assert found.measurement.images_per_second == pytest.approx(measured().images_per_second / 2, rel=0.01)
+    assert found.measurement.images_per_second == pytest.approx(
+        measured().images_per_second / 2, rel=0.01
+    )
 
 
 def test_others_on_the_host_slow_down_the_input():
-    contended, free = (measured("data=photos", "model=alexnet", "num_gpus=4", *more) for more in (["planted.contention=0.5"], []))
+    contended, free = (
+        measured("data=photos", "model=alexnet", "num_gpus=4", *more)
+        for more in (["planted.contention=0.5"], [])
+    )
     assert contended.images_per_second == pytest.approx(free.images_per_second / 2)
     assert contended.cores_taken_by_others == P100.num_cores / 2
 
@@ -133,7 +160,8 @@ def test_drift_is_seen_by_the_verdict():
 def test_the_same_attempt_gives_the_same_numbers_and_another_repeat_others():
     spec = spec_of(noise=True)
     first, again, other, retried = (
-        play(spec, repeat, attempt)[1].read_result() for repeat, attempt in ((1, 1), (1, 1), (2, 1), (1, 2))
+        play(spec, repeat, attempt)[1].read_result()
+        for repeat, attempt in ((1, 1), (1, 1), (2, 1), (1, 2))
     )
     rates = [found.measurement.images_per_second for found in (first, other, retried)]
     assert first == again
@@ -142,7 +170,11 @@ def test_the_same_attempt_gives_the_same_numbers_and_another_repeat_others():
 
 def test_repeats_of_a_later_sweep_are_no_copies_of_earlier_ones():
     spec = spec_of(noise=True)
-    found = [play(spec, repeat, sweep=sweep)[1].read_result() for sweep in ("one", "two", "three") for repeat in (1, 2)]
+    found = [
+        play(spec, repeat, sweep=sweep)[1].read_result()
+        for sweep in ("one", "two", "three")
+        for repeat in (1, 2)
+    ]
     assert len({one.measurement.images_per_second for one in found}) == 6
 
 
@@ -176,7 +208,10 @@ def test_out_of_memory_says_what_was_needed_and_what_there_is():
 
 
 def test_out_of_memory_can_be_planted():
-    assert result("planted.out_of_memory=1").message == "simulated: out of GPU memory, for planted.out_of_memory=1"
+    assert (
+        result("planted.out_of_memory=1").message
+        == "simulated: out of GPU memory, for planted.out_of_memory=1"
+    )
 
 
 def test_a_planted_failure_leaves_no_result(capsys):
@@ -187,7 +222,13 @@ def test_a_planted_failure_leaves_no_result(capsys):
 
 
 def test_of_many_attempts_as_many_fail_as_were_planted():
-    spec = spec_of("model=trivial", "num_steps=1", "min_warm_up_steps=0", "min_window_s=0", "planted.failure_rate=0.5")
+    spec = spec_of(
+        "model=trivial",
+        "num_steps=1",
+        "min_warm_up_steps=0",
+        "min_window_s=0",
+        "planted.failure_rate=0.5",
+    )
     codes = [play(spec, repeat)[0] for repeat in range(1, 61)]
     assert 15 < codes.count(1) < 45
 
@@ -198,14 +239,19 @@ def test_missing_links_are_told_and_not_guessed():
     assert "hardware.profile.socket_gb_per_s=" in found.message
 
 
-@pytest.mark.parametrize(("axis", "value"), [("prefetch", 7), ("profile", True), ("visibility", "all")])
+@pytest.mark.parametrize(
+    ("axis", "value"), [("prefetch", 7), ("profile", True), ("visibility", "all")]
+)
 def test_an_axis_that_the_cost_model_does_not_know_is_refused(axis, value):
     """A bug: a trial that a sweep did not make was played as if the axis were not there."""
     code, folder = play(replace(spec_of(), **{axis: value}))
     found = folder.read_result()
     told = f"{axis}={value}".lower()
     assert (code, found.outcome) == (3, Outcome.UNSUPPORTED)
-    assert found.message == f"simulated: {told}: the cost model does not know what it changes; leave it out of simulated trials"
+    assert (
+        found.message
+        == f"simulated: {told}: the cost model does not know what it changes; leave it out of simulated trials"
+    )
 
 
 def test_an_axis_that_is_added_is_not_simulated_until_it_is_said_to_be():
@@ -226,6 +272,11 @@ def test_a_name_that_is_no_axis_is_refused_with_the_nearest_that_is(tmp_path):
 def test_a_folder_of_a_machine_that_exists_is_not_played():
     spec = spec_of()
     _, folder = play(spec)
-    folder.machine.write_text(json.dumps(json.loads(folder.machine.read_text()) | {"hardware_profile": ""}))
+    folder.machine.write_text(
+        json.dumps(json.loads(folder.machine.read_text()) | {"hardware_profile": ""})
+    )
     assert main(spec, folder) == 3
-    assert "wanted one with a hardware_profile, as sweep.py engine=simulated makes it" in folder.read_result().message
+    assert (
+        "wanted one with a hardware_profile, as sweep.py engine=simulated makes it"
+        in folder.read_result().message
+    )

@@ -16,7 +16,16 @@ from store.records import Machine, RunFolder, TrialSpec
 from store.shared import SharedLedger, shared_status
 from store.writer import NewSweep, Writer
 from sweeper.recover import expire
-from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, PROCESS, SOFTWARE_KEY, STEPS, attempt
+from tests.filled import (
+    ENVIRONMENT,
+    MACHINE,
+    NOON,
+    PLACEMENT,
+    PROCESS,
+    SOFTWARE_KEY,
+    STEPS,
+    attempt,
+)
 from tests.specs import small
 
 ONE = small()
@@ -54,7 +63,9 @@ def share(
     return writer.begin_shared_sweep(NewSweep(**told | changes), settings)
 
 
-def join(writer: Writer, *, name: str = "night", machine: Machine = MACHINE, **changes: Any) -> SharedLedger:
+def join(
+    writer: Writer, *, name: str = "night", machine: Machine = MACHINE, **changes: Any
+) -> SharedLedger:
     """One more agent. `changes`: of what it tells of itself."""
     told: dict[str, Any] = {"process": PROCESS, "software_key": SOFTWARE_KEY, "shares_host": True}
     return writer.join_sweep(name, machine=machine, **told | changes)
@@ -100,7 +111,9 @@ def _work_as(agent: SharedLedger, step: Callable[[], None]) -> bool:
         folder.steps.write_text("".join(json.dumps(asdict(step)) + "\n" for step in STEPS))
         folder.write(folder.result, result.to_json())
         step()
-        finished = replace(attempt(ONE, 1.0, repeat=repeat.repeat, number=number), trial_id=repeat.trial_id)
+        finished = replace(
+            attempt(ONE, 1.0, repeat=repeat.repeat, number=number), trial_id=repeat.trial_id
+        )
         agent.finish(repeat.repeat_id, replace(finished, run_dir=str(folder.path.resolve())), now())
         step()
     agent.end(now(), finished=True)

@@ -19,11 +19,19 @@ def store(*arguments: str) -> subprocess.CompletedProcess[str]:
     assert forker.stdin
     assert forker.stdout
     with tempfile.NamedTemporaryFile() as stdout, tempfile.NamedTemporaryFile() as stderr:
-        command = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
-        forker.stdin.write(json.dumps(command | {"stdout": stdout.name, "stderr": stderr.name}) + "\n")
+        command = {
+            "arguments": arguments,
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+        }
+        forker.stdin.write(
+            json.dumps(command | {"stdout": stdout.name, "stderr": stderr.name}) + "\n"
+        )
         forker.stdin.flush()
         exit_code = int(forker.stdout.readline())
-        return subprocess.CompletedProcess(["store", *arguments], exit_code, _text(stdout), _text(stderr))
+        return subprocess.CompletedProcess(
+            ["store", *arguments], exit_code, _text(stdout), _text(stderr)
+        )
 
 
 def _text(file: IO[bytes]) -> str:
@@ -33,7 +41,9 @@ def _text(file: IO[bytes]) -> str:
 @cache
 def _forker() -> subprocess.Popen[str]:
     """Started with the first command, and ended with the tests."""
-    forker = subprocess.Popen([sys.executable, str(FORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    forker = subprocess.Popen(
+        [sys.executable, str(FORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     atexit.register(_end, forker)
     return forker
 

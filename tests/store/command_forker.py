@@ -43,7 +43,10 @@ def _import_all() -> None:
     import store.salvage
     import store.vacuum  # noqa: F401
 
-    with redirect_stderr(StringIO()), suppress(SystemExit):  # typer imports some when it reads a command
+    with (
+        redirect_stderr(StringIO()),
+        suppress(SystemExit),
+    ):  # typer imports some when it reads a command
         _store("list", "--limit", "1", "--db", "/nowhere/r.db")
 
 
@@ -52,7 +55,14 @@ def _store(*arguments: str) -> None:
     runpy.run_module("store", run_name="__main__", alter_sys=True)
 
 
-def _run(answers: TextIO, arguments: list[str], folder: str, environment: dict[str, str], stdout: str, stderr: str) -> None:
+def _run(
+    answers: TextIO,
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    stdout: str,
+    stderr: str,
+) -> None:
     """In the fork: never returns."""
     answers.close()
     exit_code = 1

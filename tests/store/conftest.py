@@ -42,7 +42,10 @@ def db(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
         make_empty("r.db")
         yield "r.db"
     else:
-        server, template = request.getfixturevalue("postgresql_server"), request.getfixturevalue("_template")
+        server, template = (
+            request.getfixturevalue("postgresql_server"),
+            request.getfixturevalue("_template"),
+        )
         engines = []
 
         def engine(*arguments: Any, **options: Any) -> sa.Engine:

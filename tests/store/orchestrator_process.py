@@ -7,7 +7,15 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from store import queries
-from store.ledger import Claim, Ledger, OpenRepeat, abandoned, close_abandoned, end_abandoned, unended
+from store.ledger import (
+    Claim,
+    Ledger,
+    OpenRepeat,
+    abandoned,
+    close_abandoned,
+    end_abandoned,
+    unended,
+)
 from store.process_identity import is_alive, this_process
 from store.records import Outcome, TrialSpec
 from store.writer import NewSweep, Writer
@@ -17,7 +25,9 @@ MOST_IN_VAIN = 1000
 Step = Callable[[], None]
 
 
-def orchestrate(url: str, name: str, specs: list[TrialSpec], wanted_repeats: int, step: Step) -> None:
+def orchestrate(
+    url: str, name: str, specs: list[TrialSpec], wanted_repeats: int, step: Step
+) -> None:
     """Until nothing is left of the sweep; `step` is called wherever it may be killed."""
     by_id = {spec.trial_id: spec for spec in specs}
     writer = Writer(url)
@@ -29,7 +39,9 @@ def orchestrate(url: str, name: str, specs: list[TrialSpec], wanted_repeats: int
         command="",
         started_at=datetime.now(UTC),
         trials=specs,
-        num_repeats={trial_id: max(0, wanted_repeats - completed.get(trial_id, 0)) for trial_id in by_id},
+        num_repeats={
+            trial_id: max(0, wanted_repeats - completed.get(trial_id, 0)) for trial_id in by_id
+        },
         left_out=[],
         wanted_repeats=wanted_repeats,
         rerun=False,
@@ -55,7 +67,11 @@ def orchestrate(url: str, name: str, specs: list[TrialSpec], wanted_repeats: int
 
 
 def recover(engine: sa.Engine, by_id: dict[str, TrialSpec], step: Step) -> None:
-    dead = [orchestrator_id for orchestrator_id, process, beat_at in unended(engine) if not is_alive(process, beat_at)]
+    dead = [
+        orchestrator_id
+        for orchestrator_id, process, beat_at in unended(engine)
+        if not is_alive(process, beat_at)
+    ]
     for left in abandoned(engine, dead):
         step()
         finished = None
@@ -76,7 +92,9 @@ def _run(ledger: Ledger, repeat: OpenRepeat, spec: TrialSpec, step: Step) -> boo
     if ledger.claim(repeat, datetime.now(UTC)) is not Claim.TAKEN:
         return False
     step()
-    folder = Path("runs", f"{ledger.sweep_id}-{repeat.trial_id}-{repeat.repeat}-{repeat.num_attempts + 1}")
+    folder = Path(
+        "runs", f"{ledger.sweep_id}-{repeat.trial_id}-{repeat.repeat}-{repeat.num_attempts + 1}"
+    )
     number = ledger.run(repeat, str(folder), PLACEMENT, datetime.now(UTC))
     step()
     folder.mkdir(parents=True)  # once only: nobody ran this before
@@ -84,6 +102,8 @@ def _run(ledger: Ledger, repeat: OpenRepeat, spec: TrialSpec, step: Step) -> boo
     step()
     (folder / "result").touch()
     step()
-    ledger.finish(repeat.repeat_id, attempt(spec, 1.0, repeat=repeat.repeat, number=number), datetime.now(UTC))
+    ledger.finish(
+        repeat.repeat_id, attempt(spec, 1.0, repeat=repeat.repeat, number=number), datetime.now(UTC)
+    )
     step()
     return True

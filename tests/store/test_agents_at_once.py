@@ -64,7 +64,9 @@ def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
     return exit_codes
 
 
-def test_agents_that_are_killed_at_random_moments_complete_every_repeat_exactly_once(postgresql_template_url):
+def test_agents_that_are_killed_at_random_moments_complete_every_repeat_exactly_once(
+    postgresql_template_url,
+):
     url = postgresql_template_url
     specs = {small(seed=seed): NUM_REPEATS for seed in range(1, NUM_TRIALS + 1)}
     with closing(Writer(url)) as writer:
@@ -77,7 +79,9 @@ def test_agents_that_are_killed_at_random_moments_complete_every_repeat_exactly_
     assert status.is_settled
     engine = open_for_reading(url)
     completed = "SELECT trial_id, repeat, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id, repeat"
-    assert [row["num"] for row in queries.rows(engine, completed)] == [1] * (NUM_TRIALS * NUM_REPEATS)
+    assert [row["num"] for row in queries.rows(engine, completed)] == [1] * (
+        NUM_TRIALS * NUM_REPEATS
+    )
     assert queries.rows(engine, "SELECT id FROM repeats WHERE state <> 'completed'") == []
     killed = [agent for agent in status.agents if agent.note]
     assert len(killed) >= sum(1 for agent in status.agents if agent.ended_at) - NUM_AGENTS

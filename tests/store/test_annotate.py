@@ -36,12 +36,21 @@ def filled(db: str) -> str:
 
 def test_tags_are_added_once_and_taken_away(filled):
     trial_id = small(num_gpus=2).trial_id
-    assert run(filled, "tag", trial_id[:6], "good", "to keep", "good").stdout == f"trial {trial_id[:8]}: 2 of 3 tags added\n"
-    assert run(filled, "tag", trial_id[:6], "good").stdout == f"trial {trial_id[:8]}: 0 of 1 tags added\n"
+    assert (
+        run(filled, "tag", trial_id[:6], "good", "to keep", "good").stdout
+        == f"trial {trial_id[:8]}: 2 of 3 tags added\n"
+    )
+    assert (
+        run(filled, "tag", trial_id[:6], "good").stdout
+        == f"trial {trial_id[:8]}: 0 of 1 tags added\n"
+    )
     assert run(filled, "tag", "first", "night").stdout == "sweep first: 1 of 1 tags added\n"
     assert found(filled, "tag=to keep") == [3]
     assert found(filled, "tag=night") == [1, 2, 3]
-    assert run(filled, "tag", "--remove", trial_id[:6], "good", "bad").stdout == f"trial {trial_id[:8]}: 1 of 2 tags taken away\n"
+    assert (
+        run(filled, "tag", "--remove", trial_id[:6], "good", "bad").stdout
+        == f"trial {trial_id[:8]}: 1 of 2 tags taken away\n"
+    )
     assert found(filled, "tag=good") == []
 
 
@@ -65,8 +74,14 @@ def test_notes_are_shown_with_whatever_they_say(filled):
         (["tag", "1", " "], "store: an empty tag; wanted a word or more"),
         (["note", "1", ""], "store: an empty note; wanted a word or more"),
         (["tag", "77", "x"], "store: 77: no attempt or trial"),
-        (["delete", "first", "second", "--yes"], "store: wanted one attempt, trial or sweep, or filters"),
-        (["delete", "num_gpu=1", "--yes"], "store: num_gpu: nothing to filter by; did you mean num_gpus?"),
+        (
+            ["delete", "first", "second", "--yes"],
+            "store: wanted one attempt, trial or sweep, or filters",
+        ),
+        (
+            ["delete", "num_gpu=1", "--yes"],
+            "store: num_gpu: nothing to filter by; did you mean num_gpus?",
+        ),
         (["delete", "num_gpus=1", "first", "--yes"], "store: first: no operator found"),
         (
             ["delete", "model=trivial"],
@@ -76,7 +91,9 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     ],
 )
 def test_a_wrong_command_is_answered_in_one_line_and_changes_nothing(filled, arguments, message):
-    ended = run(filled, *arguments) if "--db" not in arguments else run(arguments[-1], *arguments[:-2])
+    ended = (
+        run(filled, *arguments) if "--db" not in arguments else run(arguments[-1], *arguments[:-2])
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert message in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
@@ -87,19 +104,30 @@ def test_a_wrong_command_is_answered_in_one_line_and_changes_nothing(filled, arg
 def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     trial_id = small().trial_id
     engine = open_for_reading(filled)
-    assert run(filled, "delete", "attempt=1", "--yes").stdout == "1 deleted; `python -m store restore` brings them back\n"
+    assert (
+        run(filled, "delete", "attempt=1", "--yes").stdout
+        == "1 deleted; `python -m store restore` brings them back\n"
+    )
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
     assert run(filled, "delete", trial_id, "--yes").stdout.startswith("1 deleted")
     assert run(filled, "delete", trial_id, "--yes").stdout == "0 deleted: there is none\n"
     assert [row["attempt"] for row in queries.list_attempts(engine)] == [3]
-    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small(num_gpus=2).trial_id: 1}
-    assert {row["trial_id"] for row in recorded_durations_s(engine, MACHINE.key)} == {small(num_gpus=2).trial_id}
+    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {
+        small(num_gpus=2).trial_id: 1
+    }
+    assert {row["trial_id"] for row in recorded_durations_s(engine, MACHINE.key)} == {
+        small(num_gpus=2).trial_id
+    }
     (status,) = sweep_status(engine, "first")
     assert [finished.images_per_second for finished in status.last_finished] == [150.0]
     assert [(pace.num_gpus, pace.num_timed) for pace in status.paces] == [(2, 1)]
-    assert [(result.num_gpus, len(result.repeats)) for result in measured(queries.measured(engine))] == [(2, 1)]
+    assert [
+        (result.num_gpus, len(result.repeats)) for result in measured(queries.measured(engine))
+    ] == [(2, 1)]
     for view in ("throughput", "scaling", "latest_attempts"):
-        assert [row["num_gpus"] for row in queries.rows(engine, f"SELECT num_gpus FROM {view}")] == [2]
+        assert [
+            row["num_gpus"] for row in queries.rows(engine, f"SELECT num_gpus FROM {view}")
+        ] == [2]
     assert queries.rows(engine, "SELECT speed_up FROM scaling") == [{"speed_up": None}]
     assert "deleted_at" in run(filled, "show", "1").stdout
     assert run(filled, "restore", "model=trivial").stdout == "2 restored\n"
@@ -127,11 +155,15 @@ def test_a_person_at_a_terminal_is_asked(filled):
     for typed, ids in (("n\n", [1, 2, 3]), ("y\n", [])):
         master, slave = pty.openpty()
         command = [sys.executable, "-m", "store", "delete", "first", "--db", filled]
-        with subprocess.Popen(command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             os.write(master, typed.encode())
             _, stderr = process.communicate()
         assert "3 attempts of 2 trials would be deleted: do it?" in stderr
-        assert (process.returncode, "store: nothing was changed" in stderr) == ((0, False) if typed == "y\n" else (2, True))
+        assert (process.returncode, "store: nothing was changed" in stderr) == (
+            (0, False) if typed == "y\n" else (2, True)
+        )
         assert found(filled) == ids
         os.close(master)
         os.close(slave)
@@ -142,7 +174,9 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
         fill(db, [(small(), 1.0)], name=name)
     engine = Writer(db).engine
     for place, name in enumerate(NASTY, 1):
-        chosen = marking.choose(engine, [f"sweep={name}".replace(",", r"\,").replace("==", r"=\=")], deleted=False)
+        chosen = marking.choose(
+            engine, [f"sweep={name}".replace(",", r"\,").replace("==", r"=\=")], deleted=False
+        )
         assert (chosen.num_attempts, marking.set_deleted(engine, chosen, NOON)) == (1, 1)
         assert found(db, deleted=True) == list(range(1, place + 1))
     with engine.connect() as connection:
@@ -151,11 +185,15 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
 
 def test_a_word_that_is_no_target_is_refused(filled):
     with pytest.raises(
-        StoreError, match=r"^two\\nlines: no attempt or trial; see `python -m store list`; nor a sweep: the newest are first"
+        StoreError,
+        match=r"^two\\nlines: no attempt or trial; see `python -m store list`; nor a sweep: the newest are first",
     ):
         marking.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 
 
 def test_everything_is_told_as_json(filled):
     run(filled, "tag", "1", "x")
-    assert json.loads(run(filled, "show", "1", "--json").stdout)["attempts"][0]["tags"][0]["tag"] == "x"
+    assert (
+        json.loads(run(filled, "show", "1", "--json").stdout)["attempts"][0]["tags"][0]["tag"]
+        == "x"
+    )

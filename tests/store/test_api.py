@@ -21,7 +21,10 @@ from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 
-ONE, FOUR = small(model="resnet50", all_reduce="nccl"), small(model="resnet50", all_reduce="nccl", num_gpus=4)
+ONE, FOUR = (
+    small(model="resnet50", all_reduce="nccl"),
+    small(model="resnet50", all_reduce="nccl", num_gpus=4),
+)
 STRONG = {"model": "vgg16", "scaling": "strong"}
 
 
@@ -38,7 +41,9 @@ def varied(filled: str) -> str:
     other = replace(MACHINE, host="other")
     fill(filled, [(ONE, 10.0), (ONE, 12.0), (ONE, 20.0), (FOUR, 30.0)], name="other", machine=other)
     newer = ENVIRONMENT | {"packages": {"tensorflow": "2.22.0"}}
-    fill(filled, [(FOUR, 400.0), (small(num_gpus=8, **STRONG), 5.0)], name="newer", environment=newer)
+    fill(
+        filled, [(FOUR, 400.0), (small(num_gpus=8, **STRONG), 5.0)], name="newer", environment=newer
+    )
     strong = [
         (small(batch_size=8, **STRONG), 50.0),
         (small(batch_size=4, num_gpus=2, **STRONG), 90.0),
@@ -52,10 +57,16 @@ def varied(filled: str) -> str:
         ledger.run(repeat, "/runs/y", PLACEMENT, NOON)
         spec = ONE if repeat.trial_id == ONE.trial_id else FOUR
         made = attempt(spec, 70.0 + number, repeat=repeat.repeat)
-        ledger.finish(repeat.repeat_id, replace(made, placement=replace(PLACEMENT, shares_host=True)), NOON)
+        ledger.finish(
+            repeat.repeat_id, replace(made, placement=replace(PLACEMENT, shares_host=True)), NOON
+        )
     with writer.engine.begin() as connection:
         connection.execute(sa.update(AttemptRow).where(AttemptRow.id == 3).values(deleted_at=NOON))
-        connection.execute(sa.update(MeasurementRow).where(MeasurementRow.attempt_id == 6).values(verdict="suspect"))
+        connection.execute(
+            sa.update(MeasurementRow)
+            .where(MeasurementRow.attempt_id == 6)
+            .values(verdict="suspect")
+        )
         connection.execute(sa.insert(TagRow).values(sweep_id=2, tag="kept", added_at=NOON))
     writer.close()
     return filled
@@ -81,13 +92,17 @@ def test_the_examples_are_true(filled, monkeypatch):
 @pytest.mark.parametrize("method", ["attempts", "trials", "scaling", "steps"])
 def test_every_documented_column_is_there_with_its_dtype(varied, method):
     frame = getattr(store.api.open(varied), method)(*([1] if method == "steps" else []))
-    documented = re.findall(r"^ +\| (.+?) \| (.+?) \|", getattr(store.api.Database, method).__doc__, re.MULTILINE)[1:]
+    documented = re.findall(
+        r"^ +\| (.+?) \| (.+?) \|", getattr(store.api.Database, method).__doc__, re.MULTILINE
+    )[1:]
     for names, dtypes in documented:
         for name in re.findall(r"[a-z_0-9]+", names.replace("..", "")):
             if name.strip("_") in ("low", "high"):
                 name = f"images_per_second{name}"
             if dtypes != "---":
-                assert str(frame[name].dtype) in dtypes.split(", ") or dtypes == "datetime64[us, UTC]"
+                assert (
+                    str(frame[name].dtype) in dtypes.split(", ") or dtypes == "datetime64[us, UTC]"
+                )
     if method == "attempts":
         assert str(frame["started_at"].dtype) == "datetime64[us, UTC]"
 
@@ -104,12 +119,18 @@ FILTERS: list[tuple[list[str], str]] = [
     ([], "1 = 1"),
     (["model=resnet50"], "model = 'resnet50'"),
     (["num_gpus>1"], "num_gpus > 1"),
-    (["num_gpus>=4", "model=resnet50", "batch_size=2"], "num_gpus >= 4 AND model = 'resnet50' AND batch_size = 2"),
+    (
+        ["num_gpus>=4", "model=resnet50", "batch_size=2"],
+        "num_gpus >= 4 AND model = 'resnet50' AND batch_size = 2",
+    ),
     (["scaling=strong"], "scaling = 'strong'"),
     (["host=other"], "host = 'other'"),
     (["host=other", "num_gpus=4"], "host = 'other' AND num_gpus = 4"),
     (["shares_host=yes", "num_gpus!=1"], "shares_host AND num_gpus <> 1"),
-    (["tensorflow=2.22.0"], "software_key IN (SELECT software_key FROM environments WHERE tensorflow = '2.22.0')"),
+    (
+        ["tensorflow=2.22.0"],
+        "software_key IN (SELECT software_key FROM environments WHERE tensorflow = '2.22.0')",
+    ),
     (["tag=kept"], "host = 'other'"),
     ([f"trial={FOUR.trial_id}"], f"trial_id = '{FOUR.trial_id}'"),
 ]
@@ -146,8 +167,12 @@ def test_a_filter_of_axes_reaches_the_indexes_behind_the_view():
     plan = "EXPLAIN QUERY PLAN SELECT * FROM scaling WHERE model = 'resnet50' AND batch_size = 64"
     told = [row["detail"] for row in queries.rows(open_for_reading("plan.db"), plan)]
     assert "SEARCH trials USING INDEX ix_trials_model (model=?)" in told
-    assert not any(detail.startswith(("SCAN trials", "SCAN attempts", "SCAN measurements")) for detail in told)
-    assert sum(detail.startswith("CORRELATED") for detail in told) == 3  # two medians, and the trial on 1 GPU
+    assert not any(
+        detail.startswith(("SCAN trials", "SCAN attempts", "SCAN measurements")) for detail in told
+    )
+    assert (
+        sum(detail.startswith("CORRELATED") for detail in told) == 3
+    )  # two medians, and the trial on 1 GPU
 
 
 def test_attempts_are_all_that_count_as_they_are_stored(varied):
@@ -157,10 +182,15 @@ def test_attempts_are_all_that_count_as_they_are_stored(varied):
     assert frame["attempt_id"].tolist() == [row["attempt"] for row in stored]
     assert 3 not in set(frame["attempt_id"])
     same = [name for name in frame if name in queries.LISTABLE and name not in ("attempt", "trial")]
-    assert {column.name for column in TrialRow.__table__.columns} - {"id", "curve", "spec"} <= set(same)
+    assert {column.name for column in TrialRow.__table__.columns} - {"id", "curve", "spec"} <= set(
+        same
+    )
     plain = frame.astype(object).where(frame.notna(), None)
     for name in same:
-        found = [value.to_pydatetime() if isinstance(value, pd.Timestamp) else value for value in plain[name]]
+        found = [
+            value.to_pydatetime() if isinstance(value, pd.Timestamp) else value
+            for value in plain[name]
+        ]
         assert found == [row[name] for row in stored], name
 
 
@@ -170,21 +200,46 @@ def test_more_rows_than_are_read_at_once_are_all_there(db):
     fill(db, [(ONE, float(speed)) for speed in range(1, 8)])
     for at_a_time in (1, 3, 7, 8):
         pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", at_a_time)
-        assert store.api.open(db).attempts()["images_per_second"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+        assert store.api.open(db).attempts()["images_per_second"].tolist() == [
+            1.0,
+            2.0,
+            3.0,
+            4.0,
+            5.0,
+            6.0,
+            7.0,
+        ]
     pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", 1_000)
 
 
 def test_trials_too_many_to_be_named_are_read_whole(varied, monkeypatch):
     db = store.api.open(varied)
-    few = [rows_of(db.trials("model=resnet50")), rows_of(db.scaling("num_gpus=4")), rows_of(db.attempts("host=other"))]
+    few = [
+        rows_of(db.trials("model=resnet50")),
+        rows_of(db.scaling("num_gpus=4")),
+        rows_of(db.attempts("host=other")),
+    ]
     monkeypatch.setattr("store.trial_columns._MOST_IDS", 0)
-    assert few == [rows_of(db.trials("model=resnet50")), rows_of(db.scaling("num_gpus=4")), rows_of(db.attempts("host=other"))]
+    assert few == [
+        rows_of(db.trials("model=resnet50")),
+        rows_of(db.scaling("num_gpus=4")),
+        rows_of(db.attempts("host=other")),
+    ]
 
 
 def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
     frame = store.api.open(varied).trials("model=resnet50", "num_gpus=1")
     found = frame[
-        ["host", "shares_host", "num_attempts", "num_completed", "images_per_second", "lowest", "highest", "num_doubtful"]
+        [
+            "host",
+            "shares_host",
+            "num_attempts",
+            "num_completed",
+            "images_per_second",
+            "lowest",
+            "highest",
+            "num_doubtful",
+        ]
     ]
     assert found.to_numpy().tolist() == [
         ["testbox", False, 1, 1, 100.0, 100.0, 100.0, 0],
@@ -192,7 +247,12 @@ def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
         ["testbox", True, 1, 1, 70.0, 70.0, 70.0, 0],
     ]
     (failed,) = rows_of(store.api.open(varied).trials(f"outcome={Outcome.FAILED}"))
-    assert (failed["num_attempts"], failed["num_completed"], failed["images_per_second"], failed["software_key"]) == (
+    assert (
+        failed["num_attempts"],
+        failed["num_completed"],
+        failed["images_per_second"],
+        failed["software_key"],
+    ) == (
         1,
         0,
         None,
@@ -208,16 +268,26 @@ def test_medians_are_those_of_numpy():
     lowest, median, highest = _spread(group, values, 21)
     for number in range(20):
         assert median[number] == np.median(values[group == number])
-        assert (lowest[number], highest[number]) == (values[group == number].min(), values[group == number].max())
+        assert (lowest[number], highest[number]) == (
+            values[group == number].min(),
+            values[group == number].max(),
+        )
     assert np.isnan([lowest[20], median[20], highest[20]]).all()
 
 
 def test_steps_are_those_of_the_view(varied):
     found = store.api.open(varied).steps(1)
-    wanted = queries.rows(open_for_reading(varied), "SELECT * FROM step_samples WHERE attempt_id = 1 ORDER BY step")
-    assert found.to_dict("records") == [{name: value for name, value in row.items() if name != "attempt_id"} for row in wanted]
+    wanted = queries.rows(
+        open_for_reading(varied), "SELECT * FROM step_samples WHERE attempt_id = 1 ORDER BY step"
+    )
+    assert found.to_dict("records") == [
+        {name: value for name, value in row.items() if name != "attempt_id"} for row in wanted
+    ]
     empty = store.api.open(varied).steps(4)
-    assert (len(empty), [str(dtype) for dtype in empty.dtypes]) == (0, [str(dtype) for dtype in found.dtypes])
+    assert (len(empty), [str(dtype) for dtype in empty.dtypes]) == (
+        0,
+        [str(dtype) for dtype in found.dtypes],
+    )
     with pytest.raises(StoreError, match=r"^77: no such attempt; see `python -m store list`$"):
         store.api.open(varied).steps(77)
 
@@ -227,7 +297,9 @@ def test_steps_of_a_deleted_attempt_are_in_no_frame_either(db):
     engine = open_for_writing(db)
     chosen = marking.choose(engine, ["1"], deleted=False)
     marking.set_deleted(engine, chosen, NOON)
-    with pytest.raises(StoreError, match=r"^1: deleted; `python -m store restore 1` brings it back$"):
+    with pytest.raises(
+        StoreError, match=r"^1: deleted; `python -m store restore 1` brings it back$"
+    ):
         store.api.open(db).steps(1)
     marking.set_deleted(engine, marking.choose(engine, ["1"], deleted=True), None)
     assert len(store.api.open(db).steps(1)) == 3
@@ -242,7 +314,9 @@ def test_axes_that_hold_anything_come_back_as_they_were(db):
 def test_a_filter_that_is_none_is_refused(filled):
     db = store.api.open(filled)
     for method in (db.attempts, db.trials, db.scaling):
-        with pytest.raises(StoreError, match=r"^modle: nothing to filter by; did you mean model\?$"):
+        with pytest.raises(
+            StoreError, match=r"^modle: nothing to filter by; did you mean model\?$"
+        ):
             method("modle=x")
     with pytest.raises(StoreError, match=r"^none\.db: no such database"):
         store.api.open("none.db")
@@ -255,4 +329,9 @@ def test_without_a_url_it_is_the_usual_database(filled, monkeypatch):
 
 def test_the_command_line_needs_neither_pandas_nor_numpy():
     script = "import sys, store.__main__; print([n for n in ('pandas', 'numpy', 'pyarrow') if n in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

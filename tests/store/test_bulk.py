@@ -14,7 +14,16 @@ from store.bulk import Added, Bulk, add_all
 from store.database import open_for_writing, writing
 from store.errors import StoreError
 from store.ledger import Claim, Ledger, OpenRepeat
-from store.portable import Annotation, Change, Portable, PortableAttempt, PortableRepeat, PortableSweep, PortableTrial, pack
+from store.portable import (
+    Annotation,
+    Change,
+    Portable,
+    PortableAttempt,
+    PortableRepeat,
+    PortableSweep,
+    PortableTrial,
+    pack,
+)
 from store.portable_rows import PortableRows
 from store.records import Outcome, State, sweep_uid
 from store.references import Origin, Reference, Rejected
@@ -44,7 +53,8 @@ def records_of(db: str) -> list[Portable]:
     return [
         one
         for one in found
-        if not isinstance(one, Rejected) and not (isinstance(one, Reference) and one.origin == Origin.PUBLISHED)
+        if not isinstance(one, Rejected)
+        and not (isinstance(one, Reference) and one.origin == Origin.PUBLISHED)
     ]
 
 
@@ -89,10 +99,15 @@ def test_what_contradicts_is_rejected_and_the_rest_is_added(db, changes, differi
     added = add(db, attempt(**changes), attempt(small(seed=2)))
     (rejected,) = added.rejected
     assert rejected.where == "record 1"
-    assert rejected.reason.startswith("contradicts what is known of attempt 1 of repeat 1 of trial ")
+    assert rejected.reason.startswith(
+        "contradicts what is known of attempt 1 of repeat 1 of trial "
+    )
     assert f"of sweep first: another {differing}; " in rejected.reason
     assert added.num_new == 1
-    assert [one for one in records_of(db) if isinstance(one, PortableAttempt)] == [attempt(), attempt(small(seed=2))]
+    assert [one for one in records_of(db) if isinstance(one, PortableAttempt)] == [
+        attempt(),
+        attempt(small(seed=2)),
+    ]
 
 
 def test_two_who_import_one_sweep_in_turns_add_each_trial_once(db):
@@ -103,7 +118,10 @@ def test_two_who_import_one_sweep_in_turns_add_each_trial_once(db):
             with writing(engine) as connection:
                 bulk.add(connection, [("", attempt(small(seed=seed), position=seed))])
     engine.dispose()
-    assert [(bulk.added.num_new, bulk.added.num_known, bulk.added.rejected) for bulk in bulks] == [(2, 0, []), (0, 2, [])]
+    assert [(bulk.added.num_new, bulk.added.num_known, bulk.added.rejected) for bulk in bulks] == [
+        (2, 0, []),
+        (0, 2, []),
+    ]
     assert rows(db, schema.SweepTrialRow.position) == [(1,), (2,)]
 
 
@@ -117,7 +135,9 @@ def test_a_damaged_row_is_not_doubled(db):
     with changing(db) as connection:
         connection.execute(sa.update(schema.MeasurementRow).values(window_s=-1))
     added = add(db, attempt())
-    assert added.rejected[0].reason.endswith("is here already, and is damaged: `python -m store check` tells more")
+    assert added.rejected[0].reason.endswith(
+        "is here already, and is damaged: `python -m store check` tells more"
+    )
 
 
 def test_steps_that_come_later_are_added(db):
@@ -146,8 +166,17 @@ def test_a_sweep_of_the_name_of_another_gets_a_number(db):
 
 def test_origin_is_kept_and_what_comes_home_has_none(db):
     (own,) = rows(db, schema.InfoRow.value)
-    add(db, attempt(), attempt(sweep=replace(HEAD, uid="a" * 16, name="b", origin="abc x.db")), origin="file.jsonl")
-    add(db, attempt(sweep=replace(HEAD, uid="b" * 16, name="c", origin=f"{own[0]} old.db")), origin="file.jsonl")
+    add(
+        db,
+        attempt(),
+        attempt(sweep=replace(HEAD, uid="a" * 16, name="b", origin="abc x.db")),
+        origin="file.jsonl",
+    )
+    add(
+        db,
+        attempt(sweep=replace(HEAD, uid="b" * 16, name="c", origin=f"{own[0]} old.db")),
+        origin="file.jsonl",
+    )
     assert rows(db, schema.SweepRow.origin) == [("file.jsonl",), ("abc x.db",), ("",)]
 
 
@@ -167,9 +196,13 @@ def test_a_repeat_without_its_changes_has_one_that_says_so(db):
     bare = PortableRepeat(number=1, state="completed", reason="", num_attempts=1)
     add(db, attempt(repeat=bare, sweep=replace(HEAD, origin="abc x.db")))
     add(db, attempt(repeat=bare, sweep=replace(HEAD, origin="abc x.db")))
-    assert rows(db, schema.EventRow.number, schema.EventRow.attempt, schema.EventRow.state, schema.EventRow.detail) == [
-        (1, 1, "completed", "imported from abc x.db")
-    ]
+    assert rows(
+        db,
+        schema.EventRow.number,
+        schema.EventRow.attempt,
+        schema.EventRow.state,
+        schema.EventRow.detail,
+    ) == [(1, 1, "completed", "imported from abc x.db")]
     add(db, attempt())
     assert attempt().repeat == records_of(db)[-1].repeat  # type: ignore[union-attr]  # it is an attempt
 
@@ -180,7 +213,9 @@ def test_changes_that_were_made_in_two_places_are_told_in_their_order(db):
     continued = replace(here, state="pending", changes=(*here.changes[:2], there))
     add(db, attempt(repeat=here))
     add(db, attempt(repeat=continued))
-    assert records_of(db)[-1].repeat == replace(here, state="pending", changes=(*here.changes, there))  # type: ignore[union-attr]
+    assert records_of(db)[-1].repeat == replace(
+        here, state="pending", changes=(*here.changes, there)
+    )  # type: ignore[union-attr]
 
 
 def test_what_runs_is_pending_for_everybody_else_and_nobody_disturbs_it(db):
@@ -192,14 +227,18 @@ def test_what_runs_is_pending_for_everybody_else_and_nobody_disturbs_it(db):
     ledger.run(one, "/runs/x", PLACEMENT, NOON)
     copied = records_of("running.db")
     (trial,) = [record for record in copied if isinstance(record, PortableTrial)]
-    assert [(found.number, found.state, found.num_attempts, len(found.changes)) for found in trial.repeats] == [
+    assert [
+        (found.number, found.state, found.num_attempts, len(found.changes))
+        for found in trial.repeats
+    ] == [
         (1, "pending", 0, 1),
         (2, "pending", 0, 1),
     ]
     add(db, *copied)
     before = contents("running.db")
     elsewhere = replace(
-        trial.repeats[0], changes=(*trial.repeats[0].changes, Change(at=NOON, attempt=0, state="skipped", detail=""))
+        trial.repeats[0],
+        changes=(*trial.repeats[0].changes, Change(at=NOON, attempt=0, state="skipped", detail="")),
     )
     add("running.db", *records_of(db), replace(trial, repeats=(elsewhere,)))
     assert contents("running.db") == before
@@ -215,7 +254,11 @@ def in_flight(writer: Writer) -> tuple[Ledger, OpenRepeat, PortableAttempt]:
     (one,) = ledger.open_repeats()
     assert ledger.claim(one, NOON) is Claim.TAKEN
     ledger.run(one, "/runs/x", PLACEMENT, NOON)
-    told = attempt(images_per_second=None, outcome=Outcome.INTERRUPTED.value, repeat=repeat(attempts=(Outcome.INTERRUPTED,)))
+    told = attempt(
+        images_per_second=None,
+        outcome=Outcome.INTERRUPTED.value,
+        repeat=repeat(attempts=(Outcome.INTERRUPTED,)),
+    )
     return ledger, one, told
 
 
@@ -239,14 +282,20 @@ def test_what_a_killed_orchestrator_was_running_is_recovered_after_an_import(db,
     recovered = recover(ledger.engine)
     assert recovered is not None
     assert recovered.num_interrupted == 1
-    assert rows(db, schema.AttemptRow.outcome, schema.AttemptRow.run_dir) == [("interrupted", "/runs/x")]
+    assert rows(db, schema.AttemptRow.outcome, schema.AttemptRow.run_dir) == [
+        ("interrupted", "/runs/x")
+    ]
 
 
 def test_a_sweep_that_was_continued_elsewhere_is_told_whole(db):
     """Its folders lie elsewhere: what comes from there has its whole path."""
     add(db, attempt(sweep=replace(HEAD, origin="abc x.db", finished_at=None)))
     later = replace(HEAD, origin="abc x.db", run_dir="/other/first")
-    add(db, attempt(small(seed=2), sweep=later, run_dir="name"), PortableSweep(sweep=later, left_out=(("a=1", "why"),)))
+    add(
+        db,
+        attempt(small(seed=2), sweep=later, run_dir="name"),
+        PortableSweep(sweep=later, left_out=(("a=1", "why"),)),
+    )
     assert rows(db, schema.AttemptRow.run_dir) == [(attempt().run_dir,), ("/other/first/name",)]
     assert rows(db, schema.SweepRow.finished_at) == [(HEAD.finished_at,)]
 
@@ -259,7 +308,9 @@ def test_a_sweep_measured_here_is_not_finished_by_others(db):
 
 def test_a_sweep_that_was_imported_is_not_continued_here(db, writer):
     add(db, attempt(sweep=replace(HEAD, origin="abc x.db")))
-    with pytest.raises(StoreError, match=r"^sweep\.name=first: imported from abc x\.db; choose another name$"):
+    with pytest.raises(
+        StoreError, match=r"^sweep\.name=first: imported from abc x\.db; choose another name$"
+    ):
         begin(writer, {small(): 1})
     assert rows(db, schema.SweepRow.finished_at) == [(HEAD.finished_at,)]
     begin(writer, {small(): 1}, name="another")
@@ -279,7 +330,9 @@ def test_a_sweep_goes_on_after_others_were_added(db):
 
 
 def test_an_attempt_twice_in_many_chunks_is_known_the_second_time(db):
-    records: Sequence[PortableAttempt] = [attempt(small(seed=seed), position=seed) for seed in range(600)]
+    records: Sequence[PortableAttempt] = [
+        attempt(small(seed=seed), position=seed) for seed in range(600)
+    ]
     added = add(db, *records, *records)
     assert (added.num_new, added.num_known) == (600, 600)
 
@@ -298,7 +351,12 @@ def test_what_was_removed_here_for_good_does_not_come_back(db):
         (told,) = PortableRows(connection, "", "").repeats({(1, attempt().trial_id, 1)}).values()
     add("other.db", attempt())
     kept = contents("other.db")
-    add("other.db", PortableTrial(sweep=HEAD, position=0, trial_id=attempt().trial_id, spec=small(), repeats=(told,)))
+    add(
+        "other.db",
+        PortableTrial(
+            sweep=HEAD, position=0, trial_id=attempt().trial_id, spec=small(), repeats=(told,)
+        ),
+    )
     assert contents("other.db") == kept
 
 
@@ -307,8 +365,17 @@ def test_what_is_imported_in_part_and_under_another_name_is_found_sound(db):
     add(db, attempt(), origin="a file")
     add(
         db,
-        attempt(attempt=2, repeat=retried, sweep=replace(HEAD, uid=sweep_uid("first", NOON, "other"), command="other")),
+        attempt(
+            attempt=2,
+            repeat=retried,
+            sweep=replace(HEAD, uid=sweep_uid("first", NOON, "other"), command="other"),
+        ),
         origin="a file",
     )
-    ended = subprocess.run([sys.executable, "-m", "store", "check", "--db", db], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "store", "check", "--db", db],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ended.returncode, ended.stdout.rpartition(": ")[2]) == (0, "nothing is wrong\n")

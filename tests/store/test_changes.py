@@ -104,7 +104,9 @@ def test_a_database_of_postgresql_can_be_dropped_while_somebody_looks_for_change
     Writer(postgresql_url).close()
     with closing(Changes(postgresql_url)) as told:
         told.mark()
-        server = sa.create_engine(sa.make_url(postgresql_url).set(database="postgres"), isolation_level="AUTOCOMMIT")
+        server = sa.create_engine(
+            sa.make_url(postgresql_url).set(database="postgres"), isolation_level="AUTOCOMMIT"
+        )
         with server.connect() as connection:
             connection.exec_driver_sql(f'DROP DATABASE "{sa.make_url(postgresql_url).database}"')
         with pytest.raises(StoreError, match="is the server there"):

@@ -51,15 +51,32 @@ def answer(db: str, *arguments: str) -> str:
 
 @pytest.fixture
 def filled(db: str) -> str:
-    fill(db, [(small(num_gpus=1), 100.0), (small(num_gpus=2), 12345.678), (small(num_gpus=4), None)])
+    fill(
+        db, [(small(num_gpus=1), 100.0), (small(num_gpus=2), 12345.678), (small(num_gpus=4), None)]
+    )
     return db
 
 
 def test_list_takes_filters_columns_an_order_and_a_limit(filled):
-    rows = json.loads(answer(filled, "list", "num_gpus>=2", "--columns", "attempt, num_gpus", "--sort=-num_gpus", "--json"))
+    rows = json.loads(
+        answer(
+            filled,
+            "list",
+            "num_gpus>=2",
+            "--columns",
+            "attempt, num_gpus",
+            "--sort=-num_gpus",
+            "--json",
+        )
+    )
     assert rows == [{"attempt": 3, "num_gpus": 4}, {"attempt": 2, "num_gpus": 2}]
-    assert answer(filled, "list", "--columns", "attempt", "--limit", "1").split() == ["attempt", "1"]
-    slowest_first = answer(filled, "list", "--columns", "attempt,images_per_second", "--sort", "images_per_second").splitlines()
+    assert answer(filled, "list", "--columns", "attempt", "--limit", "1").split() == [
+        "attempt",
+        "1",
+    ]
+    slowest_first = answer(
+        filled, "list", "--columns", "attempt,images_per_second", "--sort", "images_per_second"
+    ).splitlines()
     assert [line.split() for line in slowest_first[1:]] == [["1", "100"], ["2", "12346"], ["3"]]
 
 
@@ -67,8 +84,13 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
     with Writer(filled).engine.begin() as connection:
         connection.execute(sa.update(AttemptRow).where(AttemptRow.id == 2).values(deleted_at=NOON))
     assert [row["attempt"] for row in json.loads(answer(filled, "list", "--json"))] == [1, 3]
-    assert [row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "--json"))] == [2]
-    assert [row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "num_gpus=2", "--json"))] == [2]
+    assert [
+        row["attempt"] for row in json.loads(answer(filled, "list", "--deleted", "--json"))
+    ] == [2]
+    assert [
+        row["attempt"]
+        for row in json.loads(answer(filled, "list", "--deleted", "num_gpus=2", "--json"))
+    ] == [2]
 
 
 @pytest.mark.parametrize(
@@ -78,12 +100,16 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
             ["num_gpus=64"],
             "none of its 3 attempts is like num_gpus=64; leave some of that out, or see all with python -m store list",
         ),
-        (["num_gpus=64", "model!=a b"], "none of its 3 attempts is like num_gpus=64 'model!=a b'; leave"),
+        (
+            ["num_gpus=64", "model!=a b"],
+            "none of its 3 attempts is like num_gpus=64 'model!=a b'; leave",
+        ),
         (["--deleted"], "no attempt in it is deleted; leave --deleted out to see those that count"),
     ],
 )
 @pytest.mark.parametrize(
-    ("form", "empty"), [("table", "attempt"), ("csv", "attempt"), ("json", "[\n]\n"), ("markdown", "| attempt")]
+    ("form", "empty"),
+    [("table", "attempt"), ("csv", "attempt"), ("json", "[\n]\n"), ("markdown", "| attempt")],
 )
 def test_an_empty_list_says_why_and_leaves_stdout_to_data(filled, arguments, why, form, empty):
     ended = run(filled, "list", *arguments, "--format", form)
@@ -101,7 +127,10 @@ def test_a_list_of_a_database_without_attempts_says_so(filled):
     assert run(filled, "list").stderr == told
     assert run(filled, "list", "--deleted").stderr == ""
     fill("empty.db", [])
-    assert run("empty.db", "list").stderr == "store: empty.db: no attempt in it yet; run a sweep first\n"
+    assert (
+        run("empty.db", "list").stderr
+        == "store: empty.db: no attempt in it yet; run a sweep first\n"
+    )
 
 
 def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
@@ -109,7 +138,12 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
 
     (row, *_) = json.loads(answer(filled, "list", "--columns", ",".join(LISTABLE), "--json"))
     assert list(row) == list(LISTABLE)
-    assert (row["num_steps"], row["num_measured_steps"], row["run_dir"], row["host"]) == (4, 2, "/runs/x", "testbox")
+    assert (row["num_steps"], row["num_measured_steps"], row["run_dir"], row["host"]) == (
+        4,
+        2,
+        "/runs/x",
+        "testbox",
+    )
     from store.queries import listing, selected
 
     engine = open_for_reading(filled)
@@ -124,11 +158,17 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         (["list", "--columns", "modle"], "store: modle: no such column; did you mean model?"),
         (["list", "--sort", "num_gpu"], "store: num_gpu: no such column; did you mean num_gpus?"),
         (["list", "--columns", ""], "store: : no such column; there are attempt, trial,"),
-        (["show", "nope"], "store: nope: no attempt or trial; see `python -m store list`; nor a sweep: the newest are first"),
+        (
+            ["show", "nope"],
+            "store: nope: no attempt or trial; see `python -m store list`; nor a sweep: the newest are first",
+        ),
         (["show", "x\x1b[31m\n"], r"store: x\x1b[31m\n: no attempt or trial"),
         (["show", ""], "store: which attempt or trial? give its number"),
         (["query", "SELECT\x1b"], "store: "),
-        (["list", "--out", "no/such/folder.csv"], "store: the output cannot be written: No such file or directory"),
+        (
+            ["list", "--out", "no/such/folder.csv"],
+            "store: the output cannot be written: No such file or directory",
+        ),
     ],
 )
 def test_a_wrong_question_is_answered_in_one_line_with_exit_code_2(filled, arguments, message):
@@ -144,16 +184,25 @@ def written(form: Format, columns: list[str], rows: list[list[object]]) -> str:
 
 
 def test_csv_leaves_numbers_alone_and_disarms_formulas():
-    read = list(csv.reader(io.StringIO(written(Format.CSV, ["=a", "b"], [[text, -1.5] for text in NASTY]))))
+    read = list(
+        csv.reader(io.StringIO(written(Format.CSV, ["=a", "b"], [[text, -1.5] for text in NASTY])))
+    )
     assert read[0] == ["'=a", "b"]
     assert [row[1] for row in read[1:]] == ["-1.5"] * len(NASTY)
-    assert [row[0] for row in read[1:]] == [f"'{text}" if text[0] in "=+-@\t" else text for text in NASTY]
-    assert written(Format.CSV, ["a"], [[None], [True], [b"\xff"], [float("inf")], [[1]]]) == 'a\n""\ntrue\nff\ninf\n[1]\n'
+    assert [row[0] for row in read[1:]] == [
+        f"'{text}" if text[0] in "=+-@\t" else text for text in NASTY
+    ]
+    assert (
+        written(Format.CSV, ["a"], [[None], [True], [b"\xff"], [float("inf")], [[1]]])
+        == 'a\n""\ntrue\nff\ninf\n[1]\n'
+    )
 
 
 def test_json_is_a_list_of_objects_with_nulls_for_what_it_cannot_tell():
     rows = [[text, float("nan")] for text in NASTY]
-    assert json.loads(written(Format.JSON, ["a", "a"], rows)) == [{"a": text, "a_2": None} for text in NASTY]
+    assert json.loads(written(Format.JSON, ["a", "a"], rows)) == [
+        {"a": text, "a_2": None} for text in NASTY
+    ]
     assert json.loads(written(Format.JSON, ["a"], [])) == []
 
 
@@ -185,9 +234,15 @@ def test_parquet_keeps_types_and_reads_columns_of_several_types_as_text(filled):
     frame = pandas.read_parquet("all.parquet")
     assert frame["images_per_second"].tolist()[:2] == [100.0, 12345.678]
     assert str(frame["started_at"].dtype) == "datetime64[us, UTC]"
-    mixed = [[1, 1, "x", b"\xff", 1], ["two", 2.5, None, None, None], [None, None, "=y", b"", 2**70]]
+    mixed = [
+        [1, 1, "x", b"\xff", 1],
+        ["two", 2.5, None, None, None],
+        [None, None, "=y", b"", 2**70],
+    ]
     write(Format.PARQUET, ["a", "b", "c", "d", "d"], mixed, Path("mixed.parquet"))
-    read = pandas.read_parquet("mixed.parquet").astype(object).where(lambda cells: cells.notna(), None)
+    read = (
+        pandas.read_parquet("mixed.parquet").astype(object).where(lambda cells: cells.notna(), None)
+    )
     assert read.to_numpy().tolist() == [
         ["1", 1.0, "x", b"\xff", "1"],
         ["two", 2.5, None, None, None],
@@ -205,14 +260,26 @@ def test_parquet_of_types_that_change_after_many_rows_is_read():
 
 
 def test_parquet_goes_into_a_pipe(filled):
-    command = [sys.executable, "-m", "store", "query", "SELECT 1 AS one", "--format", "parquet", "--db", filled]
+    command = [
+        sys.executable,
+        "-m",
+        "store",
+        "query",
+        "SELECT 1 AS one",
+        "--format",
+        "parquet",
+        "--db",
+        filled,
+    ]
     piped = subprocess.run(command, capture_output=True, check=True).stdout
     assert pandas.read_parquet(io.BytesIO(piped)).to_dict("list") == {"one": [1]}
 
 
 def test_a_file_is_replaced_at_once_or_left_as_it_was(filled):
     Path("out.csv").write_text("before")
-    assert run(filled, "query", "SELECT nope", "--format", "csv", "--out", "out.csv").returncode == 2
+    assert (
+        run(filled, "query", "SELECT nope", "--format", "csv", "--out", "out.csv").returncode == 2
+    )
     assert Path("out.csv").read_text() == "before"
     answer(filled, "query", "SELECT 1 AS one", "--format", "csv", "--out", "out.csv")
     assert Path("out.csv").read_text() == "one\n1\n"
@@ -221,7 +288,10 @@ def test_a_file_is_replaced_at_once_or_left_as_it_was(filled):
 
 def test_a_database_is_never_overwritten_with_output():
     Path("other.db").write_bytes(b"SQLite format 3\0 and more")
-    with pytest.raises(StoreError, match=r"other\.db: a SQLite database, which the output would replace; name another file"):
+    with pytest.raises(
+        StoreError,
+        match=r"other\.db: a SQLite database, which the output would replace; name another file",
+    ):
         write(Format.CSV, ["a"], [[1]], Path("other.db"))
 
 
@@ -234,7 +304,9 @@ def test_who_stops_reading_ends_the_output_without_a_word(filled):
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n"
     for form in ("csv", "json", "markdown", "table"):
         command = [sys.executable, "-m", "store", "query", many, "--format", form, "--db", filled]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             assert process.stdout
             assert process.stderr
             process.stdout.readline()
@@ -271,16 +343,34 @@ GPUS = tuple(
 
 
 def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
-    machine = replace(MACHINE, gpus=GPUS, driver="580.1", links=(GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=18),))
-    fill(db, [(small(), 100.0)], machine=machine, environment=ENVIRONMENT | {"variables": {"TF_GPU_THREAD_MODE": "gpu_private"}})
+    machine = replace(
+        MACHINE,
+        gpus=GPUS,
+        driver="580.1",
+        links=(GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=18),),
+    )
+    fill(
+        db,
+        [(small(), 100.0)],
+        machine=machine,
+        environment=ENVIRONMENT | {"variables": {"TF_GPU_THREAD_MODE": "gpu_private"}},
+    )
     with Writer(db).engine.begin() as connection:
         connection.execute(sa.insert(TagRow).values(sweep_id=1, tag="night", added_at=NOON))
-        connection.execute(sa.insert(NoteRow).values(attempt_id=1, note="fan was\nloud", added_at=NOON))
+        connection.execute(
+            sa.insert(NoteRow).values(attempt_id=1, note="fan was\nloud", added_at=NOON)
+        )
     (told,) = show(open_for_reading(db), "1")["attempts"]
     assert [gpu["name"] for gpu in told["gpus"]] == ["H200", "H200"]
-    assert told["links"] == [{"first_uuid": "GPU-0", "second_uuid": "GPU-1", "num_nvlinks": 18, "pcie": None}]
+    assert told["links"] == [
+        {"first_uuid": "GPU-0", "second_uuid": "GPU-1", "num_nvlinks": 18, "pcie": None}
+    ]
     assert (told["tags"][0]["tag"], told["tags"][0]["of"]) == ("night", "sweep")
-    assert (told["steps"]["num_warm_up_calls"], told["steps"]["median_s"], told["steps"]["last_loss"]) == (1, 0.1, 6.5)
+    assert (
+        told["steps"]["num_warm_up_calls"],
+        told["steps"]["median_s"],
+        told["steps"]["last_loss"],
+    ) == (1, 0.1, 6.5)
     text = answer(db, "show", small().trial_id[:6])
     for told_so in (
         "H200",
@@ -299,7 +389,10 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
 def test_show_of_a_sweep_has_its_trials_and_counts(filled):
     told = json.loads(answer(filled, "show", "first", "--json"))
     assert told["counts"] == {"completed": 2, "failed": 1}
-    assert [(row["num_gpus"], row["num_attempts"], row["num_completed"], row["images_per_second"]) for row in told["trials"]] == [
+    assert [
+        (row["num_gpus"], row["num_attempts"], row["num_completed"], row["images_per_second"])
+        for row in told["trials"]
+    ] == [
         (1, 1, 1, 100.0),
         (2, 1, 1, 12345.678),
         (4, 1, 0, None),
@@ -313,7 +406,9 @@ def test_show_of_a_sweep_has_its_trials_and_counts(filled):
 def test_what_could_be_two_things_is_asked_back(db):
     fill(db, [(small(), 1.0)], name="1")
     engine = open_for_reading(db)
-    with pytest.raises(StoreError, match=r"^1: it could be attempt 1 or sweep 1; say attempt=1 or sweep=1$"):
+    with pytest.raises(
+        StoreError, match=r"^1: it could be attempt 1 or sweep 1; say attempt=1 or sweep=1$"
+    ):
         show(engine, "1")
     assert "sweep" in show(engine, "sweep=1")
     assert "trial" in show(engine, "attempt=1")

@@ -29,7 +29,10 @@ def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def told(db: str, a: str, b: str) -> list[tuple[str, str, Any, Any]]:
-    return [(one.section, one.name, one.a, one.b) for one in differences(*sides(open_for_reading(db), a, b))]
+    return [
+        (one.section, one.name, one.a, one.b)
+        for one in differences(*sides(open_for_reading(db), a, b))
+    ]
 
 
 def refused(db: str, a: str, b: str, *named: str) -> list[str]:
@@ -47,7 +50,13 @@ def change(db: str, table: Any, key: Any, number: int, **values: object) -> None
 
 
 def gpu(place: int, **changes: Any) -> Gpu:
-    told = {"uuid": f"GPU-{place}", "name": "H200", "memory_bytes": 2**37, "pci_bus_id": f"0{place}", "compute_capability": "9.0"}
+    told = {
+        "uuid": f"GPU-{place}",
+        "name": "H200",
+        "memory_bytes": 2**37,
+        "pci_bus_id": f"0{place}",
+        "compute_capability": "9.0",
+    }
     return Gpu(**{"power_limit_w": 700.0, **told, **changes})
 
 
@@ -64,7 +73,11 @@ def test_the_axes_in_which_two_trials_differ_are_told(db):
 def test_machines_gpus_links_packages_variables_and_commits_are_told(db):
     links = (GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=18),)
     there = replace(MACHINE, gpus=(gpu(0), gpu(1)), driver="580", links=links)
-    here = replace(there, gpus=(gpu(0), gpu(1, power_limit_w=500.0)), links=(replace(links[0], num_nvlinks=0, pcie="system"),))
+    here = replace(
+        there,
+        gpus=(gpu(0), gpu(1, power_limit_w=500.0)),
+        links=(replace(links[0], num_nvlinks=0, pcie="system"),),
+    )
     fill(db, [(ONE, 1.0)], machine=there)
     changed = {
         "packages": {**ENVIRONMENT["packages"], "numpy": "2.5", "ml_dtypes": "0.5"},
@@ -90,7 +103,9 @@ def test_machines_gpus_links_packages_variables_and_commits_are_told(db):
 
 def test_an_attempt_that_told_no_environment_says_so_once(db):
     fill(db, [(ONE, 1.0), (ONE, None)])
-    assert ("software", "environment", None, "unknown: it ended before it could tell") in told(db, "1", "2")
+    assert ("software", "environment", None, "unknown: it ended before it could tell") in told(
+        db, "1", "2"
+    )
 
 
 def test_of_a_trial_those_attempts_are_taken_that_are_of_one_kind_with_the_others(db):
@@ -100,15 +115,29 @@ def test_of_a_trial_those_attempts_are_taken_that_are_of_one_kind_with_the_other
     assert [row["attempt_id"] for row in of_one.attempts] == [1, 2]
     assert (of_one.num_left_out, of_two.num_left_out) == (2, 0)
     assert refused(db, ONE.trial_id, TWO.trial_id) == []
-    assert compared(db, ONE.trial_id, TWO.trial_id).a.images_per_second == pytest.approx((100 * 102) ** 0.5)
-    assert "attempts 1, 2; 2 others left out" in run(db, "compare", ONE.trial_id, TWO.trial_id).stdout
+    assert compared(db, ONE.trial_id, TWO.trial_id).a.images_per_second == pytest.approx(
+        (100 * 102) ** 0.5
+    )
+    assert (
+        "attempts 1, 2; 2 others left out" in run(db, "compare", ONE.trial_id, TWO.trial_id).stdout
+    )
 
 
 def test_repeats_give_an_interval_over_processes(db):
-    fill(db, [*((ONE, speed) for speed in (99.0, 100.0, 101.0)), *((TWO, speed) for speed in (149.0, 150.0, 152.0))])
+    fill(
+        db,
+        [
+            *((ONE, speed) for speed in (99.0, 100.0, 101.0)),
+            *((TWO, speed) for speed in (149.0, 150.0, 152.0)),
+        ],
+    )
     found = compared(db, TWO.trial_id, ONE.trial_id)
-    assert (found.ratio, found.low, found.high) == pytest.approx((1.50333, 1.46939, 1.53806), abs=1e-5)  # scipy.stats.ttest_ind's
-    assert (found.a.low, found.a.high) == pytest.approx((146.587, 154.165), abs=1e-3)  # scipy.stats.t.interval's
+    assert (found.ratio, found.low, found.high) == pytest.approx(
+        (1.50333, 1.46939, 1.53806), abs=1e-5
+    )  # scipy.stats.ttest_ind's
+    assert (found.a.low, found.a.high) == pytest.approx(
+        (146.587, 154.165), abs=1e-3
+    )  # scipy.stats.t.interval's
     assert (found.basis, found.winner) == ("Welch's t over 3 and 3 processes", Winner.A)
     turned = compared(db, ONE.trial_id, TWO.trial_id)
     assert turned.winner is Winner.B
@@ -116,27 +145,38 @@ def test_repeats_give_an_interval_over_processes(db):
 
 
 def side(speeds: Sequence[float]) -> Side:
-    attempts = [{"outcome": "completed", "deleted_at": None, "images_per_second": speed} for speed in speeds]
+    attempts = [
+        {"outcome": "completed", "deleted_at": None, "images_per_second": speed} for speed in speeds
+    ]
     return Side(name="a trial", trial={}, attempts=attempts, num_left_out=0)
 
 
 @pytest.mark.parametrize(("num_a", "num_b"), [(2, 2), (3, 3), (5, 5), (2, 5)])
 def test_of_equal_speeds_a_winner_is_named_as_seldom_as_the_interval_promises(num_a, num_b):
     rng = np.random.default_rng(7)
-    found = [compare(side(rng.lognormal(5, 0.03, num_a)), side(rng.lognormal(5, 0.03, num_b))).winner for _ in range(400)]
+    found = [
+        compare(side(rng.lognormal(5, 0.03, num_a)), side(rng.lognormal(5, 0.03, num_b))).winner
+        for _ in range(400)
+    ]
     assert sum(winner is not Winner.TIE for winner in found) <= 0.07 * len(found)
 
 
 @pytest.mark.parametrize("num", [3, 10])
 def test_the_interval_covers_the_true_ratio_of_noisy_processes(num):
     rng = np.random.default_rng(7)
-    found = [compare(side(rng.lognormal(0.1, 0.05, num)), side(rng.lognormal(0, 0.05, num))) for _ in range(400)]
+    found = [
+        compare(side(rng.lognormal(0.1, 0.05, num)), side(rng.lognormal(0, 0.05, num)))
+        for _ in range(400)
+    ]
     assert np.mean([one.low < np.exp(0.1) < one.high for one in found]) >= 0.93
 
 
 def test_a_fifth_faster_is_found_in_three_repeats_of_little_noise():
     rng = np.random.default_rng(7)
-    found = [compare(side(120 * rng.lognormal(0, 0.01, 3)), side(100 * rng.lognormal(0, 0.01, 3))).winner for _ in range(100)]
+    found = [
+        compare(side(120 * rng.lognormal(0, 0.01, 3)), side(100 * rng.lognormal(0, 0.01, 3))).winner
+        for _ in range(100)
+    ]
     assert found == [Winner.A] * 100
 
 
@@ -158,28 +198,48 @@ def test_overlapping_repeats_are_a_tie(db):
 def test_single_processes_are_compared_by_their_own_intervals_and_said_to_be_single(db):
     fill(db, [(ONE, 100.0), (TWO, 150.0)])  # each within 5 %
     found = compared(db, "2", "1")
-    assert (found.ratio, found.basis, found.winner) == (1.5, "one process each: no replication", Winner.UNKNOWN)
+    assert (found.ratio, found.basis, found.winner) == (
+        1.5,
+        "one process each: no replication",
+        Winner.UNKNOWN,
+    )
     assert found.low is not None
     assert 1.5 / (1.05 / 0.95) < found.low < 1.5 * 0.95
     assert found.high is not None
     assert 1.5 * 1.05 < found.high < 1.5 * (1.05 / 0.95)
     assert "(one process each: no replication): unknown" in run(db, "compare", "2", "1").stdout
     answered = json.loads(run(db, "compare", "2", "1", "--json").stdout)["comparison"]
-    assert (answered["basis"], answered["winner"]) == ("one process each: no replication", "unknown")
+    assert (answered["basis"], answered["winner"]) == (
+        "one process each: no replication",
+        "unknown",
+    )
 
 
 def test_one_process_against_several_says_which_is_single(db):
     fill(db, [(ONE, 100.0), (TWO, 150.0), (TWO, 151.0)])
     for a, b, single in ((ONE, TWO, "A"), (TWO, ONE, "B")):
         found = compared(db, a.trial_id, b.trial_id)
-        assert (found.basis, found.winner) == (f"one process of {single}: no replication of it", Winner.UNKNOWN)
+        assert (found.basis, found.winner) == (
+            f"one process of {single}: no replication of it",
+            Winner.UNKNOWN,
+        )
 
 
 def test_without_an_interval_nobody_wins(db):
     fill(db, [(ONE, 100.0), (TWO, 150.0)])
-    change(db, MeasurementRow, MeasurementRow.attempt_id, 2, images_per_second_low=None, images_per_second_high=None)
+    change(
+        db,
+        MeasurementRow,
+        MeasurementRow.attempt_id,
+        2,
+        images_per_second_low=None,
+        images_per_second_high=None,
+    )
     assert compared(db, "1", "2").winner is Winner.UNKNOWN
-    assert "no interval (one process each: no replication): unknown" in run(db, "compare", "1", "2").stdout
+    assert (
+        "no interval (one process each: no replication): unknown"
+        in run(db, "compare", "1", "2").stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,36 +248,72 @@ def test_without_an_interval_nobody_wins(db):
         (small(all_reduce="pscpu", num_gpus=8), [], []),
         (small(model="vgg16"), [], ["model differs, trivial against vgg16"]),
         (small(model="vgg16"), ["model"], []),
-        (small(batch_size=4, precision="fp16"), [], ["precision differs, fp32 against fp16", "batch_size differs, 2 against 4"]),
+        (
+            small(batch_size=4, precision="fp16"),
+            [],
+            ["precision differs, fp32 against fp16", "batch_size differs, 2 against 4"],
+        ),
         (small(batch_size=4, precision="fp16"), ["precision"], ["batch_size differs, 2 against 4"]),
         (small(image_px=64), [], ["image_px differs, 32 against 64"]),
         (small(device_kind=DeviceKind.GPU), ["device_kind"], ["CPU stand-ins against GPUs"]),
         (small(seed=2), [], ["seed differs, 1 against 2"]),
     ],
 )
-def test_trials_that_differ_in_more_than_strategy_and_gpus_are_compared_only_by_named_axes(db, other, named, reasons):
+def test_trials_that_differ_in_more_than_strategy_and_gpus_are_compared_only_by_named_axes(
+    db, other, named, reasons
+):
     fill(db, [(small(), 1.0), (other, 1.0)])
     assert refused(db, "1", "2", *named) == reasons
 
 
 def test_strong_scaling_shares_the_global_batch(db):
-    fill(db, [(small(scaling="strong", batch_size=64), 1.0), (small(scaling="strong", batch_size=16, num_gpus=4), 1.0)])
+    fill(
+        db,
+        [
+            (small(scaling="strong", batch_size=64), 1.0),
+            (small(scaling="strong", batch_size=16, num_gpus=4), 1.0),
+        ],
+    )
     assert refused(db, "1", "2") == []
 
 
 def test_other_machines_software_and_neighbors_are_refused_unless_named(db):
     fill(db, [(ONE, 1.0)])
-    fill(db, [(ONE, 2.0)], name="b", machine=replace(MACHINE, host="other"), environment=ENVIRONMENT | {"kernel": "7"})
+    fill(
+        db,
+        [(ONE, 2.0)],
+        name="b",
+        machine=replace(MACHINE, host="other"),
+        environment=ENVIRONMENT | {"kernel": "7"},
+    )
     change(db, AttemptRow, AttemptRow.id, 2, shares_host=True)
-    assert refused(db, "1", "2") == ["different machines", "different software", "others ran beside one of them"]
+    assert refused(db, "1", "2") == [
+        "different machines",
+        "different software",
+        "others ran beside one of them",
+    ]
     assert refused(db, "1", "2", "software", "shares_host") == ["different machines"]
     assert refused(db, "1", "2", "machine", "software", "shares_host") == []
 
 
 def test_what_is_invalid_is_refused_and_what_is_suspect_is_said(db):
     fill(db, [(ONE, 100.0), (TWO, 150.0)])
-    change(db, MeasurementRow, MeasurementRow.attempt_id, 1, verdict="invalid", verdict_reasons=["ran on the wrong device"])
-    change(db, MeasurementRow, MeasurementRow.attempt_id, 2, verdict="suspect", verdict_reasons=["others took cores"])
+    change(
+        db,
+        MeasurementRow,
+        MeasurementRow.attempt_id,
+        1,
+        verdict="invalid",
+        verdict_reasons=["ran on the wrong device"],
+    )
+    change(
+        db,
+        MeasurementRow,
+        MeasurementRow.attempt_id,
+        2,
+        verdict="suspect",
+        verdict_reasons=["others took cores"],
+    )
     ended = run(db, "compare", "1", "2")
     assert ended.returncode == 2
     assert "attempt 1 of A is invalid (ran on the wrong device); name with --axis" in ended.stderr
@@ -242,12 +338,31 @@ def test_compare_answers_in_json(db):
     ended = run(db, "compare", "1", "2", "--json")
     assert ended.returncode == 2
     answered = json.loads(ended.stdout)
-    assert (answered["incomparable"], answered["comparison"]) == (["model differs, trivial against vgg16"], None)
+    assert (answered["incomparable"], answered["comparison"]) == (
+        ["model differs, trivial against vgg16"],
+        None,
+    )
     answered = json.loads(run(db, "compare", "1", "2", "--axis", "model", "--json").stdout)
-    assert (answered["a"]["attempts"], answered["comparison"]["b"]["images_per_second"]) == ([1], 150.0)
+    assert (answered["a"]["attempts"], answered["comparison"]["b"]["images_per_second"]) == (
+        [1],
+        150.0,
+    )
     assert answered["comparison"]["winner"] == "unknown"
-    fill(db, [(small(), 100.0), (small(), 101.0), (small(model="vgg16"), 150.0), (small(model="vgg16"), 151.0)], name="b")
-    answered = json.loads(run(db, "compare", small().trial_id, small(model="vgg16").trial_id, "--axis=model", "--json").stdout)
+    fill(
+        db,
+        [
+            (small(), 100.0),
+            (small(), 101.0),
+            (small(model="vgg16"), 150.0),
+            (small(model="vgg16"), 151.0),
+        ],
+        name="b",
+    )
+    answered = json.loads(
+        run(
+            db, "compare", small().trial_id, small(model="vgg16").trial_id, "--axis=model", "--json"
+        ).stdout
+    )
     assert answered["comparison"]["winner"] == "B faster"
 
 
@@ -255,7 +370,11 @@ def test_compare_answers_in_json(db):
     ("a", "b", "message"),
     [
         ("1", "2", r"^attempt 2: nothing to compare, it has no completed attempt \(failed\)$"),
-        ("1", TWO.trial_id, r"^trial \w{8}: nothing to compare, it has no completed attempt \(failed\)$"),
+        (
+            "1",
+            TWO.trial_id,
+            r"^trial \w{8}: nothing to compare, it has no completed attempt \(failed\)$",
+        ),
         ("1", "3", r"^attempt 3: deleted; `python -m store restore` brings it back$"),
         ("1", "4", r"^attempt 4: 0 images/s have no ratio$"),
         ("1", "first", r"^sweep first: wanted an attempt or a trial$"),
@@ -264,7 +383,11 @@ def test_compare_answers_in_json(db):
             "77",
             r"^77: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see",
         ),
-        ("1", TWO.trial_id[:3], r"^\w{3}: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more"),
+        (
+            "1",
+            TWO.trial_id[:3],
+            r"^\w{3}: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more",
+        ),
         (
             "1",
             f"trial={TWO.trial_id[:1]}",

@@ -19,13 +19,20 @@ def engine(tmp_path):
     return open_for_reading(url)
 
 
-def speeds(engine, *ids: str, machine: str = MACHINE.key, software: str = SOFTWARE_KEY, after: int = 0) -> dict[str, list[float]]:
+def speeds(
+    engine, *ids: str, machine: str = MACHINE.key, software: str = SOFTWARE_KEY, after: int = 0
+) -> dict[str, list[float]]:
     found = completed_repeats(engine, ids, machine, software, after=after)
-    return {trial_id: [repeat.images_per_second for repeat in repeats] for trial_id, repeats in found.items()}
+    return {
+        trial_id: [repeat.images_per_second for repeat in repeats]
+        for trial_id, repeats in found.items()
+    }
 
 
 def test_those_of_the_trials_asked_for_come_oldest_first(engine):
-    assert speeds(engine, small().trial_id, small(num_gpus=2).trial_id) == {small().trial_id: [2.0, 1.0]}
+    assert speeds(engine, small().trial_id, small(num_gpus=2).trial_id) == {
+        small().trial_id: [2.0, 1.0]
+    }
 
 
 def test_other_machines_and_software_do_not_count(engine):
@@ -49,7 +56,9 @@ def test_a_simulated_repeat_took_what_its_devices_would_have_taken(tmp_path):
         spec.trial_id: (CompletedRepeat(images_per_second=2.0, duration_s=6.2),)
     }
     engine = open_for_reading(filled_with_measurements(tmp_path))
-    (repeat,) = completed_repeats(engine, [small().trial_id], MACHINE.key, SOFTWARE_KEY)[small().trial_id]
+    (repeat,) = completed_repeats(engine, [small().trial_id], MACHINE.key, SOFTWARE_KEY)[
+        small().trial_id
+    ]
     assert repeat.duration_s == 9.5
 
 

@@ -24,7 +24,9 @@ from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small
 
-EVERY_POINT = bool(os.environ.get("SCALEMARK_EVERY_CRASH_POINT"))  # takes minutes; else some of them, others in each test
+EVERY_POINT = bool(
+    os.environ.get("SCALEMARK_EVERY_CRASH_POINT")
+)  # takes minutes; else some of them, others in each test
 OF_FILES = ("sqlite3.connect", "os.rename", "os.remove")
 DATABASES = Path(__file__).parent / "databases"
 Work = Callable[[], None]
@@ -90,8 +92,14 @@ def record() -> None:
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ledger.started(repeat.repeat_id, 1, 1)
-        ended = attempt(spec, 7.0, number=number) if repeat.trial_id == spec.trial_id else attempt(failing, None, number=number)
-        ledger.finish(repeat.repeat_id, ended, NOON, again=None if ended.result.measurement else "once more")
+        ended = (
+            attempt(spec, 7.0, number=number)
+            if repeat.trial_id == spec.trial_id
+            else attempt(failing, None, number=number)
+        )
+        ledger.finish(
+            repeat.repeat_id, ended, NOON, again=None if ended.result.measurement else "once more"
+        )
     ledger.beat(NOON)
     ledger.end(NOON, finished=True)
     writer.close()
@@ -117,10 +125,18 @@ def test_who_records_can_be_killed_at_any_statement(empty_database):
         assert list(check("r.db")) == [], point
         reader = open_for_reading("r.db")
         assert queries.rows(reader, HALF) == []
-        states.add(tuple(sorted(row["state"] for row in queries.rows(reader, "SELECT state FROM repeats"))))
+        states.add(
+            tuple(sorted(row["state"] for row in queries.rows(reader, "SELECT state FROM repeats")))
+        )
         restore(empty_database)
     assert list(check("r.db")) == []
-    assert states >= {(), ("pending", "pending"), ("pending", "running"), ("completed", "pending"), ("completed", "running")}
+    assert states >= {
+        (),
+        ("pending", "pending"),
+        ("pending", "running"),
+        ("completed", "pending"),
+        ("completed", "running"),
+    }
 
 
 @pytest.mark.parametrize("revision", [None, "0003"], ids=["new", "0003"])
@@ -160,7 +176,12 @@ def test_who_makes_a_backup_can_be_killed_at_any_point(empty_database):
     assert num_killed >= 5
     assert list(check("b.db")) == []
     assert Path("r.db").read_bytes() == before
-    assert {path.name for path in Path().glob("b.db*")} <= {"b.db", "b.db.sha256", "b.db-wal", "b.db-shm"}
+    assert {path.name for path in Path().glob("b.db*")} <= {
+        "b.db",
+        "b.db.sha256",
+        "b.db-wal",
+        "b.db-shm",
+    }
 
 
 def void(_: object) -> None:
@@ -190,7 +211,9 @@ def test_writers_that_are_killed_at_any_moment_leave_whole_attempts(empty_databa
         os.close(read)
         assert list(check("r.db")) == []
         (found,) = queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts")
-        assert found["num"] - num_told in range(number + 2)  # what was told is there; what was not may be, once for each killed
+        assert found["num"] - num_told in range(
+            number + 2
+        )  # what was told is there; what was not may be, once for each killed
         assert queries.rows(open_for_reading("r.db"), HALF) == []
 
 
@@ -201,5 +224,7 @@ def endless(name: str, told: int) -> None:
     for repeat in ledger.open_repeats():
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(repeat.repeat_id, attempt(spec, 7.0, repeat=repeat.repeat, number=number), NOON)
+        ledger.finish(
+            repeat.repeat_id, attempt(spec, 7.0, repeat=repeat.repeat, number=number), NOON
+        )
         os.write(told, b".")

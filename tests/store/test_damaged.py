@@ -63,7 +63,13 @@ ALL_UNSEEN = ("measurements", "step_arrays")
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "r.db"
-    fill(str(path), [(small(seed=1 + seed), None if seed % 7 == 0 else 100.0 + seed) for seed in range(NUM_TRIALS)])
+    fill(
+        str(path),
+        [
+            (small(seed=1 + seed), None if seed % 7 == 0 else 100.0 + seed)
+            for seed in range(NUM_TRIALS)
+        ],
+    )
     return path
 
 
@@ -89,12 +95,18 @@ def dump(path: str | Path) -> Dump:
     """Table -> column -> its values, in the order of rows."""
     with closing(connect_read_only(Path(path))) as connection:
         connection.text_factory = bytes
-        tables = [name.decode() for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        tables = [
+            name.decode()
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         found: Dump = {}
         for table in tables:
             cursor = connection.execute(f"SELECT * FROM {table}")
             columns = list(zip(*cursor, strict=True)) or [()] * len(cursor.description)
-            found[table] = {name[0]: list(values) for name, values in zip(cursor.description, columns, strict=True)}
+            found[table] = {
+                name[0]: list(values)
+                for name, values in zip(cursor.description, columns, strict=True)
+            }
         return found
 
 
@@ -103,7 +115,12 @@ def num_rows(found: Dump) -> int:
 
 
 def changes(before: Dump, after: Dump) -> set[tuple[str, str]]:
-    return {(table, column) for table, columns in before.items() for column in columns if after[table][column] != columns[column]}
+    return {
+        (table, column)
+        for table, columns in before.items()
+        for column in columns
+        if after[table][column] != columns[column]
+    }
 
 
 def is_found(path: str = "d.db") -> bool:
@@ -128,7 +145,9 @@ def is_in_use(whole: Path, at: int) -> bool:
 
 
 def share_saved(saved: Saved, whole: Path) -> float:
-    return sum(table.num_saved for table in saved.tables) / (num_rows(dump(whole)) - 1)  # alembic_version is made anew
+    return sum(table.num_saved for table in saved.tables) / (
+        num_rows(dump(whole)) - 1
+    )  # alembic_version is made anew
 
 
 def test_a_whole_database_has_no_findings_and_is_salvaged_whole(whole):
@@ -149,7 +168,9 @@ def test_a_flipped_bit_is_found_or_stands_where_nothing_else_tells_of_it(whole, 
     schema = next(at.start() for at in definitions if is_in_use(whole, at.start()))
     places = {
         "header": lambda: chance.randrange(100),
-        "heads_of_pages": lambda: PAGE_BYTES * chance.randrange(1, num_pages) + chance.randrange(60),
+        "heads_of_pages": lambda: (
+            PAGE_BYTES * chance.randrange(1, num_pages) + chance.randrange(60)
+        ),
         "anywhere": lambda: chance.randrange(size),
         "schema": lambda: schema + chance.randrange(400),
     }
@@ -161,9 +182,19 @@ def test_a_flipped_bit_is_found_or_stands_where_nothing_else_tells_of_it(whole, 
         if is_found():
             shares.append(share_saved(salvage("d.db", "s.db"), whole))
         else:
-            unseen = {(table, column) for table, column in changes(before, dump("d.db")) if table not in ALL_UNSEEN}
-            assert all(column in UNSEEN.get(table, ()) for table, column in unseen), (at, mask, unseen)
-    assert len(shares) >= (1 if where == "header" else 4)  # many bits of a header mean nothing, and pages hold values
+            unseen = {
+                (table, column)
+                for table, column in changes(before, dump("d.db"))
+                if table not in ALL_UNSEEN
+            }
+            assert all(column in UNSEEN.get(table, ()) for table, column in unseen), (
+                at,
+                mask,
+                unseen,
+            )
+    assert len(shares) >= (
+        1 if where == "header" else 4
+    )  # many bits of a header mean nothing, and pages hold values
     assert statistics.median(shares) > 0.98
     assert min(shares) > 0.3
 
@@ -187,15 +218,21 @@ def test_a_truncated_file_is_found_and_its_beginning_is_saved(whole, share):
     by_name = {table.name: table for table in saved.tables}
     assert all(table.lost != "none" or not table.error for table in saved.tables)
     assert list(check("s.db")) == [] or saved.num_findings > 0
-    num_whole = sum(content.count(small(seed=1 + seed).to_json().encode()) > 0 for seed in range(NUM_TRIALS))
-    assert num_whole - 12 <= by_name["trials"].num_saved <= num_whole  # 12: of a page that is cut through
+    num_whole = sum(
+        content.count(small(seed=1 + seed).to_json().encode()) > 0 for seed in range(NUM_TRIALS)
+    )
+    assert (
+        num_whole - 12 <= by_name["trials"].num_saved <= num_whole
+    )  # 12: of a page that is cut through
 
 
 @pytest.mark.parametrize("size", [1, 50, 99, 512, 4095])
 def test_of_less_than_a_page_nothing_is_saved_and_that_is_said(whole, size):
     Path("d.db").write_bytes(whole.read_bytes()[:size])
     assert is_found()
-    with pytest.raises(StoreError, match="nothing can be read: not one row of a database of scalemark is in it"):
+    with pytest.raises(
+        StoreError, match="nothing can be read: not one row of a database of scalemark is in it"
+    ):
         salvage("d.db", "s.db")
     assert not list(Path().glob("s.db*"))
 
@@ -212,7 +249,9 @@ def test_a_page_of_zeros_in_the_middle_costs_the_rows_on_it_and_those_that_hang_
     assert 0 < NUM_TRIALS - trials.num_saved < 10
     assert trials.lost == str(NUM_TRIALS - trials.num_saved)  # an index knows how many there were
     assert by_name["attempts"].num_saved == trials.num_saved
-    assert {finding.what for finding in by_name["attempts"].left_out} == {"what it belongs to is lost"}
+    assert {finding.what for finding in by_name["attempts"].left_out} == {
+        "what it belongs to is lost"
+    }
     lines = list(saved.told())
     assert (
         f"trials: {trials.num_saved} rows saved, 0 left out, {trials.lost} could not be read (database disk image is malformed)"
@@ -252,7 +291,10 @@ def test_every_flipped_bit_of_a_backup_is_found(whole):
         flipped = bytearray(content)
         flipped[chance.randrange(PAGE_BYTES, len(content))] ^= 1 << chance.randrange(8)
         Path("d.db").write_bytes(flipped)
-        assert next(iter(check("d.db"))).what == "not the file that was backed up: its SHA-256 is another"
+        assert (
+            next(iter(check("d.db"))).what
+            == "not the file that was backed up: its SHA-256 is another"
+        )
 
 
 def test_what_cannot_be_a_database_of_ours_is_refused_with_a_word(monkeypatch, capsys):
@@ -299,6 +341,9 @@ def test_check_tells_findings_as_text_and_as_json_and_salvages(whole, monkeypatc
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["table"], finding["row"]) == ("trials", small(seed=5).trial_id)
     assert exit_code("--salvage", "s.db") == 1
-    assert f"trials: {NUM_TRIALS} rows saved, 0 left out, none could not be read" in capsys.readouterr().out
+    assert (
+        f"trials: {NUM_TRIALS} rows saved, 0 left out, none could not be read"
+        in capsys.readouterr().out
+    )
     with pytest.raises(StoreError, match=r"^s\.db: exists; name a new file"):
         salvage("d.db", "s.db")

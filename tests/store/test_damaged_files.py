@@ -97,7 +97,9 @@ def a_folder(path: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    "no page of a tree": first_page(lambda content: content.__setitem__(slice(100, 108), b"\x00" * 8)),
+    "no page of a tree": first_page(
+        lambda content: content.__setitem__(slice(100, 108), b"\x00" * 8)
+    ),
     "the schema is noise": noise(100, PAGE_BYTES),
     "the schema is other noise": noise(108, PAGE_BYTES, seed=8),
     "the header alone is whole": noise(100),
@@ -107,18 +109,32 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "cut to 50 bytes": cut(50),
     "cut to 100 bytes": cut(100),
     "cut to a page": cut(PAGE_BYTES),
-    "cut in the middle": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "cut in the middle": lambda path: path.write_bytes(
+        path.read_bytes()[: path.stat().st_size // 2]
+    ),
     "zeros": first_page(lambda content: content.__setitem__(slice(0, None), bytes(len(content)))),
-    "names of tables are no text": run_sql("UPDATE sqlite_master SET name = CAST(x'ff80' AS TEXT) WHERE name = 'notes'"),
-    "names of tables are null": run_sql("UPDATE sqlite_master SET name = NULL WHERE name = 'notes'"),
-    "names of tables are numbers": run_sql("UPDATE sqlite_master SET name = 5, tbl_name = 5 WHERE name = 'notes'"),
-    "definitions are no SQL": run_sql("UPDATE sqlite_master SET sql = 'nonsense' WHERE name = 'attempts'"),
+    "names of tables are no text": run_sql(
+        "UPDATE sqlite_master SET name = CAST(x'ff80' AS TEXT) WHERE name = 'notes'"
+    ),
+    "names of tables are null": run_sql(
+        "UPDATE sqlite_master SET name = NULL WHERE name = 'notes'"
+    ),
+    "names of tables are numbers": run_sql(
+        "UPDATE sqlite_master SET name = 5, tbl_name = 5 WHERE name = 'notes'"
+    ),
+    "definitions are no SQL": run_sql(
+        "UPDATE sqlite_master SET sql = 'nonsense' WHERE name = 'attempts'"
+    ),
     "no version": run_sql("DELETE FROM alembic_version"),
     "the version is a blob": run_sql("UPDATE alembic_version SET version_num = x'ff00'"),
-    "the version is no text": run_sql("UPDATE alembic_version SET version_num = CAST(x'ff80' AS TEXT)"),
+    "the version is no text": run_sql(
+        "UPDATE alembic_version SET version_num = CAST(x'ff80' AS TEXT)"
+    ),
     "the version is unknown": run_sql("UPDATE alembic_version SET version_num = '0000'"),
     "two versions": run_sql("INSERT INTO alembic_version VALUES ('0001')"),
-    "no column of versions": run_sql("ALTER TABLE alembic_version RENAME COLUMN version_num TO other"),
+    "no column of versions": run_sql(
+        "ALTER TABLE alembic_version RENAME COLUMN version_num TO other"
+    ),
     "no table of versions": run_sql("DROP TABLE alembic_version"),
     "no attempts": run_sql("DELETE FROM sqlite_master WHERE name = 'attempts'"),
     "no sweeps": run_sql("DELETE FROM sqlite_master WHERE name = 'sweeps'"),
@@ -140,7 +156,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def damaged(request: pytest.FixtureRequest, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def damaged(
+    request: pytest.FixtureRequest, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "r.db"
     path.write_bytes(whole)
@@ -172,7 +190,9 @@ ONLY_SEEN_BY_SOME = {
 
 
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
-def test_a_damaged_file_is_named_with_what_to_do(damaged: Path, run: Run, request: pytest.FixtureRequest) -> None:
+def test_a_damaged_file_is_named_with_what_to_do(
+    damaged: Path, run: Run, request: pytest.FixtureRequest
+) -> None:
     is_seen_by_all = request.node.callspec.params["damaged"] not in ONLY_SEEN_BY_SOME
     for name in COMMANDS:
         ended = run(name)
@@ -187,7 +207,9 @@ def test_a_damaged_file_is_named_with_what_to_do(damaged: Path, run: Run, reques
         assert REMEDY.search(told), (name, told)
 
 
-@pytest.mark.parametrize("damaged", [name for name in DAMAGES if name not in ONLY_SEEN_BY_SOME], indirect=True)
+@pytest.mark.parametrize(
+    "damaged", [name for name in DAMAGES if name not in ONLY_SEEN_BY_SOME], indirect=True
+)
 def test_a_sweep_on_a_damaged_file_is_refused(damaged: Path) -> None:
     with pytest.raises(StoreError, match=r"r\.db: ") as refused:
         Writer("r.db").close()
@@ -229,7 +251,9 @@ def test_a_file_without_permission_is_named(nobody: Path, run: Run, db: str) -> 
         Writer(db).close()
 
 
-def test_a_file_that_cannot_be_looked_at_just_now_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_looked_at_just_now_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As where no file descriptor is left: a sweep waits for better, and gives up only for damage."""
     engine = open_for_writing("r.db")
     with writing(engine) as connection:
@@ -241,7 +265,10 @@ def test_a_file_that_cannot_be_looked_at_just_now_is_not_lost(monkeypatch: pytes
 
     with monkeypatch.context() as broken:
         broken.setattr("store.sqlite.sqlite3.connect", fail)
-        with pytest.raises(StoreError, match="unable to open database file") as raised, writing(engine):
+        with (
+            pytest.raises(StoreError, match="unable to open database file") as raised,
+            writing(engine),
+        ):
             pass
     assert not isinstance(raised.value, LostDatabaseError)
     engine.dispose()

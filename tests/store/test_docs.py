@@ -25,9 +25,19 @@ def test_there_are_ten_questions_with_their_answers():
     assert len(STATEMENTS) == len(_columns_of_answers()) == 10
 
 
-@pytest.mark.parametrize(("statement", "columns"), list(zip(STATEMENTS, _columns_of_answers(), strict=True)))
+@pytest.mark.parametrize(
+    ("statement", "columns"), list(zip(STATEMENTS, _columns_of_answers(), strict=True))
+)
 def test_a_question_is_answered_on_both_engines(db, statement, columns):
-    fill(db, [(small(), 50.0), (small(), 52.0), (small(num_gpus=2, precision="bf16"), 90.0), (small(num_gpus=2), None)])
+    fill(
+        db,
+        [
+            (small(), 50.0),
+            (small(), 52.0),
+            (small(num_gpus=2, precision="bf16"), 90.0),
+            (small(num_gpus=2), None),
+        ],
+    )
     found, _rows = queries.query(open_for_reading(db), statement)
     assert found == columns
 
@@ -39,7 +49,12 @@ def test_the_picture_of_the_tables_can_be_drawn(tmp_path):
 
 def test_every_view_is_documented():
     make_empty("r.db")
-    views = {row["name"] for row in queries.rows(open_for_reading("r.db"), "SELECT name FROM sqlite_master WHERE type = 'view'")}
+    views = {
+        row["name"]
+        for row in queries.rows(
+            open_for_reading("r.db"), "SELECT name FROM sqlite_master WHERE type = 'view'"
+        )
+    }
     assert "simulated_scaling" in views
     told = (PROJECT / "docs" / "database.md").read_text()
     assert {view for view in views if f"| `{view}` |" not in told} == set()

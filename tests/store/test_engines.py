@@ -12,7 +12,15 @@ import sqlalchemy as sa
 from store import engine, queries
 from store.__main__ import app
 from store.command_line import run
-from store.database import check_writable, locate, open_existing, open_for_reading, open_for_writing, reading, writing
+from store.database import (
+    check_writable,
+    locate,
+    open_existing,
+    open_for_reading,
+    open_for_writing,
+    reading,
+    writing,
+)
 from store.errors import LockedError, StoreError
 from store.ledger import Claim
 from store.upgrade import head_revision
@@ -89,7 +97,9 @@ def test_a_new_database_of_a_server_is_made_by_who_writes_first(postgresql_url):
     assert open_existing(postgresql_url) is None
     Writer(postgresql_url).close()
     assert queries.list_attempts(open_for_reading(postgresql_url)) == []
-    references = queries.query(open_for_reading(postgresql_url), "SELECT count(*) FROM reference_results")[1]
+    references = queries.query(
+        open_for_reading(postgresql_url), "SELECT count(*) FROM reference_results"
+    )[1]
     assert references[0][0] > 300
 
 
@@ -108,13 +118,18 @@ def test_processes_that_open_a_servers_database_at_once_make_it_once(postgresql_
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
-    assert queries.query(open_for_reading(postgresql_url), "SELECT version_num FROM alembic_version")[1] == [(head_revision(),)]
+    assert queries.query(
+        open_for_reading(postgresql_url), "SELECT version_num FROM alembic_version"
+    )[1] == [(head_revision(),)]
 
 
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("CREATE TABLE moz_places (id int)", r"a database of another program \(it has moz_places\); name another"),
+        (
+            "CREATE TABLE moz_places (id int)",
+            r"a database of another program \(it has moz_places\); name another",
+        ),
         (None, rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)"),
     ],
 )
@@ -153,9 +168,15 @@ def test_no_message_shows_a_password(url):
 
 
 def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
-    with pytest.raises(StoreError, match=r"has more than one @ behind the user; write each @ of the password as %40$"):
+    with pytest.raises(
+        StoreError,
+        match=r"has more than one @ behind the user; write each @ of the password as %40$",
+    ):
         locate("postgresql://me:p@ssw0rd@localhost/db")
-    assert locate("postgresql://me@corp:p%40ssw0rd@localhost/db").name == "postgresql://me%40corp:***@localhost/db"
+    assert (
+        locate("postgresql://me@corp:p%40ssw0rd@localhost/db").name
+        == "postgresql://me%40corp:***@localhost/db"
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +195,9 @@ def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
         ["query", "URL", "--db", "r.db"],
     ],
 )
-@pytest.mark.parametrize("url", ["postgresql://u:TOPSECRET@127.0.0.1:1/db", "postgresql://u:p@TOPSECRET@127.0.0.1:1/db"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:TOPSECRET@127.0.0.1:1/db", "postgresql://u:p@TOPSECRET@127.0.0.1:1/db"]
+)
 def test_no_command_shows_a_password(arguments, url, monkeypatch, capsys):
     fill("r.db", [(small(), 1.0)])
     monkeypatch.setattr("sys.argv", ["store", *(url if one == "URL" else one for one in arguments)])
@@ -189,7 +212,10 @@ def test_no_command_shows_a_password(arguments, url, monkeypatch, capsys):
 
 
 def test_a_server_that_is_not_there_is_told(postgresql_server):
-    with pytest.raises(StoreError, match=r"^postgresql://me:\*\*\*@localhost:1/db: .*; is the server there, and are user"):
+    with pytest.raises(
+        StoreError,
+        match=r"^postgresql://me:\*\*\*@localhost:1/db: .*; is the server there, and are user",
+    ):
         Writer("postgresql://me:hunter2@localhost:1/db")
     with pytest.raises(StoreError, match="does not exist; is the server there"):
         Writer(postgresql_server.replace("/postgres?", "/nobody?"))
@@ -199,11 +225,16 @@ def test_a_server_that_is_not_there_is_told(postgresql_server):
 def test_a_file_is_written_under_the_name_it_is_read_by(name):
     fill(name, [(small(), 1.0)])
     assert Path(name).exists()
-    assert {path.name.partition(".db")[0] for path in Path().iterdir()} == {name.removesuffix(".db")}
+    assert {path.name.partition(".db")[0] for path in Path().iterdir()} == {
+        name.removesuffix(".db")
+    }
     assert len(queries.list_attempts(open_for_reading(name))) == 1
 
 
-@pytest.mark.parametrize("url", ["postgresql:/me:hunter2@h/d", "me:hunter2@h/d", "host=h password=hunter2", "sqlite:r.db"])
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql:/me:hunter2@h/d", "me:hunter2@h/d", "host=h password=hunter2", "sqlite:r.db"],
+)
 def test_a_mistyped_url_is_no_name_of_a_file(url):
     with pytest.raises(StoreError, match="neither a file nor a URL") as caught:
         Writer(url)
@@ -233,5 +264,9 @@ def test_steps_of_deleted_attempts_are_in_no_view(db):
     with closing(Writer(db)) as writer, writing(writer.engine) as connection:
         connection.execute(sa.text("UPDATE attempts SET deleted_at = started_at WHERE id = 1"))
     for view in ("step_samples", "throughput", "latest_attempts"):
-        assert queries.query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[1] == [(2,)]
-    assert queries.query(open_for_reading(db), "SELECT num_repeats, images_per_second FROM scaling")[1] == [(1, 2.0)]
+        assert queries.query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[
+            1
+        ] == [(2,)]
+    assert queries.query(
+        open_for_reading(db), "SELECT num_repeats, images_per_second FROM scaling"
+    )[1] == [(1, 2.0)]

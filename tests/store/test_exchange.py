@@ -50,13 +50,17 @@ def add(db: str, *records: Portable) -> None:
 
 
 def lines(path: str, *records: Portable | str) -> str:
-    Path(path).write_text("".join(f"{record if isinstance(record, str) else to_json(record)}\n" for record in records))
+    Path(path).write_text(
+        "".join(f"{record if isinstance(record, str) else to_json(record)}\n" for record in records)
+    )
     return path
 
 
 def origins(db: str) -> list[str]:
     with opened(db) as connection:
-        return list(connection.scalars(sa.select(schema.SweepRow.origin).order_by(schema.SweepRow.id)))
+        return list(
+            connection.scalars(sa.select(schema.SweepRow.origin).order_by(schema.SweepRow.id))
+        )
 
 
 def own_id(db: str) -> str:
@@ -101,7 +105,9 @@ def test_a_table_without_steps_can_be_imported_and_its_steps_later(db, kind, oth
     assert contents(other, ALL) == contents(db, ALL)
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+@pytest.mark.parametrize(
+    "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
+)
 def test_a_selection_is_exported_and_nothing_else(db, kind, other):
     add(db, *everything())
     name = f"out.{kind}"
@@ -117,7 +123,9 @@ def test_a_selection_is_exported_and_nothing_else(db, kind, other):
     assert contents(other, ALL) == contents(db, ALL)
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+@pytest.mark.parametrize(
+    "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
+)
 def test_what_goes_there_and_comes_back_changes_nothing(db, kind, other):
     add(db, *everything())
     before = contents(db)
@@ -196,7 +204,10 @@ def truncated() -> None:
     ("make", "reason"),
     [
         (lambda: Path("in.db").write_text("hello"), "file is not a database"),
-        (lambda: Path("in.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000), "file is not a database"),
+        (
+            lambda: Path("in.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000),
+            "file is not a database",
+        ),
         (foreign, "a database of another program (it has recipes)"),
         (truncated, "malformed"),
     ],
@@ -213,12 +224,26 @@ def test_what_is_no_database_is_told_and_the_rest_is_imported(db, make, reason):
     assert "Traceback" not in ended.stderr
 
 
-BAD = to_json(attempt(small(seed=3))).replace('"images_per_second":100.0', '"images_per_second":-1.0')
-NOT_A_NUMBER = to_json(attempt(small(seed=4))).replace('"images_per_second":100.0', '"images_per_second":NaN')
+BAD = to_json(attempt(small(seed=3))).replace(
+    '"images_per_second":100.0', '"images_per_second":-1.0'
+)
+NOT_A_NUMBER = to_json(attempt(small(seed=4))).replace(
+    '"images_per_second":100.0', '"images_per_second":NaN'
+)
 
 
 def test_rejected_rows_are_listed_and_the_rest_is_imported(db):
-    lines("in.jsonl", attempt(), BAD, "", NOT_A_NUMBER, "{", attempt(small(seed=2)), attempt(exit_code=9), attempt())
+    lines(
+        "in.jsonl",
+        attempt(),
+        BAD,
+        "",
+        NOT_A_NUMBER,
+        "{",
+        attempt(small(seed=2)),
+        attempt(exit_code=9),
+        attempt(),
+    )
     ended = store("import", "in.jsonl", "--db", db, "--json")
     assert ended.returncode == 1
     told = json.loads(ended.stdout)
@@ -252,10 +277,15 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
 
 def test_a_dry_run_tells_what_would_be_done_and_does_not(db):
     lines("in.jsonl", attempt(), REFERENCE)
-    assert store("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith("1 attempts would be imported")
+    assert store("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith(
+        "1 attempts would be imported"
+    )
     assert not Path("none.db").exists()
     ended = store("import", "in.jsonl", "--db", db, "--dry-run")
-    assert ended.stdout == "1 attempts would be imported, 0 were there already; 1 references would be imported\n"
+    assert (
+        ended.stdout
+        == "1 attempts would be imported, 0 were there already; 1 references would be imported\n"
+    )
     add(db, attempt(small(seed=2)))
     before = contents(db)
     assert import_files(db, ["in.jsonl"], dry_run=True).num_new == 1
@@ -270,9 +300,13 @@ def test_others_write_while_everything_is_read(db, how, monkeypatch):
 
     def write_meanwhile(_what: str, num: int, _total: int) -> None:
         with changing(db) as connection:
-            connection.execute(sa.insert(schema.NoteRow).values(attempt_id=1, note=f"read {num}", added_at=NOON))
+            connection.execute(
+                sa.insert(schema.NoteRow).values(attempt_id=1, note=f"read {num}", added_at=NOON)
+            )
 
-    added = import_files(db, ["in.jsonl"], strict=how == "strict", dry_run=how == "dry_run", progress=write_meanwhile)
+    added = import_files(
+        db, ["in.jsonl"], strict=how == "strict", dry_run=how == "dry_run", progress=write_meanwhile
+    )
     assert added.num_new == 3
     assert [row["note"] for row in contents(db)["notes"]] == ["read 1", "read 2", "read 3"]
 
@@ -296,7 +330,10 @@ def test_a_dry_run_does_not_upgrade_a_server(db):
     with changing(db) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0003'")
     lines("in.jsonl", attempt())
-    with pytest.raises(StoreError, match=f"its schema is 0003, this version reads {head_revision()}; `python -m store "):
+    with pytest.raises(
+        StoreError,
+        match=f"its schema is 0003, this version reads {head_revision()}; `python -m store ",
+    ):
         import_files(db, ["in.jsonl"], dry_run=True)
 
 
@@ -318,7 +355,10 @@ def test_the_first_twenty_rejected_rows_are_shown(db):
     ("told", "reason"),
     [
         ({"duration_s": 1e20}, "duration_s=1e+20: wanted 315576000 (ten years) or less"),
-        ({"started_at": "9999-12-31T23:59:59+00:00"}, "started_at=9999-12-31T23:59:59+00:00: wanted a year from 1900 to 9900"),
+        (
+            {"started_at": "9999-12-31T23:59:59+00:00"},
+            "started_at=9999-12-31T23:59:59+00:00: wanted a year from 1900 to 9900",
+        ),
     ],
 )
 def test_an_attempt_beyond_all_time_is_rejected(db, told, reason):
@@ -343,11 +383,19 @@ def test_what_names_a_row_that_is_missing_is_one_damaged_row(db, table, missing,
     add(
         "old.db",
         attempt(),
-        attempt(sweep=replace(HEAD, uid="a" * 16, name="b"), machine=TWO_GPUS, placement=replace(PLACEMENT, devices=(1,))),
+        attempt(
+            sweep=replace(HEAD, uid="a" * 16, name="b"),
+            machine=TWO_GPUS,
+            placement=replace(PLACEMENT, devices=(1,)),
+        ),
     )
     with closing(sqlite3.connect("old.db")) as connection, connection:
         connection.execute(f"DELETE FROM {table} WHERE id = 1")
-    done = import_files(db, ["old.db"]) if command == "import" else export("old.db", "out.jsonl", ExportFormat.JSONL)
+    done = (
+        import_files(db, ["old.db"])
+        if command == "import"
+        else export("old.db", "out.jsonl", ExportFormat.JSONL)
+    )
     assert {one.reason for one in done.rejected} == {missing}
     assert "old.db attempt 1" in [one.where for one in done.rejected]
     assert (done.num_new if isinstance(done, Added) else done.num_attempts) == 1
@@ -374,14 +422,26 @@ def write(rows: list[list[str]], path: str = "in.csv") -> None:
         ("images_per_second", "fast", "images_per_second=fast: wanted a number"),
         ("images_per_second", "", "measurement.images_per_second=None: wanted a number"),
         ("attempt", "1.5", "attempt=1.5: wanted a whole number"),
-        ("attempt", "9" * 30, "attempt=999999999999999999999999999999: wanted no more than 2147483647"),
-        ("num_gpus", "4", "num_gpus=4: the other cells tell of 1; change both, or leave the column out"),
+        (
+            "attempt",
+            "9" * 30,
+            "attempt=999999999999999999999999999999: wanted no more than 2147483647",
+        ),
+        (
+            "num_gpus",
+            "4",
+            "num_gpus=4: the other cells tell of 1; change both, or leave the column out",
+        ),
         ("host", "elsewhere", "host=elsewhere: the other cells tell of testbox"),
         ("shares_host", "maybe", "shares_host=maybe: wanted true or false"),
         ("started_at", "yesterday", "started_at=yesterday: wanted a time"),
         ("spec", "{", "Expecting property name"),
         ("spec", "", "spec: found None, wanted an object"),
-        ("op_placement", "", "op_placement is empty, and there is a measurement; wanted both or none"),
+        (
+            "op_placement",
+            "",
+            "op_placement is empty, and there is a measurement; wanted both or none",
+        ),
         ("repeat_state", "?", "repeat.state=?: wanted one of pending"),
     ],
 )
@@ -409,10 +469,18 @@ def test_derived_columns_may_be_left_out_and_others_not(db):
 @pytest.mark.parametrize(
     ("content", "where", "reason"),
     [
-        (b"a,b\n1,2\n", "in.csv", "not a table that `python -m store export` wrote: no column attempt, "),
+        (
+            b"a,b\n1,2\n",
+            "in.csv",
+            "not a table that `python -m store export` wrote: no column attempt, ",
+        ),
         (b"", "in.csv", "not a table that"),
         ("sweep_uid,ü\n".encode("latin-1"), "in.csv", "byte 10 is not UTF-8; save it as UTF-8"),
-        (b'"sweep_uid\n', "in.csv line 1", "not CSV: unexpected end of data; what follows is not read"),
+        (
+            b'"sweep_uid\n',
+            "in.csv line 1",
+            "not CSV: unexpected end of data; what follows is not read",
+        ),
     ],
     ids=["another header", "empty", "Latin-1", "open quote"],
 )
@@ -457,7 +525,13 @@ def test_no_cell_is_taken_for_a_formula_and_each_is_read_back(db, other):
         " ",
         "'",
     ]
-    add(db, *(attempt(small(seed=seed), None, message=text, position=seed) for seed, text in enumerate(texts)))
+    add(
+        db,
+        *(
+            attempt(small(seed=seed), None, message=text, position=seed)
+            for seed, text in enumerate(texts)
+        ),
+    )
     export(db, "out.csv", ExportFormat.CSV)
     with Path("out.csv").open(newline="", encoding="utf-8") as file:
         cells = [cell for row in csv.reader(file) for cell in row]
@@ -465,7 +539,9 @@ def test_no_cell_is_taken_for_a_formula_and_each_is_read_back(db, other):
     assert "-9.5" not in cells
     assert "'=1+1" in cells
     import_files(other, ["out.csv"])
-    assert [row["message"] for row in contents(other)["attempts"]] == [row["message"] for row in contents(db)["attempts"]]
+    assert [row["message"] for row in contents(other)["attempts"]] == [
+        row["message"] for row in contents(db)["attempts"]
+    ]
 
 
 def test_negative_numbers_stay_numbers_in_a_table(db):
@@ -482,7 +558,11 @@ def test_damaged_steps_are_rejected_with_their_attempt(db, kind):
     export("from.db", f"out.{kind}", ExportFormat(kind), with_steps=True)
     module = delimited if kind == "csv" else columnar
     path = Path(f"out-steps.{kind}")
-    rows = [found[1] for found in module.read(path, flat.STEP_COLUMNS, frozenset(flat.STEP_COLUMNS)) if isinstance(found, tuple)]
+    rows = [
+        found[1]
+        for found in module.read(path, flat.STEP_COLUMNS, frozenset(flat.STEP_COLUMNS))
+        if isinstance(found, tuple)
+    ]
     path.unlink()
     rows[1]["step"] = 7
     rows.append(rows[-1] | {"attempt": 9})
@@ -541,26 +621,45 @@ def test_a_file_that_is_not_there_or_of_no_known_format_is_refused_before_anythi
     with pytest.raises(StoreError, match=r"missing\.csv: No such file"):
         import_files(db, ["good.jsonl", "missing.csv"])
     Path("what.bin").write_bytes(b"\1\2\3")
-    with pytest.raises(StoreError, match=r"what\.bin: of no format that is known; say which with --format jsonl\|csv"):
+    with pytest.raises(
+        StoreError,
+        match=r"what\.bin: of no format that is known; say which with --format jsonl\|csv",
+    ):
         import_files(db, ["good.jsonl", "what.bin"])
     assert import_files(db, ["good.jsonl"]).num_new == 1
 
 
 def test_logs_of_other_programs_become_references(db):
     shutil.copy(Path(__file__).parent / "logs" / "tf_cnn_1.14_one_gpu.txt", "log.txt")
-    with pytest.raises(StoreError, match=r"does not tell them itself: give --source, --citation and --hardware"):
+    with pytest.raises(
+        StoreError, match=r"does not tell them itself: give --source, --citation and --hardware"
+    ):
         import_files(db, ["log.txt"], log=LogSource(source="", citation="", hardware=""))
-    arguments = ["import", "log.txt", "--db", db, "--source", "mine", "--citation", "here", "--hardware", "V100"]
+    arguments = [
+        "import",
+        "log.txt",
+        "--db",
+        db,
+        "--source",
+        "mine",
+        "--citation",
+        "here",
+        "--hardware",
+        "V100",
+    ]
     ended = store(*arguments)
-    assert (ended.returncode, ended.stdout) == (0, "0 attempts imported, 0 were there already; 1 references imported\n")
+    assert (ended.returncode, ended.stdout) == (
+        0,
+        "0 attempts imported, 0 were there already; 1 references imported\n",
+    )
     assert store(*arguments).stdout == "0 attempts imported, 0 were there already\n"
 
 
 def test_every_column_has_a_name_of_its_own():
     assert len(flat.COLUMNS) == len(flat.REQUIRED) + len(flat._FOLLOWS) + len(flat._LATER)
-    assert len(flat.REQUIRED | flat._LATER) == len(flat._TOLD) + len(flat._MEASURED) + len(flat._NESTED) + len(
-        flat._NESTED_MEASURED
-    )
+    assert len(flat.REQUIRED | flat._LATER) == len(flat._TOLD) + len(flat._MEASURED) + len(
+        flat._NESTED
+    ) + len(flat._NESTED_MEASURED)
 
 
 def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other):
@@ -572,7 +671,9 @@ def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other)
     assert len(added.rejected) == 2  # nothing was measured
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+@pytest.mark.parametrize(
+    "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
+)
 def test_a_deleted_attempt_is_exported_as_such_and_not_as_a_selection(db, kind, other):
     add(db, attempt(deleted_at=NOON))
     export(db, f"all.{kind}", kind)
@@ -594,12 +695,27 @@ def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
 
 
 def test_what_a_log_does_not_tell_is_told_beside_it(db):
-    Path("log.txt").write_text("10\timages/sec: 219.3 +/- 0.5 (jitter = 3.2)\t7.908\ntotal images/sec: 219.00\n")
+    Path("log.txt").write_text(
+        "10\timages/sec: 219.3 +/- 0.5 (jitter = 3.2)\t7.908\ntotal images/sec: 219.00\n"
+    )
     told = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
     assert (
-        "the log does not tell how many devices: say it with --num-gpus" in store("import", "log.txt", *told, "--db", db).stderr
+        "the log does not tell how many devices: say it with --num-gpus"
+        in store("import", "log.txt", *told, "--db", db).stderr
     )
-    ended = store("import", "log.txt", *told, "--model", "resnet50", "--num-gpus", "8", "--batch-size", "64", "--db", db)
+    ended = store(
+        "import",
+        "log.txt",
+        *told,
+        "--model",
+        "resnet50",
+        "--num-gpus",
+        "8",
+        "--batch-size",
+        "64",
+        "--db",
+        db,
+    )
     assert ended.returncode == 0, ended.stderr
     sql = "SELECT model, num_gpus, batch_size, images_per_second FROM reference_results WHERE source = 'our old box'"
     with opened(db) as connection:
@@ -613,9 +729,13 @@ def test_attempts_become_runs_of_mlflow_once(db):
     pytest.importorskip("mlflow")
     add(db, attempt(), attempt(small(seed=2), deleted_at=NOON))
     for _ in range(2):
-        ended = store("export", "--db", db, "--format", "mlflow", "--out", MLFLOW_URI, "--experiment", "e")
+        ended = store(
+            "export", "--db", db, "--format", "mlflow", "--out", MLFLOW_URI, "--experiment", "e"
+        )
         assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.endswith("attempts exported to sqlite:///file:mlflow.db?uri=true&password=***\n")
+        assert ended.stdout.endswith(
+            "attempts exported to sqlite:///file:mlflow.db?uri=true&password=***\n"
+        )
     with closing(sqlite3.connect("mlflow.db")) as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
 
@@ -624,14 +744,19 @@ def test_attempts_become_runs_of_mlflow_once(db):
 def test_what_is_there_is_not_overwritten(db, kind):
     add(db, attempt())
     Path("out").write_text("precious")
-    with pytest.raises(StoreError, match=r"^out: it is there already; remove it, or give another file with --out$"):
+    with pytest.raises(
+        StoreError, match=r"^out: it is there already; remove it, or give another file with --out$"
+    ):
         export(db, "out", kind)
     assert Path("out").read_text() == "precious"
 
 
 def test_an_export_that_cannot_be_written_leaves_nothing(db):
     add(db, attempt())
-    with pytest.raises(StoreError, match=r"^missing/out\.csv: No such file or directory; give another file with --out"):
+    with pytest.raises(
+        StoreError,
+        match=r"^missing/out\.csv: No such file or directory; give another file with --out",
+    ):
         export(db, "missing/out.csv", ExportFormat.CSV)
     assert sorted(path.name for path in Path().iterdir() if path.name.startswith("out")) == []
 
@@ -639,9 +764,15 @@ def test_an_export_that_cannot_be_written_leaves_nothing(db):
 def test_damaged_rows_are_left_out_of_an_export_and_told(db, other):
     add(db, attempt(), attempt(small(seed=2)), attempt(small(seed=3)))
     with changing(db) as connection:
-        connection.execute(sa.update(schema.MeasurementRow).where(schema.MeasurementRow.attempt_id == 2).values(window_s=-1))
+        connection.execute(
+            sa.update(schema.MeasurementRow)
+            .where(schema.MeasurementRow.attempt_id == 2)
+            .values(window_s=-1)
+        )
         steps = schema.StepArraysRow
-        connection.execute(sa.update(steps).where(steps.attempt_id == 3).values(data_wait={"no": "list"}))
+        connection.execute(
+            sa.update(steps).where(steps.attempt_id == 3).values(data_wait={"no": "list"})
+        )
     ended = store("export", "--db", db, "--format", "jsonl", "--out", "out.jsonl")
     assert ended.returncode == 1
     assert f"{short_name(db)} attempt 2: window_s=-1.0: wanted 0 or more" in ended.stderr
@@ -660,4 +791,6 @@ def test_everything_is_read_in_the_order_it_was_written(db):
         found = list(PortableRows(connection, "r.db", "").attempts())
     export(db, "out.jsonl", ExportFormat.JSONL)
     told = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-    assert [one["trial_id"] for one in told if one["kind"] == "attempt"] == [one.trial_id for one in found]  # type: ignore[union-attr]
+    assert [one["trial_id"] for one in told if one["kind"] == "attempt"] == [
+        one.trial_id for one in found
+    ]  # type: ignore[union-attr]

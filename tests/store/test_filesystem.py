@@ -30,7 +30,10 @@ def kind(tmp_path: Path, *lines: str) -> str | None:
     ],
 )
 def test_network_file_systems_are_told_from_local_ones(tmp_path, told, found):
-    assert kind(tmp_path, f"31 22 0:28 / {tmp_path}/data rw,relatime shared:9 master:2 - {told}") == found
+    assert (
+        kind(tmp_path, f"31 22 0:28 / {tmp_path}/data rw,relatime shared:9 master:2 - {told}")
+        == found
+    )
 
 
 def test_without_other_mounts_the_root_holds_the_file(tmp_path):
@@ -40,8 +43,13 @@ def test_without_other_mounts_the_root_holds_the_file(tmp_path):
 def test_the_deepest_mount_holds_the_file_and_of_two_at_one_place_the_later(tmp_path):
     data = f"{tmp_path}/data"
     nfs, local = "- nfs server:/x rw", "- ext4 /dev/vdb rw"
-    assert kind(tmp_path, f"31 22 0:28 / {data} rw {nfs}", f"32 22 0:29 / {tmp_path} rw {local}") == "nfs"
-    assert kind(tmp_path, f"31 22 0:28 / {data} rw {nfs}", f"32 22 0:29 / {data} rw {local}") is None
+    assert (
+        kind(tmp_path, f"31 22 0:28 / {data} rw {nfs}", f"32 22 0:29 / {tmp_path} rw {local}")
+        == "nfs"
+    )
+    assert (
+        kind(tmp_path, f"31 22 0:28 / {data} rw {nfs}", f"32 22 0:29 / {data} rw {local}") is None
+    )
     assert kind(tmp_path, f"31 22 0:28 / {data}base rw {nfs}") is None
 
 
@@ -50,7 +58,9 @@ def test_a_mount_point_may_have_spaces_and_letters_of_any_language(tmp_path):
     folder.mkdir()
     mounts = tmp_path / "mountinfo"
     escaped = str(folder).replace(" ", "\\040")
-    mounts.write_text(f"{ROOT}\n31 22 0:28 /sub\\040folder {escaped} rw,relatime - nfs server:/a\\040b rw\n")
+    mounts.write_text(
+        f"{ROOT}\n31 22 0:28 /sub\\040folder {escaped} rw,relatime - nfs server:/a\\040b rw\n"
+    )
     assert without_reliable_locks(folder / "r.db", mounts) == "nfs"
     assert without_reliable_locks(tmp_path / "my" / "r.db", mounts) is None
 

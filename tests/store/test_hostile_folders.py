@@ -28,7 +28,13 @@ from tests.tables import contents
 
 GOOD = attempt(small(), 100.0, truth={"step": 0.1}).result
 END = AttemptEnd(
-    exit_code=0, duration_s=9.5, ended_at=NOON, placement=PLACEMENT, outcome=GOOD.outcome, message=GOOD.message, result=None
+    exit_code=0,
+    duration_s=9.5,
+    ended_at=NOON,
+    placement=PLACEMENT,
+    outcome=GOOD.outcome,
+    message=GOOD.message,
+    result=None,
 )
 LIMITS = Limits(timeout_s=1, start_timeout_s=1, step_timeout_s=1, grace_s=1)
 DEAD = replace(this_process(), pid=4194305)  # more than Linux gives
@@ -88,32 +94,85 @@ HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
         "result.json is damaged: Infinity",
     ),
     "throughput 1e999": (
-        lambda folder: folder.result.write_text(folder.result.read_text().replace("100.0", "1e999")),
+        lambda folder: folder.result.write_text(
+            folder.result.read_text().replace("100.0", "1e999")
+        ),
         "result.json is damaged: measurement.images_per_second=inf: wanted a finite number",
     ),
-    "NaN": (changed("result.json", "measurement.jitter_s", math.nan), "result.json is damaged: NaN: wanted a finite number"),
-    "negative": (changed("result.json", "measurement.images_per_second", -1.0), "images_per_second=-1.0: wanted 0 or more"),
-    "too fast": (changed("result.json", "measurement.images_per_second", 1e305), "images_per_second=1e+305: wanted 0 or more"),
-    "over 64 bits": (changed("result.json", "measurement.peak_host_memory_bytes", HUGE), "measurement.peak_host_memory_bytes=9"),
-    "over 32 bits": (changed("result.json", "measurement.num_steps", 2**31), "measurement.num_steps=2147483648: wanted no more"),
-    "message null": (changed("result.json", "message", None), "result.json is damaged: message=None: wanted text"),
-    "message a dict": (changed("result.json", "message", {"a": 1}), "result.json is damaged: message={'a': 1}: wanted text"),
-    "NUL": (changed("result.json", "message", "a\0b"), "result.json is damaged: message: a NUL character"),
-    "surrogate": (changed("result.json", "message", "\ud800"), "result.json is damaged: message: half of a surrogate pair"),
-    "unknown verdict": (changed("result.json", "verdict", "fine"), "result.json is damaged: verdict=fine: wanted one of valid,"),
+    "NaN": (
+        changed("result.json", "measurement.jitter_s", math.nan),
+        "result.json is damaged: NaN: wanted a finite number",
+    ),
+    "negative": (
+        changed("result.json", "measurement.images_per_second", -1.0),
+        "images_per_second=-1.0: wanted 0 or more",
+    ),
+    "too fast": (
+        changed("result.json", "measurement.images_per_second", 1e305),
+        "images_per_second=1e+305: wanted 0 or more",
+    ),
+    "over 64 bits": (
+        changed("result.json", "measurement.peak_host_memory_bytes", HUGE),
+        "measurement.peak_host_memory_bytes=9",
+    ),
+    "over 32 bits": (
+        changed("result.json", "measurement.num_steps", 2**31),
+        "measurement.num_steps=2147483648: wanted no more",
+    ),
+    "message null": (
+        changed("result.json", "message", None),
+        "result.json is damaged: message=None: wanted text",
+    ),
+    "message a dict": (
+        changed("result.json", "message", {"a": 1}),
+        "result.json is damaged: message={'a': 1}: wanted text",
+    ),
+    "NUL": (
+        changed("result.json", "message", "a\0b"),
+        "result.json is damaged: message: a NUL character",
+    ),
+    "surrogate": (
+        changed("result.json", "message", "\ud800"),
+        "result.json is damaged: message: half of a surrogate pair",
+    ),
+    "unknown verdict": (
+        changed("result.json", "verdict", "fine"),
+        "result.json is damaged: verdict=fine: wanted one of valid,",
+    ),
     "textual time": (
         changed("result.json", "measurement.median_step_s", "1 s"),
         "measurement.median_step_s=1 s: wanted a number",
     ),
-    "op placement": (changed("result.json", "op_placement", {"a": {"b": "c"}}), "op_placement.a.b=c: wanted a whole number"),
-    "telemetry": (changed("result.json", "gpu_telemetry", [3]), "gpu_telemetry[0]: found 3, wanted an object"),
-    "profile": (changed("result.json", "profile", {}), "result.json is damaged: profile: busy_share, "),
-    "truth": (changed("result.json", "truth", {"step": "x"}), "result.json is damaged: truth.step=x: wanted a number"),
-    "no measurement": (changed("result.json", "measurement", None), "result.json: outcome=completed, measurement=null: wanted a"),
-    "brackets": (written("result.json", "[" * 100_000), "result.json is damaged: nested too deeply"),
+    "op placement": (
+        changed("result.json", "op_placement", {"a": {"b": "c"}}),
+        "op_placement.a.b=c: wanted a whole number",
+    ),
+    "telemetry": (
+        changed("result.json", "gpu_telemetry", [3]),
+        "gpu_telemetry[0]: found 3, wanted an object",
+    ),
+    "profile": (
+        changed("result.json", "profile", {}),
+        "result.json is damaged: profile: busy_share, ",
+    ),
+    "truth": (
+        changed("result.json", "truth", {"step": "x"}),
+        "result.json is damaged: truth.step=x: wanted a number",
+    ),
+    "no measurement": (
+        changed("result.json", "measurement", None),
+        "result.json: outcome=completed, measurement=null: wanted a",
+    ),
+    "brackets": (
+        written("result.json", "[" * 100_000),
+        "result.json is damaged: nested too deeply",
+    ),
     "result a FIFO": (fifo("result.json"), "found a FIFO, wanted a regular file"),
     "result endless": (linked("result.json", "/dev/zero"), "found a link, wanted a regular file"),
-    "no steps": (written("steps.jsonl", ""), "steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of 2"),
+    "no steps": (
+        written("steps.jsonl", ""),
+        "steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of 2",
+    ),
     "steps cut off": (
         lambda folder: folder.steps.write_text(folder.steps.read_text()[:-3]),
         "steps.jsonl is cut off: it holds 1 measured steps, the measurement was made of 2",
@@ -127,19 +186,43 @@ HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
         changed("steps.jsonl", "start_s", 1e300),
         "steps.jsonl is damaged: step 2: start_s=1e+300: wanted",
     ),
-    "loss huge": (changed("steps.jsonl", "loss", -1e308), "steps.jsonl is damaged: step 2: loss=-1e+308: wanted"),
-    "phase": (changed("steps.jsonl", "phase", "cool_down"), "steps.jsonl is damaged: step 2: cool_down is out of order"),
-    "step null": (written("steps.jsonl", "null\n"), "steps.jsonl is damaged: line 1: found None, wanted an object"),
+    "loss huge": (
+        changed("steps.jsonl", "loss", -1e308),
+        "steps.jsonl is damaged: step 2: loss=-1e+308: wanted",
+    ),
+    "phase": (
+        changed("steps.jsonl", "phase", "cool_down"),
+        "steps.jsonl is damaged: step 2: cool_down is out of order",
+    ),
+    "step null": (
+        written("steps.jsonl", "null\n"),
+        "steps.jsonl is damaged: line 1: found None, wanted an object",
+    ),
     "steps endless": (linked("steps.jsonl", "/dev/zero"), "found a link, wanted a regular file"),
-    "environment a list": (written("environment.json", "[]"), "environment.json is damaged: environment: found list"),
-    "package a number": (changed("environment.json", "packages.keras", 3), "environment.packages.keras: wanted text"),
-    "environment NUL": (changed("environment.json", "commit", "\0"), "environment.commit: a NUL character"),
+    "environment a list": (
+        written("environment.json", "[]"),
+        "environment.json is damaged: environment: found list",
+    ),
+    "package a number": (
+        changed("environment.json", "packages.keras", 3),
+        "environment.packages.keras: wanted text",
+    ),
+    "environment NUL": (
+        changed("environment.json", "commit", "\0"),
+        "environment.commit: a NUL character",
+    ),
     "environment surrogate": (
         changed("environment.json", "variables", {"\udcff": "x"}),
         "environment.json is damaged: environment.",
     ),
-    "environment huge": (changed("environment.json", "more", HUGE), "environment.json is damaged: environment.more=9"),
-    "environment nested": (written("environment.json", '{"a":' + "[" * 500 + "]" * 500 + "}"), "nested too deeply"),
+    "environment huge": (
+        changed("environment.json", "more", HUGE),
+        "environment.json is damaged: environment.more=9",
+    ),
+    "environment nested": (
+        written("environment.json", '{"a":' + "[" * 500 + "]" * 500 + "}"),
+        "nested too deeply",
+    ),
     "environment a FIFO": (fifo("environment.json"), "found a FIFO, wanted a regular file"),
 }
 
@@ -158,7 +241,11 @@ def test_what_the_database_would_refuse_fails_and_is_named(tmp_path, name):
     folder = fill(tmp_path / "run")
     change(folder)
     found = as_recorded(folder, 1)
-    assert (found.result.outcome, found.result.measurement, found.steps) == (Outcome.FAILED, None, [])
+    assert (found.result.outcome, found.result.measurement, found.steps) == (
+        Outcome.FAILED,
+        None,
+        [],
+    )
     assert message in found.result.message
     assert str(folder.path) in found.result.message
 
@@ -167,7 +254,9 @@ def test_failures_of_hostile_folders_are_recorded(db):
     with closing(Writer(db)) as writer:
         ledger = begin(writer, {small(seed=number): 1 for number in range(len(HOSTILE))})
         for number, (change, _) in enumerate(HOSTILE.values()):
-            (repeat,) = (one for one in ledger.open_repeats() if one.trial_id == small(seed=number).trial_id)
+            (repeat,) = (
+                one for one in ledger.open_repeats() if one.trial_id == small(seed=number).trial_id
+            )
             ledger.claim(repeat, NOON)
             change(folder := fill(Path("runs") / str(number)))
             ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
@@ -180,18 +269,29 @@ def test_recovery_closes_hostile_folders_and_those_beside_them(db):
     with closing(Writer(db)) as writer:
         ledger = begin(writer, {small(seed=number): 1 for number in seeds}, process=DEAD)
         trial_ids = [small(seed=number).trial_id for number in seeds]
-        changes = [*(change for change, _ in HOSTILE.values()), lambda _: None]  # the last is as it should be
+        changes = [
+            *(change for change, _ in HOSTILE.values()),
+            lambda _: None,
+        ]  # the last is as it should be
         for repeat in ledger.open_repeats():
             ledger.claim(repeat, NOON)
-            changes[trial_ids.index(repeat.trial_id)](folder := fill(Path("runs").resolve() / str(repeat.repeat_id)))
+            changes[trial_ids.index(repeat.trial_id)](
+                folder := fill(Path("runs").resolve() / str(repeat.repeat_id))
+            )
             ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
         recovered = recover(writer.engine)
-        assert (recovered.num_interrupted, recovered.num_completed, recovered.problems) == (len(HOSTILE), 1, ())
+        assert (recovered.num_interrupted, recovered.num_completed, recovered.problems) == (
+            len(HOSTILE),
+            1,
+            (),
+        )
         assert recover(writer.engine) is None
     messages = {row["trial_id"]: row["message"] for row in contents(db)["attempts"]}
     assert messages.pop(trial_ids.pop()) == ""
     for trial_id, (_, wanted) in zip(trial_ids, HOSTILE.values(), strict=True):
-        assert messages[trial_id].startswith("its orchestrator was killed, and what it left cannot be read: ")
+        assert messages[trial_id].startswith(
+            "its orchestrator was killed, and what it left cannot be read: "
+        )
         assert wanted in messages[trial_id]
 
 
@@ -259,7 +359,9 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
         ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
 
         def refused(*_: object) -> bool:
-            raise sa.exc.ProgrammingError("INSERT INTO attempts", {}, MissingRightError("permission denied"))
+            raise sa.exc.ProgrammingError(
+                "INSERT INTO attempts", {}, MissingRightError("permission denied")
+            )
 
         with monkeypatch.context() as broken:
             broken.setattr("sweeper.recover.close_abandoned", refused)
@@ -272,9 +374,17 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
 
 def test_a_problem_that_stays_is_told_once(monkeypatch):
     def found(num: int, *problems: str) -> Recovered:
-        return Recovered(num_orchestrators=num, num_completed=0, num_interrupted=0, is_shared=True, problems=problems)
+        return Recovered(
+            num_orchestrators=num,
+            num_completed=0,
+            num_interrupted=0,
+            is_shared=True,
+            problems=problems,
+        )
 
-    looks = iter([found(1, "repeat 1: no answer"), found(1, "repeat 1: no answer"), None, found(1), found(1)])
+    looks = iter(
+        [found(1, "repeat 1: no answer"), found(1, "repeat 1: no answer"), None, found(1), found(1)]
+    )
     monkeypatch.setattr("sweeper.recover.expire", lambda *_: next(looks))
     told: list[str] = []
     expiry = Expiry(sa.create_engine("sqlite://"), 1, told.append)
@@ -331,7 +441,13 @@ def test_what_passes_the_check_is_taken_by_the_database(db, tmp_path_factory):
 
 def test_the_machine_of_a_hostile_folder_is_named(tmp_path):
     folder = fill(tmp_path / "run")
-    for change in ({"num_cores": HUGE}, {"memory_bytes": 1.5}, {"host": "\0"}, {"gpus": [{}]}, {"links": 3}):
+    for change in (
+        {"num_cores": HUGE},
+        {"memory_bytes": 1.5},
+        {"host": "\0"},
+        {"gpus": [{}]},
+        {"links": 3},
+    ):
         folder.machine.write_text(json.dumps(asdict(MACHINE) | change))
         with pytest.raises(ValueError, match=rf"machine\.json is damaged: {next(iter(change))}"):
             folder.read_machine()

@@ -42,7 +42,9 @@ status = Path("/proc/self/status").read_text()  # getrusage would tell of whoeve
 peak_bytes = int(status.partition("VmHWM:")[2].split()[0]) * 1024
 print(json.dumps([added.num_new, [one.reason for one in added.rejected], peak_bytes]))
 """
-RECORDS = {f"{number} {type(record).__name__}": record for number, record in enumerate(everything())}
+RECORDS = {
+    f"{number} {type(record).__name__}": record for number, record in enumerate(everything())
+}
 
 
 @pytest.fixture
@@ -84,7 +86,9 @@ def test_every_line_of_wrong_types_is_refused_or_taken(engine: sa.Engine, record
 
 def test_a_kind_that_is_no_text_is_a_rejected_line() -> None:
     told = json.loads(to_json(attempt()))
-    Path("in.jsonl").write_text("".join(f"{json.dumps(told | {'kind': kind})}\n" for kind in ([], {}, 1, None)))
+    Path("in.jsonl").write_text(
+        "".join(f"{json.dumps(told | {'kind': kind})}\n" for kind in ([], {}, 1, None))
+    )
     assert [one.reason.split(":")[0] for one in import_files("r.db", ["in.jsonl"]).rejected] == [
         "kind='[]'",
         "kind='{}'",
@@ -103,7 +107,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add_all(engine, everything())
     engine.dispose()
     for kind in (ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE):
-        export(database, str(folder / f"in.{kind}"), kind, with_steps=kind is not ExportFormat.SQLITE)
+        export(
+            database, str(folder / f"in.{kind}"), kind, with_steps=kind is not ExportFormat.SQLITE
+        )
     return folder
 
 
@@ -127,7 +133,9 @@ ODD_COLUMNS: dict[str, pa.Scalar[Any]] = {
     ("changed", "columns"),
     [("in", ["started_at"]), ("in-steps", ["loss_unit"])],
 )
-def test_a_parquet_column_of_another_type_is_rejected(exported: Path, changed: str, columns: list[str], odd: str) -> None:
+def test_a_parquet_column_of_another_type_is_rejected(
+    exported: Path, changed: str, columns: list[str], odd: str
+) -> None:
     for column in columns:
         for stem in ("in", "in-steps"):
             table = pq.read_table(exported / f"{stem}.parquet")
@@ -145,11 +153,15 @@ def test_a_parquet_column_of_another_type_is_rejected(exported: Path, changed: s
 def test_a_small_parquet_file_of_gigabytes_is_rejected(exported: Path) -> None:
     table = pq.read_table(exported / "in.parquet").slice(0, 1)
     index = table.column_names.index("message")
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["x" * 2_000_000]))
+    texts = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 4000, pa.int32()), pa.array(["x" * 2_000_000])
+    )
     table = table.take(pa.array([0] * 4000)).set_column(index, "message", texts)
     pq.write_table(table, "in.parquet", compression="zstd")  # 8 GB of text
     assert Path("in.parquet").stat().st_size < 500_000
-    ended = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    ended = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
     num_new, reasons, peak_bytes = json.loads(ended.stdout)
     assert (num_new, len(reasons)) == (0, 4000)
     assert "wanted no more than 1,048,576 in a row" in reasons[0]
@@ -166,7 +178,9 @@ def test_a_parquet_file_of_too_many_rows_is_rejected() -> None:
     assert "wanted no more than 20,000,000, or one per byte" in rejected.reason
 
 
-def test_measured_rows_of_ours_are_read_however_many_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_rows_of_ours_are_read_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(columnar, "_MOST_ROWS", 1000)
     chance = random.Random(7)
     measured: list[Row] = [{"loss": chance.uniform(0.1, 0.2)} for _ in range(5000)]
@@ -175,7 +189,9 @@ def test_measured_rows_of_ours_are_read_however_many_they_are(tmp_path: Path, mo
     assert [one if isinstance(one, Rejected) else one[1] for one in found] == measured
 
 
-def test_long_texts_of_ours_are_read_for_a_row_group_has_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_of_ours_are_read_for_a_row_group_has_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(columnar, "_MOST_BYTES_OF_A_GROUP", 2**20)
     told: list[Row] = [{"message": f"{number} {'你' * 2000}"} for number in range(500)]
     columnar.write(tmp_path / "t.parquet", {"message": Kind.TEXT}, told)
@@ -191,8 +207,13 @@ def test_a_cell_of_csv_of_another_type_is_rejected_or_taken(exported: Path, stem
     for mutation in sampled(rows[:3], 6, seed=7):
         if len(mutation.at) != 2:
             continue
-        changed = [[cell if isinstance(cell, str) else as_json(cell) for cell in row] for row in mutation.value]
-        with Path(f"{stem}.csv").open("w", newline="", encoding="utf-8", errors="surrogatepass") as file:
+        changed = [
+            [cell if isinstance(cell, str) else as_json(cell) for cell in row]
+            for row in mutation.value
+        ]
+        with Path(f"{stem}.csv").open(
+            "w", newline="", encoding="utf-8", errors="surrogatepass"
+        ) as file:
             csv.writer(file).writerows(changed)
         make_empty("r.db")
         added = import_files("r.db", ["in.csv"])
@@ -212,7 +233,9 @@ def test_a_cell_of_csv_of_another_type_is_rejected_or_taken(exported: Path, stem
         "UPDATE reference_results SET num_gpus = 'x'",
     ],
 )
-def test_a_database_with_a_cell_of_another_type_is_imported_around_it(exported: Path, damage: str) -> None:
+def test_a_database_with_a_cell_of_another_type_is_imported_around_it(
+    exported: Path, damage: str
+) -> None:
     Path("in.sqlite").write_bytes((exported / "in.sqlite").read_bytes())
     with closing(sqlite3.connect("in.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")

@@ -40,10 +40,29 @@ def ask(db: str, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in queries.rows(open_for_reading(db), sql)]
 
 
-def test_a_curve_of_several_hosts_has_a_row_for_each_trial_and_one_gpu_of_one_host_as_its_baseline(db):
-    fill(db, [(over(1, 1), 50.0), (over(2, 1), 90.0), (over(2, 2), 60.0), (over(2, 2), 64.0), (over(4, 2), 100.0)])
-    found = ask(db, "SELECT num_gpus, hosts, num_repeats, images_per_second, speed_up FROM scaling ORDER BY num_gpus, hosts")
-    assert found == [(1, 1, 1, 50.0, 1.0), (2, 1, 1, 90.0, 1.8), (2, 2, 2, 62.0, 1.24), (4, 2, 1, 100.0, 2.0)]
+def test_a_curve_of_several_hosts_has_a_row_for_each_trial_and_one_gpu_of_one_host_as_its_baseline(
+    db,
+):
+    fill(
+        db,
+        [
+            (over(1, 1), 50.0),
+            (over(2, 1), 90.0),
+            (over(2, 2), 60.0),
+            (over(2, 2), 64.0),
+            (over(4, 2), 100.0),
+        ],
+    )
+    found = ask(
+        db,
+        "SELECT num_gpus, hosts, num_repeats, images_per_second, speed_up FROM scaling ORDER BY num_gpus, hosts",
+    )
+    assert found == [
+        (1, 1, 1, 50.0, 1.0),
+        (2, 1, 1, 90.0, 1.8),
+        (2, 2, 2, 62.0, 1.24),
+        (4, 2, 1, 100.0, 2.0),
+    ]
     assert ask(db, "SELECT count(DISTINCT curve) FROM trials") == [(1,)]
     assert ask(db, "SELECT count(*) FROM throughput") == [(5,)]
 
@@ -59,11 +78,18 @@ def test_hosts_of_a_pool_are_one_machine_that_goes_by_its_name(db):
 def test_hosts_are_shown(db):
     two_of_a_pool(db)
     lines = [line.split() for line in run("show", "1", "--db", db).stdout.splitlines()]
-    for line in (["hosts", "node1,node2"], ["rank_start", "srun"], ["pool", "rack"], ["link_bytes_per_s", "125000000"]):
+    for line in (
+        ["hosts", "node1,node2"],
+        ["rank_start", "srun"],
+        ["pool", "rack"],
+        ["link_bytes_per_s", "125000000"],
+    ):
         assert line in lines
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+@pytest.mark.parametrize(
+    "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
+)
 def test_attempts_over_several_hosts_travel_whole(db, kind):
     two_of_a_pool(db)
     export(db, f"all.{kind}", kind)

@@ -10,7 +10,17 @@ import sqlalchemy as sa
 
 from store import queries
 from store.errors import StoreError
-from store.ledger import Abandoned, Claim, Ledger, LostError, OpenRepeat, abandoned, close_abandoned, end_abandoned, unended
+from store.ledger import (
+    Abandoned,
+    Claim,
+    Ledger,
+    LostError,
+    OpenRepeat,
+    abandoned,
+    close_abandoned,
+    end_abandoned,
+    unended,
+)
 from store.records import Outcome, State, TrialSpec
 from store.schema import SweepRow
 from store.writer import Writer
@@ -21,17 +31,30 @@ OTHER_SOFTWARE = ENVIRONMENT | {"python": "3.12.1"}
 
 
 def states(writer: Writer) -> list[str]:
-    return [row["state"] for row in queries.rows(writer.engine, "SELECT state FROM repeats ORDER BY id")]
+    return [
+        row["state"] for row in queries.rows(writer.engine, "SELECT state FROM repeats ORDER BY id")
+    ]
 
 
 def events(writer: Writer, repeat_id: int = 1) -> list[tuple[int, str, str]]:
     sql = "SELECT attempt, state, detail FROM events WHERE repeat_id = :id ORDER BY number"
-    return [(row["attempt"], row["state"], row["detail"]) for row in queries.rows(writer.engine, sql, id=repeat_id)]
+    return [
+        (row["attempt"], row["state"], row["detail"])
+        for row in queries.rows(writer.engine, sql, id=repeat_id)
+    ]
 
 
 def everything(writer: Writer) -> list[object]:
     """What may not change where nothing is to be written."""
-    tables = ("repeats", "events", "attempts", "measurements", "step_arrays", "orchestrators", "sweeps")
+    tables = (
+        "repeats",
+        "events",
+        "attempts",
+        "measurements",
+        "step_arrays",
+        "orchestrators",
+        "sweeps",
+    )
     return [queries.rows(writer.engine, f"SELECT * FROM {table}") for table in tables]
 
 
@@ -43,10 +66,19 @@ def start(ledger: Ledger, repeat: OpenRepeat, at: datetime = NOON) -> int:
 
 
 def run(
-    ledger: Ledger, repeat: OpenRepeat, spec: TrialSpec, images_per_second: float | None = 5.0, again: str | None = None
+    ledger: Ledger,
+    repeat: OpenRepeat,
+    spec: TrialSpec,
+    images_per_second: float | None = 5.0,
+    again: str | None = None,
 ) -> None:
     number = start(ledger, repeat)
-    ledger.finish(repeat.repeat_id, attempt(spec, images_per_second, repeat=repeat.repeat, number=number), NOON, again=again)
+    ledger.finish(
+        repeat.repeat_id,
+        attempt(spec, images_per_second, repeat=repeat.repeat, number=number),
+        NOON,
+        again=again,
+    )
 
 
 def kill(writer: Writer, ledger: Ledger) -> list[Abandoned]:
@@ -55,7 +87,11 @@ def kill(writer: Writer, ledger: Ledger) -> list[Abandoned]:
 
 
 def interrupted(spec: TrialSpec, number: int = 1):
-    return replace(attempt(spec, None, number=number, outcome=Outcome.INTERRUPTED), exit_code=None, duration_s=None)
+    return replace(
+        attempt(spec, None, number=number, outcome=Outcome.INTERRUPTED),
+        exit_code=None,
+        duration_s=None,
+    )
 
 
 def test_a_repeat_goes_from_pending_to_completed_and_every_change_is_told(writer):
@@ -68,10 +104,17 @@ def test_a_repeat_goes_from_pending_to_completed_and_every_change_is_told(writer
     assert states(writer) == ["running"]
     ledger.finish(repeat.repeat_id, attempt(small(), 5.0), NOON)
     assert states(writer) == ["completed"]
-    assert events(writer) == [(0, "pending", ""), (0, "claimed", ""), (1, "running", ""), (1, "completed", "")]
+    assert events(writer) == [
+        (0, "pending", ""),
+        (0, "claimed", ""),
+        (1, "running", ""),
+        (1, "completed", ""),
+    ]
 
 
-@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.COMPLETED])
+@pytest.mark.parametrize(
+    "outcome", [outcome for outcome in Outcome if outcome is not Outcome.COMPLETED]
+)
 def test_an_attempt_leaves_its_outcome_as_the_state(writer, outcome):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
@@ -88,7 +131,10 @@ def test_what_is_tried_again_is_pending_with_the_reason_and_its_attempts_are_num
     (repeat,) = ledger.open_repeats()
     assert repeat.num_attempts == 1
     run(ledger, repeat, small())
-    assert [(row["attempt"], row["outcome"]) for row in queries.rows(writer.engine, "SELECT * FROM attempts ORDER BY id")] == [
+    assert [
+        (row["attempt"], row["outcome"])
+        for row in queries.rows(writer.engine, "SELECT * FROM attempts ORDER BY id")
+    ] == [
         (1, "failed"),
         (2, "completed"),
     ]
@@ -122,9 +168,18 @@ def test_pending_repeats_are_skipped_for_a_reason_and_others_left_as_they_are(wr
     start(ledger, opened[1])
     ledger.skip((repeat.repeat_id for repeat in opened), "out_of_memory at batch_size=64", NOON)
     assert states(writer) == ["completed", "running", *["skipped"] * 999]
-    reasons = queries.rows(writer.engine, "SELECT reason, count(*) AS num FROM repeats GROUP BY reason ORDER BY num")
-    assert reasons == [{"reason": "", "num": 2}, {"reason": "out_of_memory at batch_size=64", "num": 999}]
-    assert events(writer, opened[-1].repeat_id)[-1] == (0, "skipped", "out_of_memory at batch_size=64")
+    reasons = queries.rows(
+        writer.engine, "SELECT reason, count(*) AS num FROM repeats GROUP BY reason ORDER BY num"
+    )
+    assert reasons == [
+        {"reason": "", "num": 2},
+        {"reason": "out_of_memory at batch_size=64", "num": 999},
+    ]
+    assert events(writer, opened[-1].repeat_id)[-1] == (
+        0,
+        "skipped",
+        "out_of_memory at batch_size=64",
+    )
     assert ledger.claim(opened[-1], NOON) is Claim.GONE
 
 
@@ -155,7 +210,11 @@ def test_a_repeat_that_another_sweep_runs_is_busy_and_gone_once_completed_there(
     ours.finish(mine.repeat_id, attempt(small(), 5.0, number=number), NOON)
     assert theirs.claim(yours, NOON) is Claim.GONE
     assert states(writer) == ["completed", "skipped"]
-    assert events(writer, yours.repeat_id)[-1] == (0, "skipped", "enough repeats of it are completed")
+    assert events(writer, yours.repeat_id)[-1] == (
+        0,
+        "skipped",
+        "enough repeats of it are completed",
+    )
 
 
 def test_a_repeat_that_failed_in_another_sweep_is_run(writer):
@@ -271,7 +330,9 @@ def test_an_attempt_of_another_number_is_refused(writer):
     ledger.claim(repeat, NOON)
     before = everything(writer)
     with pytest.raises(LostError):
-        ledger.run(repeat, "/runs/x", PLACEMENT, NOON)  # it remembers no attempt: its number would be taken
+        ledger.run(
+            repeat, "/runs/x", PLACEMENT, NOON
+        )  # it remembers no attempt: its number would be taken
     assert everything(writer) == before
 
 
@@ -300,7 +361,12 @@ def test_what_was_killed_is_found_with_all_that_is_needed_to_close_it(writer):
         pid=1000 + running.repeat_id,
         start_ticks=5,
     )
-    assert (second.repeat_id, second.state, second.run_dir, second.pid) == (claimed.repeat_id, State.CLAIMED, None, None)
+    assert (second.repeat_id, second.state, second.run_dir, second.pid) == (
+        claimed.repeat_id,
+        State.CLAIMED,
+        None,
+        None,
+    )
     assert abandoned(writer.engine, []) == []
 
 
@@ -357,12 +423,18 @@ def test_an_abandoned_claim_is_pending_again_without_an_attempt(writer):
     assert events(writer)[-1] == (0, "pending", "its orchestrator was killed")
 
 
-def test_an_abandoned_claim_of_a_repeat_that_was_tried_before_is_not_taken_for_its_earlier_attempt(writer):
+def test_an_abandoned_claim_of_a_repeat_that_was_tried_before_is_not_taken_for_its_earlier_attempt(
+    writer,
+):
     ledger = begin(writer, {small(): 1})
     run(ledger, *ledger.open_repeats(), small(), None, again="once more")
     ledger.claim(*ledger.open_repeats(), NOON)
     (left,) = kill(writer, ledger)
-    assert (left.state, left.attempt, left.run_dir, left.started_at, left.placement, left.pid) == (State.CLAIMED, 1, *[None] * 4)
+    assert (left.state, left.attempt, left.run_dir, left.started_at, left.placement, left.pid) == (
+        State.CLAIMED,
+        1,
+        *[None] * 4,
+    )
     assert close_abandoned(writer.engine, left, None, NOON)
     assert states(writer) == ["pending"]
 
@@ -371,7 +443,9 @@ def test_what_became_of_a_running_attempt_must_be_told(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
-    with pytest.raises(ValueError, match="it was running, and what its run folder held is not told"):
+    with pytest.raises(
+        ValueError, match="it was running, and what its run folder held is not told"
+    ):
         close_abandoned(writer.engine, left, None, NOON)
 
 
@@ -381,7 +455,10 @@ def test_two_who_close_the_same_at_once_close_it_once(writer):
         start(ledger, *ledger.open_repeats())
         (left,) = kill(writer, ledger)
         with ThreadPoolExecutor(4) as pool:
-            closing = [pool.submit(close_abandoned, writer.engine, left, interrupted(small()), NOON) for _ in range(4)]
+            closing = [
+                pool.submit(close_abandoned, writer.engine, left, interrupted(small()), NOON)
+                for _ in range(4)
+            ]
         assert sorted(future.result() for future in closing) == [False, False, False, True]
         assert len(queries.list_attempts(writer.engine)) == number
 
@@ -419,7 +496,9 @@ def test_a_heartbeat_tells_that_an_orchestrator_lives_until_it_ends(writer):
     ledger = begin(writer, {small(): 1})
     assert unended(writer.engine) == [(ledger.orchestrator_id, PROCESS, NOON)]
     ledger.beat(NOON + timedelta(seconds=10))
-    assert unended(writer.engine) == [(ledger.orchestrator_id, PROCESS, NOON + timedelta(seconds=10))]
+    assert unended(writer.engine) == [
+        (ledger.orchestrator_id, PROCESS, NOON + timedelta(seconds=10))
+    ]
     ledger.end(NOON + timedelta(seconds=20), finished=True)
     assert unended(writer.engine) == []
     (sweep,) = queries.selected(writer.engine, sa.select(SweepRow.finished_at))
@@ -446,7 +525,10 @@ def test_who_died_after_others_were_looked_for_is_told(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     before = everything(writer)
-    with pytest.raises(StoreError, match=r"process 4711 on testbox was running .* and was killed just now; repeat the command"):
+    with pytest.raises(
+        StoreError,
+        match=r"process 4711 on testbox was running .* and was killed just now; repeat the command",
+    ):
         begin(writer, {small(): 1})
     assert everything(writer) == before
 
@@ -458,7 +540,9 @@ def close(writer: Writer, ledger: Ledger, by_trial: dict[str, TrialSpec]) -> Non
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
 
 
-def test_a_killed_sweep_is_continued_with_what_is_unfinished_and_the_events_tell_the_whole_story(writer):
+def test_a_killed_sweep_is_continued_with_what_is_unfinished_and_the_events_tell_the_whole_story(
+    writer,
+):
     specs = [small(seed=seed) for seed in (1, 2, 3, 4)]
     killed = begin(writer, dict.fromkeys(specs, 1))
     done, failed, running, _pending = killed.open_repeats()
@@ -467,8 +551,14 @@ def test_a_killed_sweep_is_continued_with_what_is_unfinished_and_the_events_tell
     start(killed, running)
     close(writer, killed, {spec.trial_id: spec for spec in specs})
     ledger = begin(writer, {spec: int(spec != specs[0]) for spec in specs})
-    opened = [(repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()]
-    assert opened == [(specs[1].trial_id, 1, 1), (specs[2].trial_id, 1, 1), (specs[3].trial_id, 1, 0)]
+    opened = [
+        (repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()
+    ]
+    assert opened == [
+        (specs[1].trial_id, 1, 1),
+        (specs[2].trial_id, 1, 1),
+        (specs[3].trial_id, 1, 0),
+    ]
     for repeat, spec in zip(ledger.open_repeats(), specs[1:], strict=True):
         run(ledger, repeat, spec)
     ledger.end(NOON, finished=True)
@@ -519,7 +609,10 @@ def test_a_sweep_continued_without_a_trial_skips_its_pending_repeats(writer):
     assert events(writer)[-1] == (0, "skipped", "the sweep was continued without this trial")
     ledger.end(NOON, finished=False)
     ledger = begin(writer, {small(seed=2): 1, small(seed=1): 1})
-    assert [repeat.trial_id for repeat in ledger.open_repeats()] == [small(seed=2).trial_id, small(seed=1).trial_id]
+    assert [repeat.trial_id for repeat in ledger.open_repeats()] == [
+        small(seed=2).trial_id,
+        small(seed=1).trial_id,
+    ]
 
 
 @pytest.mark.parametrize("db", ["sqlite"], indirect=True)
@@ -528,7 +621,9 @@ def test_what_is_asked_often_is_found_by_an_index(writer):
     ledger = begin(writer, {small(): 1})
     asked: list[tuple[str, Sequence[object]]] = []
 
-    def note(_c: object, _u: object, statement: str, parameters: Sequence[object], *_: object) -> None:
+    def note(
+        _c: object, _u: object, statement: str, parameters: Sequence[object], *_: object
+    ) -> None:
         asked.append((statement, parameters))
 
     sa.event.listen(writer.engine, "before_cursor_execute", note)
@@ -541,5 +636,7 @@ def test_what_is_asked_often_is_found_by_an_index(writer):
     with writer.engine.connect() as connection:
         for statement, parameters in asked:
             if statement.startswith(("SELECT", "UPDATE")):
-                plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", tuple(parameters)).all()
+                plan = connection.exec_driver_sql(
+                    f"EXPLAIN QUERY PLAN {statement}", tuple(parameters)
+                ).all()
                 assert not [row[3] for row in plan if row[3].startswith("SCAN")], statement

@@ -27,7 +27,14 @@ from tests.specs import small
 
 DATABASES = Path(__file__).parent / "databases"
 REVISIONS = ("0001", "0002", "0003", "0004", "0005")
-PACKED = Placement(start="fork", devices=(0, 1), visible_devices="", cores=(0, 1), shares_host=True, host_memory_bytes=2**31)
+PACKED = Placement(
+    start="fork",
+    devices=(0, 1),
+    visible_devices="",
+    cores=(0, 1),
+    shares_host=True,
+    host_memory_bytes=2**31,
+)
 ONE, TWO = small().trial_id, small(num_gpus=2).trial_id  # what is in these databases
 
 
@@ -51,7 +58,9 @@ def test_repeats_of_earlier_versions_have_the_state_of_their_last_attempt(revisi
     of_version(revision)
     Writer("r.db").close()
     assert repeats() == [(*row, None, None, None) for row in found]
-    started = queries.rows(open_for_reading("r.db"), "SELECT start, cores, shares_host FROM placements")
+    started = queries.rows(
+        open_for_reading("r.db"), "SELECT start, cores, shares_host FROM placements"
+    )
     assert started == [{"start": "spawn", "cores": "", "shares_host": 0}]
 
 
@@ -72,7 +81,9 @@ def test_a_sweep_of_an_earlier_version_is_continued_under_its_name(revision):
     writer = Writer("r.db")
     done = queries.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
     ledger = begin(writer, {small(): 2 - done[ONE], small(num_gpus=2): 2}, wanted_repeats=2)
-    opened = [(repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()]
+    opened = [
+        (repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()
+    ]
     of_one = [(ONE, 2, 0)] if revision == "0001" else []
     assert opened == [*of_one, (TWO, 1, 1), (TWO, 2, 0)]
     failed = ledger.open_repeats()[-2]
@@ -118,7 +129,10 @@ def test_a_database_that_an_older_version_is_writing_to_is_left_alone(monkeypatc
     monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.01)
     with (
         filelock.FileLock("r.db.lock"),
-        pytest.raises(StoreError, match=r"^r\.db: another process is upgrading it, or an older scalemark is writing to it; wait"),
+        pytest.raises(
+            StoreError,
+            match=r"^r\.db: another process is upgrading it, or an older scalemark is writing to it; wait",
+        ),
     ):
         Writer("r.db")
     with pytest.raises(StoreError, match="its schema is 0002"):
@@ -141,7 +155,9 @@ def everything(path: str) -> dict[str, Rows]:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_an_upgrade_keeps_the_old_file_beside_it_and_every_table_that_stayed_as_it_was(revision, capfd):
+def test_an_upgrade_keeps_the_old_file_beside_it_and_every_table_that_stayed_as_it_was(
+    revision, capfd
+):
     of_version(revision)
     before = everything("r.db")
     Writer("r.db").close()
@@ -159,8 +175,12 @@ def test_an_upgrade_keeps_the_old_file_beside_it_and_every_table_that_stayed_as_
         kept = (rows[0].keys() & after[table][0].keys()) if rows else set()
         for row, now in zip(rows, after[table], strict=False):
             ended = table == "repeats" and now["state"] not in ("claimed", "running")
-            in_flight_only = {"started_at", "run_dir", "placement", "pid", "start_ticks"} if ended else set()
-            assert {name: row[name] for name in kept - in_flight_only} == {name: now[name] for name in kept - in_flight_only}
+            in_flight_only = (
+                {"started_at", "run_dir", "placement", "pid", "start_ticks"} if ended else set()
+            )
+            assert {name: row[name] for name in kept - in_flight_only} == {
+                name: now[name] for name in kept - in_flight_only
+            }
     assert list(check("r.db")) == []
 
 
@@ -201,10 +221,17 @@ def test_what_an_upgrade_moves_elsewhere_is_still_told(revision):
         wanted = json.loads(str(machine["gpus"]))
         assert len(gpus) == len(wanted)
         for now, was in zip(gpus, wanted, strict=True):
-            told_of_gpu = {**now, "cores": [int(core) for core in str(now["cores"]).split(",") if core]}
+            told_of_gpu = {
+                **now,
+                "cores": [int(core) for core in str(now["cores"]).split(",") if core],
+            }
             assert (
                 told_of_gpu.items()
-                >= {name: value for name, value in was.items() if name not in ("mig_devices", "cores")}.items()
+                >= {
+                    name: value
+                    for name, value in was.items()
+                    if name not in ("mig_devices", "cores")
+                }.items()
             )
             assert told_of_gpu["cores"] == list(was.get("cores", ()))
 
@@ -224,13 +251,16 @@ def test_what_ran_before_sweeps_were_shared_ran_on_one_host_and_is_known_by_its_
     of_version("0005")
     before = {table: old(f"SELECT id, key FROM {table}") for table in ("placements", "machines")}
     views = {
-        view: old(f"SELECT * FROM {view}") for view in ("throughput", "scaling", "simulated_throughput", "simulated_scaling")
+        view: old(f"SELECT * FROM {view}")
+        for view in ("throughput", "scaling", "simulated_throughput", "simulated_scaling")
     }
     Writer("r.db").close()
     assert {table: old(f"SELECT id, key FROM {table}") for table in before} == before
     assert {view: old(f"SELECT * FROM {view}") for view in views} == views
     assert all(views.values())
-    assert {tuple(row.values()) for row in old("SELECT hosts, rank_start FROM placements")} == {("", "")}
+    assert {tuple(row.values()) for row in old("SELECT hosts, rank_start FROM placements")} == {
+        ("", "")
+    }
     for column, table, value in (
         ("settings", "sweeps", None),
         ("note", "orchestrators", ""),
@@ -240,7 +270,9 @@ def test_what_ran_before_sweeps_were_shared_ran_on_one_host_and_is_known_by_its_
     ):
         assert {row[column] for row in old(f"SELECT {column} FROM {table}")} == {value}
     fill("r.db", [(small(), 62.0)], name="again", details=[{"placement": PACKED}])
-    assert old("SELECT id, key FROM placements") == before["placements"]  # the same one is still found
+    assert (
+        old("SELECT id, key FROM placements") == before["placements"]
+    )  # the same one is still found
     assert list(check("r.db")) == []
 
 
@@ -251,7 +283,9 @@ def test_events_of_schema_0003_keep_their_order_and_their_times():
     after = old("SELECT * FROM state_changes ORDER BY repeat_id, number")
     assert len(after) == len(before) > 10
     same = ("repeat_id", "attempt", "state", "detail", "at")
-    assert [{name: row[name] for name in same} for row in after] == [{name: row[name] for name in same} for row in before]
+    assert [{name: row[name] for name in same} for row in after] == [
+        {name: row[name] for name in same} for row in before
+    ]
     numbers = [row["number"] for row in after if row["repeat_id"] == after[0]["repeat_id"]]
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -276,7 +310,9 @@ def test_identities_made_by_an_upgrade_are_those_that_the_records_give(revision)
     for row in trials:
         spec = TrialSpec.from_json(str(row["spec"]))
         assert (spec.trial_id, spec.curve) == (row["id"], row["curve"])
-    sweeps = queries.rows(open_for_reading("r.db"), "SELECT uid, name, started_at, command FROM sweeps")
+    sweeps = queries.rows(
+        open_for_reading("r.db"), "SELECT uid, name, started_at, command FROM sweeps"
+    )
     assert sweeps
     for row in sweeps:
         at = datetime.fromisoformat(row["started_at"]).replace(tzinfo=UTC)
@@ -288,7 +324,9 @@ def test_curves_of_schema_0003_hold_trials_of_weak_and_of_strong_scaling_togethe
     Writer("r.db").close()
     found = {
         tuple(str(row["num"]).split(","))
-        for row in old("SELECT group_concat(num_gpus) AS num FROM (SELECT * FROM trials ORDER BY num_gpus) GROUP BY curve")
+        for row in old(
+            "SELECT group_concat(num_gpus) AS num FROM (SELECT * FROM trials ORDER BY num_gpus) GROUP BY curve"
+        )
     }
     assert ("1", "2", "4") in found
 

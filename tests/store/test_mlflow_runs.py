@@ -52,7 +52,15 @@ ATTEMPT = {
 
 def steps(num_steps, loss=7.0):
     return [
-        StepSample(step=step, phase=Phase.MEASURE, start_s=step * 0.5, duration_s=0.5, data_wait_s=0.0, loss=loss, num_steps=2)
+        StepSample(
+            step=step,
+            phase=Phase.MEASURE,
+            start_s=step * 0.5,
+            duration_s=0.5,
+            data_wait_s=0.0,
+            loss=loss,
+            num_steps=2,
+        )
         for step in range(num_steps)
     ]
 
@@ -78,7 +86,12 @@ def client(_empty_store):
 
 
 def export_to(client, attempts, samples=(), experiment="sweeps"):
-    return export(attempts, lambda attempt_id: samples, tracking_uri=client.tracking_uri, experiment=experiment)
+    return export(
+        attempts,
+        lambda attempt_id: samples,
+        tracking_uri=client.tracking_uri,
+        experiment=experiment,
+    )
 
 
 def runs(client, experiment="sweeps"):
@@ -89,7 +102,11 @@ def test_an_attempt_is_a_run_with_its_axes_measurement_and_times(client):
     assert export_to(client, [ATTEMPT]) == 1
     (run,) = runs(client)
     assert run.info.run_name == "resnet50 ps_cpu 4 01234567"
-    assert (run.info.status, run.info.start_time, run.info.end_time) == ("FINISHED", BEGAN_MS, BEGAN_MS + 60_500)
+    assert (run.info.status, run.info.start_time, run.info.end_time) == (
+        "FINISHED",
+        BEGAN_MS,
+        BEGAN_MS + 60_500,
+    )
     assert run.data.params == {
         "strategy": "ps_cpu",
         "model": "resnet50",
@@ -105,7 +122,9 @@ def test_an_attempt_is_a_run_with_its_axes_measurement_and_times(client):
         "num_steps": 100.0,
         "duration_s": 60.5,
     }
-    assert {name: value for name, value in run.data.tags.items() if name.startswith("scalemark.")} == {
+    assert {
+        name: value for name, value in run.data.tags.items() if name.startswith("scalemark.")
+    } == {
         UID_TAG: "0b51c0de-1",
         "scalemark.trial_id": "0123456789abcdef",
         "scalemark.sweep": "first 'sweep'; DROP TABLE runs",
@@ -170,11 +189,24 @@ def test_an_export_that_broke_off_is_finished_by_the_next(client):
 
 @pytest.mark.parametrize(
     ("outcome", "status"),
-    [("completed", "FINISHED"), ("interrupted", "KILLED"), ("failed", "FAILED"), ("out_of_memory", "FAILED"), ("hung", "FAILED")],
+    [
+        ("completed", "FINISHED"),
+        ("interrupted", "KILLED"),
+        ("failed", "FAILED"),
+        ("out_of_memory", "FAILED"),
+        ("hung", "FAILED"),
+    ],
 )
 def test_the_outcome_is_the_status(client, outcome, status):
     unmeasured = dict.fromkeys(
-        ("images_per_second", "duration_s", "verdict", "time_to_first_step_s", "first_step_s", "num_steps")
+        (
+            "images_per_second",
+            "duration_s",
+            "verdict",
+            "time_to_first_step_s",
+            "first_step_s",
+            "num_steps",
+        )
     )
     export_to(client, [ATTEMPT | unmeasured | {"outcome": outcome}])
     (run,) = runs(client)
@@ -189,15 +221,25 @@ def test_texts_longer_than_mlflow_takes_are_cut(client):
 
 def test_a_deleted_experiment_is_not_revived(client):
     client.delete_experiment(client.create_experiment("sweeps"))
-    with pytest.raises(StoreError, match="experiment sweeps is deleted in MLflow: restore it there, or name another"):
+    with pytest.raises(
+        StoreError,
+        match="experiment sweeps is deleted in MLflow: restore it there, or name another",
+    ):
         export_to(client, [ATTEMPT])
 
 
 @pytest.mark.parametrize("db", ["sqlite"], indirect=True)
 def test_a_database_of_ours_is_refused_and_left_as_it_was(writer):
     before = Path("r.db").read_bytes()
-    with pytest.raises(StoreError, match=r"r\.db is a database of scalemark's own: give MLflow another"):
-        export([ATTEMPT], lambda attempt_id: [], tracking_uri=f"sqlite:///{Path.cwd()}/r.db", experiment="sweeps")
+    with pytest.raises(
+        StoreError, match=r"r\.db is a database of scalemark's own: give MLflow another"
+    ):
+        export(
+            [ATTEMPT],
+            lambda attempt_id: [],
+            tracking_uri=f"sqlite:///{Path.cwd()}/r.db",
+            experiment="sweeps",
+        )
     assert Path("r.db").read_bytes() == before
 
 
@@ -218,7 +260,9 @@ def test_what_mlflow_cannot_write_to_is_told_without_secrets(uri, expected):
 
 def test_without_mlflow_it_is_told_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(StoreError, match=r"MLflow is not installed .*: pip install 'scalemark\[mlflow\]'"):
+    with pytest.raises(
+        StoreError, match=r"MLflow is not installed .*: pip install 'scalemark\[mlflow\]'"
+    ):
         export([ATTEMPT], lambda attempt_id: [], tracking_uri=URI, experiment="sweeps")
 
 

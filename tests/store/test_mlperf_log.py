@@ -47,12 +47,26 @@ ATTEMPT = {
     "last_loss": 6.9,
 }
 NOT_MEASURED = dict.fromkeys(
-    ("duration_s", "time_to_first_step_s", "window_s", "num_steps", "num_warm_up_steps", "images_per_second", "last_loss")
+    (
+        "duration_s",
+        "time_to_first_step_s",
+        "window_s",
+        "num_steps",
+        "num_warm_up_steps",
+        "images_per_second",
+        "last_loss",
+    )
 )
 
 
 def event(key, value=None, at_s=0.0, **metadata):
-    told = {"namespace": "", "time_ms": round(1000 * at_s), "event_type": "POINT_IN_TIME", "key": key, "value": value}
+    told = {
+        "namespace": "",
+        "time_ms": round(1000 * at_s),
+        "event_type": "POINT_IN_TIME",
+        "key": key,
+        "value": value,
+    }
     return f":::MLLOG {json.dumps(told | {'metadata': metadata})}"
 
 
@@ -97,16 +111,32 @@ def reason(lines, **options):
 @pytest.mark.parametrize(
     ("name", "told_num_gpus", "batch_size", "num_gpus", "images_per_second", "evidence"),
     [
-        ("mlperf_0.5_google_8xv100", 8, 256, 8, 9866.08, "log, derived: intervals between evaluations, median of 1"),
+        (
+            "mlperf_0.5_google_8xv100",
+            8,
+            256,
+            8,
+            9866.08,
+            "log, derived: intervals between evaluations, median of 1",
+        ),
         ("mlperf_0.5_dgx1", 8, None, 8, 10220.24, "log, derived: epochs, median of 4"),
         ("mlperf_0.6_dgx1", None, 208, 8, 11174.00, "log, derived: epochs, median of 2"),
         ("mlperf_0.7_c4140", 4, 208, 4, 5620.04, "log, derived: epochs, median of 1"),
         ("mlperf_2.0_2xa30", 2, None, 2, 3197.88, "log: throughput, median of 3"),
     ],
 )
-def test_logs_of_every_round_are_read(name, told_num_gpus, batch_size, num_gpus, images_per_second, evidence):
-    found = read((LOGS / f"{name}.txt").read_text().splitlines(keepends=True), num_gpus=told_num_gpus)
-    assert (found.model, found.data, found.precision, found.variable_update) == ("resnet50_v1.5", "real", "", "")
+def test_logs_of_every_round_are_read(
+    name, told_num_gpus, batch_size, num_gpus, images_per_second, evidence
+):
+    found = read(
+        (LOGS / f"{name}.txt").read_text().splitlines(keepends=True), num_gpus=told_num_gpus
+    )
+    assert (found.model, found.data, found.precision, found.variable_update) == (
+        "resnet50_v1.5",
+        "real",
+        "",
+        "",
+    )
     assert (found.batch_size, found.num_gpus, found.evidence) == (batch_size, num_gpus, evidence)
     assert found.images_per_second == pytest.approx(images_per_second, abs=0.01)
 
@@ -116,12 +146,16 @@ def test_what_a_log_tells_of_its_throughput_agrees_with_its_epochs():
     silent = [line for line in lines if not re.search("tracked_stats|throughput", line)]
     derived = read(silent, num_gpus=2)
     assert derived.evidence == "log, derived: epochs, median of 3"
-    assert derived.images_per_second == pytest.approx(read(lines, num_gpus=2).images_per_second, rel=1e-3)
+    assert derived.images_per_second == pytest.approx(
+        read(lines, num_gpus=2).images_per_second, rel=1e-3
+    )
 
 
 def test_the_log_of_google_tells_its_epochs_when_all_is_over_and_they_time_nothing():
     lines = (LOGS / "mlperf_0.5_google_8xv100.txt").read_text().splitlines()
-    one_evaluation = [line for line in lines if "1543793008" not in line and "1543793004" not in line]
+    one_evaluation = [
+        line for line in lines if "1543793008" not in line and "1543793004" not in line
+    ]
     assert reason(one_evaluation, num_gpus=8).startswith("no throughput, and no epochs")
 
 
@@ -131,38 +165,57 @@ def test_images_per_second_are_the_median_of_the_epochs():
 
 def test_an_evaluation_is_no_time_of_training():
     evaluation = [event("eval_start", at_s=12), event("eval_stop", at_s=18)]
-    assert read(log(event("epoch_start", at_s=10), *evaluation, event("epoch_stop", at_s=20))).images_per_second == 250
+    assert (
+        read(
+            log(event("epoch_start", at_s=10), *evaluation, event("epoch_stop", at_s=20))
+        ).images_per_second
+        == 250
+    )
 
 
 def test_blocks_count_when_there_are_no_epochs():
-    block = [event("block_start", at_s=10, epoch_count=4), event("eval_start", at_s=26), event("eval_stop", at_s=30)]
+    block = [
+        event("block_start", at_s=10, epoch_count=4),
+        event("eval_start", at_s=26),
+        event("eval_stop", at_s=30),
+    ]
     found = read(log(*block, event("block_stop", at_s=30)))
     assert (found.images_per_second, found.evidence) == (250, "log, derived: blocks, median of 1")
 
 
 def test_blocks_may_count_their_samples():
-    block = event("block_start", at_s=10, samples_count=500), event("block_stop", at_s=20, samples_count=4500)
+    block = (
+        event("block_start", at_s=10, samples_count=500),
+        event("block_stop", at_s=20, samples_count=4500),
+    )
     assert read(log(*block)).images_per_second == 400
 
 
 def test_throughput_that_is_told_comes_before_what_follows_from_epochs():
-    told = [event("tracked_stats", {"throughput": figure, "loss": 3.0}) for figure in (90, 110, 500)]
+    told = [
+        event("tracked_stats", {"throughput": figure, "loss": 3.0}) for figure in (90, 110, 500)
+    ]
     found = read(log(*epochs(10), *told, event("throughput", 7)))
     assert (found.images_per_second, found.evidence) == (110, "log: throughput, median of 3")
 
 
 def test_lines_repeated_by_other_processes_change_nothing():
-    assert read([line for line in log(*epochs(10, 20)) for _ in range(8)]) == read(log(*epochs(10, 20)))
+    assert read([line for line in log(*epochs(10, 20)) for _ in range(8)]) == read(
+        log(*epochs(10, 20))
+    )
 
 
 def test_an_interval_begins_with_the_first_process_and_ends_with_the_first():
     starts, stops = (
-        [event(key, at_s=at_s) for at_s in times] for key, times in (("epoch_start", (10, 12)), ("epoch_stop", (20, 21)))
+        [event(key, at_s=at_s) for at_s in times]
+        for key, times in (("epoch_start", (10, 12)), ("epoch_stop", (20, 21)))
     )
     assert read(log(*starts, *stops)).images_per_second == 100
 
 
-@pytest.mark.parametrize("told", ["0: {}", "[1,0]<stdout>:{}", "\x1b[0m{}\r\n", "{} and words of another process"])
+@pytest.mark.parametrize(
+    "told", ["0: {}", "[1,0]<stdout>:{}", "\x1b[0m{}\r\n", "{} and words of another process"]
+)
 def test_what_stands_around_a_line_is_passed_over(told):
     assert read([told.format(line) for line in log(*epochs(10))]) == read(log(*epochs(10)))
 
@@ -192,7 +245,8 @@ def test_accelerators_are_counted_from_the_platform_where_it_names_them(platform
 
 
 @pytest.mark.parametrize(
-    "platform", ["1xNVIDIA DGX A100", "1xDGX-1 with V100", "tpu-v3-8", "1xNF5688M6", "8xX", None, 3, "x" * 999]
+    "platform",
+    ["1xNVIDIA DGX A100", "1xDGX-1 with V100", "tpu-v3-8", "1xNF5688M6", "8xX", None, 3, "x" * 999],
 )
 def test_nodes_are_not_taken_for_accelerators(platform):
     lines = log(*epochs(10), platform=platform)
@@ -221,7 +275,10 @@ def test_what_is_contradictory_or_impossible_is_rejected(lines, expected):
 
 
 def test_what_is_said_must_not_contradict_the_log():
-    assert reason(log(*epochs(10)), num_gpus=8) == "contradictory: 4 accelerators in the log, 8 by --num-gpus"
+    assert (
+        reason(log(*epochs(10)), num_gpus=8)
+        == "contradictory: 4 accelerators in the log, 8 by --num-gpus"
+    )
 
 
 def test_a_run_that_was_aborted_says_so():
@@ -231,11 +288,19 @@ def test_a_run_that_was_aborted_says_so():
 
 def test_a_line_that_is_broken_is_rejected_and_the_rest_is_read():
     references, rejected = parse(
-        [*log(*epochs(10)), ':::MLLOG {"time_ms": 1', ":::MLLOG {}", ':::MLLOG {"time_ms": 1e300, "key": "x"}']
+        [
+            *log(*epochs(10)),
+            ':::MLLOG {"time_ms": 1',
+            ":::MLLOG {}",
+            ':::MLLOG {"time_ms": 1e300, "key": "x"}',
+        ]
     )
     assert len(references) == 1
     assert [lost.where for lost in rejected] == ["a log line 9", "a log line 10", "a log line 11"]
-    assert rejected[1].reason == "no line of an MLPerf log: time_ms None: wanted milliseconds since 1970"
+    assert (
+        rejected[1].reason
+        == "no line of an MLPerf log: time_ms None: wanted milliseconds since 1970"
+    )
 
 
 @pytest.mark.parametrize("lines", [[], ["epoch 1 loss 0.3"]])
@@ -263,7 +328,10 @@ def test_what_is_written_of_an_attempt_is_read_again():
 
 def test_the_lines_of_an_attempt_are_those_of_mlperf():
     told = [json.loads(line.removeprefix(":::MLLOG ")) for line in mlperf.write(ATTEMPT)]
-    assert all(set(line) == {"namespace", "time_ms", "event_type", "key", "value", "metadata"} for line in told)
+    assert all(
+        set(line) == {"namespace", "time_ms", "event_type", "key", "value", "metadata"}
+        for line in told
+    )
     began = 1772366400250
     assert [(line["key"], line["value"], line["time_ms"] - began) for line in told] == [
         ("submission_benchmark", "vgg16", 0),
@@ -291,14 +359,19 @@ def test_the_lines_of_an_attempt_are_those_of_mlperf():
 def test_what_was_not_measured_is_not_written():
     lines = list(mlperf.write(ATTEMPT | NOT_MEASURED | {"outcome": "out_of_memory"}))
     assert not re.search("tracked_stats|block_st|train_loss|step_num", "\n".join(lines))
-    assert reason(lines) == "no throughput, and no epochs or blocks whose samples and times are told"
+    assert (
+        reason(lines) == "no throughput, and no epochs or blocks whose samples and times are told"
+    )
 
 
 def test_a_figure_made_on_stand_ins_does_not_speak_of_gpus():
     lines = list(mlperf.write(ATTEMPT | {"device_kind": "cpu_stand_in", "gpu": ""}))
     assert not any("GPU" in line for line in lines)
     found = read(lines)
-    assert (found.num_gpus, found.note) == (4, "4xCPU stand-in; optimizer momentum; on CPU stand-ins")
+    assert (found.num_gpus, found.note) == (
+        4,
+        "4xCPU stand-in; optimizer momentum; on CPU stand-ins",
+    )
 
 
 def test_a_time_without_zone_is_refused():
@@ -318,21 +391,31 @@ MAYBE = st.none() | st.floats(min_value=0, max_value=1e6)
             "duration_s": MAYBE,
             "time_to_first_step_s": MAYBE,
             "window_s": MAYBE,
-            "model": st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20),
-            "gpu": st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),
+            "model": st.text(
+                st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
+                min_size=1,
+                max_size=20,
+            ),
+            "gpu": st.text(
+                st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20
+            ),
         }
     )
 )
 def test_every_figure_is_read_as_it_was_written(values):
     found = read(mlperf.write(ATTEMPT | values))
-    assert {name: getattr(found, name) for name in ("images_per_second", "num_gpus", "batch_size", "model")} == {
-        name: values[name] for name in ("images_per_second", "num_gpus", "batch_size", "model")
-    }
+    assert {
+        name: getattr(found, name)
+        for name in ("images_per_second", "num_gpus", "batch_size", "model")
+    } == {name: values[name] for name in ("images_per_second", "num_gpus", "batch_size", "model")}
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["epoch", "throughput"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["epoch", "throughput"]), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 KEYS = [
@@ -346,8 +429,23 @@ KEYS = [
     "eval_stop",
     "train_epoch",
 ]
-TOLD = ["submission_benchmark", "submission_platform", "submission_org", "submission_entry", "global_batch_size", "train_samples"]
-MORE = ["number_of_nodes", "accelerators_per_node", "tracked_stats", "throughput", "eval_accuracy", "opt_name", "init_start"]
+TOLD = [
+    "submission_benchmark",
+    "submission_platform",
+    "submission_org",
+    "submission_entry",
+    "global_batch_size",
+    "train_samples",
+]
+MORE = [
+    "number_of_nodes",
+    "accelerators_per_node",
+    "tracked_stats",
+    "throughput",
+    "eval_accuracy",
+    "opt_name",
+    "init_start",
+]
 LINES = st.builds(
     lambda key, value, time, metadata: (
         f":::MLLOG {json.dumps({'key': key, 'value': value, 'time_ms': time, 'metadata': metadata})}"
@@ -355,11 +453,22 @@ LINES = st.builds(
     st.sampled_from(KEYS + TOLD + MORE),
     JSON | st.sampled_from(["resnet", "4xV100", "scalemark", 8, 10**400]),
     st.integers(0, 10**6) | JSON,
-    st.dictionaries(st.sampled_from(["epoch_count", "samples_count", "status", "strategy"]), JSON, max_size=2) | JSON,
+    st.dictionaries(
+        st.sampled_from(["epoch_count", "samples_count", "status", "strategy"]), JSON, max_size=2
+    )
+    | JSON,
 )
 
 
-@given(st.lists(LINES | st.text() | st.builds(":::ML{}{}".format, st.sampled_from(["LOG ", "L 1.5 x: ", "Pv0.5.0 "]), st.text())))
+@given(
+    st.lists(
+        LINES
+        | st.text()
+        | st.builds(
+            ":::ML{}{}".format, st.sampled_from(["LOG ", "L 1.5 x: ", "Pv0.5.0 "]), st.text()
+        )
+    )
+)
 def test_no_text_whatever_raises(lines):
     references, rejected = parse(lines)
     assert references or rejected, "a log without a figure is told of"
@@ -376,4 +485,6 @@ def test_a_line_of_nothing_but_beginnings_is_given_up():
 
 def test_values_nested_without_end_do_not_raise():
     deep = "[" * 100_000
-    assert "no line of an MLPerf log" in reason([f':::MLLOG {{"time_ms": 1, "key": "x", "value": {deep}'])
+    assert "no line of an MLPerf log" in reason(
+        [f':::MLLOG {{"time_ms": 1, "key": "x", "value": {deep}']
+    )

@@ -19,9 +19,15 @@ def on_a_terminal(width: int, *arguments: str) -> list[str]:
     """Its lines."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+    }
     command = [sys.executable, "-m", "store", *arguments, "--db", "r.db"]
-    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment | {"TERM": "xterm"}) as process:
+    with subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=environment | {"TERM": "xterm"}
+    ) as process:
         os.close(slave)
         told = b""
         while piece := _read(master):
@@ -53,7 +59,16 @@ def test_a_list_has_a_line_per_attempt():
         "--columns trial,precision shows those that it names, --format csv shows all"
     )
     first, second = (line.split() for line in lines[told - 2 : told])
-    assert first == ["1", "resnet18_cifar", "replicated_pscpu", "4", "2", "completed", "12345", "valid"]
+    assert first == [
+        "1",
+        "resnet18_cifar",
+        "replicated_pscpu",
+        "4",
+        "2",
+        "completed",
+        "12345",
+        "valid",
+    ]
     assert second == ["2", "vgg16", "replicated_none", "1", "2", "failed"]
     assert "second" in lines[2].split()
 

@@ -89,13 +89,19 @@ def test_orchestrators_that_are_killed_at_random_moments_complete_every_repeat_e
     assert exit_codes[-9] >= 1  # about 20; who is fast ends before its moment
     engine = open_for_reading("r.db")
     completed = queries.rows(
-        engine, "SELECT trial_id, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id"
+        engine,
+        "SELECT trial_id, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id",
     )
-    assert {row["trial_id"]: row["num"] for row in completed} == {spec.trial_id: NUM_REPEATS for spec in SPECS}
+    assert {row["trial_id"]: row["num"] for row in completed} == {
+        spec.trial_id: NUM_REPEATS for spec in SPECS
+    }
     results = {str(path.parent) for path in Path("runs").glob("*/result")}
-    assert len(results) == NUM_TRIALS * NUM_REPEATS  # whatever had completed is recorded: none was run again for it
+    assert (
+        len(results) == NUM_TRIALS * NUM_REPEATS
+    )  # whatever had completed is recorded: none was run again for it
     states = {
-        row["state"]: row["num"] for row in queries.rows(engine, "SELECT state, count(*) AS num FROM repeats GROUP BY state")
+        row["state"]: row["num"]
+        for row in queries.rows(engine, "SELECT state, count(*) AS num FROM repeats GROUP BY state")
     }
     assert (states.pop("completed"), set(states)) == (NUM_TRIALS * NUM_REPEATS, {"skipped"})
     assert unended(engine) == []

@@ -46,7 +46,18 @@ def test_a_secret_split_by_megabytes_before_it_is_not_shown():
         assert "s3cr3t" not in quoted(f"password={'x' * num} token=s3cr3t {'y' * 5_000_000}")
 
 
-PIECES = ["--token ", "password=s3cr3t ", "Cookie: ", "KEY=", "\0", "\n", "\t", "\u202e", "://u:p@", *" =:'\"-_xT…*"]
+PIECES = [
+    "--token ",
+    "password=s3cr3t ",
+    "Cookie: ",
+    "KEY=",
+    "\0",
+    "\n",
+    "\t",
+    "\u202e",
+    "://u:p@",
+    *" =:'\"-_xT…*",
+]
 
 
 @settings(deadline=None)
@@ -66,7 +77,9 @@ def test_a_text_of_blanks_alone_is_cut_too(length):
     assert quoted(" " * length) == " " * (MOST_CHARACTERS - 1) + "…"
 
 
-@pytest.mark.parametrize("piece", ["token_", "://", "@://u:", "eyJ-", "--token ", "pass=", "-----BEGIN ", "x", "x "])
+@pytest.mark.parametrize(
+    "piece", ["token_", "://", "@://u:", "eyJ-", "--token ", "pass=", "-----BEGIN ", "x", "x "]
+)
 def test_of_a_cell_of_a_megabyte_16384_characters_are_shown(piece):
     assert len(visible(piece * (2**20 // len(piece)))) <= 2**14
 
@@ -82,7 +95,9 @@ def test_what_is_shown_is_printable_short_and_stays_so(text, most):
 
 
 def test_a_message_of_megabytes_is_stored_as_2000_characters():
-    result = Result(outcome="failed", message=f"\x1b[2J{'x' * 5_000_000}", measurement=None, op_placement={})
+    result = Result(
+        outcome="failed", message=f"\x1b[2J{'x' * 5_000_000}", measurement=None, op_placement={}
+    )
     assert len(result.message) == MOST_CHARACTERS == 2000
     assert result.message.startswith(r"\x1b[2Jx")
     assert Result.from_json(result.to_json()) == result

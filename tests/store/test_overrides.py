@@ -49,7 +49,14 @@ def planned():
             found = []
             for cell in expand(Request(arguments=arguments), 10_000, hydra.config_loader):
                 try:
-                    found.append(resolve(composer.compose(cell), kind, num_devices, (9, 0) if kind is DeviceKind.GPU else None))
+                    found.append(
+                        resolve(
+                            composer.compose(cell),
+                            kind,
+                            num_devices,
+                            (9, 0) if kind is DeviceKind.GPU else None,
+                        )
+                    )
                 except TrialRefusedError:
                     continue
             return found
@@ -112,21 +119,30 @@ AXES = {
     kind=st.sampled_from(REAL),
 )
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )
 def test_any_trial_is_made_again_by_its_overrides(planned, axes, kind):
     asked = [f"{axis}={AXES[axis][choice % len(AXES[axis])]}" for axis, choice in axes.items()]
     for spec in planned(asked, kind):
-        (again,) = planned(overrides(spec, ()), kind, spec.num_gpus if kind is DeviceKind.GPU else 64)
+        (again,) = planned(
+            overrides(spec, ()), kind, spec.num_gpus if kind is DeviceKind.GPU else 64
+        )
         assert again == spec, overrides(spec, ())
 
 
 def test_overrides_say_what_auto_would_decide_elsewhere():
     told = overrides(small(), ())
     assert told[:4] == ["model=trivial", "num_gpus=1", "strategy=replicated_none", "hardware=cpu"]
-    assert {"batch_size=2", "image_px=32", "learning_rate=0.01", "num_steps=4", "data_format=NHWC", "loss_scale=none"} <= set(
-        told
-    )
+    assert {
+        "batch_size=2",
+        "image_px=32",
+        "learning_rate=0.01",
+        "num_steps=4",
+        "data_format=NHWC",
+        "loss_scale=none",
+    } <= set(told)
 
 
 def test_the_batch_of_strong_scaling_is_that_of_all_replicas():
@@ -135,13 +151,24 @@ def test_the_batch_of_strong_scaling_is_that_of_all_replicas():
 
 def test_a_strategy_without_a_name_is_told_by_its_axes():
     told = overrides(small(all_reduce="psgpu", num_gpus=2), ())
-    assert {"variable_update=replicated", "local_parameter_device=gpu", "all_reduce=psgpu"} <= set(told)
+    assert {"variable_update=replicated", "local_parameter_device=gpu", "all_reduce=psgpu"} <= set(
+        told
+    )
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGY_NAMES.values()))
 def test_a_strategy_that_has_a_name_is_told_by_it_and_its_hosts_by_their_number(name):
-    (update, device, all_reduce), hosts = next(axes for axes, of in STRATEGY_NAMES.items() if of == name), 2
-    spec = small(num_gpus=4, hosts=hosts, variable_update=update, local_parameter_device=device, all_reduce=all_reduce)
+    (update, device, all_reduce), hosts = (
+        next(axes for axes, of in STRATEGY_NAMES.items() if of == name),
+        2,
+    )
+    spec = small(
+        num_gpus=4,
+        hosts=hosts,
+        variable_update=update,
+        local_parameter_device=device,
+        all_reduce=all_reduce,
+    )
     told = overrides(spec, ())
     assert f"strategy={name}" in told
     assert "hosts=2" in told
@@ -162,21 +189,33 @@ FOLDERS = [
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_pasted_command_plans_the_identical_trial_whatever_its_folder_is_called(planned, tmp_path, folder):
+def test_the_pasted_command_plans_the_identical_trial_whatever_its_folder_is_called(
+    planned, tmp_path, folder
+):
     """Through a shell and the whole of sweep.py."""
     place = tmp_path / folder
     place.mkdir()
-    (first,) = planned(["model=resnet18_cifar", "data=photos", "num_gpus=2", "strategy=ps_cpu"], DeviceKind.CPU_STAND_IN)
+    (first,) = planned(
+        ["model=resnet18_cifar", "data=photos", "num_gpus=2", "strategy=ps_cpu"],
+        DeviceKind.CPU_STAND_IN,
+    )
     wanted = replace(first, data_dir=str(place))
     told = again(wanted, (), repeats=3, shares_host=True)
     assert told.isprintable()
-    pasted = told.replace("python sweep.py", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1)
+    pasted = told.replace(
+        "python sweep.py", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
+    )
     ended = subprocess.run(
-        ["bash", "-c", f"{pasted} sweep.dry_run=true sweep.plan_format=json"], capture_output=True, text=True, check=False
+        ["bash", "-c", f"{pasted} sweep.dry_run=true sweep.plan_format=json"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr
     plan = json.loads(ended.stdout)
-    assert [(trial["trial"], trial["repeats_to_run"]) for trial in plan["trials"]] == [(wanted.trial_id, 3)]
+    assert [(trial["trial"], trial["repeats_to_run"]) for trial in plan["trials"]] == [
+        (wanted.trial_id, 3)
+    ]
 
 
 def test_a_simulated_trial_is_told_with_its_engine_its_hardware_and_what_was_planted():
@@ -198,9 +237,15 @@ def test_a_simulated_trial_is_told_with_its_engine_its_hardware_and_what_was_pla
 )
 def test_the_pasted_command_plans_the_identical_simulated_trial_on_identical_hardware(changes):
     machine = machine_of(replace(profile("dgx1_p100"), **changes))
-    spec = TrialSpec(**plan("model=resnet50 num_gpus=2 strategy=ps_cpu engine=simulated hardware=k80_8")["trials"][0]["spec"])
+    spec = TrialSpec(
+        **plan("model=resnet50 num_gpus=2 strategy=ps_cpu engine=simulated hardware=k80_8")[
+            "trials"
+        ][0]["spec"]
+    )
     wanted = replace(spec, planted="hang=1 process_noise=0.005")
-    found = plan(again(wanted, overrides_of(machine.hardware_profile)).removeprefix("python sweep.py "))
+    found = plan(
+        again(wanted, overrides_of(machine.hardware_profile)).removeprefix("python sweep.py ")
+    )
     assert found["machine"] == machine.key
     assert [trial["trial"] for trial in found["trials"]] == [wanted.trial_id]
 

@@ -25,7 +25,9 @@ def test_a_record_is_read_back_as_it_was_written(record):
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=64)
-times = st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(2100, 1, 1), timezones=st.just(UTC))
+times = st.datetimes(
+    min_value=datetime(1970, 1, 2), max_value=datetime(2100, 1, 1), timezones=st.just(UTC)
+)
 
 
 @st.composite
@@ -34,7 +36,9 @@ def packed(draw: st.DrawFn) -> PackedSteps:
     whole = st.lists(st.integers(0, 2**40), min_size=num_calls, max_size=num_calls)
     durations = draw(whole)
     gaps = draw(st.lists(st.integers(-(2**20), 2**40), min_size=num_calls, max_size=num_calls))
-    losses = draw(st.lists(st.integers(0, 10**5) | st.none(), min_size=num_calls, max_size=num_calls))
+    losses = draw(
+        st.lists(st.integers(0, 10**5) | st.none(), min_size=num_calls, max_size=num_calls)
+    )
     return PackedSteps(
         first_step=draw(st.integers(0, 10**6)),
         num_steps=draw(st.integers(1, 100)),
@@ -52,7 +56,11 @@ def packed(draw: st.DrawFn) -> PackedSteps:
 
 @st.composite
 def attempts(draw: st.DrawFn) -> PortableAttempt:
-    spec = small(seed=draw(st.integers(0, 2**31 - 1)), learning_rate=draw(st.floats(0, 10)), data_dir=draw(texts))
+    spec = small(
+        seed=draw(st.integers(0, 2**31 - 1)),
+        learning_rate=draw(st.floats(0, 10)),
+        data_dir=draw(texts),
+    )
     images_per_second = draw(st.floats(0, 1e299))
     return attempt(
         spec,
@@ -67,7 +75,9 @@ def attempts(draw: st.DrawFn) -> PortableAttempt:
         tags=tuple(draw(st.lists(st.builds(Annotation, text=texts, added_at=times), max_size=3))),
         measured=replace(
             measured(images_per_second),
-            op_placement=draw(st.dictionaries(texts, st.dictionaries(texts, st.integers(0, 9)), max_size=2)),
+            op_placement=draw(
+                st.dictionaries(texts, st.dictionaries(texts, st.integers(0, 9)), max_size=2)
+            ),
         ),
     )
 
@@ -151,7 +161,14 @@ def test_what_no_attempt_can_be_is_refused_with_its_reason(text, reason):
 def sampled(*indexes: int) -> str:
     """The JSON of an attempt whose steps are a list of these samples."""
     steps = [
-        {"step": s.step, "phase": s.phase, "start_s": s.start_s, "duration_s": s.duration_s, "data_wait_s": 0, "loss": s.loss}
+        {
+            "step": s.step,
+            "phase": s.phase,
+            "start_s": s.start_s,
+            "duration_s": s.duration_s,
+            "data_wait_s": 0,
+            "loss": s.loss,
+        }
         for s in STEPS
     ]
     return changed("steps", to=[steps[index] for index in indexes])
@@ -168,11 +185,19 @@ def test_steps_out_of_order_are_refused():
 
 def test_a_specification_keeps_its_identity_when_a_number_in_it_is_whole():
     record = attempt(small(learning_rate=1))
-    assert from_json(to_json(record)).trial_id == record.trial_id != small(learning_rate=1.0).trial_id
+    assert (
+        from_json(to_json(record)).trial_id == record.trial_id != small(learning_rate=1.0).trial_id
+    )
 
 
 def test_the_content_of_an_attempt_is_what_was_measured():
     """Not where its folder is, nor what people made of it."""
     record = attempt()
-    moved = replace(record, run_dir="/moved", deleted_at=NOON, tags=(Annotation(text="x", added_at=NOON),), steps=None)
+    moved = replace(
+        record,
+        run_dir="/moved",
+        deleted_at=NOON,
+        tags=(Annotation(text="x", added_at=NOON),),
+        steps=None,
+    )
     assert moved.content() == record.content() != attempt(images_per_second=101.0).content()

@@ -7,7 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from store.process_identity import SILENT_FOR, dead_in_s, is_alive, is_visible, start_ticks, this_process
+from store.process_identity import (
+    SILENT_FOR,
+    dead_in_s,
+    is_alive,
+    is_visible,
+    start_ticks,
+    this_process,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1)
@@ -46,7 +53,9 @@ def test_who_has_the_number_of_a_dead_process_is_not_taken_for_it():
 def test_a_name_of_a_program_with_spaces_and_parentheses_is_read(tmp_path):
     program = tmp_path / "a) R (b"
     program.symlink_to(sys.executable)
-    with subprocess.Popen([program, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [program, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         assert child.stdout is not None
         child.stdout.readline()
         assert (start_ticks(child.pid) or 0) >= this_process().start_ticks

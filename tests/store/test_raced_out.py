@@ -25,6 +25,9 @@ def test_both_wordings_of_a_race_are_read(word):
     assert put_out(reason) == [reason]
 
 
-@pytest.mark.parametrize("reason", ["race: it ended as out_of_memory", "race: decided, enough repeats of it are completed"])
+@pytest.mark.parametrize(
+    "reason",
+    ["race: it ended as out_of_memory", "race: decided, enough repeats of it are completed"],
+)
 def test_who_failed_or_needs_no_more_repeats_was_not_put_out(reason):
     assert put_out(reason) == []

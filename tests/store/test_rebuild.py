@@ -59,13 +59,20 @@ def lost(_made: Path) -> dict[str, list[dict[str, Any]]]:
                 left_out=[("xla=on", "later"), ("model=x", "none such")],
                 launcher={"step_timeout_s": 0.5},
             )
-            assert world.run() == {State.COMPLETED: 4, State.FAILED: 2, State.OUT_OF_MEMORY: 2, State.HUNG: 2}
+            assert world.run() == {
+                State.COMPLETED: 4,
+                State.FAILED: 2,
+                State.OUT_OF_MEMORY: 2,
+                State.HUNG: 2,
+            }
         told = json.dumps(contents("results.db"), default=str)
         (_made / "told.json").write_text(told.replace(str(runs), "RUNS"))
         shutil.copytree("runs", _made / "runs")
     else:
         shutil.copytree(_made / "runs", "runs")
-    found: dict[str, list[dict[str, Any]]] = json.loads((_made / "told.json").read_text().replace("RUNS", str(runs)))
+    found: dict[str, list[dict[str, Any]]] = json.loads(
+        (_made / "told.json").read_text().replace("RUNS", str(runs))
+    )
     return found
 
 
@@ -83,7 +90,12 @@ def comparable(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
 
 def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
     rebuilt = rebuild(db, ["runs"])
-    assert (rebuilt.num_sweeps, rebuilt.added.num_new, rebuilt.added.rejected, rebuilt.warnings) == (1, 12, [], [])
+    assert (
+        rebuilt.num_sweeps,
+        rebuilt.added.num_new,
+        rebuilt.added.rejected,
+        rebuilt.warnings,
+    ) == (1, 12, [], [])
     assert comparable(told(db)) == comparable(lost)
     assert {row["outcome"] for row in lost["attempts"]} == {
         Outcome.COMPLETED,
@@ -100,7 +112,12 @@ def test_rebuilding_again_changes_nothing(db, lost):
     rebuild(db, ["runs"])
     before = contents(db)
     again = rebuild(db, ["runs", "runs/s"])
-    assert (again.num_sweeps, again.added.num_new, again.added.num_known, again.added.rejected) == (1, 0, 12, [])
+    assert (again.num_sweeps, again.added.num_new, again.added.num_known, again.added.rejected) == (
+        1,
+        0,
+        12,
+        [],
+    )
     assert contents(db) == before
 
 
@@ -126,13 +143,17 @@ def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack)
     for name in ("before.db", "after.db"):
         found, wanted = comparable(told(name)), comparable(told("results.db"))
         assert [row["state"] for row in found["repeats"]] == ["pending"]
-        assert [(row["attempt"], row["state"], row["detail"]) for row in contents(name)["events"]] == [
+        assert [
+            (row["attempt"], row["state"], row["detail"]) for row in contents(name)["events"]
+        ] == [
             (0, "pending", ""),
             (1, "running", ""),
             (1, "interrupted", "its orchestrator was killed"),
             (1, "pending", "its orchestrator was killed"),
         ]
-        assert found | {"events": []} == wanted | {"events": []}  # when it was found dead is not told to the microsecond
+        assert found | {"events": []} == wanted | {
+            "events": []
+        }  # when it was found dead is not told to the microsecond
 
 
 def as_an_earlier_version_wrote() -> None:
@@ -162,14 +183,22 @@ def test_folders_of_earlier_versions_are_told_by_their_names_and_times(db, lost)
     assert [{name: row[name] for name in identity} for row in told(db)["attempts"]] == [
         {name: row[name] for name in identity} for row in lost["attempts"]
     ]
-    assert {(row["started_at"], row["duration_s"]) for row in found["attempts"] if row["outcome"] == "completed"} == {(NOON, 5.0)}
+    assert {
+        (row["started_at"], row["duration_s"])
+        for row in found["attempts"]
+        if row["outcome"] == "completed"
+    } == {(NOON, 5.0)}
     assert [row["uid"] for row in found["sweeps"]] == [row["uid"] for row in lost["sweeps"]]
     assert comparable(told(db))["measurements"] == lost["measurements"]
     assert comparable(told(db))["step_arrays"] == lost["step_arrays"]
 
 
 def a_completed_one() -> Path:
-    return next(path.parent for path in sorted(Path("runs").glob("*/*/result.json")) if '"completed"' in path.read_text())
+    return next(
+        path.parent
+        for path in sorted(Path("runs").glob("*/*/result.json"))
+        if '"completed"' in path.read_text()
+    )
 
 
 def damage(name: str, text: str | None) -> Callable[[], None]:
@@ -263,13 +292,17 @@ def test_an_attempt_that_never_began_is_named_and_is_none(lost, files):
     for name, text in files.items():
         (begun / name).write_text(text)
     rebuilt = rebuild("new.db", ["runs"])
-    assert rebuilt.warnings == [f"{begun}: never began: whoever made the folder was killed while doing so"]
+    assert rebuilt.warnings == [
+        f"{begun}: never began: whoever made the folder was killed while doing so"
+    ]
     assert (rebuilt.added.num_new, rebuilt.added.rejected) == (12, [])
 
 
 def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
     shutil.copytree("runs/s", "runs/t")
-    change_json(Path("runs/s/sweep.json"), reason="\ud800", trials=[{"position": "first", "spec": []}])
+    change_json(
+        Path("runs/s/sweep.json"), reason="\ud800", trials=[{"position": "first", "spec": []}]
+    )
     rebuilt = rebuild("new.db", ["runs"])
     (warning,) = rebuilt.warnings
     assert "runs/s/sweep.json: " in warning
@@ -290,7 +323,9 @@ def test_a_sweep_whose_own_file_is_damaged_is_told_by_its_attempts(db, lost, tex
     assert rebuilt.added.num_new == 12
     (warning,) = rebuilt.warnings
     assert warning.endswith("; the sweep is told as far as its attempts tell it")
-    assert [(row["uid"], row["name"]) for row in contents(db)["sweeps"]] == [(lost["sweeps"][0]["uid"], "s")]
+    assert [(row["uid"], row["name"]) for row in contents(db)["sweeps"]] == [
+        (lost["sweeps"][0]["uid"], "s")
+    ]
     assert [finding for finding in check(db) if finding.table == "sweeps"] == []
 
 
@@ -300,7 +335,9 @@ def test_a_folder_that_was_begun_and_never_recorded_is_no_attempt(db, lost):
     shutil.copytree(folder, twin)
     (twin / "ended.json").unlink()
     rebuilt = rebuild(db, ["runs"])
-    assert rebuilt.warnings == [f"{twin.resolve()}: begun, and never recorded; {folder.name} is its attempt"]
+    assert rebuilt.warnings == [
+        f"{twin.resolve()}: begun, and never recorded; {folder.name} is its attempt"
+    ]
     assert comparable(told(db)) == comparable(lost)
 
 
@@ -316,7 +353,9 @@ def test_a_trial_that_was_asked_for_and_never_begun_is_known(db, lost):
 
 def test_folders_without_sweeps_are_refused():
     Path("empty").mkdir()
-    with pytest.raises(StoreError, match=r"^empty: no run folder in it; wanted one that holds sweeps"):
+    with pytest.raises(
+        StoreError, match=r"^empty: no run folder in it; wanted one that holds sweeps"
+    ):
         rebuild("r.db", ["empty"])
     with pytest.raises(StoreError, match=r"^missing: no such folder$"):
         rebuild("r.db", ["missing"])
@@ -325,7 +364,10 @@ def test_folders_without_sweeps_are_refused():
 def test_the_command_tells_what_it_found(lost):
     damage("result.json", "{")()
     ended = subprocess.run(
-        [sys.executable, "-m", "store", "rebuild", "runs", "--db", "new.db"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "store", "rebuild", "runs", "--db", "new.db"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 1
     assert ended.stdout == "1 sweeps found\n11 attempts imported, 0 were there already\n"

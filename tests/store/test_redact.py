@@ -6,12 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.redact import _BEGINS, _RULES, _TEXT_OF_WORDS, _without_named, command_line, masked, without_secrets
+from store.redact import (
+    _BEGINS,
+    _RULES,
+    _TEXT_OF_WORDS,
+    _without_named,
+    command_line,
+    masked,
+    without_secrets,
+)
 
 ANY_SECRET = st.text(min_size=4, max_size=40).map(lambda text: f"s3cr3t{text}")
-ONE_WORD = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=4, max_size=40).map(lambda text: f"s3cr3t{text}")
+ONE_WORD = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=4, max_size=40).map(
+    lambda text: f"s3cr3t{text}"
+)
 UNQUOTED = ONE_WORD.filter(lambda text: "'" not in text and '"' not in text)
-AROUND = st.text(st.characters(codec="ascii", exclude_characters="s"), max_size=20)  # cannot hold the secret itself
+AROUND = st.text(
+    st.characters(codec="ascii", exclude_characters="s"), max_size=20
+)  # cannot hold the secret itself
 
 IN_TEXT = [
     "password=SECRET",
@@ -101,14 +113,19 @@ def test_a_secret_in_an_argument_never_survives_whatever_it_is_made_of(form, sec
 
 @pytest.mark.parametrize("scheme", ["http", "https", "git+https", "HTTPS"])
 def test_who_asks_over_http_may_be_a_token_and_is_told_to_nobody(scheme):
-    assert without_secrets(f"cloning {scheme}://s3cr3t@github.com/x") == f"cloning {scheme}://***@github.com/x"
+    assert (
+        without_secrets(f"cloning {scheme}://s3cr3t@github.com/x")
+        == f"cloning {scheme}://***@github.com/x"
+    )
     assert masked(f"{scheme}://me:s3cr3t@github.com/x") == f"{scheme}://***@github.com/x"
 
 
 @settings(deadline=None)
 @given(secret=ANY_SECRET)
 def test_what_follows_a_password_flag_is_one(secret):
-    assert command_line(["sweep.py", "--db-password", secret, "x"]) == "sweep.py --db-password '***' x"
+    assert (
+        command_line(["sweep.py", "--db-password", secret, "x"]) == "sweep.py --db-password '***' x"
+    )
     assert command_line(["sweep.py", "--pass", secret, "x"]) == "sweep.py --pass '***' x"
 
 
@@ -137,7 +154,9 @@ def test_tokens_are_known_by_their_shape(secret):
 
 
 @settings(deadline=None)
-@given(st.one_of(st.text(), st.lists(st.sampled_from([*IN_TEXT, *' "=:@/-']), max_size=8).map("".join)))
+@given(
+    st.one_of(st.text(), st.lists(st.sampled_from([*IN_TEXT, *' "=:@/-']), max_size=8).map("".join))
+)
 def test_what_is_masked_already_stays_as_it_is(text):
     once = without_secrets(text)
     assert without_secrets(once) == once
@@ -186,11 +205,19 @@ def test_ordinary_messages_are_left_as_they_are(message):
 
 
 def test_a_password_in_an_address_may_have_spaces():
-    assert without_secrets("cannot reach postgresql://u:p a@h:5432/db now") == "cannot reach postgresql://u:***@h:5432/db now"
+    assert (
+        without_secrets("cannot reach postgresql://u:p a@h:5432/db now")
+        == "cannot reach postgresql://u:***@h:5432/db now"
+    )
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([*IN_TEXT, "://", "@", *_BEGINS, *_TEXT_OF_WORDS, *" \n=:\"'A1-_"]), max_size=12).map("".join))
+@given(
+    st.lists(
+        st.sampled_from([*IN_TEXT, "://", "@", *_BEGINS, *_TEXT_OF_WORDS, *" \n=:\"'A1-_"]),
+        max_size=12,
+    ).map("".join)
+)
 def test_no_rule_is_left_out_that_would_find_something(text):
     once = without_secrets(text)
     for _, pattern, masked_as in _RULES:

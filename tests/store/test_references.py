@@ -51,12 +51,16 @@ def test_the_published_references_are_valid_and_complete():
     assert {reference.origin for reference in references} == {"published"}
     assert len({reference.key for reference in references}) == 399
     assert all(len(reference.citation) > 60 and reference.evidence for reference in references)
-    assert sum(reference.images_per_second for reference in references) == pytest.approx(1036447.0055, abs=1e-4)
+    assert sum(reference.images_per_second for reference in references) == pytest.approx(
+        1036447.0055, abs=1e-4
+    )
 
 
 def test_every_published_citation_can_be_looked_up():
     """By an address, but for one question of which only a translation is known."""
-    without = {reference.source for reference in published() if "https://" not in reference.citation}
+    without = {
+        reference.source for reference in published() if "https://" not in reference.citation
+    }
     assert without == {"Question on TensorFlow against MXNet"}
     for reference in published():
         if "#" in reference.source:
@@ -83,10 +87,28 @@ def test_published_attributes_are_our_words_or_marked_as_doubtful():
             "trivial",
         },
         "data": {"", "real", "synthetic", "real(cached sample)"},
-        "variable_update": {"", "parameter_server", "replicated", "distributed_replicated", "horovod", "ddp", "kvstore"},
+        "variable_update": {
+            "",
+            "parameter_server",
+            "replicated",
+            "distributed_replicated",
+            "horovod",
+            "ddp",
+            "kvstore",
+        },
         "all_reduce": {"", "n/a", "none", "nccl", "hierarchical_copy"},
         "local_parameter_device": {"", "n/a", "cpu", "gpu"},
-        "precision": {"", "fp32", "fp16", "tf32", "mixed", "fp32+XLA", "fp16+XLA", "tf32+XLA", "mixed+XLA"},
+        "precision": {
+            "",
+            "fp32",
+            "fp16",
+            "tf32",
+            "mixed",
+            "fp32+XLA",
+            "fp16+XLA",
+            "tf32+XLA",
+            "mixed+XLA",
+        },
     }
     for reference in published():
         for name, known in words.items():
@@ -95,7 +117,11 @@ def test_published_attributes_are_our_words_or_marked_as_doubtful():
 
 
 def test_a_published_parameter_server_has_no_all_reduce():
-    servers = [reference for reference in published() if reference.variable_update.startswith("parameter_server")]
+    servers = [
+        reference
+        for reference in published()
+        if reference.variable_update.startswith("parameter_server")
+    ]
     assert {reference.all_reduce for reference in servers} == {"none"}
 
 
@@ -108,12 +134,15 @@ def test_a_published_parameter_server_has_no_all_reduce():
         ("resnet152", "AWS p2.8xlarge x n/8 nodes K80", 32, "synthetic", 64, 981),
     ],
 )
-def test_published_figures_are_those_of_the_tensorflow_page(model, hardware, batch_size, data, num_gpus, images_per_second):
+def test_published_figures_are_those_of_the_tensorflow_page(
+    model, hardware, batch_size, data, num_gpus, images_per_second
+):
     (found,) = [
         reference.images_per_second
         for reference in published()
         if reference.source == "TensorFlow benchmarks page (2017)"
-        and (reference.model, reference.hardware, reference.batch_size) == (model, hardware, batch_size)
+        and (reference.model, reference.hardware, reference.batch_size)
+        == (model, hardware, batch_size)
         and (reference.data, reference.num_gpus) == (data, num_gpus)
     ]
     assert found == images_per_second
@@ -122,14 +151,20 @@ def test_published_figures_are_those_of_the_tensorflow_page(model, hardware, bat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"images_per_second": float("nan")}, "images_per_second=nan: wanted a finite number greater than 0"),
+        (
+            {"images_per_second": float("nan")},
+            "images_per_second=nan: wanted a finite number greater than 0",
+        ),
         ({"images_per_second": float("inf")}, "images_per_second=inf"),
         ({"images_per_second": 0.0}, "images_per_second=0.0"),
         ({"images_per_second": -3.0}, "images_per_second=-3.0"),
         ({"num_gpus": 0}, "num_gpus=0: wanted 1 or more"),
         ({"num_gpus": 2**31}, "num_gpus=2147483648: wanted 1 or more, up to 2147483647"),
         ({"batch_size": -1}, "batch_size=-1: wanted 1 or more"),
-        ({"origin": "rumor"}, "origin='rumor': wanted one of published, added, tf_cnn_benchmarks, mlperf"),
+        (
+            {"origin": "rumor"},
+            "origin='rumor': wanted one of published, added, tf_cnn_benchmarks, mlperf",
+        ),
         ({"source": "  "}, "source='  ': wanted one that others can look up"),
         ({"citation": "?"}, r"citation='\?': wanted one that others can look up"),
         ({"hardware": ""}, r"hardware is empty; write \? when it is not known"),
@@ -160,7 +195,9 @@ def test_references_in_chunks_keep_their_order_and_are_counted_once(engine):
     with engine.begin() as connection:
         assert add_references(connection, iter(many + many[:600])) == 1201
         assert add_references(connection, iter(many)) == 0
-    assert [row["images_per_second"] for row in list_references(engine)] == [float(n) for n in range(1, 1202)]
+    assert [row["images_per_second"] for row in list_references(engine)] == [
+        float(n) for n in range(1, 1202)
+    ]
 
 
 def test_a_reference_comes_back_as_it_was(engine):
@@ -196,7 +233,10 @@ def test_hostile_text_is_kept_as_it_is(engine, text):
 def test_references_are_filtered(engine, wanted, num_gpus):
     with engine.begin() as connection:
         other = replace(MINE, origin="mlperf", source="Ünï", model="resnet50_v1.5", num_gpus=2)
-        add_references(connection, [MINE, replace(MINE, model="resnet50", hardware="4x K80", num_gpus=4), other])
+        add_references(
+            connection,
+            [MINE, replace(MINE, model="resnet50", hardware="4x K80", num_gpus=4), other],
+        )
     assert [row["num_gpus"] for row in list_references(engine) if wanted.wants(row)] == num_gpus
 
 

@@ -35,15 +35,25 @@ def folder(tmp_path):
 
 def test_an_empty_folder_tells_nothing(folder):
     assert folder.read_doing() is Doing.BUILDING
-    assert (folder.read_steps(), folder.last_step(), folder.read_environment(), folder.read_result()) == ([], None, None, None)
+    assert (
+        folder.read_steps(),
+        folder.last_step(),
+        folder.read_environment(),
+        folder.read_result(),
+    ) == ([], None, None, None)
 
 
 def test_a_line_cut_off_is_left_out(folder):
-    folder.steps.write_text("".join(json.dumps(asdict(step)) + "\n" for step in STEPS) + '{"step": 3, "pha')
+    folder.steps.write_text(
+        "".join(json.dumps(asdict(step)) + "\n" for step in STEPS) + '{"step": 3, "pha'
+    )
     assert (folder.read_steps(), folder.last_step()) == (STEPS, 2)
 
 
-@pytest.mark.parametrize("text", ["", "\0\0", "null", "[]", "3", "{}", NOTHING[:-1], NOTHING.replace("completed", "splendid")])
+@pytest.mark.parametrize(
+    "text",
+    ["", "\0\0", "null", "[]", "3", "{}", NOTHING[:-1], NOTHING.replace("completed", "splendid")],
+)
 def test_a_result_that_is_none_is_a_value_error_with_its_name(folder, text):
     folder.result.write_text(text)
     with pytest.raises(ValueError, match=r"/result\.json is damaged: "):
@@ -73,7 +83,9 @@ def test_an_environment_that_is_none_is_a_value_error_with_its_name(folder, text
 
 
 def test_an_environment_names_what_is_missing(folder):
-    folder.environment.write_text(json.dumps({name: ENVIRONMENT[name] for name in ENVIRONMENT if name != "packages"}))
+    folder.environment.write_text(
+        json.dumps({name: ENVIRONMENT[name] for name in ENVIRONMENT if name != "packages"})
+    )
     with pytest.raises(ValueError, match=r"environment.packages: wanted an object"):
         folder.read_environment()
 
@@ -87,7 +99,13 @@ def test_bytes_that_are_no_text_are_damage(folder):
 def test_what_cannot_be_opened_is_an_os_error(folder):
     for path in (folder.doing, folder.steps, folder.environment, folder.result):
         path.mkdir()
-    for read in (folder.read_doing, folder.read_steps, folder.last_step, folder.read_environment, folder.read_result):
+    for read in (
+        folder.read_doing,
+        folder.read_steps,
+        folder.last_step,
+        folder.read_environment,
+        folder.read_result,
+    ):
         with pytest.raises(IsADirectoryError):
             read()
 
@@ -98,26 +116,40 @@ def test_steps_are_on_the_disk_before_their_result_is(folder, monkeypatch):
     def seen(descriptor: int) -> None:
         fsync(descriptor)
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        synced.append((path.name, path.read_text() if path.is_file() else "", folder.result.exists()))
+        synced.append(
+            (path.name, path.read_text() if path.is_file() else "", folder.result.exists())
+        )
 
     monkeypatch.setattr(os, "fsync", seen)
     folder.write(folder.doing, Doing.STEPPING)
     folder.write(folder.environment, "{}")
     folder.steps.write_text("{}\n")
     folder.write(folder.result, NOTHING)
-    before = [("environment.draft", "{}", False), ("steps.jsonl", "{}\n", False), (folder.path.name, "", False)]
+    before = [
+        ("environment.draft", "{}", False),
+        ("steps.jsonl", "{}\n", False),
+        (folder.path.name, "", False),
+    ]
     assert synced == [*before, ("result.draft", NOTHING, False)]
     assert folder.result.read_text() == NOTHING
 
 
 BEGIN = AttemptBegin(
-    sweep_uid="0" * 16, sweep="first", trial_id="1" * 16, repeat=1, attempt=2, started_at=NOON, software_key=SOFTWARE_KEY
+    sweep_uid="0" * 16,
+    sweep="first",
+    trial_id="1" * 16,
+    repeat=1,
+    attempt=2,
+    started_at=NOON,
+    software_key=SOFTWARE_KEY,
 )
 END = AttemptEnd(
     exit_code=-9,
     duration_s=0.1 + 0.2,
     ended_at=NOON,
-    placement=Placement(start="fork", devices=(0, 2), visible_devices="", cores=(4, 5), shares_host=True),
+    placement=Placement(
+        start="fork", devices=(0, 2), visible_devices="", cores=(4, 5), shares_host=True
+    ),
     outcome=Outcome.FAILED,
     message="killed",
     result=Result(outcome=Outcome.FAILED, message="killed", measurement=None, op_placement={}),
@@ -134,9 +166,18 @@ def test_begin_and_end_of_an_attempt_are_read_as_they_were_written(folder):
 
 
 def test_a_machine_is_read_as_it_was_written_also_where_an_earlier_version_told_less(folder):
-    mig = Gpu(uuid="MIG-1", name="A100 MIG", memory_bytes=None, pci_bus_id="0", compute_capability="8.0", power_limit_w=None)
+    mig = Gpu(
+        uuid="MIG-1",
+        name="A100 MIG",
+        memory_bytes=None,
+        pci_bus_id="0",
+        compute_capability="8.0",
+        power_limit_w=None,
+    )
     gpu = replace(mig, uuid="GPU-1", numa_node=1, cores=(0, 1), mig_mode=True, mig_devices=(mig,))
-    machine = replace(MACHINE, gpus=(gpu,), links=(GpuLink(between=("GPU-1", "GPU-2"), num_nvlinks=2),))
+    machine = replace(
+        MACHINE, gpus=(gpu,), links=(GpuLink(between=("GPU-1", "GPU-2"), num_nvlinks=2),)
+    )
     folder.machine.write_text(machine.to_json())
     assert folder.read_machine() == machine
     told = json.loads(machine.to_json())
@@ -147,13 +188,17 @@ def test_a_machine_is_read_as_it_was_written_also_where_an_earlier_version_told_
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "3", "{}", "\0\0"])
 @pytest.mark.parametrize("name", ["attempt", "ended", "machine"])
-def test_what_is_told_of_an_attempt_and_makes_no_sense_is_a_value_error_with_its_name(folder, name, text):
+def test_what_is_told_of_an_attempt_and_makes_no_sense_is_a_value_error_with_its_name(
+    folder, name, text
+):
     getattr(folder, name).write_text(text)
     with pytest.raises(ValueError, match=rf"/{name}\.json is damaged: "):
         getattr(folder, f"read_{name}")()
 
 
-@pytest.mark.parametrize("change", [{"outcome": "splendid"}, {"message": "another"}, {"ended_at": "2026-11-21T12:00:00"}])
+@pytest.mark.parametrize(
+    "change", [{"outcome": "splendid"}, {"message": "another"}, {"ended_at": "2026-11-21T12:00:00"}]
+)
 def test_an_end_that_contradicts_itself_is_damage(folder, change):
     folder.ended.write_text(json.dumps(json.loads(END.to_json()) | change))
     with pytest.raises(ValueError, match=r"/ended\.json is damaged: (outcome|ended_at)="):
@@ -173,14 +218,26 @@ def test_a_sweep_is_another_when_its_name_its_beginning_or_its_command_is():
         sweep_uid("a", NOON, "sweep.py -m"),
     }
     assert len(uids) == 4
-    assert sweep_uid("a", NOON.astimezone(timezone(timedelta(hours=5))), "sweep.py") == sweep_uid("a", NOON, "sweep.py")
-    assert sweep_uid("a", NOON, "sweep.py") == "6987c1402ee96c80"  # stored in databases: it never changes
+    assert sweep_uid("a", NOON.astimezone(timezone(timedelta(hours=5))), "sweep.py") == sweep_uid(
+        "a", NOON, "sweep.py"
+    )
+    assert (
+        sweep_uid("a", NOON, "sweep.py") == "6987c1402ee96c80"
+    )  # stored in databases: it never changes
 
 
 def test_a_sweep_is_read_as_it_was_written():
-    trials = tuple(AskedFor(position=position, spec=small(seed=seed).to_json()) for position, seed in ((0, 1), (0, 7), (1, 2)))
+    trials = tuple(
+        AskedFor(position=position, spec=small(seed=seed).to_json())
+        for position, seed in ((0, 1), (0, 7), (1, 2))
+    )
     sweep = SweepRecord(
-        name="s", reason='a "reason"\n', command="sweep.py", started_at=NOON, trials=trials, left_out=(("xla=on", "later"),)
+        name="s",
+        reason='a "reason"\n',
+        command="sweep.py",
+        started_at=NOON,
+        trials=trials,
+        left_out=(("xla=on", "later"),),
     )
     assert SweepRecord.from_json(sweep.to_json()) == sweep
     assert SweepRecord.from_json(replace(sweep, trials=(), left_out=()).to_json()).trials == ()

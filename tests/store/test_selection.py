@@ -16,7 +16,16 @@ from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 
-NASTY = ["it's", 'say "no"', "; DROP TABLE attempts; --", "two\nlines", "naïve ☃ \U0001f980", "%_*?[x]\\", "x" * 10_000, "=1+1"]
+NASTY = [
+    "it's",
+    'say "no"',
+    "; DROP TABLE attempts; --",
+    "two\nlines",
+    "naïve ☃ \U0001f980",
+    "%_*?[x]\\",
+    "x" * 10_000,
+    "=1+1",
+]
 
 
 def found(db: str, *filters: str, deleted: bool = False) -> list[int]:
@@ -39,14 +48,23 @@ def filled(db: str) -> str:
     writer = Writer(db)
     newer = ENVIRONMENT | {"packages": {"tensorflow": "2.22.0"}}
     spec = small(model="Resnet_v2", num_gpus=2)
-    sweep = {"name": "second", "machine": replace(MACHINE, host="other"), "environment": newer, "shares_host": True}
+    sweep = {
+        "name": "second",
+        "machine": replace(MACHINE, host="other"),
+        "environment": newer,
+        "shares_host": True,
+    }
     ledger = begin(writer, {spec: 2}, rerun=True, **sweep)
     for repeat in ledger.open_repeats():
         ledger.claim(repeat, NOON)
         beside = replace(PLACEMENT, shares_host=True)
         ledger.run(repeat, "/runs/y", beside, NOON)
-        made = replace(attempt(spec, 70.0, repeat=repeat.repeat, environment=newer), placement=beside)
-        ledger.finish(repeat.repeat_id, replace(made, started_at=NOON + timedelta(days=repeat.repeat)), NOON)
+        made = replace(
+            attempt(spec, 70.0, repeat=repeat.repeat, environment=newer), placement=beside
+        )
+        ledger.finish(
+            repeat.repeat_id, replace(made, started_at=NOON + timedelta(days=repeat.repeat)), NOON
+        )
     writer.close()
     return db
 
@@ -120,7 +138,11 @@ def test_a_trial_is_named_by_the_beginning_of_its_id(filled):
 
 def test_a_tag_holds_for_the_attempts_of_its_sweep_and_its_trial(filled):
     trial_id = small(model="resnet50", num_gpus=1).trial_id
-    tags = [{"attempt_id": 3, "tag": "odd"}, {"trial_id": trial_id, "tag": "base"}, {"sweep_id": 2, "tag": "baseline, new"}]
+    tags = [
+        {"attempt_id": 3, "tag": "odd"},
+        {"trial_id": trial_id, "tag": "base"},
+        {"sweep_id": 2, "tag": "baseline, new"},
+    ]
     with closing(Writer(filled)) as writer, writer.engine.begin() as connection:
         for tag in tags:
             connection.execute(sa.insert(TagRow).values(**tag, added_at=NOON))
@@ -140,7 +162,9 @@ def test_deleted_attempts_are_chosen_only_among_themselves(filled):
 
 
 def test_it_can_stand_within_another_statement_about_attempts(filled):
-    statement = sa.select(AttemptRow.id).where(AttemptRow.repeat == 1, AttemptRow.id.in_(attempt_ids(["num_gpus>=2"])))
+    statement = sa.select(AttemptRow.id).where(
+        AttemptRow.repeat == 1, AttemptRow.id.in_(attempt_ids(["num_gpus>=2"]))
+    )
     with reading(open_for_reading(filled)) as connection:
         assert sorted(connection.scalars(statement)) == [2, 3, 4, 5]
 
@@ -163,7 +187,10 @@ def test_whatever_a_name_is_it_is_found_by_it_and_does_no_harm(db, value):
     [
         ("modle=resnet50", r"^modle: nothing to filter by; did you mean model\?$"),
         ("zzzzzz=1", r"^zzzzzz: nothing to filter by; there are strategy, model, .*, tag$"),
-        ("model", r"^model: no operator found; wanted NAME, one of = != < <= > >= ~, and a value, as model=resnet50$"),
+        (
+            "model",
+            r"^model: no operator found; wanted NAME, one of = != < <= > >= ~, and a value, as model=resnet50$",
+        ),
         ("resnet50", r"^resnet50: no operator found; .* as model=resnet50 or num_gpus>=4$"),
         ("", r"^: no operator found"),
         ("num_gpus=four", r"^num_gpus=four: num_gpus is a whole number; found four$"),
@@ -182,9 +209,18 @@ def test_whatever_a_name_is_it_is_found_by_it_and_does_no_harm(db, value):
         ("outcome=complete", r"^outcome=complete: no such outcome; did you mean completed\?$"),
         ("verdict=good", r"^verdict=good: no such verdict; there are valid, suspect, invalid$"),
         ("device_kind=tpu", r"^device_kind=tpu: no such device_kind; did you mean gpu\?$"),
-        ("trial=xyz", r"^trial=xyz: wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f; found xyz$"),
-        ("trial=abc", r"^trial=abc: wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f; found abc$"),
-        ("started_at=yesterday", r"^started_at=yesterday: wanted a date as 2026-11-21, or a time as .*; found yesterday$"),
+        (
+            "trial=xyz",
+            r"^trial=xyz: wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f; found xyz$",
+        ),
+        (
+            "trial=abc",
+            r"^trial=abc: wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f; found abc$",
+        ),
+        (
+            "started_at=yesterday",
+            r"^started_at=yesterday: wanted a date as 2026-11-21, or a time as .*; found yesterday$",
+        ),
         ("started_at=9999-12-31", r"^started_at=9999-12-31: wanted a date"),
         ("started_at>0001-01-01T00:00+02:00", r"wanted a date"),
         ("started_at=2026-02-30", r"^started_at=2026-02-30: wanted a date"),

@@ -19,18 +19,34 @@ def touch(folder: Path, *names: str) -> Path:
 
 
 def test_a_complete_folder_has_no_problem_whatever_else_is_in_it(tmp_path):
-    touch(tmp_path, "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00128", "train-notes", "README")
+    touch(
+        tmp_path,
+        "train-00000-of-00002",
+        "train-00001-of-00002",
+        "validation-00000-of-00128",
+        "train-notes",
+        "README",
+    )
     assert shards.problem(tmp_path) is None
-    assert [path.name for path in shards.paths(tmp_path)] == ["train-00000-of-00002", "train-00001-of-00002"]
+    assert [path.name for path in shards.paths(tmp_path)] == [
+        "train-00000-of-00002",
+        "train-00001-of-00002",
+    ]
 
 
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
         ([], "there are no shards in it; wanted files named train-*-of-*"),
-        (["validation-00000-of-00001"], "there are no shards in it; wanted files named train-*-of-*"),
+        (
+            ["validation-00000-of-00001"],
+            "there are no shards in it; wanted files named train-*-of-*",
+        ),
         (["train-00001-of-00004"], "3 of 4 shards are missing, the first is train-00000-of-00004"),
-        (["train-0-of-2", "train-0-of-1"], "it holds shards of several sets: train-*-of-1, train-*-of-2"),
+        (
+            ["train-0-of-2", "train-0-of-1"],
+            "it holds shards of several sets: train-*-of-1, train-*-of-2",
+        ),
     ],
 )
 def test_a_folder_in_which_shards_are_missing_or_foreign_has_a_problem(tmp_path, names, problem):
@@ -42,10 +58,15 @@ def test_an_empty_shard_is_a_problem(tmp_path):
     assert shards.problem(tmp_path) == "train-0-of-1 is empty"
 
 
-RECORDS = framed(b"a" * 10, b"b" * 20, b"c" * 30)  # they begin at bytes 0, 26 and 62; the file has 108
+RECORDS = framed(
+    b"a" * 10, b"b" * 20, b"c" * 30
+)  # they begin at bytes 0, 26 and 62; the file has 108
 
 
-@pytest.mark.parametrize(("num_bytes", "record", "begin"), [(107, 2, 62), (70, 2, 62), (63, 2, 62), (61, 1, 26), (3, 0, 0)])
+@pytest.mark.parametrize(
+    ("num_bytes", "record", "begin"),
+    [(107, 2, 62), (70, 2, 62), (63, 2, 62), (61, 1, 26), (3, 0, 0)],
+)
 def test_a_shard_that_is_cut_off_is_told_by_its_end(tmp_path, num_bytes, record, begin):
     (tmp_path / "train-0-of-1").write_bytes(RECORDS[:num_bytes])
     assert shards.problem(tmp_path) == (
@@ -56,10 +77,14 @@ def test_a_shard_that_is_cut_off_is_told_by_its_end(tmp_path, num_bytes, record,
 
 def test_a_shard_that_is_something_else_is_told(tmp_path):
     (tmp_path / "train-0-of-1").write_bytes(b"something else entirely")
-    assert str(shards.problem(tmp_path)).startswith("train-0-of-1 ends inside record 0, which begins at byte 0: ")
+    assert str(shards.problem(tmp_path)).startswith(
+        "train-0-of-1 ends inside record 0, which begins at byte 0: "
+    )
 
 
-@pytest.mark.parametrize("last", [b"", b"x", bytes(300), b"\0x" * 200_000, bytes(3_000_000), b"x" * 3_000_000])
+@pytest.mark.parametrize(
+    "last", [b"", b"x", bytes(300), b"\0x" * 200_000, bytes(3_000_000), b"x" * 3_000_000]
+)
 def test_a_whole_shard_has_no_problem_however_long_its_last_record(tmp_path, last):
     (tmp_path / "train-0-of-1").write_bytes(framed(b"first", last))
     assert shards.problem(tmp_path) is None
@@ -83,12 +108,17 @@ def test_an_index_tells_its_set_and_any_change_of_a_shard(tmp_path):
     shards.write_index(tmp_path, "photos", shards.paths(tmp_path))
     assert shards.damage(tmp_path) is None
     assert shards.other_set(tmp_path, "photos") is None
-    assert shards.other_set(tmp_path, "digits") == "it holds the set photos, not digits; give each set a folder of its own"
+    assert (
+        shards.other_set(tmp_path, "digits")
+        == "it holds the set photos, not digits; give each set a folder of its own"
+    )
     (tmp_path / "train-0-of-1").write_bytes(framed(b"y"))
     assert shards.damage(tmp_path) == "train-0-of-1 is not what index.json says"
 
 
-@pytest.mark.parametrize("text", ["[1", "[]", "{}", '{"train-0-of-1": "0"}', '{"set": "photos", "shards": 1}'])
+@pytest.mark.parametrize(
+    "text", ["[1", "[]", "{}", '{"train-0-of-1": "0"}', '{"set": "photos", "shards": 1}']
+)
 def test_an_index_that_says_nothing_is_damaged(tmp_path, text):
     (tmp_path / "index.json").write_text(text)
     assert shards.damage(tmp_path) == "index.json is damaged"

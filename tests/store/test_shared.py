@@ -32,7 +32,18 @@ from store.shared import (
 from store.sweep_status import sweep_status
 from store.writer import Writer
 from sweeper.recover import MOST_LOST, expire, recover
-from tests.filled import MACHINE, NOON, PLACEMENT, PROCESS, SOFTWARE_KEY, STEPS, attempt, begin, fill, measurement
+from tests.filled import (
+    MACHINE,
+    NOON,
+    PLACEMENT,
+    PROCESS,
+    SOFTWARE_KEY,
+    STEPS,
+    attempt,
+    begin,
+    fill,
+    measurement,
+)
 from tests.specs import small
 from tests.store.agents import SETTINGS, join, now, share
 
@@ -83,7 +94,9 @@ def test_agents_take_in_rounds_and_widest_first_what_fits_them(writer):
     taken = [agent.take(most) for most in (2, 8, 8, 8, 8)]
     told = [(trial_of[repeat.trial_id], repeat.repeat) if repeat else None for repeat in taken]
     assert told == [(2, 1), (4, 1), (1, 1), (1, 2), None]
-    assert rows(writer, "SELECT turn FROM repeats ORDER BY trial_id, repeat")  # numbered, and read by nobody else
+    assert rows(
+        writer, "SELECT turn FROM repeats ORDER BY trial_id, repeat"
+    )  # numbered, and read by nobody else
     assert {state for state, _ in states(writer)} == {"claimed"}
 
 
@@ -107,7 +120,12 @@ def test_what_was_taken_is_claimed_already_and_ends_as_any_other(writer):
     assert states(writer) == [("completed", agent.orchestrator_id)]
     assert rows(writer, "SELECT finished_at IS NOT NULL FROM sweeps") == [(True,)]
     told = "SELECT state FROM events ORDER BY number"
-    assert [state for (state,) in rows(writer, told)] == ["pending", "claimed", "running", "completed"]
+    assert [state for (state,) in rows(writer, told)] == [
+        "pending",
+        "claimed",
+        "running",
+        "completed",
+    ]
 
 
 def test_what_is_given_back_or_interrupted_is_open_to_others(writer):
@@ -119,7 +137,9 @@ def test_what_is_given_back_or_interrupted_is_open_to_others(writer):
     first.give_back(taken.repeat_id, now())
     assert states(writer) == [("pending", None)]
     repeat, number = take_and_run(second)
-    second.finish(repeat.repeat_id, attempt(ONE, None, number=number, outcome=Outcome.INTERRUPTED), now())
+    second.finish(
+        repeat.repeat_id, attempt(ONE, None, number=number, outcome=Outcome.INTERRUPTED), now()
+    )
     assert states(writer) == [("pending", None)]
     again, number = take_and_run(first)
     assert (again.repeat_id, number) == (repeat.repeat_id, 2)
@@ -129,11 +149,18 @@ def test_what_is_tried_again_stays_with_its_agent_until_that_ends(writer):
     share(writer, {ONE: 1})
     first, second = join(writer), join(writer)
     repeat, number = take_and_run(first)
-    first.finish(repeat.repeat_id, attempt(ONE, None, number=number), now(), again="tried again after crashed")
+    first.finish(
+        repeat.repeat_id,
+        attempt(ONE, None, number=number),
+        now(),
+        again="tried again after crashed",
+    )
     assert states(writer) == [("pending", first.orchestrator_id)]
     assert second.take(8) is None
     assert run(first, first.open_repeats()[0]) == 2
-    first.finish(repeat.repeat_id, attempt(ONE, None, number=2), now(), again="tried again after crashed")
+    first.finish(
+        repeat.repeat_id, attempt(ONE, None, number=2), now(), again="tried again after crashed"
+    )
     first.end(now(), finished=False)
     taken = second.take(8)
     assert taken
@@ -159,7 +186,10 @@ def test_what_other_sweeps_have_completed_or_are_running_is_not_taken(writer):
     (theirs,) = other.open_repeats()
     assert other.claim(theirs, NOON) is Claim.TAKEN
     other.beat(now())
-    assert [one.trial_id if one else None for one in (agent.take(8), agent.take(8))] == [TWO.trial_id, None]
+    assert [one.trial_id if one else None for one in (agent.take(8), agent.take(8))] == [
+        TWO.trial_id,
+        None,
+    ]
     number = other.run(theirs, "/runs/y", PLACEMENT, NOON)
     other.finish(theirs.repeat_id, attempt(ONE, 50.0, number=number), NOON)
     assert agent.take(8) is None
@@ -197,7 +227,11 @@ def test_what_is_claimed_without_its_knowledge_is_given_back_with_the_next_sign(
         theirs = "UPDATE repeats SET orchestrator_id = :me WHERE id = :id"
         connection.execute(sa.text(theirs), {"me": agent.orchestrator_id, "id": lost.repeat_id})
     agent.beat(now())
-    assert sorted(states(writer), key=str) == [("claimed", agent.orchestrator_id), ("pending", None), ("pending", None)]
+    assert sorted(states(writer), key=str) == [
+        ("claimed", agent.orchestrator_id),
+        ("pending", None),
+        ("pending", None),
+    ]
     assert run(agent, known) == 1
 
 
@@ -207,7 +241,9 @@ def test_what_could_not_be_given_back_is_given_back_with_the_next_sign(writer):
     taken = agent.take(8)
     assert taken
     url = writer.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with closing(psycopg.connect(url)) as other:  # who may stand still with its lock for as long as it likes
+    with closing(
+        psycopg.connect(url)
+    ) as other:  # who may stand still with its lock for as long as it likes
         other.execute("SELECT id FROM repeats FOR UPDATE")
         with pytest.raises(LockedError):
             agent.give_back(taken.repeat_id, now())
@@ -220,7 +256,12 @@ def test_what_was_to_be_tried_again_can_be_left_to_others(writer):
     share(writer, {ONE: 1})
     first, second = join(writer), join(writer)
     repeat, number = take_and_run(first)
-    first.finish(repeat.repeat_id, attempt(ONE, None, number=number), now(), again="tried again after crashed")
+    first.finish(
+        repeat.repeat_id,
+        attempt(ONE, None, number=number),
+        now(),
+        again="tried again after crashed",
+    )
     first.leave_to_others(repeat.repeat_id)
     assert second.take(8)
 
@@ -237,7 +278,10 @@ def test_pending_repeats_of_nobody_are_skipped_by_the_controller(writer):
     taken = agent.take(8)
     assert taken
     controller.skip([1, 2], "stopped", now())
-    assert sorted(states(writer), key=str) == [("claimed", agent.orchestrator_id), ("skipped", None)]
+    assert sorted(states(writer), key=str) == [
+        ("claimed", agent.orchestrator_id),
+        ("skipped", None),
+    ]
 
 
 # Leases
@@ -269,7 +313,11 @@ def test_whose_lease_is_over_by_the_clock_of_the_database_has_nothing(writer):
     with pytest.raises(LostError):
         slow.finish(repeat.repeat_id, attempt(FOUR, 50.0), now())
     status = shared_status(writer.engine, slow.sweep_id)
-    assert [(one.note, one.ended_at is None) for one in status.agents] == [("", True), (LEASE_OVER, False), ("", True)]
+    assert [(one.note, one.ended_at is None) for one in status.agents] == [
+        ("", True),
+        (LEASE_OVER, False),
+        ("", True),
+    ]
     assert list(check(writer.engine.url.render_as_string(hide_password=False))) == []
 
 
@@ -305,15 +353,24 @@ def test_who_closes_what_the_dead_had_keeps_no_others_from_it(writer):
     take_and_run(agent)
     be_silent(writer, agent)
     assert end_dead(writer.engine, agent.sweep_id) == [agent.orchestrator_id]
-    assert ended_with_something_in_flight(writer.engine, agent.sweep_id, [agent.orchestrator_id]) == [agent.orchestrator_id]
-    assert ended_with_something_in_flight(writer.engine, agent.sweep_id, []) == []  # who ended it is at it
+    assert ended_with_something_in_flight(
+        writer.engine, agent.sweep_id, [agent.orchestrator_id]
+    ) == [agent.orchestrator_id]
+    assert (
+        ended_with_something_in_flight(writer.engine, agent.sweep_id, []) == []
+    )  # who ended it is at it
     assert rows(writer, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == [(0,)]
 
 
 def test_an_agent_waits_for_no_answer_nearly_as_long_as_its_lease(writer):
     def told() -> tuple[list[str], dict[str, str]]:
         with writer.engine.connect() as connection:
-            names = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout", "timezone")
+            names = (
+                "lock_timeout",
+                "statement_timeout",
+                "idle_in_transaction_session_timeout",
+                "timezone",
+            )
             values = [str(connection.scalar(sa.text(f"SHOW {name}"))) for name in names]
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)
@@ -323,18 +380,25 @@ def test_an_agent_waits_for_no_answer_nearly_as_long_as_its_lease(writer):
     before, parameters = told()
     assert before == ["30s", "0", "1min", "UTC"]
     assert (parameters["keepalives_idle"], parameters["tcp_user_timeout"]) == ("10", "30000")
-    assert "-c tcp_user_timeout=30000" in parameters["options"]  # the server's end: a host without power holds locks no longer
+    assert (
+        "-c tcp_user_timeout=30000" in parameters["options"]
+    )  # the server's end: a host without power holds locks no longer
     join(writer)
     after, parameters = told()
     assert after == ["3s", "6s", "6s", "UTC"]
     assert (parameters["keepalives_idle"], parameters["tcp_user_timeout"]) == ("1", "3000")
-    assert parameters["options"].endswith("statement_timeout=6000 -c idle_in_transaction_session_timeout=6000")
+    assert parameters["options"].endswith(
+        "statement_timeout=6000 -c idle_in_transaction_session_timeout=6000"
+    )
 
 
 def test_a_server_that_answers_too_late_is_asked_again(writer):
     share(writer, {ONE: 1}, settings={**SETTINGS, "lease_s": 1.0})
     join(writer)
-    with pytest.raises(LockedError, match="the server is too busy"), writing(writer.engine) as connection:
+    with (
+        pytest.raises(LockedError, match="the server is too busy"),
+        writing(writer.engine) as connection,
+    ):
         connection.execute(sa.text("SELECT pg_sleep(60)"))
 
 
@@ -353,7 +417,9 @@ def test_a_result_that_a_lost_agent_had_is_kept(writer, tmp_path):
     folder = RunFolder(tmp_path / "x")
     folder.path.mkdir()
     take_and_run(agent, str(folder.path))
-    result = Result(outcome=Outcome.COMPLETED, message="", measurement=measurement(50.0), op_placement={})
+    result = Result(
+        outcome=Outcome.COMPLETED, message="", measurement=measurement(50.0), op_placement={}
+    )
     folder.steps.write_text("".join(json.dumps(asdict(step)) + "\n" for step in STEPS))
     folder.write(folder.result, result.to_json())
     be_silent(writer, agent)
@@ -377,7 +443,9 @@ def test_a_repeat_that_costs_one_agent_after_another_has_failed(writer, tmp_path
     outcomes = rows(writer, "SELECT outcome FROM attempts ORDER BY attempt")
     assert outcomes == [("interrupted",)] * (MOST_LOST - 1) + [("failed",)]
     ((message,),) = rows(writer, "SELECT message FROM attempts WHERE outcome = 'failed'")
-    assert str(message).startswith(f"{MOST_LOST} agents were lost while they ran it: it may be what killed them; ")
+    assert str(message).startswith(
+        f"{MOST_LOST} agents were lost while they ran it: it may be what killed them; "
+    )
     assert '"outcome": "failed"' in (folder / "ended.json").read_text()
 
 
@@ -385,25 +453,43 @@ def test_what_an_agent_was_to_try_again_is_open_once_its_lease_is_over(writer):
     share(writer, {ONE: 1})
     agent = join(writer)
     repeat, number = take_and_run(agent)
-    agent.finish(repeat.repeat_id, attempt(ONE, None, number=number), now(), again="tried again after crashed")
+    agent.finish(
+        repeat.repeat_id,
+        attempt(ONE, None, number=number),
+        now(),
+        again="tried again after crashed",
+    )
     be_silent(writer, agent)
     expire(writer.engine, agent.sweep_id)
     assert states(writer) == [("pending", None)]
 
 
-def test_an_agent_that_is_seen_to_be_dead_here_is_ended_at_once_and_one_elsewhere_by_its_lease_alone(writer):
+def test_an_agent_that_is_seen_to_be_dead_here_is_ended_at_once_and_one_elsewhere_by_its_lease_alone(
+    writer,
+):
     share(writer, {ONE: 1, TWO: 1}, process=HERE)
-    elsewhere = ProcessIdentity(host="node7", boot_id="x", pid_namespace="pid:[7]", pid=HERE.pid, start_ticks=1)
+    elsewhere = ProcessIdentity(
+        host="node7", boot_id="x", pid_namespace="pid:[7]", pid=HERE.pid, start_ticks=1
+    )
     booted = replace(elsewhere, host=HERE.host, pid_namespace=HERE.pid_namespace)
-    dead, other, same_name = (join(writer, process=process) for process in (DEAD_HERE, elsewhere, booted))
+    dead, other, same_name = (
+        join(writer, process=process) for process in (DEAD_HERE, elsewhere, booted)
+    )
     assert dead.take(8)
     assert other.take(8)
     found = recover(writer.engine)
     assert found
     assert found.num_orchestrators == 1
-    ended = [one.orchestrator_id for one in shared_status(writer.engine, dead.sweep_id).agents if one.ended_at]
+    ended = [
+        one.orchestrator_id
+        for one in shared_status(writer.engine, dead.sweep_id).agents
+        if one.ended_at
+    ]
     assert ended == [dead.orchestrator_id]
-    assert sorted(states(writer), key=str) == [("claimed", other.orchestrator_id), ("pending", None)]
+    assert sorted(states(writer), key=str) == [
+        ("claimed", other.orchestrator_id),
+        ("pending", None),
+    ]
     same_name.beat(now())
     assert recover(writer.engine) is None
 
@@ -440,10 +526,13 @@ def test_a_shared_sweep_is_continued_beside_its_agents(writer):
     agent.finish(done.repeat_id, attempt(ONE, 50.0), now())
     controller.end(now(), finished=True)
     # What was completed on another machine was completed for this sweep.
-    again = share(writer, {ONE: 3, TWO: 2}, wanted_repeats=3, machine=replace(MACHINE, host="controller"))
+    again = share(
+        writer, {ONE: 3, TWO: 2}, wanted_repeats=3, machine=replace(MACHINE, host="controller")
+    )
     assert again.sweep_id == controller.sweep_id
     counts = rows(
-        writer, "SELECT num_gpus, state, count(*) FROM repeats JOIN trials ON trials.id = trial_id GROUP BY 1, 2 ORDER BY 1, 2"
+        writer,
+        "SELECT num_gpus, state, count(*) FROM repeats JOIN trials ON trials.id = trial_id GROUP BY 1, 2 ORDER BY 1, 2",
     )
     assert counts == [(1, "completed", 1), (1, "pending", 2), (2, "pending", 1), (2, "running", 1)]
     agent.finish(running.repeat_id, attempt(TWO, 60.0, number=number), now())
@@ -455,7 +544,8 @@ def test_a_shared_sweep_is_continued_beside_its_agents(writer):
 def test_two_controllers_of_one_sweep_are_refused_until_the_first_is_dead(writer):
     first = share(writer, {ONE: 1})
     with pytest.raises(
-        StoreError, match=r"^sweep\.name=night: process 4711 on testbox is running a sweep of this name; wait for it"
+        StoreError,
+        match=r"^sweep\.name=night: process 4711 on testbox is running a sweep of this name; wait for it",
     ):
         share(writer, {ONE: 1})
     with pytest.raises(StoreError, match="is running a sweep of this name"):
@@ -475,21 +565,25 @@ def test_a_sweep_of_one_host_can_be_continued_as_a_shared_one_and_the_other_way_
         ledger.end(now(), finished=False)
     (left,) = begin(writer, {ONE: 1}, name="night").open_repeats()
     assert left.trial_id == ONE.trial_id
-    with pytest.raises(StoreError, match=r"^sweep night: it is one host's alone; .* launcher=agents, slurm or ray$"):
+    with pytest.raises(
+        StoreError, match=r"^sweep night: it is one host's alone; .* launcher=agents, slurm or ray$"
+    ):
         join(writer)
 
 
 def test_an_agent_with_other_software_is_refused(writer):
     share(writer, {ONE: 1})
     with pytest.raises(
-        StoreError, match=rf"^sweep night: its controller has the software {SOFTWARE_KEY}, this agent another; install"
+        StoreError,
+        match=rf"^sweep night: its controller has the software {SOFTWARE_KEY}, this agent another; install",
     ):
         join(writer, software_key="another")
 
 
 def test_an_agent_of_a_sweep_that_is_not_there_is_refused(writer):
     with pytest.raises(
-        StoreError, match=r"^sweep nigth: there is none of this name in postgresql://.*; name another, or begin one"
+        StoreError,
+        match=r"^sweep nigth: there is none of this name in postgresql://.*; name another, or begin one",
     ):
         join(writer, name="nigth")
 
@@ -497,7 +591,10 @@ def test_an_agent_of_a_sweep_that_is_not_there_is_refused(writer):
 def test_a_file_cannot_be_shared():
     with closing(Writer("r.db")) as opened:
         for act in (lambda: share(opened, {ONE: 1}), lambda: join(opened)):
-            with pytest.raises(StoreError, match=r"^r\.db: a SQLite file, .*: store\.url=postgresql://USER@HOST/NAME$"):
+            with pytest.raises(
+                StoreError,
+                match=r"^r\.db: a SQLite file, .*: store\.url=postgresql://USER@HOST/NAME$",
+            ):
                 act()
 
 
@@ -537,7 +634,11 @@ def test_a_second_terminal_sees_the_agents_with_their_hosts(writer):
     refused.end(now(), finished=False)
     (status,) = sweep_status(writer.engine, "night")
     snapshot = snapshot_of(status)
-    assert (snapshot.state, snapshot.machine, snapshot.counts.running) == ("running", "shared by 1 agent on node3", 1)
+    assert (snapshot.state, snapshot.machine, snapshot.counts.running) == (
+        "running",
+        "shared by 1 agent on node3",
+        1,
+    )
     told = [re.sub(r"\d+ s ago", "N s ago", line) for line in snapshot.notes[1:]]
     assert told == [
         "controller on testbox, process 4711, gave its last sign N s ago",
@@ -562,7 +663,9 @@ def test_a_wrong_password_is_never_shown(postgresql_url):
         try:
             Path(hba).write_text(f"local all asked_for_its_password scram-sha-256\n{before}")
             connection.execute("SELECT pg_reload_conf()")
-            url = sa.make_url(postgresql_url).set(username="asked_for_its_password", password="hunter2")
+            url = sa.make_url(postgresql_url).set(
+                username="asked_for_its_password", password="hunter2"
+            )
             with pytest.raises(StoreError, match="password authentication failed") as caught:
                 Writer(url.render_as_string(hide_password=False))
         finally:
@@ -584,7 +687,9 @@ def test_what_was_written_though_its_answer_was_lost_is_not_written_twice(writer
     with pytest.raises(LostError):
         agent.run(repeat, "/runs/another", PLACEMENT, now())
     for _ in range(2):
-        agent.finish(repeat.repeat_id, attempt(ONE, None, number=1), now(), again="tried again after crashed")
+        agent.finish(
+            repeat.repeat_id, attempt(ONE, None, number=1), now(), again="tried again after crashed"
+        )
     again = replace(repeat, num_attempts=1)
     assert [agent.claim(again, now()) for _ in range(2)] == [Claim.TAKEN, Claim.TAKEN]
     agent.run(again, "/runs/x2", PLACEMENT, now())
@@ -605,7 +710,10 @@ def test_what_others_wrote_of_one_that_they_took_for_dead_is_not_taken_for_its_o
 
 
 def test_a_server_that_hangs_up_or_is_not_there_is_told_apart_from_one_that_refuses(writer):
-    with pytest.raises(AwayError, match="terminating connection"), writing(writer.engine) as connection:
+    with (
+        pytest.raises(AwayError, match="terminating connection"),
+        writing(writer.engine) as connection,
+    ):
         connection.execute(sa.text("SELECT pg_terminate_backend(pg_backend_pid())"))
     with pytest.raises(AwayError, match="is the server there"):
         open_for_reading("postgresql://nobody@127.0.0.1:1/none")

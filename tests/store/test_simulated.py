@@ -34,7 +34,11 @@ def simulated(**changes: object) -> TrialSpec:
 def both(db: str) -> None:
     """The same trials measured and simulated: attempts 1 and 2, and 3 to 5."""
     fill(db, [(gpu(), 100.0), (gpu(num_gpus=2), 180.0)], name="measured")
-    specs = [(simulated(), 1000.0), (simulated(num_gpus=2), 1900.0), (simulated(planted=PLANTED), 900.0)]
+    specs = [
+        (simulated(), 1000.0),
+        (simulated(num_gpus=2), 1900.0),
+        (simulated(planted=PLANTED), 900.0),
+    ]
     fill(db, specs, name="simulated", details=[{"truth": TRUTH}] * 3)
 
 
@@ -45,9 +49,16 @@ def ask(db: str, sql: str) -> list[tuple[object, ...]]:
 def test_views_of_measurements_have_no_simulated_numbers_and_the_other_way_round(db):
     both(db)
     assert ask(db, "SELECT sum(images_per_second), count(*) FROM throughput") == [(280.0, 2)]
-    assert ask(db, "SELECT num_gpus, speed_up FROM scaling ORDER BY num_gpus") == [(1, 1.0), (2, 1.8)]
-    assert ask(db, "SELECT sum(images_per_second), count(*) FROM simulated_throughput") == [(3800.0, 3)]
-    found = ask(db, "SELECT num_gpus, planted, speed_up FROM simulated_scaling ORDER BY num_gpus, planted")
+    assert ask(db, "SELECT num_gpus, speed_up FROM scaling ORDER BY num_gpus") == [
+        (1, 1.0),
+        (2, 1.8),
+    ]
+    assert ask(db, "SELECT sum(images_per_second), count(*) FROM simulated_throughput") == [
+        (3800.0, 3)
+    ]
+    found = ask(
+        db, "SELECT num_gpus, planted, speed_up FROM simulated_scaling ORDER BY num_gpus, planted"
+    )
     assert found == [(1, "", 1.0), (1, PLANTED, 1.0), (2, "", 1.9)]
     sums = "SELECT count(*), sum(images_per_second), sum(simulated_images_per_second) FROM latest_attempts"
     assert ask(db, sums) == [(5, 280.0, 3800.0)]
@@ -57,7 +68,10 @@ def test_frames_have_one_of_both(db):
     both(db)
     frames = store.api.open(db)
     assert frames.attempts()["images_per_second"].tolist() == [100.0, 180.0]
-    assert frames.attempts("num_gpus=1", simulated=True)["images_per_second"].tolist() == [1000.0, 900.0]
+    assert frames.attempts("num_gpus=1", simulated=True)["images_per_second"].tolist() == [
+        1000.0,
+        900.0,
+    ]
     assert frames.trials()["images_per_second"].tolist() == [100.0, 180.0]
     assert frames.trials(simulated=True)["planted"].tolist() == ["", "", PLANTED]
     assert frames.scaling("num_gpus=2")["speed_up"].tolist() == [1.8]
@@ -89,7 +103,9 @@ def test_the_profile_the_truth_and_what_was_planted_are_shown(db):
     assert told["machine_facts"]["hardware_profile"] == SIMULATED_MACHINE.hardware_profile
     text = run("show", "5", "--db", db).stdout
     assert SIMULATED_NOTE in " ".join(text.split())
-    assert {"simulation", "truth behind the simulation"} < {line.strip() for line in text.splitlines()}
+    assert {"simulation", "truth behind the simulation"} < {
+        line.strip() for line in text.splitlines()
+    }
     assert "measurement" not in text.splitlines()
     assert SIMULATED_NOTE not in " ".join(run("show", "1", "--db", db).stdout.split())
 
@@ -103,7 +119,9 @@ def test_a_ratio_of_a_simulated_and_a_measured_number_is_refused(db):
     assert SIMULATED_NOTE in " ".join(run("compare", "3", "4", "--db", db).stdout.split())
 
 
-@pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE])
+@pytest.mark.parametrize(
+    "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
+)
 def test_simulated_attempts_travel_whole(db, kind, tmp_path):
     both(db)
     export(db, f"all.{kind}", kind)
@@ -138,7 +156,11 @@ def test_what_earlier_versions_exported_is_still_read():
     ("spec", "machine", "message"),
     [
         (simulated(), MACHINE, r"device_kind=simulated_gpu on a machine that exists \(testbox\)"),
-        (gpu(), SIMULATED_MACHINE, r"device_kind=gpu on a hardware profile \(simulated-dgx1_p100\)"),
+        (
+            gpu(),
+            SIMULATED_MACHINE,
+            r"device_kind=gpu on a hardware profile \(simulated-dgx1_p100\)",
+        ),
     ],
 )
 def test_what_is_neither_measured_nor_simulated_is_taken_in_by_nobody(spec, machine, message):
@@ -167,7 +189,9 @@ def test_a_log_of_a_simulated_run_is_taken_for_nobodys_figure(db):
     log = LogSource(source="ours", citation="here", hardware="testbox")
     added = import_files("other.db", ["out.txt"], log=log)
     assert added.num_references == 2
-    assert [one.reason for one in added.rejected] == ["simulated by scalemark: nobody measured it, so it is no reference"] * 3
+    assert [one.reason for one in added.rejected] == [
+        "simulated by scalemark: nobody measured it, so it is no reference"
+    ] * 3
 
 
 def test_databases_of_simulations_and_of_measurements_are_merged_and_stay_apart(db):

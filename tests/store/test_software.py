@@ -18,12 +18,20 @@ def test_the_placement_and_terraforms_secrets_are_left_out():
         "CUDA_VISIBLE_DEVICES": "1",
         "LD_PRELOAD": "x.so",
     }
-    assert software.result_changing(inherited) == {"LD_PRELOAD": "x.so", "NCCL_DEBUG": "INFO", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    assert software.result_changing(inherited) == {
+        "LD_PRELOAD": "x.so",
+        "NCCL_DEBUG": "INFO",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+    }
 
 
 def test_another_variable_makes_other_software():
-    assert software.key(software.describe({})) == software.key(software.describe({"CUDA_VISIBLE_DEVICES": "0"}))
-    assert software.key(software.describe({})) != software.key(software.describe({"OMP_NUM_THREADS": "1"}))
+    assert software.key(software.describe({})) == software.key(
+        software.describe({"CUDA_VISIBLE_DEVICES": "0"})
+    )
+    assert software.key(software.describe({})) != software.key(
+        software.describe({"OMP_NUM_THREADS": "1"})
+    )
 
 
 def test_tensorflow_is_among_the_packages():
@@ -55,7 +63,9 @@ def test_a_variable_whose_name_tells_of_a_secret_is_left_out(name):
 
 
 def test_a_password_in_the_address_that_a_variable_holds_is_masked():
-    assert software.result_changing({"TF_GRPC_PROXY": "http://me:hidden@proxy:80"}) == {"TF_GRPC_PROXY": "http://***@proxy:80"}
+    assert software.result_changing({"TF_GRPC_PROXY": "http://me:hidden@proxy:80"}) == {
+        "TF_GRPC_PROXY": "http://***@proxy:80"
+    }
 
 
 def test_the_value_of_a_variable_that_is_not_known_is_not_told():
@@ -65,33 +75,57 @@ def test_the_value_of_a_variable_that_is_not_known_is_not_told():
 
 
 def test_another_value_of_an_unknown_variable_makes_other_software():
-    keys = {software.key(software.describe({"NCCL_FASTRAK_NUM_FLOWS": value})) for value in ("1", "2", "2", "\udcff")}
+    keys = {
+        software.key(software.describe({"NCCL_FASTRAK_NUM_FLOWS": value}))
+        for value in ("1", "2", "2", "\udcff")
+    }
     assert len(keys) == 3
 
 
 def test_a_password_in_an_unknown_variable_does_not_go_into_its_digest():
-    one, other = (software.result_changing({"NCCL_NEW": f"http://me:{password}@proxy"}) for password in ("one", "two"))
+    one, other = (
+        software.result_changing({"NCCL_NEW": f"http://me:{password}@proxy"})
+        for password in ("one", "two")
+    )
     assert one == other
 
 
-@pytest.mark.parametrize("name", ["NCCL_IB_PKEY", "NCCL_NVLS_NCHANNELS", "NCCL_WORK_FIFO_BYTES", "MKL_NUM_STRIPES", "KMP_TPAUSE"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_IB_PKEY",
+        "NCCL_NVLS_NCHANNELS",
+        "NCCL_WORK_FIFO_BYTES",
+        "MKL_NUM_STRIPES",
+        "KMP_TPAUSE",
+    ],
+)
 def test_what_tunes_a_library_is_recorded_by_value(name):
     assert software.result_changing({name: "1"}) == {name: "1"}
 
 
 def test_a_signature_in_an_address_that_a_variable_holds_is_masked():
     inherited = {"CUDA_CACHE_PATH": "https://x.example.org/cache?sv=1&sig=hidden"}
-    assert software.result_changing(inherited) == {"CUDA_CACHE_PATH": "https://x.example.org/cache?sv=1&sig=***"}
+    assert software.result_changing(inherited) == {
+        "CUDA_CACHE_PATH": "https://x.example.org/cache?sv=1&sig=***"
+    }
 
 
 def test_what_is_told_for_people_makes_no_other_software():
-    assert software.key(ENVIRONMENT | {"driver": "550.54.15", "cuda": "12.5", "cudnn": "9", "diff": "0" * 16}) == SOFTWARE_KEY
+    assert (
+        software.key(
+            ENVIRONMENT | {"driver": "550.54.15", "cuda": "12.5", "cudnn": "9", "diff": "0" * 16}
+        )
+        == SOFTWARE_KEY
+    )
 
 
 def test_the_driver_is_what_the_kernel_has_loaded(tmp_path):
     tells = tmp_path / "version"
     assert software.driver((str(tells),)) == ""
-    tells.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n")
+    tells.write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n"
+    )
     assert software.driver((str(tmp_path / "none"), str(tells))) == "550.54.15"
     tells.write_text("570.133.20\n")
     assert software.driver((str(tells),)) == "570.133.20"
@@ -101,7 +135,9 @@ def test_the_driver_is_what_the_kernel_has_loaded(tmp_path):
 def checkout(tmp_path):
     def git(*arguments):
         identity = ["-c", "user.name=me", "-c", "user.email=me@here"]
-        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True
+        )
 
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "known.py").write_text("x = 1\n")

@@ -49,5 +49,7 @@ def test_without_a_prior_and_without_others_the_own_repeats_speak_alone():
     own = Spread.of([100.0, 101.0, 99.0])
     variance, freedom = variance_of(own, NONE, prior_freedom=0)
     assert (variance, freedom) == (pytest.approx(own.squares / 2), 2)
-    with pytest.raises(ValueError, match="nothing tells how far processes differ: wanted repeats, or a prior"):
+    with pytest.raises(
+        ValueError, match="nothing tells how far processes differ: wanted repeats, or a prior"
+    ):
         variance_of(NONE, NONE, prior_freedom=0)

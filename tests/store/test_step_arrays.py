@@ -16,12 +16,20 @@ from tests.filled import NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
 
 seconds = st.floats(0, 1e5).map(lambda value: round(value, 6))
-losses = st.none() | st.floats(-(2**20), 2**20, width=32, allow_subnormal=False) | st.floats(2**-126, 2**-20, width=32)
+losses = (
+    st.none()
+    | st.floats(-(2**20), 2**20, width=32, allow_subnormal=False)
+    | st.floats(2**-126, 2**-20, width=32)
+)
 
 
 @st.composite
 def samples(draw: st.DrawFn) -> list[StepSample]:
-    num, num_steps, first = draw(st.integers(1, 30)), draw(st.integers(1, 10)), draw(st.integers(0, 5))
+    num, num_steps, first = (
+        draw(st.integers(1, 30)),
+        draw(st.integers(1, 10)),
+        draw(st.integers(0, 5)),
+    )
     num_warm_up = draw(st.integers(0, num))
     found, now = [], 0.0
     for index in range(num):
@@ -54,7 +62,9 @@ def test_times_and_losses_come_back_to_five_digits(steps):
             before, start_s=0, duration_s=0, data_wait_s=0, loss=None
         )
         for name in ("start_s", "duration_s", "data_wait_s"):
-            assert math.isclose(getattr(after, name), getattr(before, name), abs_tol=0.51 * unit_s, rel_tol=1e-12)
+            assert math.isclose(
+                getattr(after, name), getattr(before, name), abs_tol=0.51 * unit_s, rel_tol=1e-12
+            )
         assert (after.loss is None) == (before.loss is None)
         if before.loss is not None and after.loss is not None:
             assert abs(after.loss - before.loss) <= 1e-4 * largest
@@ -63,7 +73,9 @@ def test_times_and_losses_come_back_to_five_digits(steps):
 @given(samples())
 def test_what_was_packed_once_is_packed_again_the_same(steps):
     packed = step_arrays.pack(steps)
-    again = step_arrays.pack(step_arrays.unpack(packed), packed["loss_unit"], packed["time_unit_us"])
+    again = step_arrays.pack(
+        step_arrays.unpack(packed), packed["loss_unit"], packed["time_unit_us"]
+    )
     assert again == packed | {"least_loss": again["least_loss"]}
 
 
@@ -90,26 +102,63 @@ def test_what_no_attempt_can_leave_is_refused(steps, message):
 
 def test_the_view_has_a_row_per_step_as_it_was(db):
     steps = [
-        StepSample(step=0, phase=Phase.WARM_UP, start_s=0.000012, duration_s=2.5, data_wait_s=0.5, loss=None, num_steps=5),
-        StepSample(step=5, phase=Phase.MEASURE, start_s=2.6, duration_s=0.101, data_wait_s=0.000001, loss=6.9078, num_steps=5),
-        StepSample(step=10, phase=Phase.MEASURE, start_s=2.8, duration_s=0.099, data_wait_s=0.0, loss=-0.5, num_steps=5),
+        StepSample(
+            step=0,
+            phase=Phase.WARM_UP,
+            start_s=0.000012,
+            duration_s=2.5,
+            data_wait_s=0.5,
+            loss=None,
+            num_steps=5,
+        ),
+        StepSample(
+            step=5,
+            phase=Phase.MEASURE,
+            start_s=2.6,
+            duration_s=0.101,
+            data_wait_s=0.000001,
+            loss=6.9078,
+            num_steps=5,
+        ),
+        StepSample(
+            step=10,
+            phase=Phase.MEASURE,
+            start_s=2.8,
+            duration_s=0.099,
+            data_wait_s=0.0,
+            loss=-0.5,
+            num_steps=5,
+        ),
     ]
     writer = Writer(db)
     ledger = begin(writer, {small(): 2}, rerun=True)
     for repeat, told in zip(ledger.open_repeats(), (steps, STEPS), strict=True):
         assert ledger.claim(repeat, NOON) is Claim.TAKEN
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0, repeat=repeat.repeat, number=number), steps=told), NOON)
+        ledger.finish(
+            repeat.repeat_id,
+            replace(attempt(small(), 5.0, repeat=repeat.repeat, number=number), steps=told),
+            NOON,
+        )
     writer.close()
-    found = queries.rows(open_for_reading(db), "SELECT * FROM step_samples WHERE attempt_id = 1 ORDER BY step")
-    assert [StepSample(**{name: value for name, value in row.items() if name != "attempt_id"}) for row in found] == [
-        replace(step, loss=None if step.loss is None else pytest.approx(step.loss)) for step in steps
+    found = queries.rows(
+        open_for_reading(db), "SELECT * FROM step_samples WHERE attempt_id = 1 ORDER BY step"
+    )
+    assert [
+        StepSample(**{name: value for name, value in row.items() if name != "attempt_id"})
+        for row in found
+    ] == [
+        replace(step, loss=None if step.loss is None else pytest.approx(step.loss))
+        for step in steps
     ]
     assert len(queries.rows(open_for_reading(db), "SELECT * FROM step_samples")) == 6
 
 
 def test_one_loss_that_exploded_does_not_cost_the_others_their_digits():
     losses = [2.301, 2.2, 1.9, 5.1e9, 0.5]
-    steps = [replace(STEPS[1], step=index, start_s=0.1 * index, loss=loss) for index, loss in enumerate(losses)]
+    steps = [
+        replace(STEPS[1], step=index, start_s=0.1 * index, loss=loss)
+        for index, loss in enumerate(losses)
+    ]
     found = [step.loss for step in step_arrays.unpack(step_arrays.pack(steps))]
     assert found == pytest.approx(losses, rel=1e-5)

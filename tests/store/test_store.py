@@ -22,7 +22,17 @@ from store.references import Reference
 from store.show import show
 from store.upgrade import head_revision
 from store.writer import Writer
-from tests.filled import MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin, fill, measurement
+from tests.filled import (
+    MACHINE,
+    NOON,
+    PLACEMENT,
+    SOFTWARE_KEY,
+    STEPS,
+    attempt,
+    begin,
+    fill,
+    measurement,
+)
 from tests.specs import small
 
 
@@ -58,11 +68,18 @@ def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
     (repeat,) = ledger.open_repeats()
     ledger.claim(repeat, NOON)
     ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-    ledger.finish(repeat.repeat_id, replace(attempt(small(), 5.0), exit_code=None, duration_s=None), NOON)
+    ledger.finish(
+        repeat.repeat_id, replace(attempt(small(), 5.0), exit_code=None, duration_s=None), NOON
+    )
     writer.close()
     assert json.loads(run("list", "--json").stdout)[0]["duration_s"] is None
     (shown,) = json.loads(run("show", "1", "--json").stdout)["attempts"]
-    assert (shown["exit_code"], shown["duration_s"], shown["start"], shown["shares_host"]) == (None, None, "spawn", False)
+    assert (shown["exit_code"], shown["duration_s"], shown["start"], shown["shares_host"]) == (
+        None,
+        None,
+        "spawn",
+        False,
+    )
     assert "completed" in run("list").stdout
     lines = [line.split() for line in run("show", "1").stdout.splitlines()]
     for line in (["exit_code"], ["duration_s"], ["start", "spawn"], ["shares_host", "False"]):
@@ -82,14 +99,24 @@ def test_a_failed_attempt_is_kept_without_measurement(db):
         (
             schema.MeasurementRow,
             Measurement,
-            {"attempt_id", "op_placement_id", "verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth"},
+            {
+                "attempt_id",
+                "op_placement_id",
+                "verdict",
+                "verdict_reasons",
+                "gpu_telemetry",
+                "profile",
+                "truth",
+            },
         ),
         (schema.PlacementRow, Placement, {"id", "key"}),
         (schema.ReferenceRow, Reference, {"id", "key"}),
     ],
 )
 def test_a_table_has_a_column_for_every_field_of_its_record(table, record, besides):
-    assert {column.name for column in table.__table__.columns} - besides == {field.name for field in fields(record)}
+    assert {column.name for column in table.__table__.columns} - besides == {
+        field.name for field in fields(record)
+    }
 
 
 def test_the_migrations_make_what_the_schema_says():
@@ -101,7 +128,9 @@ def test_the_migrations_make_what_the_schema_says():
 def test_the_database_opens_in_plain_sqlite_with_its_view():
     fill("r.db", [(small(), 50.0), (small(num_gpus=2), None)])
     with sqlite3.connect("r.db") as connection:
-        rows = connection.execute("SELECT model, strategy, num_gpus, images_per_second FROM throughput").fetchall()
+        rows = connection.execute(
+            "SELECT model, strategy, num_gpus, images_per_second FROM throughput"
+        ).fetchall()
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     assert (rows, mode) == ([("trivial", "replicated_none", 1, 50.0)], "wal")
 
@@ -114,7 +143,9 @@ def test_half_an_attempt_is_never_there(db):
     ledger.claim(repeat, NOON)
     ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
     broken = attempt(spec, 5.0)
-    object.__setattr__(broken, "steps", [STEPS[0], STEPS[0]])  # the same step twice breaks the last statement
+    object.__setattr__(
+        broken, "steps", [STEPS[0], STEPS[0]]
+    )  # the same step twice breaks the last statement
     with pytest.raises(ValueError, match="step 0: wanted step 1, in calls of 1 steps"):
         ledger.finish(repeat.repeat_id, broken, NOON)
     writer.close()
@@ -147,11 +178,15 @@ def test_a_sweep_is_continued_under_its_name(db):
     fill(db, [(spec, None)])
     writer = Writer(db)
     ledger = begin(writer, {spec: 1, small(seed=2): 1})
-    opened = [(repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()]
+    opened = [
+        (repeat.trial_id, repeat.repeat, repeat.num_attempts) for repeat in ledger.open_repeats()
+    ]
     assert opened == [(spec.trial_id, 1, 1), (small(seed=2).trial_id, 1, 0)]
     writer.close()
     assert len(queries.rows(open_for_reading(db), "SELECT * FROM sweep_trials")) == 2
-    assert queries.rows(open_for_reading(db), "SELECT name, finished_at FROM sweeps") == [{"name": "first", "finished_at": None}]
+    assert queries.rows(open_for_reading(db), "SELECT name, finished_at FROM sweeps") == [
+        {"name": "first", "finished_at": None}
+    ]
 
 
 def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypatch):
@@ -180,16 +215,23 @@ def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypa
 
 def test_a_database_of_schema_0001_is_upgraded_with_its_rows(tmp_path):
     shutil.copy(Path(__file__).parent / "databases" / "0001.db", "r.db")
-    with pytest.raises(StoreError, match=r"its schema is 0001, this version reads \d+; `python -m store upgrade --db r.db`"):
+    with pytest.raises(
+        StoreError,
+        match=r"its schema is 0001, this version reads \d+; `python -m store upgrade --db r.db`",
+    ):
         open_for_reading("r.db")
     Writer("r.db").close()
     engine = open_for_reading("r.db")
     (row,) = queries.rows(engine, "SELECT * FROM throughput")
     assert (row["model"], row["images_per_second"], row["verdict"]) == ("trivial", 50.0, None)
-    (trial,) = queries.rows(engine, "SELECT spec, onednn, cache, prefetch, profile FROM trials WHERE num_gpus = 1")
+    (trial,) = queries.rows(
+        engine, "SELECT spec, onednn, cache, prefetch, profile FROM trials WHERE num_gpus = 1"
+    )
     assert TrialSpec.from_json(trial.pop("spec")) == small()
     assert trial == {"onednn": "auto", "cache": 1, "prefetch": 2, "profile": 0}
-    assert {row["num_steps"] for row in queries.rows(engine, "SELECT num_steps FROM step_samples")} == {1}
+    assert {
+        row["num_steps"] for row in queries.rows(engine, "SELECT num_steps FROM step_samples")
+    } == {1}
 
 
 def _foreign(path: Path) -> None:
@@ -212,7 +254,10 @@ def _newer(path: Path) -> None:
     [
         (_foreign, r"f\.db: a database of another program \(it has moz_places\)"),
         (_garbage, r"f\.db: file is not a database"),
-        (_newer, rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)"),
+        (
+            _newer,
+            rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)",
+        ),
         (Path.mkdir, r"f\.db: a folder"),
     ],
 )
@@ -228,7 +273,10 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path, make, m
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mysql://me:secret@host/db", r"^mysql://\.\.\.: no such kind of database; wanted a file, sqlite:///FILE or postgresql"),
+        (
+            "mysql://me:secret@host/db",
+            r"^mysql://\.\.\.: no such kind of database; wanted a file, sqlite:///FILE or postgresql",
+        ),
         ("no/such/folder/r.db", "there is no folder no/such/folder"),
     ],
 )
@@ -238,22 +286,37 @@ def test_a_place_that_cannot_hold_a_database_is_refused(url, message):
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 def test_without_a_standard_output_there_is_a_word_on_the_other():
     command = f"{sys.executable} -m store list >&-"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (2, "store: there is no standard output to write to\n")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "store: there is no standard output to write to\n",
+    )
 
 
 def test_every_command_answers_in_json(monkeypatch):
     fill("results.db", [(small(), 12.5)])
     assert json.loads(run("list", "--json").stdout)[0]["images_per_second"] == 12.5
-    assert json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"] == "trivial"
-    assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [{"model": "trivial"}]
+    assert (
+        json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"]
+        == "trivial"
+    )
+    assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [
+        {"model": "trivial"}
+    ]
     assert json.loads(run("compare", "1", "1", "--json").stdout)["differences"] == []
-    assert json.loads(run("export", "--format", "csv", "--out", "out.csv", "--json").stdout)["num_attempts"] == 1
+    assert (
+        json.loads(run("export", "--format", "csv", "--out", "out.csv", "--json").stdout)[
+            "num_attempts"
+        ]
+        == 1
+    )
     assert json.loads(run("import", "out.csv", "--db", "other.db", "--json").stdout)["num_new"] == 1
 
 

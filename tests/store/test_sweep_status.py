@@ -9,7 +9,14 @@ import sqlalchemy as sa
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.records import Outcome, State, Verdict
-from store.sweep_status import FinishedRepeat, OrchestratorStatus, Pace, RunningRepeat, SweepStatus, sweep_status
+from store.sweep_status import (
+    FinishedRepeat,
+    OrchestratorStatus,
+    Pace,
+    RunningRepeat,
+    SweepStatus,
+    sweep_status,
+)
 from tests.filled import MACHINE, NOON, PLACEMENT, PROCESS, attempt, begin, fill
 from tests.specs import small
 
@@ -41,8 +48,18 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
         "device_kind": "cpu_stand_in",
     }
     ended = {"attempt": 1, "duration_s": 9.5}
-    failure = {"outcome": Outcome.FAILED, "message": "it broke", "images_per_second": None, "verdict": None}
-    success = {"outcome": Outcome.COMPLETED, "message": "", "images_per_second": 50.0, "verdict": Verdict.VALID}
+    failure = {
+        "outcome": Outcome.FAILED,
+        "message": "it broke",
+        "images_per_second": None,
+        "verdict": None,
+    }
+    success = {
+        "outcome": Outcome.COMPLETED,
+        "message": "",
+        "images_per_second": 50.0,
+        "verdict": Verdict.VALID,
+    }
     at = {"started_at": NOON + timedelta(minutes=5)}
     assert sweep_status(open_for_reading(db)) == [
         SweepStatus(
@@ -51,7 +68,13 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
             command="sweep.py",
             started_at=NOON,
             finished_at=None,
-            counts={State.COMPLETED: 1, State.FAILED: 1, State.CLAIMED: 1, State.RUNNING: 1, State.PENDING: 2},
+            counts={
+                State.COMPLETED: 1,
+                State.FAILED: 1,
+                State.CLAIMED: 1,
+                State.RUNNING: 1,
+                State.PENDING: 2,
+            },
             orchestrator=OrchestratorStatus(
                 process=PROCESS,
                 machine_key=MACHINE.key,
@@ -70,13 +93,38 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
                 )
             ],
             last_finished=[
-                FinishedRepeat(**label, **ended, **failure, repeat=2, started_at=NOON + timedelta(minutes=2)),
-                FinishedRepeat(**label, **ended, **success, repeat=1, started_at=NOON + timedelta(minutes=1)),
+                FinishedRepeat(
+                    **label, **ended, **failure, repeat=2, started_at=NOON + timedelta(minutes=2)
+                ),
+                FinishedRepeat(
+                    **label, **ended, **success, repeat=1, started_at=NOON + timedelta(minutes=1)
+                ),
             ],
             paces=[
-                Pace(model="resnet50", num_gpus=1, hosts=1, num_open=1, num_timed=0, mean_duration_s=None),
-                Pace(model="trivial", num_gpus=1, hosts=1, num_open=1, num_timed=1, mean_duration_s=9.5),
-                Pace(model="trivial", num_gpus=2, hosts=1, num_open=2, num_timed=0, mean_duration_s=None),
+                Pace(
+                    model="resnet50",
+                    num_gpus=1,
+                    hosts=1,
+                    num_open=1,
+                    num_timed=0,
+                    mean_duration_s=None,
+                ),
+                Pace(
+                    model="trivial",
+                    num_gpus=1,
+                    hosts=1,
+                    num_open=1,
+                    num_timed=1,
+                    mean_duration_s=9.5,
+                ),
+                Pace(
+                    model="trivial",
+                    num_gpus=2,
+                    hosts=1,
+                    num_open=2,
+                    num_timed=0,
+                    mean_duration_s=None,
+                ),
             ],
         )
     ]
@@ -92,7 +140,9 @@ def test_all_sweeps_that_have_not_ended_are_told_else_the_newest(writer, db):
     assert names(db) == ["second"]
     second.end(NOON, finished=True)
     assert names(db) == ["second"]
-    begin(writer, {small(): 1}, name="first", started_at=NOON + timedelta(hours=1)).end(NOON, finished=False)
+    begin(writer, {small(): 1}, name="first", started_at=NOON + timedelta(hours=1)).end(
+        NOON, finished=False
+    )
     assert names(db) == ["first"]  # continued since
 
 
@@ -128,7 +178,13 @@ def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer, db):
 def test_only_the_last_few_are_told_newest_first(db):
     fill(db, [(small(), float(number)) for number in range(1, 9)])
     (status,) = sweep_status(open_for_reading(db))
-    assert [finished.images_per_second for finished in status.last_finished] == [8.0, 7.0, 6.0, 5.0, 4.0]
+    assert [finished.images_per_second for finished in status.last_finished] == [
+        8.0,
+        7.0,
+        6.0,
+        5.0,
+        4.0,
+    ]
 
 
 def test_it_can_be_asked_while_others_write(writer, db):
@@ -147,11 +203,15 @@ def test_what_a_big_database_holds_is_found_by_an_index(writer, db):
     engine = open_for_reading(db)
     asked = []
     sa.event.listen(
-        engine, "before_cursor_execute", lambda _c, _u, statement, parameters, *_: asked.append((statement, parameters))
+        engine,
+        "before_cursor_execute",
+        lambda _c, _u, statement, parameters, *_: asked.append((statement, parameters)),
     )
     sweep_status(engine)
     with writer.engine.connect() as connection:
         for statement, parameters in asked:
             if "repeats" in statement or "attempts" in statement:
-                plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", tuple(parameters)).all()
+                plan = connection.exec_driver_sql(
+                    f"EXPLAIN QUERY PLAN {statement}", tuple(parameters)
+                ).all()
                 assert not [row[3] for row in plan if row[3].startswith("SCAN")], statement

@@ -49,10 +49,22 @@ def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
             "TF_GPU_THREAD_MODE=gpu_private is set, the trial says gpu_thread_mode=global",
         ),
         ({"TF_GPU_THREAD_COUNT": "2"}, {}, "unset it and set gpu_thread_count= instead"),
-        ({"TF_XLA_FLAGS": "--tf_xla_auto_jit=1"}, {}, "take tf_xla_auto_jit out and set xla=auto instead"),
-        ({"NVIDIA_TF32_OVERRIDE": "0"}, {"precision": "tf32", **GPU}, "the trial says precision=tf32; unset it"),
+        (
+            {"TF_XLA_FLAGS": "--tf_xla_auto_jit=1"},
+            {},
+            "take tf_xla_auto_jit out and set xla=auto instead",
+        ),
+        (
+            {"NVIDIA_TF32_OVERRIDE": "0"},
+            {"precision": "tf32", **GPU},
+            "the trial says precision=tf32; unset it",
+        ),
         ({"NVIDIA_TF32_OVERRIDE": "1"}, GPU, "the trial says precision=fp32; unset it"),
-        ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {"data_format": "NCHW"}, "data_format=NCHW: CPU stand-ins run it by oneDNN only"),
+        (
+            {"TF_ENABLE_ONEDNN_OPTS": "0"},
+            {"data_format": "NCHW"},
+            "data_format=NCHW: CPU stand-ins run it by oneDNN only",
+        ),
         ({}, {"data_format": "NCHW", "onednn": "off"}, "leave out onednn=off"),
     ],
 )
@@ -71,5 +83,7 @@ def test_an_inherited_variable_that_contradicts_the_trial_is_told(inherited, cha
         ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {}),
     ],
 )
-def test_variables_that_the_trial_sets_itself_or_leaves_to_its_user_are_no_contradiction(inherited, changes):
+def test_variables_that_the_trial_sets_itself_or_leaves_to_its_user_are_no_contradiction(
+    inherited, changes
+):
     assert list(contradictions(small(**changes), inherited)) == []

@@ -15,7 +15,11 @@ from tests.conftest import PROJECT
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_columns_show_control_characters_and_do_not_obey_them(is_terminal):
     console = Console(file=io.StringIO(), force_terminal=is_terminal, color_system=None, width=120)
-    print_columns(console, ["a\x1b[2J", "b"], [["\x1b[31mred", "two\nlines"], [":bomb: [bold]é[/bold] 名", "\u202eabc\x9b0m"]])
+    print_columns(
+        console,
+        ["a\x1b[2J", "b"],
+        [["\x1b[31mred", "two\nlines"], [":bomb: [bold]é[/bold] 名", "\u202eabc\x9b0m"]],
+    )
     shown = console.file.getvalue()
     header, first, second = shown.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
     assert header.split() == ["a\\x1b[2J", "b"]
@@ -31,12 +35,19 @@ def test_columns_are_whole_in_a_pipe_however_long():
 
 @pytest.mark.parametrize(
     "told",
-    [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
     ids=["latin-1", "C"],
 )
 def test_what_an_encoding_lacks_is_written_as_an_escape(told):
     ended = subprocess.run(
-        [sys.executable, "-c", "import sys\nfrom store.terminal import tolerate\ntolerate(sys.stdout)\nprint('a \\u2248 b')"],
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom store.terminal import tolerate\ntolerate(sys.stdout)\nprint('a \\u2248 b')",
+        ],
         env={**os.environ, **told},
         cwd=PROJECT,
         capture_output=True,

@@ -116,15 +116,23 @@ def test_a_log_without_its_header_is_read_when_what_it_lacks_is_said():
     assert "--model" in parse(text, num_gpus=1)[1][0].reason
     references, rejected = parse(text, num_gpus=1, model="resnet50")
     assert [found.images_per_second for found in references] == [82.4, 167.4]
-    assert {(found.precision, found.data, found.variable_update, found.batch_size) for found in references} == {
-        ("", "", "", None)
-    }
+    assert {
+        (found.precision, found.data, found.variable_update, found.batch_size)
+        for found in references
+    } == {("", "", "", None)}
     assert rejected == []
 
 
 def test_the_log_of_our_own_trainer_is_read():
     samples = [
-        StepSample(step=step, phase=Phase.MEASURE, start_s=step / 2, duration_s=0.5, data_wait_s=0.0, loss=None)
+        StepSample(
+            step=step,
+            phase=Phase.MEASURE,
+            start_s=step / 2,
+            duration_s=0.5,
+            data_wait_s=0.0,
+            loss=None,
+        )
         for step in range(20)
     ]
     text = "\n".join(ancestor_log.lines(samples, 64, 128.25))
@@ -133,24 +141,44 @@ def test_the_log_of_our_own_trainer_is_read():
 
 
 def test_several_runs_in_one_file_are_kept_apart():
-    text = REPLICATED + HEADER.replace("vgg16", "alexnet") + STEPS + REPLICATED.replace("599.98", "612.5")
+    text = (
+        REPLICATED
+        + HEADER.replace("vgg16", "alexnet")
+        + STEPS
+        + REPLICATED.replace("599.98", "612.5")
+    )
     references, rejected = parse(text)
     assert [found.images_per_second for found in references] == [599.98, 612.5]
-    assert [(lost.where, "interrupted" in lost.reason) for lost in rejected] == [("a log line 19", True)]
+    assert [(lost.where, "interrupted" in lost.reason) for lost in rejected] == [
+        ("a log line 19", True)
+    ]
 
 
 def test_a_run_that_died_before_its_first_step_does_not_spoil_the_next():
     references, (rejected,) = parse(HEADER.replace("256", "512").replace("64", "128") + REPLICATED)
     assert [found.batch_size for found in references] == [64]
-    assert (rejected.where, rejected.reason) == ("a log line 1", "interrupted: no line 'total images/sec' after its header")
+    assert (rejected.where, rejected.reason) == (
+        "a log line 1",
+        "interrupted: no line 'total images/sec' after its header",
+    )
 
 
 @pytest.mark.parametrize(
     "told",
-    ["[1,0]<stdout>:{}", "[3]: {}", "12: {}", "2019-04-21 03:44:23,157 {}", "INFO:tensorflow:{}", "\x1b[91m{}\x1b[0m", "{}\r"],
+    [
+        "[1,0]<stdout>:{}",
+        "[3]: {}",
+        "12: {}",
+        "2019-04-21 03:44:23,157 {}",
+        "INFO:tensorflow:{}",
+        "\x1b[91m{}\x1b[0m",
+        "{}\r",
+    ],
 )
 def test_colors_line_ends_ranks_and_times_are_passed_over(told):
-    assert read("\n".join(told.format(line) for line in REPLICATED.splitlines())) == read(REPLICATED)
+    assert read("\n".join(told.format(line) for line in REPLICATED.splitlines())) == read(
+        REPLICATED
+    )
 
 
 def test_tabs_may_have_become_spaces():
@@ -172,13 +200,20 @@ def test_headers_printed_through_each_other_are_one():
 
 def test_workers_of_one_run_are_one_figure():
     run = REPLICATED.replace("replicated\nAllReduce:   nccl/xring", "parameter_server")
-    workers = [run.replace("'/gpu", f"'/job:worker/replica:0/task:{task}/gpu").replace("256", "512") for task in range(2)]
-    text = "\n".join(f"{task}: {line}" for task, worker in enumerate(workers) for line in worker.splitlines())
+    workers = [
+        run.replace("'/gpu", f"'/job:worker/replica:0/task:{task}/gpu").replace("256", "512")
+        for task in range(2)
+    ]
+    text = "\n".join(
+        f"{task}: {line}" for task, worker in enumerate(workers) for line in worker.splitlines()
+    )
     assert read(text).num_gpus == 8
 
 
 def test_runs_that_stand_alone_are_figures_of_their_own():
-    references, rejected = parse("\n".join(f"[{rank}]: {line}" for rank in range(2) for line in REPLICATED.splitlines()))
+    references, rejected = parse(
+        "\n".join(f"[{rank}]: {line}" for rank in range(2) for line in REPLICATED.splitlines())
+    )
     assert (len(references), rejected) == (2, [])
 
 
@@ -191,7 +226,11 @@ def test_runs_that_stand_alone_are_figures_of_their_own():
         ("AllReduce:   nccl/xring", "Use NCCL:    False", "none"),
         ("AllReduce:   nccl/xring\n", "", "nccl?"),
         ("replicated\nAllReduce:   nccl/xring", "independent", "none"),
-        ("replicated\nAllReduce:   nccl/xring", "distributed_replicated\nSync:        True", "none"),
+        (
+            "replicated\nAllReduce:   nccl/xring",
+            "distributed_replicated\nSync:        True",
+            "none",
+        ),
     ],
 )
 def test_the_all_reduce_is_found_in_every_version(old, new, all_reduce):
@@ -225,12 +264,28 @@ def test_versions_differ_in_what_they_tell(old, new, told):
         ("256 global", "a lot", "Batch size: a lot: wanted a whole number of images, 1 or more"),
         ("599.98", "nan", "line 18: total images/sec: nan: wanted a finite number greater than 0"),
         ("599.98", "inf", "line 18: total images/sec: inf: wanted a finite number greater than 0"),
-        ("599.98", "-3.5", "line 18: total images/sec: -3.5: wanted a finite number greater than 0"),
-        ("599.98", "0.00", "line 18: total images/sec: 0.00: wanted a finite number greater than 0"),
+        (
+            "599.98",
+            "-3.5",
+            "line 18: total images/sec: -3.5: wanted a finite number greater than 0",
+        ),
+        (
+            "599.98",
+            "0.00",
+            "line 18: total images/sec: 0.00: wanted a finite number greater than 0",
+        ),
         ("599.98", "5_9", "line 18: total images/sec: 5_9: wanted a finite number greater than 0"),
         ("training", "forward-only", "Mode: forward-only: wanted training"),
-        ("Optimizer:", "Variables:   horovod\nOptimizer:", "contradictory: Variables: 'horovod', and in line 13 'replicated'"),
-        (TOTAL, TOTAL * 2, "contradictory: a second total in line 19, 599.98, without a run of its own"),
+        (
+            "Optimizer:",
+            "Variables:   horovod\nOptimizer:",
+            "contradictory: Variables: 'horovod', and in line 13 'replicated'",
+        ),
+        (
+            TOTAL,
+            TOTAL * 2,
+            "contradictory: a second total in line 19, 599.98, without a run of its own",
+        ),
     ],
 )
 def test_what_is_contradictory_or_impossible_is_rejected(old, new, expected):
@@ -242,7 +297,10 @@ def test_what_is_contradictory_or_impossible_is_rejected(old, new, expected):
     [
         ({"num_gpus": 8}, "contradictory: number of devices 4 in the log, 8 by --num-gpus"),
         ({"model": "alexnet"}, "contradictory: model vgg16 in the log, alexnet by --model"),
-        ({"batch_size": 32}, "contradictory: batch size per device 64 in the log, 32 by --batch-size"),
+        (
+            {"batch_size": 32},
+            "contradictory: batch size per device 64 in the log, 32 by --batch-size",
+        ),
     ],
 )
 def test_what_is_said_must_not_contradict_the_log(said, expected):
@@ -257,7 +315,14 @@ def test_a_file_without_a_run_is_rejected_once(text):
 
 
 PIECES = st.sampled_from(
-    [*REPLICATED.splitlines(), "Variables:   horovod", "[1,1]<stdout>:", "Batch size: \u0669", "Devices: [''", "\r"]
+    [
+        *REPLICATED.splitlines(),
+        "Variables:   horovod",
+        "[1,1]<stdout>:",
+        "Batch size: \u0669",
+        "Devices: [''",
+        "\r",
+    ]
 )
 
 

@@ -9,7 +9,9 @@ from store.within_process import FEWEST_STEPS, interval_within
 
 def test_of_less_than_eight_steps_nobody_knows_an_interval():
     assert interval_within(100.0, [0.5, 0.6] * 3) is None
-    assert interval_within(100.0, np.random.default_rng(1).lognormal(0, 0.1, FEWEST_STEPS)) is not None
+    assert (
+        interval_within(100.0, np.random.default_rng(1).lognormal(0, 0.1, FEWEST_STEPS)) is not None
+    )
 
 
 def test_equal_steps_have_an_interval_of_no_width():
@@ -25,7 +27,10 @@ def test_the_interval_is_wider_where_neighbors_are_alike():
     assert low * high == pytest.approx(100.0**2)
 
 
-@pytest.mark.parametrize("steps", [[1.0] * 7 + [10.0] * 3 + [1.0] * 2, [1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 1.0, 1.0, 1.0, 1.0]])
+@pytest.mark.parametrize(
+    "steps",
+    [[1.0] * 7 + [10.0] * 3 + [1.0] * 2, [1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 1.0, 1.0, 1.0, 1.0]],
+)
 def test_of_few_steps_with_a_pause_there_is_no_interval(steps):
     """It reached from 0.018 to 2.1e7 images/s."""
     assert interval_within(100.0, steps) is None
@@ -33,7 +38,14 @@ def test_of_few_steps_with_a_pause_there_is_no_interval(steps):
 
 @pytest.mark.parametrize(
     ("correlation", "num_steps", "least"),
-    [(0.6, 30, 0.88), (0.6, 100, 0.92), (0.6, 300, 0.92), (0.9, 30, 0.78), (0.9, 100, 0.89), (0.9, 300, 0.92)],
+    [
+        (0.6, 30, 0.88),
+        (0.6, 100, 0.92),
+        (0.6, 300, 0.92),
+        (0.9, 30, 0.78),
+        (0.9, 100, 0.89),
+        (0.9, 300, 0.92),
+    ],
 )
 def test_the_stored_interval_holds_the_truth_under_autocorrelation(correlation, num_steps, least):
     """Percentiles of blocks, which were stored once, held 41 to 89 %; what 30 steps as alike as 0.9 tell is still too narrow."""

@@ -24,7 +24,10 @@ def is_told(steps: Connection) -> bool:
     """Waits for a step; False when the process has ended."""
     try:
         steps.recv_bytes()
-    except (EOFError, ConnectionResetError):  # the latter where it had not heard yet that it may go on
+    except (
+        EOFError,
+        ConnectionResetError,
+    ):  # the latter where it had not heard yet that it may go on
         return False
     return True
 

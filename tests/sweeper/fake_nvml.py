@@ -107,13 +107,21 @@ class FakeDriver:
 
     def nvmlDeviceGetNvLinkState(self, gpu, link):  # noqa: N802
         if link >= len(gpu.nvlinks):
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT if gpu.nvlinks else pynvml.NVML_ERROR_NOT_SUPPORTED)
+            raise pynvml.NVMLError(
+                pynvml.NVML_ERROR_INVALID_ARGUMENT
+                if gpu.nvlinks
+                else pynvml.NVML_ERROR_NOT_SUPPORTED
+            )
         return pynvml.NVML_FEATURE_ENABLED if gpu.nvlinks[link] else pynvml.NVML_FEATURE_DISABLED
 
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, gpu, link):  # noqa: N802
         if not self.has_remote_types:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-        return pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH if gpu.nvlinks[link] == "switch" else pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
+        return (
+            pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH
+            if gpu.nvlinks[link] == "switch"
+            else pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
+        )
 
     def nvmlDeviceGetNvLinkRemotePciInfo(self, gpu, link):  # noqa: N802
         return SimpleNamespace(busId=gpu.nvlinks[link])

@@ -33,12 +33,16 @@ def wait_until(told: Callable[[], bool], descriptor: int) -> None:
         has_ended = bool(select.select([descriptor], [], [], 0.01)[0])
         assert told() or not has_ended, "the process ended before"
         if time.monotonic() > patient_until_s:
-            pytest.fail(f"waited for {PATIENCE_S} s for what the process does not do:\n{stuck.of_descriptor(descriptor)}")
+            pytest.fail(
+                f"waited for {PATIENCE_S} s for what the process does not do:\n{stuck.of_descriptor(descriptor)}"
+            )
 
 
 def hears(pid: int, number: int) -> bool:
     """Whether it has a handler of its own for that signal by now."""
-    (caught,) = re.findall(r"^SigCgt:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    (caught,) = re.findall(
+        r"^SigCgt:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE
+    )
     return bool(int(caught, 16) >> number - 1 & 1)
 
 
@@ -49,7 +53,9 @@ def has_begun(pid: int) -> bool:
 
 def wait_for_end(descriptor: int) -> None:
     if not select.select([descriptor], [], [], PATIENCE_S)[0]:
-        pytest.fail(f"the process still runs after {PATIENCE_S} s:\n{stuck.of_descriptor(descriptor)}")
+        pytest.fail(
+            f"the process still runs after {PATIENCE_S} s:\n{stuck.of_descriptor(descriptor)}"
+        )
 
 
 def assert_gone(pid: int) -> None:

@@ -7,7 +7,14 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from conf.schema import AgentsConfig, HardwareConfig, LauncherConfig, OnFailure, RetryConfig, SweepConfig
+from conf.schema import (
+    AgentsConfig,
+    HardwareConfig,
+    LauncherConfig,
+    OnFailure,
+    RetryConfig,
+    SweepConfig,
+)
 from store import queries, software
 from store.database import open_for_reading
 from store.process_identity import this_process
@@ -42,7 +49,9 @@ def begin(
         runs_dir=str(RUNS.resolve()),
         hardware=HardwareConfig(device_kind="cpu_stand_in", num_stand_ins=4),
         num_devices=4,
-        launcher=LauncherConfig(name="agents", grace_s=0.3, agents=AgentsConfig(lease_s=lease_s), **launcher),
+        launcher=LauncherConfig(
+            name="agents", grace_s=0.3, agents=AgentsConfig(lease_s=lease_s), **launcher
+        ),
         retry=RetryConfig(),
         sweep=SweepConfig(on_failure=on_failure),
     )
@@ -71,7 +80,9 @@ def begin(
 
 def agent(url: str, *arguments: str, locks: str = "", sweep: str = "s") -> subprocess.Popen[str]:
     """With `locks` of its own it is on another host, as far as devices are concerned."""
-    environment = os.environ | {"SCALEMARK_DB": url} | ({"SCALEMARK_LOCK_DIR": locks} if locks else {})
+    environment = (
+        os.environ | {"SCALEMARK_DB": url} | ({"SCALEMARK_LOCK_DIR": locks} if locks else {})
+    )
     return subprocess.Popen(
         [*AGENT, "--sweep", sweep, "--wait", "600", *arguments],
         env=environment,

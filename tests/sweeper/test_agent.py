@@ -41,7 +41,11 @@ def once_running(url: str, process: subprocess.Popen[str], num: int = 1) -> list
 
 
 def test_two_agents_share_a_sweep_and_each_repeat_is_completed_once(postgresql_url, tmp_path):
-    begin(postgresql_url, [small(seed=seed) for seed in range(10)] + [small(seed=1, num_gpus=4)], repeats=2)
+    begin(
+        postgresql_url,
+        [small(seed=seed) for seed in range(10)] + [small(seed=1, num_gpus=4)],
+        repeats=2,
+    )
     one, two = agent(postgresql_url), agent(postgresql_url, locks=str(tmp_path / "other"))
     assert (told(one) and one.wait(), told(two) and two.wait()) == (0, 0)
     assert states(postgresql_url) == {State.COMPLETED: 22}
@@ -51,7 +55,12 @@ def test_two_agents_share_a_sweep_and_each_repeat_is_completed_once(postgresql_u
 
 
 def test_an_agent_runs_trials_side_by_side_and_says_what_it_ran(postgresql_url):
-    begin(postgresql_url, [small(seed=ENDLESS), small(seed=ENDLESS, num_gpus=2), small(seed=2)], share_host=True, max_parallel=4)
+    begin(
+        postgresql_url,
+        [small(seed=ENDLESS), small(seed=ENDLESS, num_gpus=2), small(seed=2)],
+        share_host=True,
+        max_parallel=4,
+    )
     process = agent(postgresql_url)
     descriptor = os.pidfd_open(process.pid)
     wait_until(lambda: states(postgresql_url)[State.COMPLETED] == 1, descriptor)
@@ -65,8 +74,12 @@ def test_an_agent_runs_trials_side_by_side_and_says_what_it_ran(postgresql_url):
     assert "runs trivial-replicated_none-x1 repeat 1 on device" in said
     assert states(postgresql_url) == {State.PENDING: 2, State.COMPLETED: 1}
     assert "1 completed, 2 interrupted" in said
-    assert rows(postgresql_url, "SELECT DISTINCT note FROM orchestrators WHERE note <> ''") == [("it was sent SIGTERM",)]
-    ends = rows(postgresql_url, "SELECT DISTINCT message FROM attempts WHERE outcome = 'interrupted'")
+    assert rows(postgresql_url, "SELECT DISTINCT note FROM orchestrators WHERE note <> ''") == [
+        ("it was sent SIGTERM",)
+    ]
+    ends = rows(
+        postgresql_url, "SELECT DISTINCT message FROM attempts WHERE outcome = 'interrupted'"
+    )
     assert ends == [("its agent was ended by SIGTERM; others run it",)]
     assert "Ctrl-C" not in said
 
@@ -89,7 +102,9 @@ def test_what_a_killed_agent_ran_is_run_by_another(postgresql_url, tmp_path):
     assert ends == [(1, "interrupted", "its agent was killed"), (2, "interrupted", by_signal)]
 
 
-def test_an_agent_that_stood_still_past_its_lease_writes_nothing_and_ends_its_trial(postgresql_url, tmp_path):
+def test_an_agent_that_stood_still_past_its_lease_writes_nothing_and_ends_its_trial(
+    postgresql_url, tmp_path
+):
     begin(postgresql_url, [small(seed=ENDLESS)], lease_s=12.0)
     stale = agent(postgresql_url)
     (trial,) = once_running(postgresql_url, stale)
@@ -99,7 +114,10 @@ def test_an_agent_that_stood_still_past_its_lease_writes_nothing_and_ends_its_tr
     stale.send_signal(signal.SIGCONT)
     said = told(stale)
     assert stale.returncode == 2, said
-    assert "gave no sign for 12 s, so that others run what it ran: it is ended here; start an agent anew" in said
+    assert (
+        "gave no sign for 12 s, so that others run what it ran: it is ended here; start an agent anew"
+        in said
+    )
     assert_gone(trial)
     assert rows(postgresql_url, "SELECT state, pid = 0 FROM repeats") == [("running", False)]
     other.send_signal(signal.SIGTERM)
@@ -124,7 +142,10 @@ def test_an_agent_of_another_commit_is_refused_and_told_what_to_do(postgresql_ur
     process = agent(postgresql_url)
     said = told(process)
     assert process.returncode == 2
-    assert "the sweep was begun with commit 0123456789ab (unchanged), and results of different code are never mixed" in said
+    assert (
+        "the sweep was begun with commit 0123456789ab (unchanged), and results of different code are never mixed"
+        in said
+    )
     ((note,),) = rows(postgresql_url, "SELECT note FROM orchestrators WHERE note <> ''")
     assert "here: git checkout 0123456789ab" in note
     assert note.startswith("refused: ")
@@ -132,9 +153,13 @@ def test_an_agent_of_another_commit_is_refused_and_told_what_to_do(postgresql_ur
 
 
 def test_settings_of_another_version_are_refused_in_a_sentence():
-    with pytest.raises(SweepRefusedError, match=r"commit 0123456789ab .*here: git checkout 0123456789ab"):
+    with pytest.raises(
+        SweepRefusedError, match=r"commit 0123456789ab .*here: git checkout 0123456789ab"
+    ):
         _settings({"code": {"revision": "0123456789ab" * 3}, "runs_dir": "runs"})
-    with pytest.raises(SweepRefusedError, match="the sweep's settings have no 'launcher', or it is not known here"):
+    with pytest.raises(
+        SweepRefusedError, match="the sweep's settings have no 'launcher', or it is not known here"
+    ):
         _settings({"runs_dir": "runs"})
 
 
@@ -143,18 +168,26 @@ def test_an_agent_that_cannot_know_whether_its_code_is_the_sweeps_says_so_and_ru
     process = agent(postgresql_url)
     said = " ".join(told(process).split())
     assert process.returncode == 0
-    assert "the sweep was begun with code that git tells nothing of: whether it is the same code is for you to know" in said
+    assert (
+        "the sweep was begun with code that git tells nothing of: whether it is the same code is for you to know"
+        in said
+    )
     assert states(postgresql_url) == {State.COMPLETED: 1}
 
 
-def test_an_agent_that_does_not_see_the_run_folders_is_refused_and_says_so_in_the_database(postgresql_url):
+def test_an_agent_that_does_not_see_the_run_folders_is_refused_and_says_so_in_the_database(
+    postgresql_url,
+):
     begin(postgresql_url, [small()])
     Path("runs").rename("elsewhere")
     process = agent(postgresql_url)
     said = told(process)
     assert process.returncode == 2
     assert "does not hold the folder of sweep s" in said
-    assert "all hosts must see one folder by one path: choose such a one with store.runs_dir=, or mount it here" in said
+    assert (
+        "all hosts must see one folder by one path: choose such a one with store.runs_dir=, or mount it here"
+        in said
+    )
     ((note,),) = rows(postgresql_url, "SELECT note FROM orchestrators WHERE note <> ''")
     assert note.startswith("refused: ")
     assert states(postgresql_url) == {State.PENDING: 1}
@@ -168,7 +201,9 @@ def test_a_wrong_password_is_told_without_it(tmp_path):
     assert "hush" not in said
 
 
-def test_an_agent_of_no_sweep_of_a_file_and_of_hosts_nobody_named_is_refused(postgresql_url, capsys, monkeypatch):
+def test_an_agent_of_no_sweep_of_a_file_and_of_hosts_nobody_named_is_refused(
+    postgresql_url, capsys, monkeypatch
+):
     from sweeper.__main__ import app
 
     def refused(*arguments: str) -> str:
@@ -176,14 +211,20 @@ def test_an_agent_of_no_sweep_of_a_file_and_of_hosts_nobody_named_is_refused(pos
         assert ended.exit_code == 2
         return ended.stderr
 
-    assert "share a sweep by way of PostgreSQL; set --db or SCALEMARK_DB" in refused("--sweep", "s", "--db", "results.db")
+    assert "share a sweep by way of PostgreSQL; set --db or SCALEMARK_DB" in refused(
+        "--sweep", "s", "--db", "results.db"
+    )
     begin(postgresql_url, [small()])
     assert "none" in refused("--sweep", "none", "--db", postgresql_url)
     assert "--hosts 2: wanted the names of as many hosts in SCALEMARK_HOSTS" in refused(
         "--sweep", "s", "--db", postgresql_url, "--hosts", "2"
     )
-    assert "--wait -1: wanted seconds, 0 or more" in refused("--sweep", "s", "--db", postgresql_url, "--wait", "-1")
-    assert "--idle-timeout -1: wanted seconds" in refused("--sweep", "s", "--db", postgresql_url, "--idle-timeout", "-1")
+    assert "--wait -1: wanted seconds, 0 or more" in refused(
+        "--sweep", "s", "--db", postgresql_url, "--wait", "-1"
+    )
+    assert "--idle-timeout -1: wanted seconds" in refused(
+        "--sweep", "s", "--db", postgresql_url, "--idle-timeout", "-1"
+    )
 
 
 def test_an_agent_with_nothing_to_run_ends_when_it_was_told_to(postgresql_url, tmp_path):
@@ -214,7 +255,9 @@ def test_an_agent_that_its_database_does_not_answer_ends_its_trial_within_its_le
     (trial,) = once_running(postgresql_url, process)
     with psycopg.connect(postgresql_url.replace("+psycopg", ""), autocommit=True) as connection:
         sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'scalemark'"
-        backends = until(lambda: found if len(found := connection.execute(sql).fetchall()) == 1 else [])  # ours have ended
+        backends = until(
+            lambda: found if len(found := connection.execute(sql).fetchall()) == 1 else []
+        )  # ours have ended
     ((backend,),) = backends
     try:
         os.kill(backend, signal.SIGSTOP)
@@ -224,10 +267,14 @@ def test_an_agent_that_its_database_does_not_answer_ends_its_trial_within_its_le
     said = told(process)
     assert process.returncode == 2, said
     assert "no sign could be given for nearly as long as the lease: what ran here is killed" in said
-    assert rows(postgresql_url, "SELECT outcome FROM attempts") == []  # killed by itself: that is no outcome
+    assert (
+        rows(postgresql_url, "SELECT outcome FROM attempts") == []
+    )  # killed by itself: that is no outcome
 
 
-def test_an_agent_whose_host_another_sweep_has_ends_when_it_had_nothing_to_run_for_so_long(postgresql_url):
+def test_an_agent_whose_host_another_sweep_has_ends_when_it_had_nothing_to_run_for_so_long(
+    postgresql_url,
+):
     begin(postgresql_url, [small()])
     held = HostLock().try_hold((), shares_host=False)
     assert held
@@ -249,7 +296,9 @@ def test_an_agent_whose_host_another_sweep_has_ends_with_its_own_sweep(postgresq
     assert states(postgresql_url) == {State.COMPLETED: 1}
 
 
-def test_what_would_be_tried_again_by_an_agent_that_starts_nothing_more_is_left_to_others(postgresql_url):
+def test_what_would_be_tried_again_by_an_agent_that_starts_nothing_more_is_left_to_others(
+    postgresql_url,
+):
     specs = [small(seed=ENDLESS), small(seed=FAILS)]
     begin(postgresql_url, specs, on_failure=OnFailure.stop, share_host=True, max_parallel=2)
     process = agent(postgresql_url)
@@ -261,7 +310,9 @@ def test_what_would_be_tried_again_by_an_agent_that_starts_nothing_more_is_left_
     said = told(process)
     assert process.returncode == 0, said
     assert states(postgresql_url) == {State.PENDING: 1, State.FAILED: 1}
-    assert rows(postgresql_url, "SELECT orchestrator_id FROM repeats WHERE state = 'pending'") == [(None,)]
+    assert rows(postgresql_url, "SELECT orchestrator_id FROM repeats WHERE state = 'pending'") == [
+        (None,)
+    ]
     assert "1 failed, 1 to be tried again" in said
 
 
@@ -269,4 +320,6 @@ def test_an_agent_is_called_as_its_node_of_slurm_is(postgresql_url, monkeypatch)
     monkeypatch.setenv("SLURMD_NODENAME", "n3")
     begin(postgresql_url, [small()])
     told(agent(postgresql_url))
-    assert rows(postgresql_url, "SELECT host FROM orchestrators ORDER BY id DESC LIMIT 1") == [("n3",)]
+    assert rows(postgresql_url, "SELECT host FROM orchestrators ORDER BY id DESC LIMIT 1") == [
+        ("n3",)
+    ]

@@ -38,10 +38,21 @@ def begin(tmp_path, clock):
     with closing(Spawn((sys.executable, "-m", "tests.sweeper.starts.scripted"))) as spawn:
         attempts = []
 
-        def begin(script: str, *, is_ready: str = "ready", variables=None, seen_as=RunFolder, shares_host=False):
+        def begin(
+            script: str,
+            *,
+            is_ready: str = "ready",
+            variables=None,
+            seen_as=RunFolder,
+            shares_host=False,
+        ):
             folder = make_folder(tmp_path / "run", script)
-            process = spawn.start(folder, environment(os.environ | (variables or {}), "GPU-aa,GPU-bb"))
-            attempts.append(Attempt(seen_as(folder.path), process, LIMITS, shares_host=shares_host, clock=clock))
+            process = spawn.start(
+                folder, environment(os.environ | (variables or {}), "GPU-aa,GPU-bb")
+            )
+            attempts.append(
+                Attempt(seen_as(folder.path), process, LIMITS, shares_host=shares_host, clock=clock)
+            )
             if is_ready:
                 wait_until((folder.path / is_ready).exists, process.descriptor)
             return folder, attempts[-1]
@@ -74,9 +85,12 @@ def result(begin, script):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "exit_code", "crashed"), [(Outcome.HUNG, 6, False), (Outcome.FAILED, 7, True), (Outcome.FAILED, 1, False)]
+    ("outcome", "exit_code", "crashed"),
+    [(Outcome.HUNG, 6, False), (Outcome.FAILED, 7, True), (Outcome.FAILED, 1, False)],
 )
-def test_what_became_of_the_ranks_of_a_trial_is_what_its_trainer_tells(tmp_path, outcome, exit_code, crashed):
+def test_what_became_of_the_ranks_of_a_trial_is_what_its_trainer_tells(
+    tmp_path, outcome, exit_code, crashed
+):
     """A rank that crashed may do better; what a rank said went wrong would again."""
     folder = make_folder(tmp_path / "run", "")
     told = Result(outcome=outcome, message="rank ps-0 did it", measurement=None, op_placement={})
@@ -123,13 +137,25 @@ def test_when_nobody_saw_the_end_what_was_written_counts(tmp_path, outcome):
 
 
 def test_when_nobody_saw_the_end_and_nothing_was_written_it_crashed(tmp_path):
-    judged = judge(make_folder(tmp_path / "run", ""), Ended(exit_code=None, duration_s=1, last_error="SomeError: oh"), LIMITS)
-    message = "ended unseen, and left no result (the fork server that started it was lost): SomeError: oh"
-    assert (judged.result.outcome, judged.result.message, judged.crashed) == (Outcome.FAILED, message, True)
+    judged = judge(
+        make_folder(tmp_path / "run", ""),
+        Ended(exit_code=None, duration_s=1, last_error="SomeError: oh"),
+        LIMITS,
+    )
+    message = (
+        "ended unseen, and left no result (the fork server that started it was lost): SomeError: oh"
+    )
+    assert (judged.result.outcome, judged.result.message, judged.crashed) == (
+        Outcome.FAILED,
+        message,
+        True,
+    )
 
 
 def test_an_interrupt_by_somebody_else_is_a_crash(begin):
-    found, has_crashed = result(begin, COMPLETE.replace("completed", "interrupted") + "exit_code = 130")
+    found, has_crashed = result(
+        begin, COMPLETE.replace("completed", "interrupted") + "exit_code = 130"
+    )
     assert (found.outcome, has_crashed) == (Outcome.INTERRUPTED, True)
 
 
@@ -147,9 +173,14 @@ def test_what_a_trainer_leaves_behind_is_ended_with_it(begin):
 
 def test_a_signal_is_named_with_the_last_error_of_the_log(begin):
     found, has_crashed = result(
-        begin, "import os; print('SomeError: on the brink'); print('I0000 only talk', flush=True); os.kill(os.getpid(), 11)"
+        begin,
+        "import os; print('SomeError: on the brink'); print('I0000 only talk', flush=True); os.kill(os.getpid(), 11)",
     )
-    assert (found.outcome, found.message, has_crashed) == (Outcome.FAILED, "ended by SIGSEGV: SomeError: on the brink", True)
+    assert (found.outcome, found.message, has_crashed) == (
+        Outcome.FAILED,
+        "ended by SIGSEGV: SomeError: on the brink",
+        True,
+    )
 
 
 def test_a_failed_allocation_in_a_library_is_out_of_memory(begin):
@@ -180,7 +211,10 @@ def test_a_trainer_without_a_result_that_lacked_memory_is_out_of_memory(begin, s
             "import os; print('F0000 env.cc:84] Check failed: Thread creation via pthread_create() failed.', flush=True); os.abort()",
             "ulimit -u, pids.max",
         ),
-        ("raise RuntimeError('ibv_reg_mr_iova2 failed with error Cannot allocate memory')", "ulimit -l"),
+        (
+            "raise RuntimeError('ibv_reg_mr_iova2 failed with error Cannot allocate memory')",
+            "ulimit -l",
+        ),
         ("raise OSError('cannot register 4096 bytes: Cannot allocate memory')", "ulimit -l"),
     ],
 )
@@ -192,20 +226,28 @@ def test_another_limit_is_not_taken_for_out_of_memory_and_is_named(begin, script
 
 def test_a_kill_by_someone_else_is_not_taken_for_out_of_memory(begin):
     found, has_crashed = result(begin, "import os; os.kill(os.getpid(), 9)")
-    message = "killed by SIGKILL from outside (perhaps for lack of memory): see log.txt in its run folder"
+    message = (
+        "killed by SIGKILL from outside (perhaps for lack of memory): see log.txt in its run folder"
+    )
     assert (found.outcome, found.message, has_crashed) == (Outcome.FAILED, message, True)
 
 
 def test_a_real_time_signal_has_a_number(begin):
-    assert result(begin, "import os; os.kill(os.getpid(), 37)")[0].message.startswith("ended by signal 37")
+    assert result(begin, "import os; os.kill(os.getpid(), 37)")[0].message.startswith(
+        "ended by signal 37"
+    )
 
 
 def test_of_a_huge_log_only_the_end_is_searched(begin):
     found, _ = result(begin, "print('OldError: long ago'); print('x' * 200_000); exit_code = 9")
-    assert found.message == "ended with exit code 9 and left no result: see log.txt in its run folder"
+    assert (
+        found.message == "ended with exit code 9 and left no result: see log.txt in its run folder"
+    )
 
 
-def test_a_process_that_takes_too_long_is_asked_then_told_then_killed_with_its_children(begin, clock):
+def test_a_process_that_takes_too_long_is_asked_then_told_then_killed_with_its_children(
+    begin, clock
+):
     script = """
         import os, signal, subprocess, sys, time
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -238,7 +280,9 @@ def test_a_process_that_takes_too_long_is_asked_then_told_then_killed_with_its_c
     look_at(attempt, clock, 1010)
     ended = finish(attempt)
     assert (ended.cause, ended.exit_code) == (Outcome.TIMED_OUT, -signal.SIGKILL)
-    assert judge(folder, ended, LIMITS).result.message == "not finished within launcher.timeout_s=1000"
+    assert (
+        judge(folder, ended, LIMITS).result.message == "not finished within launcher.timeout_s=1000"
+    )
     assert not judge(folder, ended, LIMITS).crashed
     assert_gone(int((folder.path / "child").read_text()))
 
@@ -249,7 +293,11 @@ def test_a_process_that_takes_too_long_is_asked_then_told_then_killed_with_its_c
         (None, 100, "no first step within launcher.start_timeout_s=100"),
         (Doing.BUILDING, 100, "no first step within launcher.start_timeout_s=100"),
         (Doing.STEPPING, 10, "no step within launcher.step_timeout_s=10 after step 4"),
-        (Doing.PROFILING, 100, "no end within launcher.start_timeout_s=100 after the measured steps"),
+        (
+            Doing.PROFILING,
+            100,
+            "no end within launcher.start_timeout_s=100 after the measured steps",
+        ),
     ],
 )
 def test_each_thing_a_trainer_does_has_its_own_deadline(begin, clock, doing, allowed_s, message):
@@ -347,8 +395,14 @@ def test_an_attempt_whose_folder_is_gone_is_ended_at_its_deadline_and_says_so(be
     look_at(attempt, clock, 101)
     ended = finish(attempt)
     judged = judge(folder, ended, LIMITS)
-    assert (ended.cause, judged.result.outcome, judged.crashed) == (Outcome.FAILED, Outcome.FAILED, True)
-    assert judged.result.message.startswith("ended, for its run folder could not be read: [Errno 2] No such file or directory")
+    assert (ended.cause, judged.result.outcome, judged.crashed) == (
+        Outcome.FAILED,
+        Outcome.FAILED,
+        True,
+    )
+    assert judged.result.message.startswith(
+        "ended, for its run folder could not be read: [Errno 2] No such file or directory"
+    )
     assert str(folder.path) in judged.result.message
 
 
@@ -377,12 +431,24 @@ def test_files_that_make_no_sense_are_named_at_the_deadline(begin, clock, name):
 
 
 def test_a_result_counts_though_nothing_else_can_be_read(begin):
-    found, _ = result(begin, COMPLETE + "(folder / 'doing.txt').write_text('what is no Doing'); (folder / 'log.txt').unlink()")
+    found, _ = result(
+        begin,
+        COMPLETE
+        + "(folder / 'doing.txt').write_text('what is no Doing'); (folder / 'log.txt').unlink()",
+    )
     assert found.outcome == Outcome.COMPLETED
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\0\0\0", "[]", "{}", '{"outcome": "completed"', COMPLETE.split("'")[1].replace("completed", "splendid")]
+    "text",
+    [
+        "",
+        "\0\0\0",
+        "[]",
+        "{}",
+        '{"outcome": "completed"',
+        COMPLETE.split("'")[1].replace("completed", "splendid"),
+    ],
 )
 def test_a_damaged_result_is_a_failure_that_names_it(begin, text):
     found, has_crashed = result(begin, f"(folder / 'result.json').write_text({text!r})")
@@ -399,7 +465,9 @@ def test_a_damaged_result_of_an_interrupted_attempt_is_no_failure(tmp_path):
 
 def test_a_log_that_is_gone_is_told(begin):
     found, _ = result(begin, "(folder / 'log.txt').unlink(); exit_code = 9")
-    assert found.message.startswith("ended with exit code 9 and left no result: [Errno 2] No such file or directory: ")
+    assert found.message.startswith(
+        "ended with exit code 9 and left no result: [Errno 2] No such file or directory: "
+    )
     assert found.message.endswith("/run/log.txt'")
 
 
@@ -430,7 +498,10 @@ def test_an_interrupt_of_the_sweep_ends_the_process_and_its_children(begin):
 
 
 def test_a_second_interrupt_kills_at_once(begin):
-    _, attempt = begin("import signal, time\nsignal.signal(2, signal.SIG_IGN)\n(folder / 'ready').touch()\n" + SLEEP)
+    _, attempt = begin(
+        "import signal, time\nsignal.signal(2, signal.SIG_IGN)\n(folder / 'ready').touch()\n"
+        + SLEEP
+    )
     attempt.stop()
     attempt.stop(at_once=True)
     ended = finish(attempt)
@@ -450,7 +521,9 @@ while not (folder / "asked").exists():
     assert judge(folder, finish(attempt), LIMITS).result.outcome == Outcome.COMPLETED
 
 
-def test_a_trainer_that_calls_its_end_by_a_deadline_an_interrupt_has_missed_the_deadline(begin, clock):
+def test_a_trainer_that_calls_its_end_by_a_deadline_an_interrupt_has_missed_the_deadline(
+    begin, clock
+):
     script = f"""
 import time
 try:
@@ -469,10 +542,14 @@ except KeyboardInterrupt:
 def test_the_environment_names_gpus_and_folders_that_hold_in_the_run_folder(begin):
     script = 'import os; print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["CUDA_DEVICE_ORDER"], {"HYDRA_FULL_ERROR", "TF_CONFIG"} & set(os.environ), os.environ["SCALEMARK_CACHE"])'
     folder, attempt = begin(
-        script, is_ready="", variables={"HYDRA_FULL_ERROR": "1", "TF_CONFIG": "{", "SCALEMARK_CACHE": "cache"}
+        script,
+        is_ready="",
+        variables={"HYDRA_FULL_ERROR": "1", "TF_CONFIG": "{", "SCALEMARK_CACHE": "cache"},
     )
     finish(attempt)
-    assert folder.log.read_text() == f"GPU-aa,GPU-bb PCI_BUS_ID set() {folder.path.parent / 'cache'}\n"
+    assert (
+        folder.log.read_text() == f"GPU-aa,GPU-bb PCI_BUS_ID set() {folder.path.parent / 'cache'}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -482,10 +559,14 @@ def test_the_environment_names_gpus_and_folders_that_hold_in_the_run_folder(begi
         (True, Outcome.FAILED, "it lacked host memory, for this trial or one beside it"),
     ],
 )
-def test_a_kill_by_the_kernel_for_memory_is_known_only_where_one_trial_runs(tmp_path, shares_host, outcome, message):
+def test_a_kill_by_the_kernel_for_memory_is_known_only_where_one_trial_runs(
+    tmp_path, shares_host, outcome, message
+):
     folder = make_folder(tmp_path / "run", "")
     folder.log.touch()
-    ended = Ended(exit_code=-signal.SIGKILL, duration_s=1, kernel_killed=True, shares_host=shares_host)
+    ended = Ended(
+        exit_code=-signal.SIGKILL, duration_s=1, kernel_killed=True, shares_host=shares_host
+    )
     found = judge(folder, ended, LIMITS).result
     assert found.outcome == outcome
     assert message in found.message
@@ -497,5 +578,10 @@ def test_it_is_told_whether_others_may_have_run_beside_it(begin):
 
 
 def test_a_result_survives_its_json():
-    result = Result(outcome=Outcome.FAILED, message="é\n", measurement=None, op_placement={"update": {"X @ CPU:0": 1}})
+    result = Result(
+        outcome=Outcome.FAILED,
+        message="é\n",
+        measurement=None,
+        op_placement={"update": {"X @ CPU:0": 1}},
+    )
     assert Result.from_json(result.to_json()) == result

@@ -18,7 +18,11 @@ from sweeper.errors import SweepRefusedError
 from sweeper.expand import Cell, Choice, Request, expand
 from tests.conf.test_resolve import FOLDER
 
-FOLLOWING = {"batch_size": "${num_gpus}", "prefetch": "${data_threads}", "weight_decay": "${min_window_s}"}
+FOLLOWING = {
+    "batch_size": "${num_gpus}",
+    "prefetch": "${data_threads}",
+    "weight_decay": "${min_window_s}",
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,9 @@ def composer():
 
 def cell(*texts: str) -> Cell:
     parsed = OverridesParser.create().parse_overrides(list(texts))
-    return tuple(Choice(text=text, override=override) for text, override in zip(texts, parsed, strict=True))
+    return tuple(
+        Choice(text=text, override=override) for text, override in zip(texts, parsed, strict=True)
+    )
 
 
 OVERRIDES = [
@@ -115,17 +121,28 @@ def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):
 
 
 def test_each_cell_of_a_swept_axis_is_composed_as_stock_hydra_composes_it(composer):
-    arguments = ["xla=on,off", "learning_rate=range(0.5,3)", "data.dir='1',null,abc", "num_gpus=range(1,3)", "batch_size=str(8)"]
+    arguments = [
+        "xla=on,off",
+        "learning_rate=range(0.5,3)",
+        "data.dir='1',null,abc",
+        "num_gpus=range(1,3)",
+        "batch_size=str(8)",
+    ]
     for each in expand(Request(arguments=arguments), 1000):
         texts = [choice.text for choice in each]
-        assert composer.compose(each) == typed(without_hydra(composer._loader.load_sweep_config(composer._base, texts)))
+        assert composer.compose(each) == typed(
+            without_hydra(composer._loader.load_sweep_config(composer._base, texts))
+        )
 
 
 def test_values_are_set_without_asking_hydra_again(composer):
     composer.compose(cell("model=alexnet", "seed=1"))
     before = len(composer._composed)
     for seed in range(2, 50):
-        assert composer.compose(cell("model=alexnet", f"seed={seed}", f"data.dir=/d{seed}")).seed == seed
+        assert (
+            composer.compose(cell("model=alexnet", f"seed={seed}", f"data.dir=/d{seed}")).seed
+            == seed
+        )
     assert len(composer._composed) == before
 
 
@@ -139,12 +156,18 @@ def test_composing_a_cell_changes_no_other_cell(composer):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("model=resnet51", "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, "),
+        (
+            "model=resnet51",
+            "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, ",
+        ),
         ("strategy=ps_gpus", "did you mean ps_gpu[?]"),
         ("num_gpu=2", "num_gpu: no such axis; did you mean num_gpus[?]"),
         ("+foo=1", "foo: no such axis"),
         ("data.dri=/x", "data.dri: data has no setting dri"),
-        ("all_reduce=nclc", "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, none, nccl"),
+        (
+            "all_reduce=nclc",
+            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, none, nccl",
+        ),
         ("num_gpus=two", "num_gpus=two: wanted a whole number"),
         ("num_gpus=", "num_gpus=: wanted a whole number"),
         ("num_gpus=null", "num_gpus"),

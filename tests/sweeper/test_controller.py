@@ -29,7 +29,11 @@ def controller(url: str, *arguments: str) -> subprocess.Popen[str]:
     """Once it has written its sweep down, and hears signals."""
     environment = os.environ | {"SCALEMARK_DB": url}
     process = subprocess.Popen(
-        [*TINY, "launcher=agents", *arguments], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*TINY, "launcher=agents", *arguments],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     wait_for_begin(url, process)
     return process
@@ -39,7 +43,9 @@ def wait_for_begin(url: str, process: subprocess.Popen[str]) -> None:
     def has_begun() -> bool:
         try:
             sql = f"SELECT 1 FROM orchestrators WHERE pid = {process.pid} AND host = '{os.uname().nodename}'"
-            return rows(url, sql) == [(1,)] and hears(process.pid, signal.SIGTERM)  # and so Ctrl-C, too
+            return rows(url, sql) == [(1,)] and hears(
+                process.pid, signal.SIGTERM
+            )  # and so Ctrl-C, too
         except StoreError:
             return False  # it has not made the tables yet
 
@@ -48,8 +54,14 @@ def wait_for_begin(url: str, process: subprocess.Popen[str]) -> None:
     os.close(descriptor)
 
 
-def test_a_controller_that_was_killed_is_replaced_by_the_same_command_which_reports_in_the_end(postgresql_url):
-    grid = ["seed=907,901,1,900", "sweep.repeats=2", "retry.crashed=1"]  # the first waits for a file `go`
+def test_a_controller_that_was_killed_is_replaced_by_the_same_command_which_reports_in_the_end(
+    postgresql_url,
+):
+    grid = [
+        "seed=907,901,1,900",
+        "sweep.repeats=2",
+        "retry.crashed=1",
+    ]  # the first waits for a file `go`
     first = controller(postgresql_url, *grid)
     runner = agent(postgresql_url)
     once_running(postgresql_url, runner)
@@ -87,14 +99,35 @@ def test_ctrl_c_ends_what_agents_run_and_leaves_it_to_the_next_command(postgresq
     assert states(postgresql_url) == {State.PENDING: 1}
 
 
-def test_two_agents_train_with_tensorflow_and_the_sweep_ends_with_tables_and_charts(postgresql_url, tmp_path):
+def test_two_agents_train_with_tensorflow_and_the_sweep_ends_with_tables_and_charts(
+    postgresql_url, tmp_path
+):
     environment = os.environ | {"SCALEMARK_DB": postgresql_url}
-    quick = ["model=trivial", "num_steps=3", "min_warm_up_steps=1", "hardware=cpu", "hardware.num_stand_ins=4", "sweep.name=s"]
-    command = [sys.executable, str(PROJECT / "sweep.py"), "-m", *quick, "num_gpus=1,2", "launcher=agents"]
-    watching = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    quick = [
+        "model=trivial",
+        "num_steps=3",
+        "min_warm_up_steps=1",
+        "hardware=cpu",
+        "hardware.num_stand_ins=4",
+        "sweep.name=s",
+    ]
+    command = [
+        sys.executable,
+        str(PROJECT / "sweep.py"),
+        "-m",
+        *quick,
+        "num_gpus=1,2",
+        "launcher=agents",
+    ]
+    watching = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     wait_for_begin(postgresql_url, watching)
     real = [sys.executable, "-m", "sweeper", "agent", "--sweep", "s"]
-    hosts = [environment | {"SCALEMARK_LOCK_DIR": str(tmp_path / host), "PYTHONPATH": str(PROJECT)} for host in ("one", "two")]
+    hosts = [
+        environment | {"SCALEMARK_LOCK_DIR": str(tmp_path / host), "PYTHONPATH": str(PROJECT)}
+        for host in ("one", "two")
+    ]
     agents = [subprocess.Popen(real, env=host, stderr=subprocess.PIPE, text=True) for host in hosts]
     tables, said = watching.communicate()
     assert [(told(one), one.returncode)[1] for one in agents] == [0, 0]
@@ -128,14 +161,22 @@ def test_two_agents_train_with_tensorflow_and_the_sweep_ends_with_tables_and_cha
             "sweep.skip_larger_after_oom=true: one process decides",
         ),
         (
-            ["launcher=agents", "store.url=postgresql://h/d", "engine=simulated", "hardware=dgx1_p100"],
+            [
+                "launcher=agents",
+                "store.url=postgresql://h/d",
+                "engine=simulated",
+                "hardware=dgx1_p100",
+            ],
             "engine=simulated: launcher=agents has hosts run trials",
         ),
         (
             ["launcher=agents", "store.url=postgresql://h/d", "launcher.agents.lease_s=1"],
             "launcher.agents.lease_s=1: wanted seconds, 3 or more",
         ),
-        (["launcher=agents", "store.url=postgresql://h/d", "launcher.agents.pool=' '"], "launcher.agents.pool is empty"),
+        (
+            ["launcher=agents", "store.url=postgresql://h/d", "launcher.agents.pool=' '"],
+            "launcher.agents.pool is empty",
+        ),
     ],
 )
 def test_what_cannot_be_shared_and_what_would_have_no_effect_is_refused(arguments, said):
@@ -153,6 +194,11 @@ def test_a_job_that_is_shorter_than_a_trial_may_take_is_doubted():
     from tests.conf.test_resolve import config
 
     (doubt,) = doubts(config("launcher=slurm", "launcher.slurm.time_min=30"))
-    assert doubt.startswith("launcher.slurm.time_min=30: an attempt may take launcher.timeout_s=3600, longer than its job")
-    assert doubts(config("launcher=slurm", "launcher.slurm.time_min=30", "launcher.timeout_s=1800")) == []
+    assert doubt.startswith(
+        "launcher.slurm.time_min=30: an attempt may take launcher.timeout_s=3600, longer than its job"
+    )
+    assert (
+        doubts(config("launcher=slurm", "launcher.slurm.time_min=30", "launcher.timeout_s=1800"))
+        == []
+    )
     assert doubts(config("launcher=slurm")) == []

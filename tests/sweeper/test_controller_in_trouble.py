@@ -70,13 +70,27 @@ class Engine:
 class World:
     """A sweep of two repeats, with its controller."""
 
-    def __init__(self, url: str, writer: Writer, console: Console | None = None, **sweep: object) -> None:
+    def __init__(
+        self, url: str, writer: Writer, console: Console | None = None, **sweep: object
+    ) -> None:
         self.url, self.writer, self.engine, self.stop = url, writer, Engine(), Stop()
         self.ledger = share(writer, {ONE: 2})
         plan = make_plan([ONE], [], SweepConfig(repeats=2), {})
         self.progress = progress = Progress("night", "here", EIGHT, plan, console)
-        fleet = Fleet(self.engine, "night", 1, lambda hosts: agent_command("night", url, hosts=hosts, logs=Path()), progress.note)
-        tools = ControllerTools(ledger=self.ledger, fleet=fleet, progress=progress, stop=self.stop, runs_dir=Path("runs"))
+        fleet = Fleet(
+            self.engine,
+            "night",
+            1,
+            lambda hosts: agent_command("night", url, hosts=hosts, logs=Path()),
+            progress.note,
+        )
+        tools = ControllerTools(
+            ledger=self.ledger,
+            fleet=fleet,
+            progress=progress,
+            stop=self.stop,
+            runs_dir=Path("runs"),
+        )
         self.controller = Controller(tools, SweepConfig(**sweep), {ONE.trial_id: plan.trials[0]}, 8)
 
     def do(self, *happens: Callable[[], object]) -> None:
@@ -94,7 +108,9 @@ class World:
             self.ledger.beat(now())
 
     def be_silent(self, ledger: SharedLedger) -> None:
-        earlier = "UPDATE orchestrators SET heartbeat_at = heartbeat_at - interval '61 s' WHERE id = :id"
+        earlier = (
+            "UPDATE orchestrators SET heartbeat_at = heartbeat_at - interval '61 s' WHERE id = :id"
+        )
         with self.writer.engine.begin() as connection:
             connection.execute(sa.text(earlier), {"id": ledger.orchestrator_id})
 
@@ -103,7 +119,11 @@ class World:
         agent = join(self.writer)
         repeat = agent.take(8)
         assert repeat
-        return agent, repeat, agent.run(repeat, f"/runs/{repeat.repeat}-{repeat.num_attempts}", PLACEMENT, now())
+        return (
+            agent,
+            repeat,
+            agent.run(repeat, f"/runs/{repeat.repeat}-{repeat.num_attempts}", PLACEMENT, now()),
+        )
 
     def interrupt(self) -> None:
         self.end_one(Outcome.INTERRUPTED)
@@ -112,7 +132,9 @@ class World:
         """By an agent that begins it, and then ends."""
         agent, repeat, number = self.begin_one()
         result = Result(outcome=outcome, message="", measurement=None, op_placement={})
-        ended = replace(attempt(ONE, 1.0, repeat=repeat.repeat, number=number, steps=[]), result=result)
+        ended = replace(
+            attempt(ONE, 1.0, repeat=repeat.repeat, number=number, steps=[]), result=result
+        )
         agent.finish(repeat.repeat_id, ended, now(), again=again)
         agent.end(now(), finished=False)
 
@@ -141,9 +163,12 @@ def test_a_controller_whose_lease_was_over_goes_on_when_nobody_has_taken_its_swe
     world.do(world.lose_lease, world.complete_all)
     assert world.controller.failure is None
     assert world.is_finished
-    assert world.rows("SELECT ended_at IS NOT NULL, note FROM orchestrators ORDER BY id LIMIT 1") == [(True, "")]
+    assert world.rows(
+        "SELECT ended_at IS NOT NULL, note FROM orchestrators ORDER BY id LIMIT 1"
+    ) == [(True, "")]
     assert (
-        "this command gave no sign for 60 s or more, its lease; nobody else has taken the sweep over" in capsys.readouterr().err
+        "this command gave no sign for 60 s or more, its lease; nobody else has taken the sweep over"
+        in capsys.readouterr().err
     )
 
 
@@ -159,7 +184,9 @@ def test_a_controller_that_another_has_followed_leaves_its_agents_and_wishes_not
     assert "another command has taken this sweep over" in str(world.controller.failure)
     assert world.engine.asked == []
     assert world.wish == Wish.GO_ON
-    assert world.rows("SELECT ended_at IS NULL FROM orchestrators ORDER BY id DESC LIMIT 1") == [(True,)]
+    assert world.rows("SELECT ended_at IS NULL FROM orchestrators ORDER BY id DESC LIMIT 1") == [
+        (True,)
+    ]
 
 
 def test_a_lease_that_is_over_as_the_last_repeat_ends_does_not_leave_the_sweep_unfinished(begin):
@@ -176,7 +203,11 @@ def test_a_lease_that_is_over_as_the_last_repeat_ends_does_not_leave_the_sweep_u
 
 def test_a_wish_is_written_by_the_one_controller_that_the_sweep_has(begin):
     world = begin()
-    engine, sweep_id, first = world.writer.engine, world.ledger.sweep_id, world.ledger.orchestrator_id
+    engine, sweep_id, first = (
+        world.writer.engine,
+        world.ledger.sweep_id,
+        world.ledger.orchestrator_id,
+    )
     set_wish(engine, sweep_id, first, Wish.STOP)
     assert world.wish == Wish.STOP
     world.be_silent(world.ledger)  # and nobody has ended it
@@ -193,7 +224,9 @@ def test_a_wish_is_written_by_the_one_controller_that_the_sweep_has(begin):
 
 
 @pytest.mark.parametrize(("asks", "told"), [(1, Wish.STOP), (2, Wish.KILL)])
-def test_ctrl_c_while_the_database_does_not_answer_is_obeyed_when_it_does(begin, monkeypatch, asks, told):
+def test_ctrl_c_while_the_database_does_not_answer_is_obeyed_when_it_does(
+    begin, monkeypatch, asks, told
+):
     world = begin()
     outages = [1] * (2 - asks)  # at the second Ctrl-C nobody waits for a database
 
@@ -225,7 +258,11 @@ def test_a_failure_stops_the_sweep_even_when_the_database_was_away_for_a_moment(
         repeat = agent.take(8)
         number = agent.run(repeat, "/runs/x", PLACEMENT, now())
         failed = Result(outcome=Outcome.FAILED, message="no", measurement=None, op_placement={})
-        agent.finish(repeat.repeat_id, replace(attempt(ONE, 1.0, number=number, steps=[]), result=failed), now())
+        agent.finish(
+            repeat.repeat_id,
+            replace(attempt(ONE, 1.0, number=number, steps=[]), result=failed),
+            now(),
+        )
 
     monkeypatch.setattr("sweeper.controller.set_wish", sometimes)
     world.do(fail)
@@ -252,12 +289,17 @@ def test_an_engine_that_ends_no_agents_does_not_cost_the_report(begin, capsys):
 def test_a_repeat_that_outlasts_one_agent_after_another_is_given_up(begin):
     world = begin()
     world.do(*[world.interrupt] * MOST_INTERRUPTED, world.complete_all)
-    assert world.rows("SELECT state, reason LIKE 'interrupted 5 times: it may take longer%' FROM repeats ORDER BY repeat") == [
+    assert world.rows(
+        "SELECT state, reason LIKE 'interrupted 5 times: it may take longer%' FROM repeats ORDER BY repeat"
+    ) == [
         ("skipped", True),
         ("completed", False),
     ]
     (failure,) = world.controller.failures
-    assert "repeat 1 skipped: interrupted 5 times: it may take longer than its agents may live" in failure
+    assert (
+        "repeat 1 skipped: interrupted 5 times: it may take longer than its agents may live"
+        in failure
+    )
 
 
 def test_what_ctrl_c_interrupts_is_not_told_to_be_tried_again_and_counts_once(begin, capsys):
@@ -273,8 +315,12 @@ def test_what_ctrl_c_interrupts_is_not_told_to_be_tried_again_and_counts_once(be
     assert "tried again" not in said
 
 
-@pytest.mark.parametrize("sweep", [{"on_interrupt": OnInterrupt.finish}, {"on_failure": OnFailure.stop}])
-def test_what_fails_as_nothing_more_is_started_counts_as_what_it_is_and_not_as_not_started(begin, capsys, sweep):
+@pytest.mark.parametrize(
+    "sweep", [{"on_interrupt": OnInterrupt.finish}, {"on_failure": OnFailure.stop}]
+)
+def test_what_fails_as_nothing_more_is_started_counts_as_what_it_is_and_not_as_not_started(
+    begin, capsys, sweep
+):
     world = begin(**sweep)
     failed = lambda again=None: world.end_one(Outcome.FAILED, again)  # noqa: E731
     if "on_failure" in sweep:
@@ -294,14 +340,22 @@ def test_what_is_interrupted_while_the_sweep_goes_on_is_tried_again(begin, capsy
     world.do(world.interrupt, world.complete_all)
     assert "(tried again after interrupted)" in capsys.readouterr().err
     assert world.controller.states == {State.COMPLETED: 2}
-    assert (world.controller.num_retries, world.controller.num_not_started, world.controller.failures) == (1, 0, [])
+    assert (
+        world.controller.num_retries,
+        world.controller.num_not_started,
+        world.controller.failures,
+    ) == (1, 0, [])
 
 
 def test_a_repeat_that_an_agent_took_before_it_heard_of_ctrl_c_counts_as_it_ended_last(begin):
     world = begin()
     world.do(lambda: (world.interrupt(), world.stop.ask(1), world.end_one(Outcome.COMPLETED)))
     assert world.controller.states == {State.COMPLETED: 1}
-    assert (world.controller.num_not_started, world.controller.num_retries, world.controller.failures) == (1, 1, [])
+    assert (
+        world.controller.num_not_started,
+        world.controller.num_retries,
+        world.controller.failures,
+    ) == (1, 1, [])
 
 
 def test_what_a_second_ctrl_c_kills_counts_as_interrupted(begin):
@@ -330,12 +384,20 @@ def test_that_no_agent_has_joined_is_shown_until_the_first_has(begin):
         assert ("no agent has joined yet" in screen.getvalue()) is is_shown
 
     with world.progress:
-        world.do(lambda: see(True), world.interrupt, forget, lambda: see(False), lambda: world.stop.ask(1))
+        world.do(
+            lambda: see(True),
+            world.interrupt,
+            forget,
+            lambda: see(False),
+            lambda: world.stop.ask(1),
+        )
     see(False)
 
 
 def test_the_lease_is_renewed_while_the_engine_takes_its_time(begin, monkeypatch):
-    monkeypatch.setattr("sweeper.lease.BEATS", 600)  # in a lease so long that it is over for nobody, however slow this machine is
+    monkeypatch.setattr(
+        "sweeper.lease.BEATS", 600
+    )  # in a lease so long that it is over for nobody, however slow this machine is
     world = begin()
     beat = "SELECT heartbeat_at FROM orchestrators ORDER BY id LIMIT 1"
 

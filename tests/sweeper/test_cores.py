@@ -7,7 +7,9 @@ import pytest
 from sweeper.cores import allowed_cores, near_cores, numa_node, read_list
 
 
-@pytest.mark.parametrize(("text", "cores"), [("", ()), ("0", (0,)), ("0-3,8,10-11\n", (0, 1, 2, 3, 8, 10, 11))])
+@pytest.mark.parametrize(
+    ("text", "cores"), [("", ()), ("0", (0,)), ("0-3,8,10-11\n", (0, 1, 2, 3, 8, 10, 11))]
+)
 def test_a_list_of_the_kernel_is_read(tmp_path, text, cores):
     (tmp_path / "list").write_text(text)
     assert read_list(tmp_path / "list") == cores

@@ -23,7 +23,9 @@ ENDLESS, WAITS = 903, 907  # seeds of tests.tiny_trainer
 @pytest.fixture
 def server() -> Iterator[str]:
     """URL of a server of this test's own, which it may stop."""
-    programs = postgresql.needed_programs(postgresql.find_programs(), in_ci=os.environ.get("CI") == "true")
+    programs = postgresql.needed_programs(
+        postgresql.find_programs(), in_ci=os.environ.get("CI") == "true"
+    )
     with postgresql.server(programs) as url:
         yield url
 
@@ -67,7 +69,9 @@ def test_agents_and_controller_wait_for_a_server_that_is_restarted(server, mode,
 
 
 @pytest.mark.slow  # test_agent.py has an agent that its database does not answer
-def test_when_the_server_is_away_for_too_long_agents_end_and_what_they_ran_is_recorded_later(server):
+def test_when_the_server_is_away_for_too_long_agents_end_and_what_they_ran_is_recorded_later(
+    server,
+):
     watching = controller(server, f"seed={WAITS}", "sweep.repeats=2", "launcher.agents.lease_s=3")
     first = agent(server)
     once_running(server, first)
@@ -77,7 +81,10 @@ def test_when_the_server_is_away_for_too_long_agents_end_and_what_they_ran_is_re
         first.send_signal(signal.SIGCONT)
         said = told(first)
     assert first.returncode == 2, said
-    assert "gave no sign for 3 s, so that others run what it ran: it is ended here; start an agent anew" in said
+    assert (
+        "gave no sign for 3 s, so that others run what it ran: it is ended here; start an agent anew"
+        in said
+    )
     assert "Traceback" not in said
     while_it_runs(watching, lambda: len(completed(server)) == 1)  # from its run folder
     second = agent(server)

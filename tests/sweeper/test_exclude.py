@@ -41,7 +41,10 @@ def test_a_rule_is_about_the_resolved_trial(text, axes, held):
     ("text", "message"),
     [
         ("num_gpu>=4", "num_gpu: no axis of a trial; did you mean num_gpus[?]"),
-        ("precision=fp61", "precision is never fp61; did you mean fp16[?] Choices: fp32, tf32, fp16, bf16"),
+        (
+            "precision=fp61",
+            "precision is never fp61; did you mean fp16[?] Choices: fp32, tf32, fp16, bf16",
+        ),
         ("staged_vars=yes", "staged_vars is never yes; Choices: true, false"),
         ("num_gpus>=many", "num_gpus is a number, many is none"),
         ("num_gpus>=1,2", ">= compares a number with one number"),

@@ -13,7 +13,10 @@ from tests.conf.test_resolve import FOLDER
 
 
 def cells(*arguments, most=100, loader=None, **asked):
-    return [tuple(choice.text for choice in cell) for cell in expand(Request(arguments=arguments, **asked), most, loader)]
+    return [
+        tuple(choice.text for choice in cell)
+        for cell in expand(Request(arguments=arguments, **asked), most, loader)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +64,32 @@ def test_every_sweep_of_hydras_is_a_list_of_values(values, texts):
 
 
 def test_a_glob_is_the_choices_that_match(loader):
-    assert cells("model=glob(resnet*)", loader=loader) == [("model=resnet152",), ("model=resnet18_cifar",), ("model=resnet50",)]
-    assert cells("model=glob([*],exclude=[resnet*,*16,incep*])", loader=loader) == [("model=alexnet",), ("model=trivial",)]
+    assert cells("model=glob(resnet*)", loader=loader) == [
+        ("model=resnet152",),
+        ("model=resnet18_cifar",),
+        ("model=resnet50",),
+    ]
+    assert cells("model=glob([*],exclude=[resnet*,*16,incep*])", loader=loader) == [
+        ("model=alexnet",),
+        ("model=trivial",),
+    ]
 
 
 def test_params_may_be_text_numbers_and_lists():
-    params = {"model": ["a", "b"], "num_gpus": 4, "staged_vars": [True], "data.dir": None, "seed": "1,2"}
-    assert cells(params=params)[0] == ("model=a", "num_gpus=4", "staged_vars=True", "data.dir=null", "seed=1")
+    params = {
+        "model": ["a", "b"],
+        "num_gpus": 4,
+        "staged_vars": [True],
+        "data.dir": None,
+        "seed": "1,2",
+    }
+    assert cells(params=params)[0] == (
+        "model=a",
+        "num_gpus=4",
+        "staged_vars=True",
+        "data.dir=null",
+        "seed=1",
+    )
     assert len(cells(params=params)) == 4
 
 
@@ -116,8 +138,14 @@ def test_a_zip_speaks_of_those_of_its_axes_that_a_grid_has():
 @given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
 def test_a_grid_has_the_product_of_its_axes_and_each_group_of_a_zip_counts_once(lengths, data):
     num_zipped = data.draw(st.integers(2, 3))
-    groups = [[f"x{index}_{member}" for member in range(num_zipped)] for index in range(len(lengths))]
-    arguments = [f"{axis}=range(0,{length})" for group, length in zip(groups, lengths, strict=True) for axis in group]
+    groups = [
+        [f"x{index}_{member}" for member in range(num_zipped)] for index in range(len(lengths))
+    ]
+    arguments = [
+        f"{axis}=range(0,{length})"
+        for group, length in zip(groups, lengths, strict=True)
+        for axis in group
+    ]
     arguments = data.draw(st.permutations(arguments))
     found = cells(*arguments, most=1000, zipped=groups)
     product = 1
@@ -133,9 +161,15 @@ def test_a_grid_has_the_product_of_its_axes_and_each_group_of_a_zip_counts_once(
 @pytest.mark.parametrize(
     ("zipped", "message"),
     [
-        ([["model", "seed"]], "zip: model has 2 values, seed has 3 values; axes that advance together need equally many"),
+        (
+            [["model", "seed"]],
+            "zip: model has 2 values, seed has 3 values; axes that advance together need equally many",
+        ),
         ([["num_gpus", "model"]], "zip: num_gpus has 1 value, model has 2 values"),
-        ([["modell", "seed"]], "zip: modell: no axis of this grid; did you mean model[?] Its axes: model, num_gpus, seed"),
+        (
+            [["modell", "seed"]],
+            "zip: modell: no axis of this grid; did you mean model[?] Its axes: model, num_gpus, seed",
+        ),
         ([["model", "seed"], ["model", "num_gpus"]], "zip: model: named more than once"),
     ],
 )
@@ -158,7 +192,10 @@ def test_a_zip_that_cannot_be_is_refused(zipped, message):
         ("launcher.timeout_s=1,2", "one value for the whole sweep"),
         ("hydra/launcher=a,b", "one value for the whole sweep"),
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
-        ("seed=range(1,1000000000000)", r"a grid of 999999999999 cells, sweep\.max_trials=100; raise that if you mean it"),
+        (
+            "seed=range(1,1000000000000)",
+            r"a grid of 999999999999 cells, sweep\.max_trials=100; raise that if you mean it",
+        ),
         ("seed=shuffle(range(0,1000000000000))", "a grid of 1000000000000 cells"),
         ("learning_rate=range(0.0,1e9,0.5)", "a grid of 2000000000 cells"),
         ("model.name=../evil", r"model\.name: a fact of the files in conf/model/"),
@@ -187,7 +224,8 @@ def test_an_empty_list_of_values_is_refused():
 
 def test_a_strategy_and_one_of_its_axes_are_refused_together():
     with pytest.raises(
-        SweepRefusedError, match="strategy with all_reduce: a strategy sets variable_update, local_parameter_device, all_reduce"
+        SweepRefusedError,
+        match="strategy with all_reduce: a strategy sets variable_update, local_parameter_device, all_reduce",
     ):
         cells("strategy=ps_cpu,ps_gpu", "all_reduce=pscpu")
 
@@ -209,15 +247,18 @@ def test_variants_that_make_equal_cells_make_one():
 
 
 def test_a_variants_strategy_replaces_its_parts_and_its_parts_a_strategy():
-    assert cells("variable_update=replicated", "all_reduce=none", variants=[{"strategy": "independent"}]) == [
-        ("strategy=independent",)
+    assert cells(
+        "variable_update=replicated", "all_reduce=none", variants=[{"strategy": "independent"}]
+    ) == [("strategy=independent",)]
+    assert cells("strategy=ps_cpu", variants=[{"variable_update": "replicated"}]) == [
+        ("variable_update=replicated",)
     ]
-    assert cells("strategy=ps_cpu", variants=[{"variable_update": "replicated"}]) == [("variable_update=replicated",)]
 
 
 def test_a_variant_has_one_value_per_axis():
     with pytest.raises(
-        SweepRefusedError, match=r"hydra\.sweeper\.variants: num_gpus=1,2: one value per axis; give each a variant"
+        SweepRefusedError,
+        match=r"hydra\.sweeper\.variants: num_gpus=1,2: one value per axis; give each a variant",
     ):
         cells("model=a", variants=[{"num_gpus": [1, 2]}])
 

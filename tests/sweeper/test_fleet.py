@@ -21,7 +21,9 @@ class Engine:
 
     def start(self, num, command):
         for _ in range(num):
-            self.jobs.append(AgentJob(job_id=str(len(self.jobs)), hosts=command.hosts, state=JobState.RUNNING))
+            self.jobs.append(
+                AgentJob(job_id=str(len(self.jobs)), hosts=command.hosts, state=JobState.RUNNING)
+            )
 
     def look(self, sweep):
         return self.jobs
@@ -35,7 +37,13 @@ class Engine:
     def end(self, why: str = "", first: int = 0) -> None:
         """All, from the `first` on."""
         self.jobs[first:] = [
-            AgentJob(job_id=job.job_id, hosts=job.hosts, state=JobState.ENDED, why=why, log=Path("agent.log"))
+            AgentJob(
+                job_id=job.job_id,
+                hosts=job.hosts,
+                state=JobState.ENDED,
+                why=why,
+                log=Path("agent.log"),
+            )
             for job in self.jobs[first:]
         ]
 
@@ -43,12 +51,30 @@ class Engine:
 class World:
     def __init__(self, num_hosts: int) -> None:
         self.engine, self.notes, self.now_s = Engine(), [], 0.0
-        command = lambda hosts: agent_command("s", "postgresql://u:secret@h/d", hosts=hosts, logs=Path())  # noqa: E731
-        self.fleet = Fleet(self.engine, "s", num_hosts, command, self.notes.append, lambda: self.now_s)
 
-    def tend(self, num_open, num_attempts=0, refusals=None, *, num_useful=0, newest_agent=0, after_s=START_AGAIN_EVERY_S):
+        def command(hosts):
+            return agent_command("s", "postgresql://u:secret@h/d", hosts=hosts, logs=Path())
+
+        self.fleet = Fleet(
+            self.engine, "s", num_hosts, command, self.notes.append, lambda: self.now_s
+        )
+
+    def tend(
+        self,
+        num_open,
+        num_attempts=0,
+        refusals=None,
+        *,
+        num_useful=0,
+        newest_agent=0,
+        after_s=START_AGAIN_EVERY_S,
+    ):
         self.now_s += after_s
-        told = {"num_attempts": num_attempts, "num_useful": num_useful, "newest_agent": newest_agent}
+        told = {
+            "num_attempts": num_attempts,
+            "num_useful": num_useful,
+            "newest_agent": newest_agent,
+        }
         self.fleet.tend(Seen(num_open=num_open, refusals=refusals or {}, **told))
         return [job.hosts for job in self.engine.jobs if job.state is not JobState.ENDED]
 
@@ -60,7 +86,9 @@ def test_one_agent_per_host_and_no_more_than_there_are_repeats():
 
 def test_who_waits_for_hosts_is_counted_until_the_sweep_is_ended():
     world = World(2)
-    one, two = (AgentJob(job_id=name, hosts=1, state=JobState.QUEUED, why="Resources") for name in "12")
+    one, two = (
+        AgentJob(job_id=name, hosts=1, state=JobState.QUEUED, why="Resources") for name in "12"
+    )
     world.engine.jobs = [one]
     world.tend({1: (2, 0)})
     assert world.fleet.waits_for == "1 agent waits for hosts: Resources"
@@ -118,7 +146,8 @@ def test_agents_that_end_again_and_again_without_a_trial_end_the_sweep_with_what
     for _ in range(3):
         in_vain()
     with pytest.raises(
-        SweepRefusedError, match=r"agents were started 3 times and ended without a trial: exit code 7; its log is "
+        SweepRefusedError,
+        match=r"agents were started 3 times and ended without a trial: exit code 7; its log is ",
     ):
         in_vain()
     assert len(world.engine.jobs) == 3
@@ -155,7 +184,9 @@ def test_agents_that_refuse_are_not_asked_for_again():
     world = World(1)
     world.tend({1: (9, 0)})
     world.engine.end()
-    with pytest.raises(SweepRefusedError, match=r"the agents run nothing: another version; its log is agent\.log"):
+    with pytest.raises(
+        SweepRefusedError, match=r"the agents run nothing: another version; its log is agent\.log"
+    ):
         world.tend({1: (9, 0)}, refusals={1: "another version"})
 
 
@@ -182,8 +213,13 @@ def test_the_command_of_an_agent_holds_no_password():
     assert command.environment["SCALEMARK_DB"] == "postgresql://u:secret@h/d"
 
 
-def test_what_modules_of_the_site_put_on_the_path_of_python_stays_there_behind_this_project(monkeypatch):
-    path = lambda: agent_command("s", "postgresql://u@h/d", hosts=1, logs=Path()).environment["PYTHONPATH"]  # noqa: E731
+def test_what_modules_of_the_site_put_on_the_path_of_python_stays_there_behind_this_project(
+    monkeypatch,
+):
+    def path():
+        command = agent_command("s", "postgresql://u@h/d", hosts=1, logs=Path())
+        return command.environment["PYTHONPATH"]
+
     monkeypatch.setenv("PYTHONPATH", "/site/a:/site/b")
     assert path() == f"{PROJECT_ROOT}:/site/a:/site/b"
     monkeypatch.delenv("PYTHONPATH")

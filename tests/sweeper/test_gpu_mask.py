@@ -10,12 +10,21 @@ from sweeper.gpu_mask import visible_gpus
 
 
 def gpu(letter: str, **told) -> Gpu:
-    values = {"name": "P100", "memory_bytes": 16, "compute_capability": "6.0", "power_limit_w": None}
+    values = {
+        "name": "P100",
+        "memory_bytes": 16,
+        "compute_capability": "6.0",
+        "power_limit_w": None,
+    }
     return Gpu(**values | {"uuid": f"GPU-{letter}{letter}", "pci_bus_id": f"0{letter}"} | told)
 
 
 def cut(whole: Gpu, *uuids: str) -> Gpu:
-    return replace(whole, mig_mode=True, mig_devices=tuple(replace(whole, uuid=uuid, mig_parent=whole.uuid) for uuid in uuids))
+    return replace(
+        whole,
+        mig_mode=True,
+        mig_devices=tuple(replace(whole, uuid=uuid, mig_parent=whole.uuid) for uuid in uuids),
+    )
 
 
 GPUS = tuple(map(gpu, "abcd"))
@@ -23,7 +32,12 @@ MIXED = (cut(gpu("a"), "MIG-11", "MIG-12"), gpu("b"), cut(gpu("c"), "MIG-31"))
 
 
 def uuids(gpus, mask, **variables) -> list[str]:
-    return [gpu.uuid for gpu in visible_gpus(gpus, variables if mask is None else variables | {"CUDA_VISIBLE_DEVICES": mask})]
+    return [
+        gpu.uuid
+        for gpu in visible_gpus(
+            gpus, variables if mask is None else variables | {"CUDA_VISIBLE_DEVICES": mask}
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,22 +95,28 @@ def test_a_gpu_in_mig_mode_is_not_usable_whole(mask):
     said = f"CUDA_VISIBLE_DEVICES={mask}: GPU-aa is in MIG mode and cannot be used whole; name MIG devices: MIG-11, MIG-12"
     with pytest.raises(SweepRefusedError, match=said):
         uuids(MIXED, mask)
-    with pytest.raises(SweepRefusedError, match="name MIG devices: there are none; make some with nvidia-smi mig"):
+    with pytest.raises(
+        SweepRefusedError, match="name MIG devices: there are none; make some with nvidia-smi mig"
+    ):
         uuids((cut(gpu("a")),), "0")
 
 
 def test_the_old_way_of_naming_mig_devices_is_refused_unless_the_driver_has_it_itself():
     with pytest.raises(
-        SweepRefusedError, match=r"MIG-GPU-aa/1/0 is the old way of naming a MIG device; name it as .*: MIG-11, MIG-12"
+        SweepRefusedError,
+        match=r"MIG-GPU-aa/1/0 is the old way of naming a MIG device; name it as .*: MIG-11, MIG-12",
     ):
         uuids(MIXED, "MIG-GPU-aa/1/0")
-    assert uuids((cut(gpu("a"), "MIG-GPU-aa/1/0", "MIG-GPU-aa/2/0"),), "MIG-GPU-aa/2/0") == ["MIG-GPU-aa/2/0"]
+    assert uuids((cut(gpu("a"), "MIG-GPU-aa/1/0", "MIG-GPU-aa/2/0"),), "MIG-GPU-aa/2/0") == [
+        "MIG-GPU-aa/2/0"
+    ]
 
 
 def test_indices_of_unlike_gpus_are_refused_unless_cuda_counts_in_pci_order():
     unlike = (gpu("a"), gpu("b", name="H100"))
     with pytest.raises(
-        SweepRefusedError, match=r"counts GPUs of several kinds from the fastest on; set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+        SweepRefusedError,
+        match=r"counts GPUs of several kinds from the fastest on; set CUDA_DEVICE_ORDER=PCI_BUS_ID",
     ):
         uuids(unlike, "0")
     assert uuids(unlike, "0", CUDA_DEVICE_ORDER="PCI_BUS_ID") == ["GPU-aa"]

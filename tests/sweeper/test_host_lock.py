@@ -86,7 +86,9 @@ def test_sharing_attempts_share_no_gpu(lock, other):
     assert lock.try_hold(["GPU-c", "GPU-b"], shares_host=True) is None
     assert f"process {first.process.pid} (" in lock.held_by
     assert lock.held_by.endswith("holds " + str(lock.folder / "GPU-b.lock"))
-    assert other("GPU-c", shares_host=True).holds  # what was taken before the refusal was given back
+    assert other(
+        "GPU-c", shares_host=True
+    ).holds  # what was taken before the refusal was given back
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,10 @@ def test_sharing_attempts_share_no_gpu(lock, other):
     [
         ("\x1b]0;title\x07train\x9b31m", r"\x1b]0;title\x07train\x9b31m"),
         ("train --password hunter2", "train --password ***"),
-        (f"{'x' * 70} postgresql://me:{'hunter2' * 9}@host/db", f"{'x' * 70} postgresql://me:***@ho"),  # of 100 characters
+        (
+            f"{'x' * 70} postgresql://me:{'hunter2' * 9}@host/db",
+            f"{'x' * 70} postgresql://me:***@ho",
+        ),  # of 100 characters
     ],
 )
 def test_who_holds_it_is_told_without_secrets_and_controls(lock, other, named, told):
@@ -141,7 +146,11 @@ class Loop:
         )
         environment = os.environ | {VARIABLE: str(folder), "PYTHONPATH": str(PROJECT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
         )
 
     def tell(self, what: str) -> str:
@@ -314,7 +323,9 @@ def test_closing_gives_them_back_although_a_forked_process_has_the_files_open(lo
 def test_a_started_process_does_not_inherit_the_locks(lock, other):
     held = lock.try_hold(shares_host=False)
     child = subprocess.Popen(["sleep", "100"], close_fds=False)
-    os.close(held._descriptors.pop())  # without unlocking: the kernel sees whether it is open anywhere else
+    os.close(
+        held._descriptors.pop()
+    )  # without unlocking: the kernel sees whether it is open anywhere else
     try:
         assert other(shares_host=False).holds
     finally:
@@ -322,7 +333,9 @@ def test_a_started_process_does_not_inherit_the_locks(lock, other):
         child.wait()
 
 
-@pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"12", b"4" * 50, b"0\n", b"999999999\n", b"../../x\n"])
+@pytest.mark.parametrize(
+    "text", [b"", b"\xff\xfe", b"12", b"4" * 50, b"0\n", b"999999999\n", b"../../x\n"]
+)
 def test_who_holds_is_told_as_far_as_it_can_be(lock, folder, text):
     with lock.try_hold(shares_host=False):
         (folder / "host.lock").write_bytes(text)
@@ -367,16 +380,31 @@ def test_the_files_of_another_user_lock_as_well(mode):
         Path(place).chmod(0o755)
         lock = HostLock({VARIABLE: f"{place}/locks"})
         (Path(place) / "locks/host.lock").chmod(mode)
-        assert as_nobody(lambda: HostLock({VARIABLE: f"{place}/locks"}).try_hold(shares_host=False) is not None)
+        assert as_nobody(
+            lambda: HostLock({VARIABLE: f"{place}/locks"}).try_hold(shares_host=False) is not None
+        )
         with lock.try_hold(["GPU-a"], shares_host=True):
-            assert as_nobody(lambda: HostLock({VARIABLE: f"{place}/locks"}).try_hold(["GPU-a"], shares_host=True) is None)
-            assert as_nobody(lambda: HostLock({VARIABLE: f"{place}/locks"}).try_hold(["GPU-b"], shares_host=True) is not None)
+            assert as_nobody(
+                lambda: (
+                    HostLock({VARIABLE: f"{place}/locks"}).try_hold(["GPU-a"], shares_host=True)
+                    is None
+                )
+            )
+            assert as_nobody(
+                lambda: (
+                    HostLock({VARIABLE: f"{place}/locks"}).try_hold(["GPU-b"], shares_host=True)
+                    is not None
+                )
+            )
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_a_folder_that_cannot_be_written_is_refused_with_the_way_out():
     def is_refused() -> bool:
-        with pytest.raises(SweepRefusedError, match=rf"/locks: Permission denied; .* choose a local folder .* {VARIABLE}="):
+        with pytest.raises(
+            SweepRefusedError,
+            match=rf"/locks: Permission denied; .* choose a local folder .* {VARIABLE}=",
+        ):
             HostLock({VARIABLE: f"{place}/locks"})
         return True
 
@@ -435,12 +463,17 @@ def test_a_link_in_the_place_of_the_default_folder_is_refused(tmp_path, monkeypa
     monkeypatch.setattr("sweeper.host_lock.DEFAULT_FOLDER", tmp_path / "default")
     with pytest.raises(SweepRefusedError, match="default: Not a directory"):
         HostLock({})
-    assert HostLock({VARIABLE: str(tmp_path / "default")}).folder == tmp_path / "elsewhere"  # the user knows
+    assert (
+        HostLock({VARIABLE: str(tmp_path / "default")}).folder == tmp_path / "elsewhere"
+    )  # the user knows
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(folder):
     folder.write_text("")
-    with pytest.raises(SweepRefusedError, match=r"/locks: Not a directory; it keeps the locks .* SCALEMARK_LOCK_DIR="):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"/locks: Not a directory; it keeps the locks .* SCALEMARK_LOCK_DIR=",
+    ):
         HostLock({VARIABLE: str(folder)})
 
 
@@ -461,7 +494,11 @@ def test_the_name_of_an_old_mig_device_is_a_file_name_too(lock, folder):
 def test_who_takes_the_host_over_ends_what_a_killed_holder_left(lock, other, folder, tmp_path):
     holder = other(shares_host=False)
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
-    starters = [(holder.process.pid, folder), (os.getpid(), folder), (holder.process.pid, tmp_path / "locks of others")]
+    starters = [
+        (holder.process.pid, folder),
+        (os.getpid(), folder),
+        (holder.process.pid, tmp_path / "locks of others"),
+    ]
     with ExitStack() as processes:
         started = []
         for pid, locks in starters:
@@ -507,7 +544,10 @@ def test_nothing_is_measured_beside_an_orphan_that_does_not_end(lock, other, fol
         until(lambda: has_begun(orphan.pid))
         holder.kill()
         assert lock.try_hold(shares_host=False) is None
-        assert lock.held_by == f"process {orphan.pid}, which a killed sweep left running and SIGKILL does not end"
+        assert (
+            lock.held_by
+            == f"process {orphan.pid}, which a killed sweep left running and SIGKILL does not end"
+        )
         orphan.kill()
         orphan.wait()
         lock.try_hold(shares_host=False).close()
@@ -517,9 +557,14 @@ def test_a_process_is_no_orphan_of_itself(lock, other, folder):
     """Whoever starts a sweep from what a dead one left running."""
     holder = other(shares_host=False)
     holder.kill()
-    script = (
-        "from sweeper.host_lock import HostLock; lock = HostLock(); lock.try_hold(shares_host=False); print(lock.num_orphans)"
+    script = "from sweeper.host_lock import HostLock; lock = HostLock(); lock.try_hold(shares_host=False); print(lock.num_orphans)"
+    marked = {
+        **os.environ,
+        ORCHESTRATOR_VARIABLE: str(holder.process.pid),
+        VARIABLE: str(folder),
+        "PYTHONPATH": str(PROJECT),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env=marked, capture_output=True, text=True, check=False
     )
-    marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(holder.process.pid), VARIABLE: str(folder), "PYTHONPATH": str(PROJECT)}
-    ended = subprocess.run([sys.executable, "-c", script], env=marked, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "0\n")

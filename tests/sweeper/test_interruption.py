@@ -36,7 +36,10 @@ def stop_by(number: int | None) -> Stop:
 
 @pytest.mark.parametrize("wish", [Wish.GO_ON, Wish.FINISH, None])
 def test_a_signal_to_an_agent_alone_leaves_its_trials_to_others(wish):
-    assert why_interrupted(stop_by(signal.SIGTERM), Supply(wish)) == "its agent was ended by SIGTERM; others run it"
+    assert (
+        why_interrupted(stop_by(signal.SIGTERM), Supply(wish))
+        == "its agent was ended by SIGTERM; others run it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,9 @@ def test_who_ends_the_sweep_ends_its_agents_too(stopped_by, supply):
     assert why_interrupted(stop_by(stopped_by), supply) == OF_SWEEP
 
 
-@pytest.mark.parametrize(("number", "hint"), [(signal.SIGINT, "; Ctrl-C once more kills"), (signal.SIGTERM, ""), (None, "")])
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [(signal.SIGINT, "; Ctrl-C once more kills"), (signal.SIGTERM, ""), (None, "")],
+)
 def test_ctrl_c_is_spoken_of_to_who_pressed_it(number, hint):
     assert stop_by(number).hint == hint

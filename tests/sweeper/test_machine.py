@@ -32,27 +32,37 @@ BOX = Machine(host="box", cpu="x", num_cores=8, memory_bytes=1, gpus=GPUS, drive
 
 
 def test_a_trial_gets_the_uuids_of_the_first_usable_gpus():
-    inventory = take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "3,1,2"})
+    inventory = take_inventory(
+        BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "3,1,2"}
+    )
     assert (inventory.kind, inventory.num_devices) == (DeviceKind.GPU, 3)
     assert inventory.uuids((0, 1)) == ("GPU-dd", "GPU-bb")
 
 
 def test_sweeps_with_other_masks_know_the_same_gpus_of_the_machine():
     box = replace(BOX, gpus=(mig_gpu("1", "2"), *GPUS[1:]))
-    told = [take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": mask}).machine_gpus for mask in ("1,2", "3", "MIG-2")]
+    told = [
+        take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": mask}).machine_gpus
+        for mask in ("1,2", "3", "MIG-2")
+    ]
     assert told[0] == told[1] == told[2]
     assert [gpu.uuid for gpu in told[0]] == ["MIG-1", "MIG-2", "GPU-bb", "GPU-cc", "GPU-dd"]
 
 
 def test_stand_ins_are_known_by_their_numbers_where_there_are_gpus_too():
     inventory = take_inventory(BOX, HardwareConfig(device_kind="cpu_stand_in", num_stand_ins=4), {})
-    assert (inventory.kind, inventory.num_devices, inventory.gpus) == (DeviceKind.CPU_STAND_IN, 4, ())
+    assert (inventory.kind, inventory.num_devices, inventory.gpus) == (
+        DeviceKind.CPU_STAND_IN,
+        4,
+        (),
+    )
     assert inventory.uuids((0, 3)) == ("stand-in-0", "stand-in-3")
 
 
 def test_asking_for_gpus_where_the_mask_leaves_none_is_refused():
     with pytest.raises(
-        SweepRefusedError, match=r"hardware=gpu: no usable GPU \(NVML finds 4, CUDA_VISIBLE_DEVICES leaves none\)"
+        SweepRefusedError,
+        match=r"hardware=gpu: no usable GPU \(NVML finds 4, CUDA_VISIBLE_DEVICES leaves none\)",
     ):
         take_inventory(BOX, HardwareConfig(device_kind="gpu"), {"CUDA_VISIBLE_DEVICES": ""})
 
@@ -80,7 +90,11 @@ def test_a_gpu_cut_into_mig_devices_makes_another_machine_and_another_cut_anothe
 def mig_gpu(*names: str) -> Gpu:
     whole = GPUS[0]
     return replace(
-        whole, mig_mode=True, mig_devices=tuple(replace(whole, uuid=f"MIG-{name}", mig_parent=whole.uuid) for name in names)
+        whole,
+        mig_mode=True,
+        mig_devices=tuple(
+            replace(whole, uuid=f"MIG-{name}", mig_parent=whole.uuid) for name in names
+        ),
     )
 
 
@@ -98,7 +112,9 @@ def test_a_trial_on_mig_devices_never_has_more_than_one():
 
 
 def test_whole_gpus_are_used_where_there_are_any_and_slices_only_where_there_are_none():
-    assert take_inventory(replace(BOX, gpus=(mig_gpu("1"), *GPUS[1:])), AUTO, {}).uuids((0, 1, 2)) == (
+    assert take_inventory(replace(BOX, gpus=(mig_gpu("1"), *GPUS[1:])), AUTO, {}).uuids(
+        (0, 1, 2)
+    ) == (
         "GPU-bb",
         "GPU-cc",
         "GPU-dd",
@@ -108,19 +124,32 @@ def test_whole_gpus_are_used_where_there_are_any_and_slices_only_where_there_are
 def test_gpus_that_are_cut_up_and_have_no_slices_are_no_machine_without_gpus():
     box = replace(BOX, gpus=(mig_gpu(),))
     for kind in ("auto", "gpu"):
-        with pytest.raises(SweepRefusedError, match=r"no usable GPU \(all are in MIG mode and have no MIG devices; make some"):
+        with pytest.raises(
+            SweepRefusedError,
+            match=r"no usable GPU \(all are in MIG mode and have no MIG devices; make some",
+        ):
             take_inventory(box, HardwareConfig(device_kind=kind), {})
-    assert take_inventory(box, HardwareConfig(device_kind="cpu_stand_in"), {}).kind == DeviceKind.CPU_STAND_IN
+    assert (
+        take_inventory(box, HardwareConfig(device_kind="cpu_stand_in"), {}).kind
+        == DeviceKind.CPU_STAND_IN
+    )
 
 
 def test_this_machine_describes_itself_the_same_way_twice():
-    assert describe_machine(HardwareConfig(device_kind="auto")) == describe_machine(HardwareConfig(device_kind="auto"))
+    assert describe_machine(HardwareConfig(device_kind="auto")) == describe_machine(
+        HardwareConfig(device_kind="auto")
+    )
 
 
 def test_a_mask_that_names_no_gpu_is_refused_and_not_taken_for_a_machine_without():
-    with pytest.raises(SweepRefusedError, match="CUDA_VISIBLE_DEVICES=MIG-1: names no GPU that NVML finds"):
+    with pytest.raises(
+        SweepRefusedError, match="CUDA_VISIBLE_DEVICES=MIG-1: names no GPU that NVML finds"
+    ):
         take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "MIG-1"})
-    assert take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "-1"}).kind == DeviceKind.CPU_STAND_IN
+    assert (
+        take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "-1"}).kind
+        == DeviceKind.CPU_STAND_IN
+    )
 
 
 def test_a_broken_driver_is_refused_unless_only_stand_ins_are_wanted(monkeypatch):
@@ -128,6 +157,9 @@ def test_a_broken_driver_is_refused_unless_only_stand_ins_are_wanted(monkeypatch
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
 
     monkeypatch.setattr(machine, "find_gpus", fail)
-    with pytest.raises(SweepRefusedError, match=r"NVML: .*version mismatch.*; mend the NVIDIA driver, or choose hardware=cpu"):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"NVML: .*version mismatch.*; mend the NVIDIA driver, or choose hardware=cpu",
+    ):
         describe_machine(HardwareConfig(device_kind="auto"))
     assert describe_machine(HardwareConfig(device_kind="cpu_stand_in")).gpus == ()

@@ -14,7 +14,9 @@ from tests.sweeper.fake_nvml import NUM_WORDS, FakeDriver, FakeGpu
 A, B, C = "00000000:04:00.0", "00000000:05:00.0", "00000000:84:00.0"
 
 
-NO_SUCH_FOLDER = Path("/nowhere")  # a kernel that knows no GPU: the box of the test is not the one it runs on
+NO_SUCH_FOLDER = Path(
+    "/nowhere"
+)  # a kernel that knows no GPU: the box of the test is not the one it runs on
 
 
 def find(monkeypatch, *gpus, sys=NO_SUCH_FOLDER, **told):
@@ -35,13 +37,27 @@ def test_gpus_are_in_pci_order_with_node_cores_and_power(monkeypatch):
         ("GPU-a", 0, (0, 1), None),
         ("GPU-c", 1, (2, 3), 250.5),
     ]
-    assert (found.gpus[0].memory_bytes, found.gpus[0].compute_capability, found.driver) == (16 * 2**30, "6.0", "580.1")
+    assert (found.gpus[0].memory_bytes, found.gpus[0].compute_capability, found.driver) == (
+        16 * 2**30,
+        "6.0",
+        "580.1",
+    )
 
 
 def test_a_driver_that_refuses_everything_optional_leaves_it_out(monkeypatch):
-    found = find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A, memory_bytes=None), FakeGpu("GPU-b", pci_bus_id=B))
+    found = find(
+        monkeypatch,
+        FakeGpu("GPU-a", pci_bus_id=A, memory_bytes=None),
+        FakeGpu("GPU-b", pci_bus_id=B),
+    )
     (gpu, _) = found.gpus
-    assert (gpu.memory_bytes, gpu.numa_node, gpu.cores, gpu.power_limit_w, gpu.mig_mode) == (None, None, (), None, False)
+    assert (gpu.memory_bytes, gpu.numa_node, gpu.cores, gpu.power_limit_w, gpu.mig_mode) == (
+        None,
+        None,
+        (),
+        None,
+        False,
+    )
     assert found.links == (GpuLink(between=("GPU-a", "GPU-b"), num_nvlinks=0, pcie=None),)
 
 
@@ -59,7 +75,11 @@ def test_the_kernel_is_asked_where_nvml_does_not_tell(monkeypatch, tmp_path):
 def test_cores_beyond_the_first_64_are_read(monkeypatch):
     monkeypatch.setattr(nvml_inventory.os, "sysconf", lambda _: 130)
     monkeypatch.setattr("tests.sweeper.fake_nvml.NUM_WORDS", 3)
-    assert find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A, cores=(63, 64, 129))).gpus[0].cores == (63, 64, 129)
+    assert find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A, cores=(63, 64, 129))).gpus[0].cores == (
+        63,
+        64,
+        129,
+    )
 
 
 def test_direct_nvlinks_are_counted_per_pair_and_dead_ones_not(monkeypatch):
@@ -77,12 +97,17 @@ def test_direct_nvlinks_are_counted_per_pair_and_dead_ones_not(monkeypatch):
     assert found.links == (
         GpuLink(between=("GPU-a", "GPU-b"), num_nvlinks=2, pcie="single_switch"),
         GpuLink(between=("GPU-a", "GPU-c"), num_nvlinks=1, pcie="system"),
-        GpuLink(between=("GPU-b", "GPU-c"), num_nvlinks=0, pcie=None),  # a level that is not known yet
+        GpuLink(
+            between=("GPU-b", "GPU-c"), num_nvlinks=0, pcie=None
+        ),  # a level that is not known yet
     )
 
 
 def test_gpus_on_nvswitches_have_the_links_of_the_end_with_fewer(monkeypatch):
-    gpus = FakeGpu("GPU-a", pci_bus_id=A, nvlinks=["switch"] * 18), FakeGpu("GPU-b", pci_bus_id=B, nvlinks=["switch"] * 12)
+    gpus = (
+        FakeGpu("GPU-a", pci_bus_id=A, nvlinks=["switch"] * 18),
+        FakeGpu("GPU-b", pci_bus_id=B, nvlinks=["switch"] * 12),
+    )
     assert find(monkeypatch, *gpus).links[0].num_nvlinks == 12
 
 
@@ -94,18 +119,24 @@ def test_a_driver_without_types_of_remote_devices_still_tells_direct_links(monke
 def test_a_gpu_in_mig_mode_has_its_devices_and_indices_may_have_gaps(monkeypatch):
     small = FakeGpu("MIG-1", name="NVIDIA A100 MIG 1g.5gb", memory_bytes=5 * 2**30)
     large = FakeGpu("MIG-2", name="NVIDIA A100 MIG 2g.10gb", memory_bytes=10 * 2**30)
-    (gpu,) = find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A, node=1, power_limit_mw=1, mig_devices=[small, None, large])).gpus
+    (gpu,) = find(
+        monkeypatch,
+        FakeGpu("GPU-a", pci_bus_id=A, node=1, power_limit_mw=1, mig_devices=[small, None, large]),
+    ).gpus
     assert gpu.mig_mode
     assert [(device.uuid, device.name, device.memory_bytes) for device in gpu.mig_devices] == [
         ("MIG-1", "NVIDIA A100 MIG 1g.5gb", 5 * 2**30),
         ("MIG-2", "NVIDIA A100 MIG 2g.10gb", 10 * 2**30),
     ]
-    assert {(device.mig_parent, device.numa_node, device.mig_mode, device.power_limit_w) for device in gpu.mig_devices} == {
-        ("GPU-a", 1, False, None)
-    }
+    assert {
+        (device.mig_parent, device.numa_node, device.mig_mode, device.power_limit_w)
+        for device in gpu.mig_devices
+    } == {("GPU-a", 1, False, None)}
 
 
-@pytest.mark.parametrize("error", [pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED])
+@pytest.mark.parametrize(
+    "error", [pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED]
+)
 def test_without_a_driver_there_are_no_gpus(monkeypatch, error):
     def fail():
         raise pynvml.NVMLError(error)
@@ -119,7 +150,9 @@ def test_the_fake_driver_takes_what_pynvml_takes():
     for name, function in real.items():
         fake = inspect.signature(getattr(FakeDriver([]), name))
         wanted = [
-            p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
         ]
         assert len(fake.parameters) == len(wanted) or name == "nvmlInit", name
     assert NUM_WORDS >= 1

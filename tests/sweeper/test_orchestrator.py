@@ -54,7 +54,12 @@ def test_every_state_is_written_down(stack):
 def test_rounds_of_repeats_run_in_random_orders_of_their_own(stack):
     world = World(stack, [small(seed=seed) for seed in range(1, 7)], repeats=3)
     assert world.run() == {State.COMPLETED: 18}
-    ran = [seed for (seed,) in rows("SELECT seed FROM attempts JOIN trials ON trials.id = trial_id ORDER BY attempts.id")]
+    ran = [
+        seed
+        for (seed,) in rows(
+            "SELECT seed FROM attempts JOIN trials ON trials.id = trial_id ORDER BY attempts.id"
+        )
+    ]
     rounds = [ran[first : first + 6] for first in (0, 6, 12)]
     assert all(sorted(round_) == [1, 2, 3, 4, 5, 6] for round_ in rounds)
     assert len(set(map(tuple, rounds))) == 3
@@ -88,7 +93,9 @@ def test_a_crash_is_final_when_the_user_says_so(stack):
 
 
 def test_a_failure_can_stop_the_sweep(stack):
-    world = World(stack, [small(seed=901), small(seed=901, num_gpus=2)], sweep={"on_failure": OnFailure.stop})
+    world = World(
+        stack, [small(seed=901), small(seed=901, num_gpus=2)], sweep={"on_failure": OnFailure.stop}
+    )
     assert world.run() == {State.FAILED: 1}
     assert world.orchestrator.num_left == 1
     assert rows("SELECT finished_at FROM sweeps") == [(None,)]
@@ -101,7 +108,10 @@ def test_larger_trials_are_skipped_after_out_of_memory_if_asked(stack):
     skipped = rows(
         "SELECT DISTINCT reason, batch_size FROM repeats JOIN trials ON trials.id = trial_id WHERE state = 'skipped' ORDER BY 2"
     )
-    assert skipped == [("out_of_memory at batch_size=8 image_px=32", 16), ("out_of_memory at batch_size=8 image_px=32", 32)]
+    assert skipped == [
+        ("out_of_memory at batch_size=8 image_px=32", 16),
+        ("out_of_memory at batch_size=8 image_px=32", 32),
+    ]
 
 
 def test_a_hung_attempt_is_killed_and_said_so(stack):
@@ -131,10 +141,15 @@ def test_side_by_side_no_slot_is_given_twice(stack):
     assert not held
 
 
-@pytest.mark.parametrize(("choice", "outcome"), [(OnInterrupt.stop, State.INTERRUPTED), (OnInterrupt.finish, State.COMPLETED)])
+@pytest.mark.parametrize(
+    ("choice", "outcome"),
+    [(OnInterrupt.stop, State.INTERRUPTED), (OnInterrupt.finish, State.COMPLETED)],
+)
 def test_asked_to_stop_once_it_ends_or_finishes_what_runs(stack, choice, outcome):
     seed = 903 if choice is OnInterrupt.stop else 1
-    world = World(stack, [small(seed=seed), small(seed=seed, num_gpus=2)], sweep={"on_interrupt": choice})
+    world = World(
+        stack, [small(seed=seed), small(seed=seed, num_gpus=2)], sweep={"on_interrupt": choice}
+    )
     _when_started(world, lambda: os.kill(os.getpid(), signal.SIGINT))
     states = world.run()
     assert world.orchestrator.was_interrupted
@@ -163,7 +178,11 @@ def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")  # more than Linux gives
     recovered = recover(tools.ledger.engine)
-    assert (recovered.num_orchestrators, recovered.num_completed, recovered.num_interrupted) == (1, 1, 1)
+    assert (recovered.num_orchestrators, recovered.num_completed, recovered.num_interrupted) == (
+        1,
+        1,
+        1,
+    )
     assert rows("SELECT outcome, exit_code, duration_s FROM attempts ORDER BY id") == [
         ("completed", None, None),
         ("interrupted", None, None),
@@ -184,7 +203,9 @@ def test_it_waits_for_a_sweep_of_another_database_that_has_the_host(stack):
 
 def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack):
     shared = {"share_host": True}
-    assert World(stack, [small(seed=1)], name="shared", launcher=shared).run() == {State.COMPLETED: 1}
+    assert World(stack, [small(seed=1)], name="shared", launcher=shared).run() == {
+        State.COMPLETED: 1
+    }
     assert World(stack, [small(seed=1)], name="alone").run() == {State.COMPLETED: 1}
     assert World(stack, [small(seed=1)], name="shared again", launcher=shared).run() == {}
 
@@ -230,7 +251,9 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
     assert recover(world.tools.ledger.engine).num_completed == 1
-    ((outcome, exit_code, duration_s, run_dir),) = rows("SELECT outcome, exit_code, duration_s, run_dir FROM latest_attempts")
+    ((outcome, exit_code, duration_s, run_dir),) = rows(
+        "SELECT outcome, exit_code, duration_s, run_dir FROM latest_attempts"
+    )
     assert (outcome, exit_code) == ("completed", 0)
     assert duration_s == RunFolder(Path(run_dir)).read_ended().duration_s
 
@@ -245,9 +268,19 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
 
     other = World(stack, [small(seed=1)], name="other").tools.ledger
     other.claim(other.open_repeats()[0], NOON)  # and it never comes to an end
-    world = World(stack, [small(seed=1), small(seed=903)], clock=clock, sweep={"on_interrupt": OnInterrupt.finish})
+    world = World(
+        stack,
+        [small(seed=1), small(seed=903)],
+        clock=clock,
+        sweep={"on_interrupt": OnInterrupt.finish},
+    )
     _when_running(
-        lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(2), os.kill(os.getpid(), signal.SIGINT)), stepping=True
+        lambda: (
+            os.kill(os.getpid(), signal.SIGINT),
+            time.sleep(2),
+            os.kill(os.getpid(), signal.SIGINT),
+        ),
+        stepping=True,
     )
     assert world.run() == {State.INTERRUPTED: 1}
     assert world.orchestrator.num_left == 1
@@ -289,7 +322,9 @@ def test_what_a_killed_orchestrator_left_running_is_killed_and_strangers_are_not
         stranger.kill()
 
 
-def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_others_are_not(stack):
+def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_others_are_not(
+    stack,
+):
     """They lead sessions of their own. Forked ones show the environment of their orchestrator's child, spawned ones their own."""
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.ledger.open_repeats()
@@ -300,7 +335,12 @@ def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_o
     tools.ledger.run(repeat, str(folders[0]), PLACEMENT, NOON)
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     trainer, orchestrator = 4194304, 4194305
-    starters = [(trainer, folders[0]), (orchestrator, folders[0]), (trainer, folders[1]), (4194303, folders[0])]
+    starters = [
+        (trainer, folders[0]),
+        (orchestrator, folders[0]),
+        (trainer, folders[1]),
+        (4194303, folders[0]),
+    ]
     with ExitStack() as processes:
         started = []
         for pid, folder in starters:
@@ -318,7 +358,10 @@ def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_o
         assert [of_another_trial.poll(), of_another_orchestrator.poll()] == [None, None]
 
 
-@pytest.mark.parametrize(("signals", "times"), [("INT", 1), ("HUP HUP", 1), ("TERM HUP", 1), ("TERM INT", 2), ("INT INT", 2)])
+@pytest.mark.parametrize(
+    ("signals", "times"),
+    [("INT", 1), ("HUP HUP", 1), ("TERM HUP", 1), ("TERM INT", 2), ("INT INT", 2)],
+)
 def test_only_ctrl_c_is_a_second_request_to_stop(signals, times):
     stop = Stop()
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, which would let it be ignored
@@ -369,7 +412,12 @@ def _when_told(world: World, begins: str, then: Callable[[], object]) -> list[st
 
 def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(stack):
     seeds = (1, 900, 901, 902, 903, 904)
-    world = World(stack, [small(seed=seed, batch_size=8) for seed in seeds], launcher={"timeout_s": 4}, name="all")
+    world = World(
+        stack,
+        [small(seed=seed, batch_size=8) for seed in seeds],
+        launcher={"timeout_s": 4},
+        name="all",
+    )
     assert world.run().total() == len(seeds)
     database = open_for_reading("results.db")
     stored = queries.rows(
@@ -378,13 +426,20 @@ def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(st
         "FROM attempts JOIN sweeps ON sweeps.id = sweep_id JOIN placements ON placements.id = placement_id "
         "LEFT JOIN environments ON environments.id = environment_id",
     )
-    assert {row["outcome"] for row in stored} == {"completed", "failed", "out_of_memory", "timed_out"}
+    assert {row["outcome"] for row in stored} == {
+        "completed",
+        "failed",
+        "out_of_memory",
+        "timed_out",
+    }
     sweep = SweepRecord.from_json(Path("runs/all/sweep.json").read_text())
     for row in stored:
         folder = RunFolder(Path(row["run_dir"]))
         begin, end = folder.read_attempt(), folder.read_ended()
         result, placement = end.result or folder.read_result(), end.placement
-        assert (end.result is None) == (folder.result.exists() and row["outcome"] == folder.read_result().outcome)
+        assert (end.result is None) == (
+            folder.result.exists() and row["outcome"] == folder.read_result().outcome
+        )
         assert row == {
             "id": row["id"],
             "sweep_id": 1,
@@ -408,9 +463,14 @@ def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(st
             "description": row["description"],
         }
         assert json.loads(row["description"] or "null") == folder.read_environment()
-        assert (begin.sweep_uid, begin.software_key) == (sweep.uid, software.key(software.describe()))
+        assert (begin.sweep_uid, begin.software_key) == (
+            sweep.uid,
+            software.key(software.describe()),
+        )
         assert (end.outcome, end.message) == (result.outcome, result.message)
-    ended = rows("SELECT at FROM state_changes WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY at")
+    ended = rows(
+        "SELECT at FROM state_changes WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY at"
+    )
     ends = sorted(RunFolder(Path(row["run_dir"])).read_ended().ended_at for row in stored)
     assert [at for (at,) in ended] == [at.strftime("%Y-%m-%d %H:%M:%S.%f") for at in ends]
 
@@ -425,13 +485,20 @@ def test_an_end_that_was_told_and_not_recorded_is_recorded_as_it_was_told(stack)
         tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
         spec = small(seed=repeat.repeat_id)
         assert tiny_trainer.main(spec, folder) == 0
-        finished = replace(attempt(spec, 100.0 if spec.seed == 1 else None, outcome=Outcome.HUNG), exit_code=-9, duration_s=7.5)
+        finished = replace(
+            attempt(spec, 100.0 if spec.seed == 1 else None, outcome=Outcome.HUNG),
+            exit_code=-9,
+            duration_s=7.5,
+        )
         write_end(folder, replace(finished, placement=replace(PLACEMENT, start="fork")), NOON)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
     assert recover(tools.ledger.engine).num_completed == 2
     told = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
-    assert rows(told) == [("completed", "", "fork", -9, 7.5, 1), ("hung", "it broke", "fork", -9, 7.5, 1)]
+    assert rows(told) == [
+        ("completed", "", "fork", -9, 7.5, 1),
+        ("hung", "it broke", "fork", -9, 7.5, 1),
+    ]
     assert rows("SELECT count(*) FROM step_samples") == [(3,)]
 
 
@@ -446,15 +513,27 @@ def test_how_an_attempt_of_a_killed_orchestrator_is_closed_is_in_its_folder(stac
         connection.execute("UPDATE orchestrators SET pid = 4194305")
     assert recover(tools.ledger.engine).num_interrupted == 1
     end = folder.read_ended()
-    assert (end.exit_code, end.duration_s, end.placement, end.outcome) == (None, None, PLACEMENT, "interrupted")
+    assert (end.exit_code, end.duration_s, end.placement, end.outcome) == (
+        None,
+        None,
+        PLACEMENT,
+        "interrupted",
+    )
     assert rows("SELECT outcome, message FROM attempts") == [(end.outcome, end.message)]
 
 
 def test_an_end_for_which_there_is_no_room_ends_the_sweep_and_is_found_by_the_next_command(stack):
     world = World(stack, [small(seed=905), small(seed=1)])
-    _when_started(world, lambda: [path.with_name("ended.draft").mkdir() for path in Path("runs").glob("*/*/trial.json")])
+    _when_started(
+        world,
+        lambda: [
+            path.with_name("ended.draft").mkdir() for path in Path("runs").glob("*/*/trial.json")
+        ],
+    )
     assert world.run() == {}
-    assert "make room or choose another folder with store.runs_dir=" in str(world.orchestrator.failure)
+    assert "make room or choose another folder with store.runs_dir=" in str(
+        world.orchestrator.failure
+    )
     assert rows("SELECT count(*) FROM attempts") == [(0,)]
     (draft,) = Path("runs").glob("*/*/ended.draft")
     draft.rmdir()
@@ -467,10 +546,15 @@ def test_a_secret_in_a_message_is_neither_stored_nor_told(stack, capsys, monkeyp
     monkeypatch.setattr("sweeper.orchestrator.judge", _judge_with_a_secret)
     assert World(stack, [small(seed=901)]).run() == {State.FAILED: 1}
     ((message, run_dir),) = rows("SELECT message, run_dir FROM latest_attempts")
-    assert message == RunFolder(Path(run_dir)).read_ended().message == "no postgresql://me:***@host/db"
+    assert (
+        message == RunFolder(Path(run_dir)).read_ended().message == "no postgresql://me:***@host/db"
+    )
     assert "hidden" not in capsys.readouterr().err
 
 
 def _judge_with_a_secret(*_: object) -> Judged:
     message = "no postgresql://me:hidden@host/db"
-    return Judged(result=Result(outcome="failed", message=message, measurement=None, op_placement={}), crashed=False)
+    return Judged(
+        result=Result(outcome="failed", message=message, measurement=None, op_placement={}),
+        crashed=False,
+    )

@@ -29,7 +29,10 @@ def grid(num_seeds: int) -> list[TrialSpec]:
 
 def test_a_plan_for_agents_says_what_each_has():
     per_host = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=1, num_hosts=2)
-    assert machine_line(MACHINE, per_host) == f"agents, each on a host with 1 CPU stand-in. {STAND_INS_NOTE}"
+    assert (
+        machine_line(MACHINE, per_host)
+        == f"agents, each on a host with 1 CPU stand-in. {STAND_INS_NOTE}"
+    )
     per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
     assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
 
@@ -37,13 +40,36 @@ def test_a_plan_for_agents_says_what_each_has():
 def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
     left_out = [(f"num_gpus={num_gpus} xla=on", "too many") for num_gpus in range(10, 20)]
     specs = grid(2)
-    lines = shown(make_plan(specs, left_out, SweepConfig(repeats=2), {specs[0].trial_id: 2, specs[1].trial_id: 1}))
+    lines = shown(
+        make_plan(
+            specs, left_out, SweepConfig(repeats=2), {specs[0].trial_id: 2, specs[1].trial_id: 1}
+        )
+    )
     assert lines[0] == machine_line(MACHINE, STAND_INS)
-    assert lines[1].split() == ["model", "strategy", "GPUs", "batch", "px", "precision", "data", "steps", "seed", "repeats"]
-    assert [line.split()[-2:] for line in lines[2:6]] == [["finished", "earlier"], ["to", "run"], ["to", "run"], ["to", "run"]]
+    assert lines[1].split() == [
+        "model",
+        "strategy",
+        "GPUs",
+        "batch",
+        "px",
+        "precision",
+        "data",
+        "steps",
+        "seed",
+        "repeats",
+    ]
+    assert [line.split()[-2:] for line in lines[2:6]] == [
+        ["finished", "earlier"],
+        ["to", "run"],
+        ["to", "run"],
+        ["to", "run"],
+    ]
     assert lines[6] == "left out: too many"
     assert lines[7].strip() == "; ".join(f"num_gpus={num_gpus}" for num_gpus in range(10, 20))
-    assert lines[8] == "5 attempts to run; no recorded durations of such trials on this machine: no estimate"
+    assert (
+        lines[8]
+        == "5 attempts to run; no recorded durations of such trials on this machine: no estimate"
+    )
 
 
 def test_axes_that_are_unusual_in_all_trials_are_shown():
@@ -55,11 +81,17 @@ def test_a_large_plan_is_summed_up_by_axis():
     specs = grid(40)
     assert len(specs) > MOST_LISTED
     lines = shown(make_plan(specs, left_out, SweepConfig(), {specs[0].trial_id: 1}))
-    assert [line.split()[:2] for line in lines[1:4]] == [["axis", "values"], ["num_gpus", "2"], ["seed", "40"]]
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["axis", "values"],
+        ["num_gpus", "2"],
+        ["seed", "40"],
+    ]
     assert "1 (40), 2 (40)" in lines[2]
     assert "0 (2), 1 (2), 2 (2)" in lines[3]
     assert lines[3].endswith("9 (2), ..., 39 (2)")
-    assert lines[4].startswith("in all of them: model=trivial strategy=replicated_none batch_size=2 image_px=32")
+    assert lines[4].startswith(
+        "in all of them: model=trivial strategy=replicated_none batch_size=2 image_px=32"
+    )
     assert lines[5] == "80 trials, 1 of them finished earlier"
     assert lines[6] == "left out: 10 cells, too many"
     assert lines[7].strip() == "num_gpus=10; num_gpus=11; num_gpus=12; and 7 more"
@@ -73,7 +105,9 @@ def test_a_strategy_is_one_axis_of_a_summary():
 
 
 def test_many_reasons_are_cut_short():
-    left_out = [(f"num_gpus={number} xla=on", f"reason {number}") for number in range(MOST_REASONS + 5)]
+    left_out = [
+        (f"num_gpus={number} xla=on", f"reason {number}") for number in range(MOST_REASONS + 5)
+    ]
     lines = shown(make_plan([small()], left_out, SweepConfig(), {}))
     assert "left out: 5 more cells, for 5 more reasons" in lines
 
@@ -86,7 +120,11 @@ def test_a_rule_that_leaves_nothing_out_is_told():
 
 
 def test_what_a_user_wrote_is_not_read_as_markup():
-    lines = shown(make_plan([small(data_dir="/[bold]x")], [("[red]a[/red]", "[/nonsense]")], SweepConfig(), {}))
+    lines = shown(
+        make_plan(
+            [small(data_dir="/[bold]x")], [("[red]a[/red]", "[/nonsense]")], SweepConfig(), {}
+        )
+    )
     assert "left out: [/nonsense]" in lines
 
 

@@ -16,15 +16,25 @@ OVER_HOSTS = {"variable_update": "distributed_replicated", "hosts": 2, "num_gpus
 
 
 def test_speeds_are_in_one_column_however_long_the_labels():
-    specs = [small(), *(small(model="resnet18_cifar", planted=planted, **OVER_HOSTS) for planted in ("", "link_mbit=200"))]
+    specs = [
+        small(),
+        *(
+            small(model="resnet18_cifar", planted=planted, **OVER_HOSTS)
+            for planted in ("", "link_mbit=200")
+        ),
+    ]
     plan = make_plan(specs, [], SweepConfig(), {})
     told = io.StringIO()
     progress = Progress("s", "here", EIGHT, plan, Console(file=told, width=500))
     for trial in plan.trials:
         progress.settled(State.COMPLETED)
-        progress.attempt_ended(trial, attempt(trial.spec, 1234.5).result, 1.0, again=None, eta_s=None)
+        progress.attempt_ended(
+            trial, attempt(trial.spec, 1234.5).result, 1.0, again=None, eta_s=None
+        )
     lines = told.getvalue().splitlines()
-    assert [line.index("1234.50 images/s") for line in lines] == [lines[0].index("1234.50 images/s")] * 3
+    assert [line.index("1234.50 images/s") for line in lines] == [
+        lines[0].index("1234.50 images/s")
+    ] * 3
     for trial, line in zip(plan.trials, lines, strict=True):
         assert progress.label(trial) in line
     assert "resnet18_cifar-distributed_replicated-x2h2 planted=link_mbit=200 " in lines[2]

@@ -11,10 +11,20 @@ from sweeper.retry import Next, check, ended_so, larger_than, next_of, size_rank
 from tests.specs import small
 
 
-def num_attempts(retry: RetryConfig, outcome: Outcome, *, crashed: bool = False, most: int = 1000) -> float:
+def num_attempts(
+    retry: RetryConfig, outcome: Outcome, *, crashed: bool = False, most: int = 1000
+) -> float:
     """How many attempts are made when all of them end the same way."""
     for number in range(1, most):
-        if next_of(retry, outcome, crashed=crashed, num_ended={ended_so(outcome, crashed=crashed): number}) is Next.FINAL:
+        if (
+            next_of(
+                retry,
+                outcome,
+                crashed=crashed,
+                num_ended={ended_so(outcome, crashed=crashed): number},
+            )
+            is Next.FINAL
+        ):
             return number
     return math.inf
 
@@ -31,7 +41,9 @@ def num_attempts(retry: RetryConfig, outcome: Outcome, *, crashed: bool = False,
 )
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_each_outcome_is_tried_again_as_often_as_its_setting_says(outcome, setting, count):
-    others = dict.fromkeys(("crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"), 50)
+    others = dict.fromkeys(
+        ("crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"), 50
+    )
     assert num_attempts(RetryConfig(**others | {setting: count}), outcome) == 1 + count
 
 
@@ -73,10 +85,14 @@ def test_every_outcome_is_decided_upon():
             assert next_of(RetryConfig(), outcome, crashed=crashed, num_ended={}) in Next
 
 
-@pytest.mark.parametrize("setting", ["crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"])
+@pytest.mark.parametrize(
+    "setting", ["crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"]
+)
 @pytest.mark.parametrize("count", [-1, 101])
 def test_counts_that_cannot_be_are_refused_by_name(setting, count):
-    with pytest.raises(SweepRefusedError, match=rf"retry\.{setting}={count}: wanted 0 to 100 further attempts"):
+    with pytest.raises(
+        SweepRefusedError, match=rf"retry\.{setting}={count}: wanted 0 to 100 further attempts"
+    ):
         check(RetryConfig(**{setting: count}))
 
 
@@ -105,6 +121,11 @@ def test_larger_is_a_larger_batch_or_image_and_nothing_else(changes, larger):
 
 
 def test_the_smallest_of_a_family_comes_first():
-    specs = [small(batch_size=64), small(batch_size=4), small(batch_size=16), small(batch_size=64, num_gpus=2)]
+    specs = [
+        small(batch_size=64),
+        small(batch_size=4),
+        small(batch_size=16),
+        small(batch_size=64, num_gpus=2),
+    ]
     ranks = size_ranks(specs)
     assert [ranks[spec.trial_id] for spec in specs] == [2, 0, 1, 0]

@@ -17,7 +17,9 @@ from sweeper.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin
 from tests.specs import small
 
-SWEEP = SweepRecord(name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=())
+SWEEP = SweepRecord(
+    name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=()
+)
 LATER = replace(SWEEP, started_at=NOON + timedelta(seconds=1))
 
 
@@ -30,11 +32,19 @@ def told(name: str = "s") -> SweepRecord:
 
 
 def test_a_sweep_that_is_continued_keeps_its_folder_and_another_of_its_name_has_its_own():
-    assert (folder_of(SWEEP), folder_of(LATER), folder_of(SWEEP), folder_of(LATER)) == ("s", "s-2", "s", "s-2")
+    assert (folder_of(SWEEP), folder_of(LATER), folder_of(SWEEP), folder_of(LATER)) == (
+        "s",
+        "s-2",
+        "s",
+        "s-2",
+    )
     assert (told("s"), told("s-2")) == (SWEEP, LATER)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"name": "s", "reason": "", "command": "sweep.py", "started_at": "x"}', None])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"name": "s", "reason": "", "command": "sweep.py", "started_at": "x"}', None],
+)
 def test_a_folder_that_does_not_tell_whose_it_is_is_left_alone(text):
     Path("runs/s").mkdir(parents=True)
     if text is not None:
@@ -46,12 +56,17 @@ def test_a_folder_that_does_not_tell_whose_it_is_is_left_alone(text):
 
 def test_a_folder_that_cannot_be_written_is_refused_and_leaves_nothing_behind():
     Path("file").write_text("")
-    with pytest.raises(SweepRefusedError, match=r"file/s: .*; make room or choose another folder with store.runs_dir="):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"file/s: .*; make room or choose another folder with store.runs_dir=",
+    ):
         RunFolders(Path("file"), SWEEP, MACHINE, SOFTWARE_KEY)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))  # bytes: no room for more
     try:
-        with pytest.raises(SweepRefusedError, match=r"make room or choose another folder with store\.runs_dir="):
+        with pytest.raises(
+            SweepRefusedError, match=r"make room or choose another folder with store\.runs_dir="
+        ):
             folder_of(SWEEP)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -63,13 +78,25 @@ def test_what_sweep_json_tells_is_what_the_database_holds_also_when_it_is_contin
     a, b, c = (small(seed=seed) for seed in (1, 2, 3))
     ledger = begin(writer, {a: 1, b: 0})
     first = read_sweep(writer.engine, ledger.sweep_id)
-    assert [(trial.position, trial.spec) for trial in first.trials] == [(0, a.to_json()), (1, b.to_json())]
-    assert (first.name, first.command, first.started_at, first.left_out) == ("first", "sweep.py", NOON, (("xla=on", "later"),))
+    assert [(trial.position, trial.spec) for trial in first.trials] == [
+        (0, a.to_json()),
+        (1, b.to_json()),
+    ]
+    assert (first.name, first.command, first.started_at, first.left_out) == (
+        "first",
+        "sweep.py",
+        NOON,
+        (("xla=on", "later"),),
+    )
     ledger.end(NOON, finished=False)
     ledger = begin(writer, {c: 1, a: 1}, started_at=NOON + timedelta(hours=1))
     second = read_sweep(writer.engine, ledger.sweep_id)
     writer.close()
-    assert {(trial.position, trial.spec) for trial in second.trials} == {(0, c.to_json()), (1, a.to_json()), (1, b.to_json())}
+    assert {(trial.position, trial.spec) for trial in second.trials} == {
+        (0, c.to_json()),
+        (1, a.to_json()),
+        (1, b.to_json()),
+    }
     assert (second.uid, second.started_at) == (first.uid, NOON)
     assert [folder_of(first), folder_of(second), told("first")] == ["first", "first", second]
 
@@ -79,8 +106,17 @@ def test_an_attempts_folder_tells_which_it_is_before_it_is_started():
     trial = PlannedTrial(spec=small(seed=1), num_repeats=1)
     folder = folders.make(trial, 2, 3, PLACEMENT, NOON)
     begun = folder.read_attempt()
-    assert (begun.sweep_uid, begun.sweep, begun.trial_id) == (SWEEP.uid, "s", small(seed=1).trial_id)
-    assert (begun.repeat, begun.attempt, begun.started_at, begun.software_key) == (2, 3, NOON, SOFTWARE_KEY)
+    assert (begun.sweep_uid, begun.sweep, begun.trial_id) == (
+        SWEEP.uid,
+        "s",
+        small(seed=1).trial_id,
+    )
+    assert (begun.repeat, begun.attempt, begun.started_at, begun.software_key) == (
+        2,
+        3,
+        NOON,
+        SOFTWARE_KEY,
+    )
     assert folder.read_machine() == MACHINE
     assert folders.make(trial, 2, 3, PLACEMENT, NOON).path.name == f"{folder.path.name}-2"
 
@@ -97,7 +133,10 @@ def test_a_result_is_told_again_only_where_another_counts(folder):
     end = folder.read_ended()
     assert (end.outcome, end.message, end.result) == (Outcome.COMPLETED, "", None)
     assert (end.exit_code, end.duration_s, end.ended_at, end.placement) == (0, 9.5, NOON, PLACEMENT)
-    other = replace(finished, result=Result(outcome=Outcome.TIMED_OUT, message="late", measurement=None, op_placement={}))
+    other = replace(
+        finished,
+        result=Result(outcome=Outcome.TIMED_OUT, message="late", measurement=None, op_placement={}),
+    )
     write_end(folder, other, NOON)
     assert folder.read_ended().result == other.result
     folder.result.write_text("damaged")

@@ -26,7 +26,11 @@ def test_the_same_code_is_taken_without_a_word(code):
         ),
         (OTHER, PLAIN, "here: git checkout aaaaaaaaaaaa"),
         (CHANGED, OTHER, "here: git checkout bbbbbbbbbbbb, without changes"),
-        (CHANGED, PLAIN, "has commit aaaaaaaaaaaa (changed: d1), the sweep was begun with commit aaaaaaaaaaaa (unchanged)"),
+        (
+            CHANGED,
+            PLAIN,
+            "has commit aaaaaaaaaaaa (changed: d1), the sweep was begun with commit aaaaaaaaaaaa (unchanged)",
+        ),
         (CHANGED, PLAIN, "take the changes back here, as with git stash"),
         (WITH_A_NEW_FILE, PLAIN, "take the changes back here"),
         (PLAIN, CHANGED, "copy the sweep's checkout here with its changes; or commit them"),
@@ -53,8 +57,16 @@ def test_other_code_is_refused_with_what_to_do(here, of_sweep, told):
             Code(),
             "the sweep was begun with code that git tells nothing of: whether it is the same code is for you to know",
         ),
-        (Code(), Code(), "node1 has code that git tells nothing of, the sweep was begun with code that git tells nothing of: "),
-        (Code(revision="a" * 40, diff="unknown"), CHANGED, "node1 has commit aaaaaaaaaaaa (changed: unknown), the sweep was"),
+        (
+            Code(),
+            Code(),
+            "node1 has code that git tells nothing of, the sweep was begun with code that git tells nothing of: ",
+        ),
+        (
+            Code(revision="a" * 40, diff="unknown"),
+            CHANGED,
+            "node1 has commit aaaaaaaaaaaa (changed: unknown), the sweep was",
+        ),
     ],
 )
 def test_what_git_does_not_know_is_told(here, of_sweep, told):

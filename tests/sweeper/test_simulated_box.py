@@ -24,15 +24,27 @@ DGX = profile("dgx1_p100")
 def test_a_profile_makes_a_machine_with_its_gpus():
     machine = machine_of(DGX)
     inventory = inventory_of(machine)
-    assert (machine.host, machine.driver, len(machine.gpus)) == ("simulated-dgx1_p100", "simulated", 8)
+    assert (machine.host, machine.driver, len(machine.gpus)) == (
+        "simulated-dgx1_p100",
+        "simulated",
+        8,
+    )
     assert {gpu.name for gpu in machine.gpus} == {"Tesla P100-SXM2-16GB"}
-    assert (inventory.kind, inventory.num_devices, inventory.compute_capability) == (DeviceKind.SIMULATED_GPU, 8, (6, 0))
+    assert (inventory.kind, inventory.num_devices, inventory.compute_capability) == (
+        DeviceKind.SIMULATED_GPU,
+        8,
+        (6, 0),
+    )
 
 
 def test_gpus_are_linked_as_the_profile_says():
     links = {link.between: link for link in machine_of(DGX).links}
     told = {number: links["SIM-dgx1_p100-0", f"SIM-dgx1_p100-{number}"] for number in (1, 2, 4)}
-    assert [told[1].pcie, told[2].pcie, told[4].pcie] == [PcieLevel.SINGLE_SWITCH, PcieLevel.HOST_BRIDGE, PcieLevel.SYSTEM]
+    assert [told[1].pcie, told[2].pcie, told[4].pcie] == [
+        PcieLevel.SINGLE_SWITCH,
+        PcieLevel.HOST_BRIDGE,
+        PcieLevel.SYSTEM,
+    ]
     assert [told[1].num_nvlinks, told[2].num_nvlinks, told[4].num_nvlinks] == [1, 1, 0]
 
 
@@ -67,19 +79,25 @@ def test_simulated_trials_neither_wait_for_nor_block_the_host():
 def test_every_line_about_the_machine_says_simulated():
     machine = machine_of(DGX)
     line = machine_line(machine, inventory_of(machine))
-    assert line.startswith("simulated-dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB. Simulated: ")
+    assert line.startswith(
+        "simulated-dgx1_p100: 8 simulated GPUs as of Tesla P100-SXM2-16GB. Simulated: "
+    )
 
 
 @pytest.mark.parametrize("chosen", ["auto", "gpu", "cpu"])
 def test_the_simulated_engine_wants_a_profile_and_lists_them(chosen):
     with pytest.raises(
-        SweepRefusedError, match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=dgx1_p100, "
+        SweepRefusedError,
+        match=rf"engine=simulated: hardware={chosen} is no profile; choose one of hardware=dgx1_p100, ",
     ):
         hardware_of(config("engine=simulated", f"hardware={chosen}").hardware)
 
 
 def test_a_profile_is_no_machine_to_measure_on():
-    with pytest.raises(SweepRefusedError, match="hardware=dgx1_p100: a profile is not a machine; add engine=simulated"):
+    with pytest.raises(
+        SweepRefusedError,
+        match="hardware=dgx1_p100: a profile is not a machine; add engine=simulated",
+    ):
         take_inventory(machine_of(DGX), config("hardware=dgx1_p100").hardware, {})
 
 
@@ -118,6 +136,12 @@ def test_a_missing_link_is_named_with_what_would_supply_it():
 
 
 def test_what_the_hardware_cannot_do_is_refused_while_planning():
-    spec = small(model="resnet50", image_px=224, num_classes=1001, precision="fp16", device_kind=DeviceKind.SIMULATED_GPU)
+    spec = small(
+        model="resnet50",
+        image_px=224,
+        num_classes=1001,
+        precision="fp16",
+        device_kind=DeviceKind.SIMULATED_GPU,
+    )
     assert "fp16" in (simulated_box.problem(spec, profile("titanx_pcie_8")) or "")
     assert "model=nobody" in (simulated_box.problem(replace(spec, model="nobody"), DGX) or "")

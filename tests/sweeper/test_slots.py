@@ -28,7 +28,10 @@ def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
         )
         for n in range(num)
     )
-    wired = tuple(GpuLink(between=(f"GPU-{one}", f"GPU-{other}"), num_nvlinks=n, pcie=pcie) for one, other, n, pcie in links)
+    wired = tuple(
+        GpuLink(between=(f"GPU-{one}", f"GPU-{other}"), num_nvlinks=n, pcie=pcie)
+        for one, other, n, pcie in links
+    )
     return Inventory(kind=DeviceKind.GPU, gpus=found, num_devices=num, links=wired)
 
 
@@ -52,7 +55,16 @@ TWO_SOCKETS = gpus(
     8,
     cores=lambda n: range(8) if n < 4 else range(8, 16),
     links=[
-        (one, other, 0, "single_switch" if one // 2 == other // 2 else "numa_node" if one // 4 == other // 4 else "system")
+        (
+            one,
+            other,
+            0,
+            "single_switch"
+            if one // 2 == other // 2
+            else "numa_node"
+            if one // 4 == other // 4
+            else "system",
+        )
         for one, other in itertools.combinations(range(8), 2)
     ],
 )
@@ -82,7 +94,10 @@ def test_four_gpus_of_a_dgx_1_are_a_quad_and_two_are_a_double_link():
     box = gpus(8, links=[(*link, None) for link in DGX_1])
     assert exclusive(box).take(4).devices in ((0, 1, 2, 3), (4, 5, 6, 7))
     assert exclusive(box).take(2).devices == (0, 3)
-    assert {frozenset(Connections.of(box).order(range(8))[:4]), frozenset(Connections.of(box).order(range(8))[4:])} == {
+    assert {
+        frozenset(Connections.of(box).order(range(8))[:4]),
+        frozenset(Connections.of(box).order(range(8))[4:]),
+    } == {
         frozenset(range(4)),
         frozenset(range(4, 8)),
     }
@@ -91,7 +106,11 @@ def test_four_gpus_of_a_dgx_1_are_a_quad_and_two_are_a_double_link():
 @pytest.mark.parametrize("num_gpus", [16, 24])
 def test_groups_of_many_gpus_are_found_too(num_gpus):
     """Odd ones are linked with odd ones; more than 16 are not tried in all ways."""
-    links = [(one, other, 1, None) for one, other in itertools.combinations(range(num_gpus), 2) if one % 2 == other % 2 == 1]
+    links = [
+        (one, other, 1, None)
+        for one, other in itertools.combinations(range(num_gpus), 2)
+        if one % 2 == other % 2 == 1
+    ]
     assert exclusive(gpus(num_gpus, links=links)).take(8).devices == tuple(range(1, 16, 2))
 
 
@@ -136,12 +155,17 @@ def test_cores_never_leave_those_of_this_process():
     assert set(slots.take(1).cores) <= os.sched_getaffinity(0)
 
 
-@pytest.mark.parametrize("inventory", [gpus(4), gpus(4, cores=lambda _: (7,)), stand_ins(4), stand_ins(1)])
+@pytest.mark.parametrize(
+    "inventory", [gpus(4), gpus(4, cores=lambda _: (7,)), stand_ins(4), stand_ins(1)]
+)
 @pytest.mark.parametrize("share_host", [True, False])
 def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
     slots = Slots(inventory, share_host=share_host, max_parallel=None, cores=(7,))
     grant = slots.take(1)
-    assert grant.cores in ((7,), () if inventory.kind is DeviceKind.CPU_STAND_IN and not share_host else (7,))
+    assert grant.cores in (
+        (7,),
+        () if inventory.kind is DeviceKind.CPU_STAND_IN and not share_host else (7,),
+    )
     assert grant.spare_core is None
 
 
@@ -209,16 +233,25 @@ def test_what_another_sweep_has_is_not_handed_out_until_it_is_forgotten(inventor
     assert [slots.take(1).devices for _ in range(2)] == [(0,), (2,)]
 
 
-@pytest.mark.parametrize("near", [lambda _: (), lambda n: range(8) if n < 4 else range(8, 16)], ids=["unknown", "known"])
+@pytest.mark.parametrize(
+    "near", [lambda _: (), lambda n: range(8) if n < 4 else range(8, 16)], ids=["unknown", "known"]
+)
 def test_sweeps_of_other_gpus_of_one_machine_have_other_cores(near):
     whole = gpus(8, cores=near)
     halves = [
-        replace(whole, gpus=tuple(whole.gpus[n] for n in numbers), num_devices=4, machine_gpus=whole.gpus)
+        replace(
+            whole,
+            gpus=tuple(whole.gpus[n] for n in numbers),
+            num_devices=4,
+            machine_gpus=whole.gpus,
+        )
         for numbers in ((3, 2, 1, 0), (4, 5, 6, 7))
     ]
     grants = [slots.take(1) for slots in map(shared, halves) for _ in range(4)]
     cores = [core for grant in grants for core in grant.cores]
-    assert [grant.visible_devices for grant in grants] == [f"GPU-{n}" for n in (3, 2, 1, 0, 4, 5, 6, 7)]
+    assert [grant.visible_devices for grant in grants] == [
+        f"GPU-{n}" for n in (3, 2, 1, 0, 4, 5, 6, 7)
+    ]
     assert sorted(cores) == list(range(15))
 
 
@@ -245,7 +278,12 @@ def test_trials_side_by_side_have_cores_of_their_own_near_their_gpus():
     slots = shared(TWO_SOCKETS)
     grants = [slots.take(2) for _ in range(4)]
     assert [grant.devices for grant in grants] == [(0, 1), (2, 3), (4, 5), (6, 7)]
-    assert [grant.cores for grant in grants] == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10), (11, 12, 13, 14)]
+    assert [grant.cores for grant in grants] == [
+        (0, 1, 2, 3),
+        (4, 5, 6, 7),
+        (8, 9, 10),
+        (11, 12, 13, 14),
+    ]
 
 
 def test_cores_are_divided_in_the_order_given_so_that_threads_of_one_core_stay_together():
@@ -336,7 +374,11 @@ def test_a_grant_is_given_back_once():
         slots.free(grant)
 
 
-@pytest.mark.parametrize("inventory", [gpus(8), TWO_SOCKETS, gpus(6), stand_ins(8)], ids=["8", "sockets", "6", "stand-ins"])
+@pytest.mark.parametrize(
+    "inventory",
+    [gpus(8), TWO_SOCKETS, gpus(6), stand_ins(8)],
+    ids=["8", "sockets", "6", "stand-ins"],
+)
 def test_whatever_comes_and_goes_nothing_is_held_twice_and_all_comes_back(inventory):
     chance = random.Random(1)
     slots = shared(inventory, max_parallel=8)

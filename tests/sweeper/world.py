@@ -44,11 +44,15 @@ class World:
         **settings,
     ) -> None:
         sweep = SweepConfig(repeats=repeats, **settings.pop("sweep", {}))
-        launcher = LauncherConfig(name="local", start=Start.fork, grace_s=0.3, **settings.pop("launcher", {}))
+        launcher = LauncherConfig(
+            name="local", start=Start.fork, grace_s=0.3, **settings.pop("launcher", {})
+        )
         writer = Writer("results.db")
         stack.callback(writer.close)
         key = software.key(software.describe())
-        done = queries.num_completed(writer.engine, MACHINE.key, key, shares_host=launcher.share_host)
+        done = queries.num_completed(
+            writer.engine, MACHINE.key, key, shares_host=launcher.share_host
+        )
         plan = make_plan(specs, [], sweep, done)
         begun = NewSweep(
             name=name,
@@ -66,7 +70,9 @@ class World:
             process=this_process(),
         )
         ledger = writer.begin_sweep(begun, is_alive)
-        folders = RunFolders(Path("runs").resolve(), read_sweep(writer.engine, ledger.sweep_id), MACHINE, key)
+        folders = RunFolders(
+            Path("runs").resolve(), read_sweep(writer.engine, ledger.sweep_id), MACHINE, key
+        )
         start = Fork(module="tests.tiny_trainer")
         stack.callback(start.close)
         self.stop = Stop()
@@ -81,10 +87,14 @@ class World:
         )
         tally = None
         if sweep.race:
-            read = results_in(writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun)
+            read = results_in(
+                writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun
+            )
             tally = Tally(sort_into_races(specs, sweep.race_over), repeats, read)
         policy = Policy(sweep=sweep, launcher=launcher, retry=settings.pop("retry", RetryConfig()))
-        self.orchestrator = Orchestrator(self.tools, policy, EIGHT, plan.trials, lambda spec: None, clock, tally)
+        self.orchestrator = Orchestrator(
+            self.tools, policy, EIGHT, plan.trials, lambda spec: None, clock, tally
+        )
         assert not settings
 
     def run(self) -> Counter[State]:

@@ -19,11 +19,17 @@ PLAIN = {"-": {}}
 SCALED = {"precision": "fp16", "loss_scale": "dynamic", "steps_per_execution": 3}
 OPTIONS = {
     "distributed_parameter_server": PLAIN
-    | {"staged": {"staged_vars": True, "weight_decay": 0.0, "steps_per_execution": 3}, "loss_scale": SCALED},
+    | {
+        "staged": {"staged_vars": True, "weight_decay": 0.0, "steps_per_execution": 3},
+        "loss_scale": SCALED,
+    },
     "distributed_replicated": PLAIN
     | {"adam": {"optimizer": "adam", "momentum": 0.0, "learning_rate": 0.01}, "loss_scale": SCALED},
     "distributed_all_reduce": PLAIN
-    | {"packs": {"gradient_repacking": 2, "steps_per_execution": 3}, "compact": {"compact_gradients": True}},
+    | {
+        "packs": {"gradient_repacking": 2, "steps_per_execution": 3},
+        "compact": {"compact_gradients": True},
+    },
 }
 
 
@@ -56,7 +62,11 @@ def check_all(num_hosts, on):
     references = {}
 
     def reference(changes):
-        plain = {name: value for name, value in changes.items() if name in ("optimizer", "momentum", "learning_rate")}
+        plain = {
+            name: value
+            for name, value in changes.items()
+            if name in ("optimizer", "momentum", "learning_rate")
+        }
         if "staged_vars" in changes:
             return exactness.one_step_stale(alone, one, batches), None
         if str(plain) not in references:
@@ -69,8 +79,16 @@ def check_all(num_hosts, on):
         options = OPTIONS[update] if num_hosts == 2 and all_reduce in ("none", "ring") else PLAIN
         for told, changes in options.items():
             print(update, all_reduce, told, flush=True)
-            spec = replace(alone, num_gpus=num_hosts * PER_HOST, hosts=num_hosts, variable_update=update, all_reduce=all_reduce)
-            found[f"{update} {all_reduce} {told}"] = check(replace(spec, **changes), on, batches, *reference(changes))
+            spec = replace(
+                alone,
+                num_gpus=num_hosts * PER_HOST,
+                hosts=num_hosts,
+                variable_update=update,
+                all_reduce=all_reduce,
+            )
+            found[f"{update} {all_reduce} {told}"] = check(
+                replace(spec, **changes), on, batches, *reference(changes)
+            )
     return found
 
 
@@ -86,26 +104,42 @@ def check(spec, on, batches, weights, loss):
         "weights": max(exactness.largest_difference(each, weights) for each in ours),
         "loss": None if loss is None else abs(last_loss - loss),
         "problem": placement.problem(training.wanted(spec)),
-        "places": {role: sorted({name.split(" @ ")[1] for name in summary[role]}) for role in ("reduction", "update")},
+        "places": {
+            role: sorted({name.split(" @ ")[1] for name in summary[role]})
+            for role in ("reduction", "update")
+        },
         "ops": sorted({name.split(" @ ")[0] for name in summary["reduction"]}),
     }
 
 
 def check_input(on):
     """Devices that batches of an input pipeline wait on, and whether they are those of one host with as many replicas."""
-    spec = small(num_gpus=4, hosts=2, data="digits", variable_update="distributed_all_reduce", all_reduce="ring")
+    spec = small(
+        num_gpus=4,
+        hosts=2,
+        data="digits",
+        variable_update="distributed_all_reduce",
+        all_reduce="ring",
+    )
     run.prepare(spec)
     of_hosts = digits.open_input(spec, on).next()
     run.prepare(spec)
     alike = digits.open_input(spec, replace(on, replicas=on.own_replicas * 2)).next()
     return {
         "devices": [images.device for images, _ in of_hosts],
-        "labels": [[labels.numpy().tolist() for _, labels in batches] for batches in (of_hosts, alike)],
+        "labels": [
+            [labels.numpy().tolist() for _, labels in batches] for batches in (of_hosts, alike)
+        ],
     }
 
 
 def lose_one(on, cluster, num_hosts):
-    spec = small(num_gpus=num_hosts * PER_HOST, hosts=num_hosts, variable_update="distributed_replicated", all_reduce="none")
+    spec = small(
+        num_gpus=num_hosts * PER_HOST,
+        hosts=num_hosts,
+        variable_update="distributed_replicated",
+        all_reduce="none",
+    )
     batches = list(exactness.whole_batches(spec.num_gpus, 1))
     training = exactness.train(spec, on, batches)
     (lost,) = (process for process in multiprocessing.active_children() if process.name == "ps-1")

@@ -16,7 +16,9 @@ def record(label: object, encoded: bytes | None) -> bytes:
     """A serialized Example; None leaves a field out."""
     feature = {}
     if label is not None:
-        feature["image/class/label"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+        feature["image/class/label"] = tf.train.Feature(
+            int64_list=tf.train.Int64List(value=[label])
+        )
     if encoded is not None:
         feature["image/encoded"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded]))
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()

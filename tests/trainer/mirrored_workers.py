@@ -37,7 +37,9 @@ def exact(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> i
     calls = [batches[first : first + per_call] for first in range(0, NUM_STEPS, per_call)]
     losses = [float(training.towers.step(exactness.split(call, devices))) for call in calls]
     np.savez(folder.path / f"{rank.name}.npz", *training.update.weights(0), losses=losses)
-    with suppress(tf.errors.OpError):  # who has taken one more knows that all have taken theirs, and goes
+    with suppress(
+        tf.errors.OpError
+    ):  # who has taken one more knows that all have taken theirs, and goes
         float(training.towers.step(exactness.split(calls[0], devices)))
     return 0
 
@@ -55,12 +57,16 @@ def main(folder: Path) -> None:
 def _run(what: str, spec: TrialSpec, folder: RunFolder, cluster: Cluster) -> None:
     work = exact if what == "exact" else trainer_main.run_rank
     left_out = {"waiting": [WORKER_1], "serving": [WORKER_0]}.get(what, [])
-    pids = {rank: _forked(work, folder, cluster, rank) for rank in cluster.ranks if rank not in left_out}
+    pids = {
+        rank: _forked(work, folder, cluster, rank) for rank in cluster.ranks if rank not in left_out
+    }
     if what == "killed":
         _until(lambda: folder.last_step() is not None, pids)
         os.kill(pids[WORKER_1], signal.SIGKILL)
     elif what == "waiting":
-        _until(lambda: folder.log.exists() and "waiting for worker-1" in folder.log.read_text(), pids)
+        _until(
+            lambda: folder.log.exists() and "waiting for worker-1" in folder.log.read_text(), pids
+        )
         os.kill(pids[WORKER_0], signal.SIGINT)
     elif what == "serving":
         _until(lambda: folder.rank_beat(WORKER_1).exists(), pids)
@@ -89,7 +95,9 @@ def _forked(work, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
         log = os.open(folder.rank_log(rank), os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        ending.run_and_exit(lambda spec, folder: work(spec, folder, cluster, rank), folder.trial, folder)
+        ending.run_and_exit(
+            lambda spec, folder: work(spec, folder, cluster, rank), folder.trial, folder
+        )
     except BaseException:
         traceback.print_exc()
     finally:

@@ -23,13 +23,17 @@ else:
 """
 
 
-def new_trial(path: Path, rank_start: str, hosts: tuple[str, ...], script: str, **spec: object) -> RunFolder:
+def new_trial(
+    path: Path, rank_start: str, hosts: tuple[str, ...], script: str, **spec: object
+) -> RunFolder:
     """All its ranks run the script, where they are those of tests/trainer/tiny_ranks.py."""
     folder = RunFolder(path)
     folder.path.mkdir()
     asked = {"variable_update": "distributed_replicated", "hosts": 2, "num_gpus": 4}
     folder.trial.write_text(small(**asked | spec).to_json())
-    given = Placement(start="spawn", devices=(0, 1), visible_devices="", hosts=hosts, rank_start=rank_start)
+    given = Placement(
+        start="spawn", devices=(0, 1), visible_devices="", hosts=hosts, rank_start=rank_start
+    )
     folder.placement.write_text(given.to_json())
     (folder.path / "script.py").write_text(textwrap.dedent(script))
     return folder

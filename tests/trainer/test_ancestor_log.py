@@ -6,7 +6,9 @@ from store.records import Phase, StepSample
 from trainer.ancestor_log import lines
 
 # The pattern that tf_cnn_benchmarks' own tests use (benchmark_cnn_test_util: `regex = ...`).
-STEP_LINE = re.compile(r"^(\d+)\timages/sec: (\d+\.\d) \+/- (\d+\.\d) \(jitter = (\d+\.\d)\)\t(\d+\.\d{3}|nan)$")
+STEP_LINE = re.compile(
+    r"^(\d+)\timages/sec: (\d+\.\d) \+/- (\d+\.\d) \(jitter = (\d+\.\d)\)\t(\d+\.\d{3}|nan)$"
+)
 
 
 def samples(durations_s, num_steps=1, loss=7.0):
@@ -34,7 +36,9 @@ def test_the_first_and_every_tenth_step_have_a_line():
 
 
 def test_calls_of_many_steps_count_their_steps():
-    steps = [line for line in lines(samples([1.0] * 5, num_steps=4), 8, 32.0) if STEP_LINE.match(line)]
+    steps = [
+        line for line in lines(samples([1.0] * 5, num_steps=4), 8, 32.0) if STEP_LINE.match(line)
+    ]
     assert [line.split("\t")[0] for line in steps] == ["4", "12", "20"]
     assert "images/sec: 32.0 " in steps[0]
 
@@ -46,7 +50,11 @@ def test_the_spread_is_the_ancestors():
 
 
 def test_a_call_of_many_steps_is_one_sample_of_the_spread():
-    calls = [line for line in lines(samples([4.0] * 5 + [8.0] * 5, num_steps=10), 1, 1.7) if line.startswith("100\t")]
+    calls = [
+        line
+        for line in lines(samples([4.0] * 5 + [8.0] * 5, num_steps=10), 1, 1.7)
+        if line.startswith("100\t")
+    ]
     assert "+/- 0.2 " in calls[0], "deviation 0.625 over the root of 10 calls, not of 100 steps"
 
 

@@ -37,7 +37,9 @@ beat.start(folder, Rank(job_name="worker", task_index=1), every_s=0.01)
 """
 
 
-def begun(folder: RunFolder, limits: RankLimits, program: str = "sys.stdin.read()") -> subprocess.Popen:
+def begun(
+    folder: RunFolder, limits: RankLimits, program: str = "sys.stdin.read()"
+) -> subprocess.Popen:
     """Worker 1, which gives signs of life until its standard input is closed."""
     folder.rank_limits.write_text(limits.to_json())
     command = [sys.executable, "-c", PROGRAM + program, str(folder.path)]
@@ -51,7 +53,9 @@ def test_a_rank_that_cannot_write_its_beat_for_half_its_limit_ends_and_says_so(t
     with begun(folder, RankLimits(timeout_s=0.2)) as rank:
         told = rank.stderr.read()
     assert rank.returncode == 1
-    assert told.splitlines()[-1].startswith("failed: worker-1 cannot give a sign of life for 0.1 s: [Errno 21] Is a directory: ")
+    assert told.splitlines()[-1].startswith(
+        "failed: worker-1 cannot give a sign of life for 0.1 s: [Errno 21] Is a directory: "
+    )
 
 
 def test_a_beat_that_fails_for_a_while_ends_nothing(tmp_path):
@@ -60,17 +64,25 @@ def test_a_beat_that_fails_for_a_while_ends_nothing(tmp_path):
     with begun(folder, RankLimits(timeout_s=600)) as rank:
         told = rank.stderr.readline()
         folder.rank_beat(WORKER_1).rmdir()
-        while rank.poll() is None and not (folder.rank_beat(WORKER_1).is_file() and folder.rank_beat(WORKER_1).read_text()):
+        while rank.poll() is None and not (
+            folder.rank_beat(WORKER_1).is_file() and folder.rank_beat(WORKER_1).read_text()
+        ):
             pass
         rank.stdin.close()
     assert rank.returncode == 0
-    assert told.startswith("worker-1 cannot give a sign of life, and tries again for 300 s: [Errno 21] Is a directory: ")
+    assert told.startswith(
+        "worker-1 cannot give a sign of life, and tries again for 300 s: [Errno 21] Is a directory: "
+    )
 
 
 def test_a_rank_tells_that_it_joins_before_it_falls_silent(tmp_path):
     folder = RunFolder(tmp_path)
     program = "with beat.joining():\n    print(folder.rank_beat(Rank(job_name='worker', task_index=1)).read_text())\n"
-    with begun(folder, RankLimits(), f"for _ in range(20):\n    {program.replace(chr(10), chr(10) + '    ')}") as rank:
+    with begun(
+        folder,
+        RankLimits(),
+        f"for _ in range(20):\n    {program.replace(chr(10), chr(10) + '    ')}",
+    ) as rank:
         told, _ = rank.communicate()
     assert rank.returncode == 0
     assert len(told.splitlines()) == 20

@@ -26,7 +26,9 @@ procs_running 3
 
 
 def moment(text: str, cpus: set[int], *, time_s: float, own_cpu_s: float) -> contention.Moment:
-    return contention.Moment(time_s=time_s, own_cpu_s=own_cpu_s, busy_s=contention.busy_by_cpu(text, cpus, 100))
+    return contention.Moment(
+        time_s=time_s, own_cpu_s=own_cpu_s, busy_s=contention.busy_by_cpu(text, cpus, 100)
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ def test_what_is_busy_and_not_ours_is_taken_by_others(cpus, own_cpu_s, cores):
 
 def test_steal_and_interrupts_are_busy_and_waiting_for_disks_and_guests_are_not():
     #                        user nice system idle iowait irq softirq steal guest guest_nice
-    assert contention.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {0: 654_321}
+    assert contention.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {
+        0: 654_321
+    }
 
 
 def test_old_kernels_have_fewer_columns():
@@ -97,10 +101,14 @@ def test_other_ranks_of_the_trial_are_no_others(tmp_path):
 
 def test_ranks_are_known_where_one_process_started_them_all(monkeypatch):
     cluster = Cluster(worker_hosts=("a:1", "b:1"))
-    by_srun = Placement(start="spawn", devices=(0,), visible_devices="", hosts=("a", "b"), rank_start="srun")
+    by_srun = Placement(
+        start="spawn", devices=(0,), visible_devices="", hosts=("a", "b"), rank_start="srun"
+    )
     monkeypatch.delenv(ORCHESTRATOR_VARIABLE, raising=False)
     assert contention.tells_ours(None, None)
-    assert not contention.tells_ours(cluster, None)  # by hand: this process's parent has other children, too
+    assert not contention.tells_ours(
+        cluster, None
+    )  # by hand: this process's parent has other children, too
     monkeypatch.setenv(ORCHESTRATOR_VARIABLE, str(os.getppid()))
     assert contention.tells_ours(cluster, None)
     assert not contention.tells_ours(cluster, by_srun)  # its parent started it alone

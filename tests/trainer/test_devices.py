@@ -12,7 +12,9 @@ from trainer.errors import UnsupportedTrialError
 def hidden_but(monkeypatch):
     """There is no GPU here: TensorFlow is told of four, and what is left visible is noted."""
     left: list[str] = []
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["first", "second", "third", "fourth"])
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda _: ["first", "second", "third", "fourth"]
+    )
     monkeypatch.setattr(tf.config, "set_visible_devices", lambda gpus, _: left.extend(gpus))
     monkeypatch.setattr(tf.config.optimizer, "set_experimental_options", lambda _: None)
     return left
@@ -25,5 +27,7 @@ def test_gpus_beyond_those_of_the_trial_are_hidden(hidden_but):
 
 
 def test_more_replicas_than_gpus_are_unsupported(hidden_but):
-    with pytest.raises(UnsupportedTrialError, match="TensorFlow sees 4 GPUs where the trial wants 5"):
+    with pytest.raises(
+        UnsupportedTrialError, match="TensorFlow sees 4 GPUs where the trial wants 5"
+    ):
         devices.claim(DeviceKind.GPU, 5)

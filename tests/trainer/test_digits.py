@@ -18,7 +18,10 @@ def folder(tmp_path_factory, all_devices):
 
 def test_there_are_1797_digits_of_32_px(folder):
     paths = [str(path) for path in sorted(folder.glob("train-*"))]
-    found = [tf.train.Example.FromString(each.numpy()).features.feature for each in tf.data.TFRecordDataset(paths)]
+    found = [
+        tf.train.Example.FromString(each.numpy()).features.feature
+        for each in tf.data.TFRecordDataset(paths)
+    ]
     assert len(found) == 1797
     labels = [feature["image/class/label"].int64_list.value[0] for feature in found]
     assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
@@ -35,7 +38,9 @@ def test_a_small_residual_network_learns_them_within_200_steps(folder, make_devi
     model = resnet18_cifar.build(32, 10)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.02, momentum=0.9), loss, metrics=["accuracy"])
-    data = digits.open_input(small(data="digits", data_dir=str(folder), batch_size=32), make_devices(1))
+    data = digits.open_input(
+        small(data="digits", data_dir=str(folder), batch_size=32), make_devices(1)
+    )
     accuracies: list[float] = []
     while len(accuracies) < 200 and np.mean(accuracies[-20:] or 0) < 0.95:
         ((images, labels),) = data.next()
@@ -46,6 +51,9 @@ def test_a_small_residual_network_learns_them_within_200_steps(folder, make_devi
 
 def test_a_folder_with_another_set_is_refused_and_left_alone(folder, make_devices):
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(UnsupportedTrialError, match=f"data.dir={folder}: it holds the set digits, not photos; give each set"):
+    with pytest.raises(
+        UnsupportedTrialError,
+        match=f"data.dir={folder}: it holds the set digits, not photos; give each set",
+    ):
         photos.open_input(small(data="photos", data_dir=str(folder)), make_devices(1))
     assert before == {path: path.read_bytes() for path in folder.iterdir()}

@@ -31,7 +31,11 @@ PS = {"ps-0 CPU:0", "ps-1 CPU:0"}
 
 
 def trained(*arguments):
-    return json.loads(watched.run([sys.executable, "-m", "tests.trainer.distributed_modes", *arguments]).splitlines()[-1])
+    return json.loads(
+        watched.run(
+            [sys.executable, "-m", "tests.trainer.distributed_modes", *arguments]
+        ).splitlines()[-1]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +96,20 @@ def test_ops_sit_on_the_hosts_that_the_mode_says(two_hosts, mode, reductions, up
 
 @pytest.mark.parametrize("update", ["distributed_replicated", "distributed_all_reduce"])
 def test_nccl_is_refused_where_replicas_are_no_physical_gpus(two_hosts, update):
-    assert "one physical GPU per replica; these replicas are CPU stand-ins" in two_hosts[f"{update} nccl -"]["refused"]
+    assert (
+        "one physical GPU per replica; these replicas are CPU stand-ins"
+        in two_hosts[f"{update} nccl -"]["refused"]
+    )
 
 
 def test_every_distributed_mode_of_one_client_is_among_them():
-    distributed = [name for name in registry.names("variable_updates") if abilities(name).is_distributed]
+    distributed = [
+        name for name in registry.names("variable_updates") if abilities(name).is_distributed
+    ]
     updates = [name for name in distributed if not abilities(name).every_worker_trains]
-    offered = {f"{name} {all_reduce}" for name in updates for all_reduce in abilities(name).all_reduces}
+    offered = {
+        f"{name} {all_reduce}" for name in updates for all_reduce in abilities(name).all_reduces
+    }
     assert {mode for mode in offered if not mode.endswith("nccl")} == set(MODES)
     assert all(rules.VARIABLE_UPDATES[name].is_distributed for name in updates)
 
@@ -107,7 +118,9 @@ def abilities(update):
     return registry.load("variable_updates", update).ABILITIES
 
 
-def test_an_input_pipeline_feeds_replicas_of_other_hosts_the_batches_that_its_own_would_get(two_hosts):
+def test_an_input_pipeline_feeds_replicas_of_other_hosts_the_batches_that_its_own_would_get(
+    two_hosts,
+):
     found = two_hosts["input"]
     assert [short_name(device) for device in found["devices"]] == sorted(REPLICAS)
     of_hosts, of_one_host = found["labels"]
@@ -124,18 +137,26 @@ def test_a_rank_that_ends_in_the_middle_is_named():
 
 def test_a_rank_that_cannot_be_reached_is_named(make_devices):
     nobody = Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2"))
-    with pytest.raises(LostRankError, match=r"worker-1 cannot be reached at 127\.0\.0\.1:2 for 0 s: .*Connection refused"):
+    with pytest.raises(
+        LostRankError,
+        match=r"worker-1 cannot be reached at 127\.0\.0\.1:2 for 0 s: .*Connection refused",
+    ):
         devices.connect(make_devices(1), nobody, reach_s=0.0)
 
 
 def test_a_trial_of_several_hosts_without_their_cluster_is_refused(monkeypatch):
     monkeypatch.setattr(devices, "claim_own", lambda spec: None)
-    with pytest.raises(UnsupportedTrialError, match="hosts=2: wanted the cluster of the trial's ranks, found this process alone"):
+    with pytest.raises(
+        UnsupportedTrialError,
+        match="hosts=2: wanted the cluster of the trial's ranks, found this process alone",
+    ):
         devices.prepare(small(num_gpus=2, hosts=2, variable_update="distributed_all_reduce"))
 
 
 def raise_in_a_graph(message):
-    raise tf.errors.UnavailableError(None, None, f"Graph execution error:\n\nDetected at node Reduce defined at\n{message}\n")
+    raise tf.errors.UnavailableError(
+        None, None, f"Graph execution error:\n\nDetected at node Reduce defined at\n{message}\n"
+    )
 
 
 def test_a_rank_that_is_about_to_end_when_its_loss_is_heard_of_is_named_with_the_line_that_says_why():
@@ -151,7 +172,10 @@ def test_a_rank_that_is_about_to_end_when_its_loss_is_heard_of_is_named_with_the
         ending = threading.Thread(target=end)
         ending.start()
         with (
-            pytest.raises(LostRankError, match=r"^worker-1 cannot be reached any more: Collective ops is aborted$"),
+            pytest.raises(
+                LostRankError,
+                match=r"^worker-1 cannot be reached any more: Collective ops is aborted$",
+            ),
             devices.naming_lost_ranks(cluster),
         ):
             raise_in_a_graph("Collective ops is aborted")

@@ -27,13 +27,17 @@ def test_each_worker_has_the_next_of_the_gpus_that_may_be_seen(variables, shares
 
 def test_a_mask_that_hides_all_hides_all(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(UnsupportedTrialError, match="TensorFlow sees 0 GPUs where the trial wants 2"):
+    with pytest.raises(
+        UnsupportedTrialError, match="TensorFlow sees 0 GPUs where the trial wants 2"
+    ):
         mode_check._claim_own(Bench(kind="gpu", num_replicas=4, num_hosts=2), WORKER_1)
     assert mode_check.os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_ranks_have_the_same_share_and_parameter_servers_none(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
-    spec = small(device_kind=DeviceKind.GPU, num_gpus=4, hosts=2, variable_update="distributed_replicated")
+    spec = small(
+        device_kind=DeviceKind.GPU, num_gpus=4, hosts=2, variable_update="distributed_replicated"
+    )
     assert local._visible_devices(spec, WORKER_1) == "6,7"
     assert local._visible_devices(spec, Rank(job_name="ps", task_index=1)) == ""

@@ -32,13 +32,25 @@ def socket_on(networks: HostNetworks, host: int, *kind: int) -> socket.socket:
 
 def rates(namespace: int) -> list[float]:
     """Bits per second of all limits in that namespace."""
-    command = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{namespace}", "--", "tc", "-json", "qdisc", "show"]
+    command = [
+        "nsenter",
+        f"--net=/proc/{os.getpid()}/fd/{namespace}",
+        "--",
+        "tc",
+        "-json",
+        "qdisc",
+        "show",
+    ]
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return [8 * one["options"]["rate"] for one in told if one["kind"] == "tbf"]
 
 
 def test_hosts_reach_each_other_by_their_addresses():
-    with for_tests.networks(3, 1000) as networks, socket_on(networks, 2) as listening, socket_on(networks, 0) as calling:
+    with (
+        for_tests.networks(3, 1000) as networks,
+        socket_on(networks, 2) as listening,
+        socket_on(networks, 0) as calling,
+    ):
         listening.bind((networks.addresses[2], 2222))
         listening.listen()
         calling.connect((networks.addresses[2], 2222))
@@ -50,7 +62,11 @@ def test_hosts_reach_each_other_by_their_addresses():
 
 def test_a_command_runs_on_its_host():
     with for_tests.networks(2, 0) as networks:
-        told = subprocess.run([*networks.command(1), "ip", "-json", "address", "show", "eth0"], capture_output=True, check=True)
+        told = subprocess.run(
+            [*networks.command(1), "ip", "-json", "address", "show", "eth0"],
+            capture_output=True,
+            check=True,
+        )
     (link,) = json.loads(told.stdout)
     assert link["addr_info"][0]["local"] == "10.77.0.2"
 
@@ -83,11 +99,17 @@ with host_networks(2, 200) as networks:
     print(networks.files[0], flush=True)
     signal.pause()
 """
-    with subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=PROJECT, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         number = int(process.stdout.readline())
-        kept = os.open(f"/proc/{process.pid}/fd/{number}", os.O_RDONLY)  # of a host that lives on, and sees its link end
-        with socket_on(HostNetworks(files=(kept,), switch=-1), 0, socket.AF_NETLINK, socket.SOCK_RAW, 0) as watching:
+        kept = os.open(
+            f"/proc/{process.pid}/fd/{number}", os.O_RDONLY
+        )  # of a host that lives on, and sees its link end
+        with socket_on(
+            HostNetworks(files=(kept,), switch=-1), 0, socket.AF_NETLINK, socket.SOCK_RAW, 0
+        ) as watching:
             watching.bind((0, LINKS_CHANGED))
             watching.settimeout(300)
             process.send_signal(signal.SIGKILL)
@@ -95,7 +117,9 @@ with host_networks(2, 200) as networks:
                 pass
         os.close(kept)
         left = subprocess.run(["ip", "-json", "link"], capture_output=True, check=True)
-    assert not {"bridge", "port0", "port1"} & {link.get("ifname") for link in json.loads(left.stdout)}
+    assert not {"bridge", "port0", "port1"} & {
+        link.get("ifname") for link in json.loads(left.stdout)
+    }
 
 
 def test_a_process_without_the_right_is_told():
@@ -112,7 +136,9 @@ except UnsupportedTrialError as error:
     print(error)
 """
     for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
-    told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
     assert told == (
         "planted.link_mbit: no network namespace: Operation not permitted; this process has not the right; run as root "
         "(CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave planted.link_mbit out\n"
@@ -127,13 +153,19 @@ def test_a_machine_without_the_programs_is_told_how_to_get_them(monkeypatch, tmp
 
 
 def test_more_hosts_than_addresses_are_refused():
-    with pytest.raises(UnsupportedTrialError, match="hosts=255: wanted 254 or fewer"), host_networks(255, 200):
+    with (
+        pytest.raises(UnsupportedTrialError, match="hosts=255: wanted 254 or fewer"),
+        host_networks(255, 200),
+    ):
         pass
 
 
 def test_what_the_kernel_refuses_is_told():
     for_tests.needed(for_tests.impossible(), in_ci=os.environ.get("CI") == "true")
-    with pytest.raises(UnsupportedTrialError, match="tc could not make the hosts' networks"), host_networks(2, 1e-9):
+    with (
+        pytest.raises(UnsupportedTrialError, match="tc could not make the hosts' networks"),
+        host_networks(2, 1e-9),
+    ):
         pass
 
 

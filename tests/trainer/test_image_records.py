@@ -20,12 +20,20 @@ def _devices_first(all_devices):
 def folder(tmp_path):
     """12 images in 3 shards; label n is the gray 20 n."""
     folder = tmp_path / "set"
-    image_sets.write(folder, *([good(label) for label in range(first, 12, 3)] for first in range(3)))
+    image_sets.write(
+        folder, *([good(label) for label in range(first, 12, 3)] for first in range(3))
+    )
     return folder
 
 
 def opened(folder, devices, **changes) -> ImageRecords:
-    spec = {"num_classes": 12, "image_px": 8, "batch_size": 4, "data": "imagenet", "data_dir": str(folder)}
+    spec = {
+        "num_classes": 12,
+        "image_px": 8,
+        "batch_size": 4,
+        "data": "imagenet",
+        "data_dir": str(folder),
+    }
     return ImageRecords(folder, small(num_gpus=len(devices.replicas), **spec | changes), devices)
 
 
@@ -40,7 +48,9 @@ def calls(images: ImageRecords, num_calls: int) -> None:
 
 def pixels(images: ImageRecords, num_calls: int) -> np.ndarray:
     """All images of all replicas, in the order of the records."""
-    return np.concatenate([of_replica.numpy() for _ in range(num_calls) for of_replica, _ in images.next()])
+    return np.concatenate(
+        [of_replica.numpy() for _ in range(num_calls) for of_replica, _ in images.next()]
+    )
 
 
 @pytest.mark.parametrize("cache", [True, False])
@@ -59,14 +69,19 @@ def test_an_image_and_its_label_stay_together(folder, make_devices):
 
 
 @pytest.mark.parametrize("distortions", [True, False])
-def test_replicas_together_get_what_one_replica_gets_in_as_many_calls(folder, make_devices, distortions):
+def test_replicas_together_get_what_one_replica_gets_in_as_many_calls(
+    folder, make_devices, distortions
+):
     alone = pixels(opened(folder, make_devices(1), distortions=distortions), num_calls=6)
     together = pixels(opened(folder, make_devices(3), distortions=distortions), num_calls=2)
     assert np.array_equal(alone, together)
 
 
 def test_a_seed_decides_order_and_distortions(folder, make_devices):
-    first, same, other = (pixels(opened(folder, make_devices(1), distortions=True, seed=seed), 3) for seed in (1, 1, 2))
+    first, same, other = (
+        pixels(opened(folder, make_devices(1), distortions=True, seed=seed), 3)
+        for seed in (1, 1, 2)
+    )
     assert np.array_equal(first, same)
     assert not np.array_equal(first, other)
 
@@ -78,7 +93,10 @@ def test_threads_and_prefetching_change_no_image(folder, make_devices):
 
 
 def test_steps_in_one_call_get_the_images_of_as_many_calls(folder, make_devices):
-    single, several = opened(folder, make_devices(2)), opened(folder, make_devices(2), steps_per_execution=3)
+    single, several = (
+        opened(folder, make_devices(2)),
+        opened(folder, make_devices(2), steps_per_execution=3),
+    )
     call = several.next()
     for step in range(3):
         assert labels(several.at(call, tf.constant(step))) == labels(single.next())
@@ -98,7 +116,9 @@ def test_records_that_are_not_cached_are_read_in_every_epoch(tmp_path, make_devi
     images = opened(path.parent, make_devices(1), batch_size=1000, prefetch=0, cache=False)
     images.next()
     path.unlink()
-    with pytest.raises(BadDataError, match=rf"the data cannot be read: {path}; No such file or directory"):
+    with pytest.raises(
+        BadDataError, match=rf"the data cannot be read: {path}; No such file or directory"
+    ):
         calls(images, 20)
 
 
@@ -106,7 +126,9 @@ def test_without_distortions_the_image_is_its_largest_central_square(all_devices
     thirds = np.zeros((30, 90, 3), np.uint8)
     thirds[:, :30, 0], thirds[:, 30:60, 1], thirds[:, 60:, 2] = 255, 255, 255
     wide = record(1, tf.io.encode_jpeg(thirds, quality=100, chroma_downsampling=False).numpy())
-    image, label = image_and_label(wide, tf.constant(0, tf.int64), small(distortions=False, image_px=10))
+    image, label = image_and_label(
+        wide, tf.constant(0, tf.int64), small(distortions=False, image_px=10)
+    )
     assert image.shape == (10, 10, 3)
     assert image.numpy().reshape(-1, 3).mean(0) == pytest.approx([-1, 1, -1], abs=0.05)
     assert int(label) == 1
@@ -115,10 +137,15 @@ def test_without_distortions_the_image_is_its_largest_central_square(all_devices
 def test_distortions_differ_from_position_to_position_and_stay_in_range(all_devices):
     ramp = np.linspace(0, 255, 64 * 64 * 3).reshape(64, 64, 3).astype(np.uint8)
     serialized, spec = record(1, tf.io.encode_jpeg(ramp).numpy()), small(distortions=True)
-    found = [image_and_label(serialized, tf.constant(n, tf.int64), spec)[0].numpy() for n in (0, 0, *range(1, 20))]
+    found = [
+        image_and_label(serialized, tf.constant(n, tf.int64), spec)[0].numpy()
+        for n in (0, 0, *range(1, 20))
+    ]
     assert np.array_equal(found[0], found[1])
     assert len({image.tobytes() for image in found}) == 20
-    assert all(image.shape == (32, 32, 3) and image.min() >= -1 and image.max() <= 1 for image in found)
+    assert all(
+        image.shape == (32, 32, 3) and image.min() >= -1 and image.max() <= 1 for image in found
+    )
     rising = [float(image[:, -1].mean() - image[:, 0].mean()) > 0 for image in found[1:]]
     assert set(rising) == {True, False}, "some images are mirrored"
 
@@ -134,7 +161,10 @@ def test_a_crop_keeps_to_the_bounding_boxes(all_devices):
 
     def brightest(serialized: bytes) -> list[float]:
         positions = (tf.constant(n, tf.int64) for n in range(30))
-        return [float(tf.reduce_max(image_and_label(serialized, n, small(distortions=True))[0])) for n in positions]
+        return [
+            float(tf.reduce_max(image_and_label(serialized, n, small(distortions=True))[0]))
+            for n in positions
+        ]
 
     assert min(brightest(boxed.SerializeToString())) > 0
     assert min(brightest(record(1, encoded))) < 0
@@ -174,8 +204,12 @@ def test_a_damaged_record_is_named_with_file_and_byte(folder, make_devices, shar
         "label below 0",
     ],  # a record's bytes differ
 )
-def test_a_record_that_cannot_be_used_is_named_with_file_and_byte(tmp_path, make_devices, bad, message, distortions):
-    _, path = image_sets.write(tmp_path / "set", [good(1)] * 6, [good(1), good(2), bad, good(4), good(5), good(6)])
+def test_a_record_that_cannot_be_used_is_named_with_file_and_byte(
+    tmp_path, make_devices, bad, message, distortions
+):
+    _, path = image_sets.write(
+        tmp_path / "set", [good(1)] * 6, [good(1), good(2), bad, good(4), good(5), good(6)]
+    )
     begin = 2 * (16 + len(good(1)))
     images = opened(path.parent, make_devices(2), batch_size=2, distortions=distortions)
     with pytest.raises(BadDataError, match=rf"^{path}: record 2 \(at byte {begin}\) {message}"):
@@ -184,7 +218,9 @@ def test_a_record_that_cannot_be_used_is_named_with_file_and_byte(tmp_path, make
 
 def test_a_jpeg_that_is_cut_off_is_named(tmp_path, make_devices):
     whole = jpeg(100, px=64)
-    (path,) = image_sets.write(tmp_path / "set", [good(1), record(2, whole[: len(whole) // 2]), good(3)])
+    (path,) = image_sets.write(
+        tmp_path / "set", [good(1), record(2, whole[: len(whole) // 2]), good(3)]
+    )
     images = opened(path.parent, make_devices(1), batch_size=3)
     with pytest.raises(BadDataError, match=rf"{path}: record 1 .* does not decode as JPEG: "):
         images.next()
@@ -192,23 +228,42 @@ def test_a_jpeg_that_is_cut_off_is_named(tmp_path, make_devices):
 
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
-def test_a_bad_record_is_found_in_a_later_epoch_with_any_number_of_steps(tmp_path, make_devices, cache, steps_per_execution):
+def test_a_bad_record_is_found_in_a_later_epoch_with_any_number_of_steps(
+    tmp_path, make_devices, cache, steps_per_execution
+):
     """Whole and cut-off JPEGs of which a crop of the upper half decodes: which crop fails is decided by its position."""
-    whole = tf.io.encode_jpeg(tf.random.stateless_uniform((64, 64, 3), (1, 2), 0, 255, tf.int32).numpy().astype(np.uint8)).numpy()
+    whole = tf.io.encode_jpeg(
+        tf.random.stateless_uniform((64, 64, 3), (1, 2), 0, 255, tf.int32).numpy().astype(np.uint8)
+    ).numpy()
     records = [record(n % 12, whole) for n in range(20)] + [record(7, whole[: -len(whole) // 8])]
     (path,) = image_sets.write(tmp_path / "set", records)
     images = opened(
-        path.parent, make_devices(2), batch_size=1, distortions=True, cache=cache, steps_per_execution=steps_per_execution, seed=3
+        path.parent,
+        make_devices(2),
+        batch_size=1,
+        distortions=True,
+        cache=cache,
+        steps_per_execution=steps_per_execution,
+        seed=3,
     )
-    with pytest.raises(BadDataError, match=rf"{path}: record 20 \(at byte {20 * (16 + len(records[0]))}\) has an image"):
+    with pytest.raises(
+        BadDataError,
+        match=rf"{path}: record 20 \(at byte {20 * (16 + len(records[0]))}\) has an image",
+    ):
         calls(images, 200)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda paths: [path.unlink() for path in paths], "there are no shards in it; wanted files named train-"),
-        (lambda paths: paths[1].unlink(), "1 of 3 shards are missing, the first is train-00001-of-00003"),
+        (
+            lambda paths: [path.unlink() for path in paths],
+            "there are no shards in it; wanted files named train-",
+        ),
+        (
+            lambda paths: paths[1].unlink(),
+            "1 of 3 shards are missing, the first is train-00001-of-00003",
+        ),
         (lambda paths: paths[2].write_bytes(b""), "train-00002-of-00003 is empty"),
         (
             lambda paths: paths[2].write_bytes(paths[2].read_bytes()[:-1]),

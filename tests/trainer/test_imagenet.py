@@ -11,7 +11,14 @@ from trainer.errors import UnsupportedTrialError
 @pytest.mark.parametrize("distortions", [True, False])
 def test_a_set_in_its_schema_is_read_from_data_dir(tmp_path, make_devices, distortions):
     folder = photos.prepare_folder(tmp_path)
-    spec = small(data="imagenet", data_dir=str(folder), num_gpus=2, batch_size=4, num_classes=1001, distortions=distortions)
+    spec = small(
+        data="imagenet",
+        data_dir=str(folder),
+        num_gpus=2,
+        batch_size=4,
+        num_classes=1001,
+        distortions=distortions,
+    )
     for images, labels in imagenet.open_input(spec, make_devices(2)).next():
         assert images.shape == (4, 32, 32, 3)
         assert -1 <= float(tf.reduce_min(images)) < float(tf.reduce_max(images)) <= 1

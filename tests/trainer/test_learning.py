@@ -34,7 +34,9 @@ def test_digits_are_learned_within_200_steps(make_devices, variable_update, num_
     data = digits.open_input(spec, devices)
     training = build(spec, devices)
     losses: list[float] = []
-    while len(losses) < NUM_STEPS and (len(losses) < 20 or np.median(losses[-20:]) > 0.1):  # below that, they are learned
+    while len(losses) < NUM_STEPS and (
+        len(losses) < 20 or np.median(losses[-20:]) > 0.1
+    ):  # below that, they are learned
         losses.append(float(training.towers.step(data.next())))
     assert np.median(losses[-20:]) < 0.3 < losses[0]
     assert np.mean([_accuracy(training, *data.next()[0]) for _ in range(10)]) >= 0.9

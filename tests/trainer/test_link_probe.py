@@ -15,7 +15,9 @@ from trainer import link_probe
 from trainer.host_networks import HostNetworks
 
 BURST_BYTES = 256_000
-pytestmark = pytest.mark.usefixtures("all_devices")  # made first, where other tests of this process need them
+pytestmark = pytest.mark.usefixtures(
+    "all_devices"
+)  # made first, where other tests of this process need them
 
 
 class Link:
@@ -50,7 +52,12 @@ def test_between_many_hosts_copies_are_shorter():
 
 
 def test_every_other_host_is_asked_both_ways():
-    assert list(link_probe.ways(["a", "b", "c"])) == [("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")]
+    assert list(link_probe.ways(["a", "b", "c"])) == [
+        ("a", "b"),
+        ("b", "a"),
+        ("a", "c"),
+        ("c", "a"),
+    ]
 
 
 def test_one_host_has_no_link():
@@ -68,7 +75,9 @@ cluster = tf.train.ClusterSpec(json.loads(sys.argv[2]))
 server = tf.distribute.Server(cluster, job_name="worker", task_index=int(sys.argv[1]))
 server.join()
 """
-    with subprocess.Popen([*networks.command(host), sys.executable, "-c", code, str(host), cluster]) as server:
+    with subprocess.Popen(
+        [*networks.command(host), sys.executable, "-c", code, str(host), cluster]
+    ) as server:
         try:
             yield
         finally:
@@ -90,5 +99,9 @@ print(statistics.median(link_bytes_per_s(hosts) for _ in range(5)))
         cluster = json.dumps({"worker": [f"{address}:2222" for address in networks.addresses]})
         client = [*networks.command(0), sys.executable, "-c", code, cluster]
         with waiting(networks, 1, cluster):
-            told = subprocess.run(client, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert 0.5 * 100e6 / 8 < float(told) <= 1.02 * 100e6 / 8  # headers take 4%; other work on this machine may take more
+            told = subprocess.run(
+                client, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
+            ).stdout
+    assert (
+        0.5 * 100e6 / 8 < float(told) <= 1.02 * 100e6 / 8
+    )  # headers take 4%; other work on this machine may take more

@@ -20,7 +20,9 @@ def test_a_worker_that_went_during_the_last_calls_fails_nothing(capsys, fails_at
     assert len(calls) == fails_at
     told = capsys.readouterr().err
     assert "connection reset by peer" in told
-    assert told.splitlines()[-1] == "another worker went during the last calls, when all was measured"
+    assert (
+        told.splitlines()[-1] == "another worker went during the last calls, when all was measured"
+    )
 
 
 def test_what_is_no_error_of_tensorflow_is_raised():

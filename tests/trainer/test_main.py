@@ -27,7 +27,11 @@ def fork():
 
 def of_all_tests(variables: Mapping[str, str]) -> dict[str, str]:
     """Without those that differ from test to test: an environment of its own has a server of its own."""
-    return {name: value for name, value in variables.items() if name not in ("PYTEST_CURRENT_TEST", "SCALEMARK_LOCK_DIR")}
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in ("PYTEST_CURRENT_TEST", "SCALEMARK_LOCK_DIR")
+    }
 
 
 @pytest.fixture
@@ -70,7 +74,9 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
     assert len(steps) - 25 == result.measurement.num_warm_up_steps
     assert result.measurement.last_loss < result.measurement.first_loss
     assert result.measurement.num_parameters == 701_466
-    assert result.measurement.images_per_second == pytest.approx(2 * 8 * 25 / result.measurement.window_s)
+    assert result.measurement.images_per_second == pytest.approx(
+        2 * 8 * 25 / result.measurement.window_s
+    )
     assert result.measurement.window_s > sum(step.duration_s for step in measured)
     assert result.op_placement["reduction"] == {"AddN @ CPU:0": 62}
     environment = json.loads(folder.environment.read_text())
@@ -82,11 +88,16 @@ def test_auto_clustering_compiles_something_and_leaves_updates_where_they_belong
     result = folder.read_result()
     assert (exit_code, result.message) == (0, "")
     assert set(result.op_placement["xla"]) == {"_XlaRun @ CPU:1", "_XlaRun @ CPU:2"}
-    assert "--tf_xla_auto_jit=2" in json.loads(folder.environment.read_text())["set_by_trial"]["TF_XLA_FLAGS"]
+    assert (
+        "--tf_xla_auto_jit=2"
+        in json.loads(folder.environment.read_text())["set_by_trial"]["TF_XLA_FLAGS"]
+    )
 
 
 def test_a_profile_is_stored_and_can_be_opened(run):
-    exit_code, folder = run(small(model="resnet18_cifar", profile=True, num_gpus=2, all_reduce="none"))
+    exit_code, folder = run(
+        small(model="resnet18_cifar", profile=True, num_gpus=2, all_reduce="none")
+    )
     profile = folder.read_result().profile
     assert exit_code == 0
     assert 0 < profile.reduction_s < profile.step_s
@@ -107,10 +118,15 @@ def test_a_profile_that_fails_does_not_take_the_measurement_with_it(run, tmp_pat
 
 def test_tf32_is_refused_on_stand_ins(run):
     exit_code, folder = run(small(precision="tf32"))
-    assert (exit_code, folder.read_result().message) == (3, "precision=tf32: a way of GPUs; these replicas are CPU stand-ins")
+    assert (exit_code, folder.read_result().message) == (
+        3,
+        "precision=tf32: a way of GPUs; these replicas are CPU stand-ins",
+    )
 
 
-def test_an_inherited_variable_that_contradicts_the_trial_is_refused_also_by_one_started_by_hand(tmp_path, monkeypatch):
+def test_an_inherited_variable_that_contradicts_the_trial_is_refused_also_by_one_started_by_hand(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("TF_GPU_THREAD_MODE", "gpu_private")
     folder = _folder(tmp_path, small())
     command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
@@ -127,7 +143,17 @@ def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(run):
 def test_a_limit_of_memory_that_tensorflow_does_not_fit_into_is_typed(tmp_path):
     (tmp_path / "trial.json").write_text(small().to_json())
     trainer = 'ulimit -v 800000; exec "$@"'
-    command = ["bash", "-c", trainer, "sh", sys.executable, "-m", "trainer", str(tmp_path / "trial.json"), str(tmp_path / "run")]
+    command = [
+        "bash",
+        "-c",
+        trainer,
+        "sh",
+        sys.executable,
+        "-m",
+        "trainer",
+        str(tmp_path / "trial.json"),
+        str(tmp_path / "run"),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 4, ended.stderr
     assert RunFolder(tmp_path / "run").read_result().outcome == Outcome.OUT_OF_MEMORY
@@ -139,7 +165,10 @@ def test_a_spec_that_is_none_is_refused_in_one_line(tmp_path, text):
     if text is not None:
         path.write_text(text)
     ended = subprocess.run(
-        [sys.executable, "-m", "trainer", str(path), str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "trainer", str(path), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert str(path) in ended.stderr
@@ -186,11 +215,16 @@ def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(run, tmp_path, a
     assert exit_code == 1
     assert folder.read_result().outcome == Outcome.FAILED
     begin = 9 * (16 + len(image_sets.good(1)))
-    assert folder.read_result().message == f"{path}: record 9 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
+    assert (
+        folder.read_result().message
+        == f"{path}: record 9 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
+    )
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(run, tmp_path, all_devices, prefetch):
+def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(
+    run, tmp_path, all_devices, prefetch
+):
     records = [image_sets.good(1)] * 200 + [image_sets.record(1, b"I am no JPEG")]
     (path,) = image_sets.write(tmp_path / "set", records)
     spec = small(
@@ -205,7 +239,9 @@ def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(run, tmp_pa
     )
     exit_code, folder = run(spec)
     assert exit_code == 1
-    assert folder.read_result().message.startswith(f"{path}: record 200 (at byte {200 * (16 + len(image_sets.good(1)))})")
+    assert folder.read_result().message.startswith(
+        f"{path}: record 200 (at byte {200 * (16 + len(image_sets.good(1)))})"
+    )
     assert len(folder.read_steps()) >= 2
 
 
@@ -221,7 +257,9 @@ def test_the_environment_tells_what_tensorflow_was_built_with_and_no_secret(run,
     exit_code, folder = run(small())
     environment = folder.read_environment()
     assert exit_code == 0
-    assert environment["cuda_build"].split(".")[0].isdecimal()  # the packaged TensorFlow is built for GPUs, too
+    assert (
+        environment["cuda_build"].split(".")[0].isdecimal()
+    )  # the packaged TensorFlow is built for GPUs, too
     assert environment["cudnn_build"].split(".")[0].isdecimal()
     assert environment["variables"]["NCCL_DEBUG_FILE"] == "http://***@host"
     assert "hidden" not in folder.environment.read_text()

@@ -13,10 +13,19 @@ from trainer.timing import Timed
 def timed(durations_s):
     starts_s = np.cumsum([0.0, *durations_s])
     samples = [
-        StepSample(step=step, phase=Phase.MEASURE, start_s=start_s, duration_s=duration_s, data_wait_s=0.0, loss=1.0)
+        StepSample(
+            step=step,
+            phase=Phase.MEASURE,
+            start_s=start_s,
+            duration_s=duration_s,
+            data_wait_s=0.0,
+            loss=1.0,
+        )
         for step, (start_s, duration_s) in enumerate(zip(starts_s, durations_s, strict=False))
     ]
-    return Timed(samples=samples, steady=True, window_start_s=0.0, window_s=float(starts_s[-1]), cpu_s=1.0)
+    return Timed(
+        samples=samples, steady=True, window_start_s=0.0, window_s=float(starts_s[-1]), cpu_s=1.0
+    )
 
 
 def measured(durations_s):
@@ -44,7 +53,9 @@ def test_what_is_stored_is_the_interval_that_comparisons_have():
     one = Sample(images_per_second=(found.images_per_second,), durations_s=(tuple(durations_s),))
     still = Sample(images_per_second=(1.0,), durations_s=((1.0,) * 1000,))
     compared = ratio(one, still)
-    assert (found.images_per_second_low, found.images_per_second_high) == pytest.approx((compared.low, compared.high), rel=1e-3)
+    assert (found.images_per_second_low, found.images_per_second_high) == pytest.approx(
+        (compared.low, compared.high), rel=1e-3
+    )
 
 
 def test_of_too_few_calls_no_interval_is_stored():

@@ -29,16 +29,25 @@ def test_a_model_has_its_published_number_of_parameters_and_gradient_tensors(
     sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
     assert sum(sizes) == num_parameters
     assert len(sizes) == num_gradients
-    assert costs.networks.network(model, image_px, num_classes).tensors == sizes  # in this order devices are dealt tensors
+    assert (
+        costs.networks.network(model, image_px, num_classes).tensors == sizes
+    )  # in this order devices are dealt tensors
     assert built.output_shape == (None, num_classes)
 
 
 def test_the_stride_of_a_version_1_block_is_in_its_first_convolution(all_devices):
     built = registry.load("models", "resnet50").build(64, 10)
-    strided = [layer for layer in built.layers if isinstance(layer, keras.layers.Conv2D) and layer.strides == (2, 2)]
+    strided = [
+        layer
+        for layer in built.layers
+        if isinstance(layer, keras.layers.Conv2D) and layer.strides == (2, 2)
+    ]
     assert {layer.kernel_size for layer in strided} == {(7, 7), (1, 1)}
 
 
 def test_an_unknown_name_lists_the_files_there_are():
-    with pytest.raises(UnsupportedTrialError, match=r"'resnet51' is not in trainer/models/; choose one of alexnet, .*vgg16"):
+    with pytest.raises(
+        UnsupportedTrialError,
+        match=r"'resnet51' is not in trainer/models/; choose one of alexnet, .*vgg16",
+    ):
         registry.load("models", "resnet51")

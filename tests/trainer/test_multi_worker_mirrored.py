@@ -18,18 +18,38 @@ from tests.trainer.mirrored_workers import NUM_STEPS, WORKER_1
 from trainer import devices, lockstep, run
 from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
-from trainer.exactness import convolutional, largest_difference, normalized, split, train, whole_batches
+from trainer.exactness import (
+    convolutional,
+    largest_difference,
+    normalized,
+    split,
+    train,
+    whole_batches,
+)
 from trainer.image_records import own_share
 from trainer.variable_updates import multi_worker_mirrored
 
-MIRRORED = small(variable_update="multi_worker_mirrored", all_reduce="ring", num_gpus=2, hosts=2, learning_rate=0.1)
+MIRRORED = small(
+    variable_update="multi_worker_mirrored",
+    all_reduce="ring",
+    num_gpus=2,
+    hosts=2,
+    learning_rate=0.1,
+)
 EXACT = {
     "exact-2": MIRRORED,
     "exact-2-calls-of-3": replace(MIRRORED, steps_per_execution=3),
     "exact-3": replace(MIRRORED, num_gpus=3, hosts=3),
 }
 # Measured for so long, not so many steps: the clocks of both workers would end it at other steps.
-TRIAL = replace(MIRRORED, min_window_s=0.3, profile=True, steps_per_execution=2, data="imagenet", learning_rate=0.01)
+TRIAL = replace(
+    MIRRORED,
+    min_window_s=0.3,
+    profile=True,
+    steps_per_execution=2,
+    data="imagenet",
+    learning_rate=0.01,
+)
 SERVED = replace(MIRRORED, variable_update="distributed_all_reduce")
 OTHERS = {
     "trial": TRIAL,
@@ -44,7 +64,9 @@ OTHERS = {
 def ran(tmp_path_factory, all_devices) -> Path:
     """A folder per case, once all ranks of all cases have ended."""
     folder = tmp_path_factory.mktemp("mirrored")
-    image_sets.write(tmp_path_factory.getbasetemp() / "set", [image_sets.good(label) for label in range(10)])
+    image_sets.write(
+        tmp_path_factory.getbasetemp() / "set", [image_sets.good(label) for label in range(10)]
+    )
     for name, spec in (EXACT | OTHERS).items():
         spec = replace(spec, data_dir=str(tmp_path_factory.getbasetemp() / "set"))
         (folder / name).mkdir()
@@ -58,10 +80,14 @@ def exit_codes(case: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_workers_have_one_devices_weights_and_losses_with_the_same_whole_batch(ran, make_devices, name):
+def test_workers_have_one_devices_weights_and_losses_with_the_same_whole_batch(
+    ran, make_devices, name
+):
     spec, alone = EXACT[name], make_devices(1)
     workers = [f"worker-{index}" for index in range(spec.hosts)]
-    assert exit_codes(ran / name) == dict.fromkeys(workers, "0"), (ran / name / "log.txt").read_text()[-2000:]
+    assert exit_codes(ran / name) == dict.fromkeys(workers, "0"), (
+        ran / name / "log.txt"
+    ).read_text()[-2000:]
     batches = list(whole_batches(spec.num_gpus, NUM_STEPS))
     one = small(learning_rate=0.1)
     weights = train(one, alone, batches).update.weights(0)
@@ -71,17 +97,23 @@ def test_workers_have_one_devices_weights_and_losses_with_the_same_whole_batch(r
         found = np.load(ran / name / f"{worker}.npz")
         ours = [found[f"arr_{number}"] for number in range(len(weights))]
         assert largest_difference(ours, weights) < 1e-6
-        assert found["losses"] == pytest.approx(losses[spec.steps_per_execution - 1 :: spec.steps_per_execution], abs=1e-6)
+        assert found["losses"] == pytest.approx(
+            losses[spec.steps_per_execution - 1 :: spec.steps_per_execution], abs=1e-6
+        )
 
 
 def test_all_workers_take_the_same_steps_though_only_one_measures(ran):
     folder = RunFolder(ran / "trial")
-    assert exit_codes(folder.path) == {"worker-0": "0", "worker-1": "0"}, folder.log.read_text()[-2000:]
+    assert exit_codes(folder.path) == {"worker-0": "0", "worker-1": "0"}, folder.log.read_text()[
+        -2000:
+    ]
     result = folder.read_result()
     assert (result.outcome, result.message) == (Outcome.COMPLETED, "")
     told = result.measurement
     assert told.window_s >= 0.3
-    others = 1 + (run.PROFILED_CALLS + 2) + lockstep.AHEAD  # the first, and after the measured ones: profiled, and the last
+    others = (
+        1 + (run.PROFILED_CALLS + 2) + lockstep.AHEAD
+    )  # the first, and after the measured ones: profiled, and the last
     wanted = told.num_warm_up_steps + told.num_steps + others * TRIAL.steps_per_execution
     assert f"worker-1 took {wanted} steps" in folder.rank_log(WORKER_1).read_text()
 
@@ -124,15 +156,23 @@ def test_a_rank_that_serves_ends_at_a_signal_and_leaves_no_result(ran, by):
 
 def worker(make_devices, number: int, of: int, replicas: int = 1) -> devices.Devices:
     """What worker `number` holds of a trial with so many replicas on each of `of` hosts."""
-    return replace(make_devices(replicas), first=number * replicas, num_elsewhere=(of - 1) * replicas)
+    return replace(
+        make_devices(replicas), first=number * replicas, num_elsewhere=(of - 1) * replicas
+    )
 
 
 @pytest.mark.parametrize(("hosts", "replicas"), [(2, 1), (3, 1), (2, 2)])
-def test_workers_share_the_records_that_one_client_would_give_its_replicas(make_devices, hosts, replicas):
+def test_workers_share_the_records_that_one_client_would_give_its_replicas(
+    make_devices, hosts, replicas
+):
     spec = small(batch_size=2)
     found = []
     for number in range(hosts):
-        share = own_share(tf.data.Dataset.range(100).enumerate(), spec, worker(make_devices, number, hosts, replicas))
+        share = own_share(
+            tf.data.Dataset.range(100).enumerate(),
+            spec,
+            worker(make_devices, number, hosts, replicas),
+        )
         found.append([int(record) for _, record in share.take(3 * 2 * replicas)])
     for number, records in enumerate(found):
         wanted = [
@@ -163,16 +203,25 @@ def test_workers_drop_out_by_seeds_of_their_own(make_devices):
 
 
 def test_one_process_alone_is_refused(make_devices):
-    with pytest.raises(UnsupportedTrialError, match="multi_worker_mirrored: wanted the workers of a cluster, found one process"):
+    with pytest.raises(
+        UnsupportedTrialError,
+        match="multi_worker_mirrored: wanted the workers of a cluster, found one process",
+    ):
         run.build(MIRRORED, make_devices(1))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"all_reduce": "nccl"}, "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins"),
+        (
+            {"all_reduce": "nccl"},
+            "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins",
+        ),
         ({"all_reduce": "psgpu"}, "all_reduce=psgpu: MultiWorkerMirroredStrategy has ring, nccl"),
-        ({"num_gpus": 4}, "num_gpus=4: on CPUs MultiWorkerMirroredStrategy has one device per host; wanted num_gpus=2"),
+        (
+            {"num_gpus": 4},
+            "num_gpus=4: on CPUs MultiWorkerMirroredStrategy has one device per host; wanted num_gpus=2",
+        ),
     ],
 )
 def test_what_the_strategy_cannot_do_is_refused_before_others_are_met(changes, message):

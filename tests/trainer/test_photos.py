@@ -29,17 +29,30 @@ def test_records_have_imagenets_fields_and_decode_to_their_size(folder):
     assert len(found) > 200
     for feature in found[:5]:
         image = tf.io.decode_jpeg(feature["image/encoded"].bytes_list.value[0])
-        assert image.shape == (feature["image/height"].int64_list.value[0], feature["image/width"].int64_list.value[0], 3)
+        assert image.shape == (
+            feature["image/height"].int64_list.value[0],
+            feature["image/width"].int64_list.value[0],
+            3,
+        )
         assert feature["image/format"].bytes_list.value[0] == b"JPEG"
-        assert {"image/class/synset", "image/object/bbox/xmin", "image/filename", "image/colorspace"} <= set(feature)
-    assert {feature["image/class/label"].int64_list.value[0] for feature in found} == set(range(1, 9))
+        assert {
+            "image/class/synset",
+            "image/object/bbox/xmin",
+            "image/filename",
+            "image/colorspace",
+        } <= set(feature)
+    assert {feature["image/class/label"].int64_list.value[0] for feature in found} == set(
+        range(1, 9)
+    )
     assert len({feature["image/filename"].bytes_list.value[0] for feature in found}) == len(found)
 
 
 def test_a_sound_folder_is_not_built_again(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"}
     photos.prepare_folder(folder)
-    assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"}
+    assert before == {
+        path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"
+    }
 
 
 def test_a_damaged_shard_is_noticed_and_mended(tmp_path, all_devices):
@@ -61,8 +74,12 @@ def test_two_builders_at_once_leave_one_sound_set(tmp_path, all_devices):
 
 
 @pytest.mark.parametrize("distortions", [True, False])
-def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(folder, make_devices, distortions):
-    spec = small(data="photos", data_dir=str(folder), distortions=distortions, num_gpus=2, batch_size=6)
+def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(
+    folder, make_devices, distortions
+):
+    spec = small(
+        data="photos", data_dir=str(folder), distortions=distortions, num_gpus=2, batch_size=6
+    )
     first, second = photos.open_input(spec, make_devices(2)).next()
     for images, labels in (first, second):
         assert images.shape == (6, 32, 32, 3)
@@ -75,8 +92,12 @@ def test_every_replica_gets_its_own_batch_of_images_between_minus_1_and_1(folder
 
 
 def test_a_label_beyond_the_classes_is_told_while_reading(folder, make_devices):
-    images = photos.open_input(small(data="photos", data_dir=str(folder), num_classes=5), make_devices(1))
-    with pytest.raises(BadDataError, match=rf"{folder}/train-.* has label [5-8], and num_classes=5 allows 0 to 4"):
+    images = photos.open_input(
+        small(data="photos", data_dir=str(folder), num_classes=5), make_devices(1)
+    )
+    with pytest.raises(
+        BadDataError, match=rf"{folder}/train-.* has label [5-8], and num_classes=5 allows 0 to 4"
+    ):
         [images.next() for _ in range(50)]
 
 

@@ -52,7 +52,10 @@ def run(folder, placement, *flags, **changes):
 
 
 def inherited():
-    return [resource.getrlimit(which) for which in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA)]
+    return [
+        resource.getrlimit(which)
+        for which in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA)
+    ]
 
 
 def test_without_a_placement_nothing_is_changed(folder):
@@ -69,7 +72,9 @@ def test_cores_and_limits_are_taken(folder):
 def test_cores_that_may_not_be_used_are_refused_before_anything_runs(folder):
     result = run(folder, given(cores=(0, 4095)))
     assert result.outcome == Outcome.UNSUPPORTED
-    assert result.message.startswith("placement.json gives CPU cores 4095, and this process may run on ")
+    assert result.message.startswith(
+        "placement.json gives CPU cores 4095, and this process may run on "
+    )
 
 
 def test_an_allocation_over_the_limit_is_out_of_memory(folder):
@@ -84,8 +89,18 @@ def test_a_limit_in_which_tensorflow_itself_has_no_place_is_refused(folder):
     assert result.message.startswith("launcher.host_memory_gib=0.03125: TensorFlow alone takes ")
 
 
-RING = {"variable_update": "distributed_all_reduce", "all_reduce": "ring", "hosts": 2, "num_gpus": 2}
-SERVERS = {"variable_update": "distributed_replicated", "local_parameter_device": "cpu", "hosts": 2, "num_gpus": 2}
+RING = {
+    "variable_update": "distributed_all_reduce",
+    "all_reduce": "ring",
+    "hosts": 2,
+    "num_gpus": 2,
+}
+SERVERS = {
+    "variable_update": "distributed_replicated",
+    "local_parameter_device": "cpu",
+    "hosts": 2,
+    "num_gpus": 2,
+}
 
 
 @pytest.mark.parametrize(

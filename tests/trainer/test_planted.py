@@ -25,7 +25,9 @@ def sleeps(monkeypatch):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_that_reduces_waits_once_per_step_and_trains_the_same(make_devices, sleeps, mode):
+def test_every_mode_that_reduces_waits_once_per_step_and_trains_the_same(
+    make_devices, sleeps, mode
+):
     batches = list(whole_batches(2, num_steps=2))
     plain = trained(make_devices, 2, batches, **MODES[mode])
     assert sleeps == []
@@ -42,7 +44,9 @@ def test_where_nothing_is_reduced_nothing_waits(make_devices, sleeps):
 
 
 def test_each_step_of_a_call_waits(make_devices, sleeps):
-    trained(make_devices, 2, whole_batches(2, num_steps=4), planted=REDUCTION, steps_per_execution=2)
+    trained(
+        make_devices, 2, whole_batches(2, num_steps=4), planted=REDUCTION, steps_per_execution=2
+    )
     assert sleeps == [0.25] * 4
 
 
@@ -52,7 +56,9 @@ def test_the_update_waits_for_the_planted_reduction(make_devices, monkeypatch):
     monkeypatch.setattr(planted, "sleep", lambda _: seen.append(training.update.weights(0)))
     ((images, labels),) = whole_batches(1, num_steps=1)
     training.towers.step([(tf.constant(images), tf.constant(labels))] * 2)
-    for at_first, while_waiting, after in zip(before, seen[0], training.update.weights(0), strict=True):
+    for at_first, while_waiting, after in zip(
+        before, seen[0], training.update.weights(0), strict=True
+    ):
         np.testing.assert_array_equal(at_first, while_waiting)
         assert not np.array_equal(while_waiting, after)
 
@@ -68,4 +74,7 @@ def test_every_batch_of_every_replica_is_made_later(make_devices, sleeps):
 
 
 def test_a_planted_trial_is_suspect_and_says_why():
-    assert verdict(spec=small(planted=REDUCTION)) == (Verdict.SUSPECT, ("planted: reduction_s=0.25",))
+    assert verdict(spec=small(planted=REDUCTION)) == (
+        Verdict.SUSPECT,
+        ("planted: reduction_s=0.25",),
+    )

@@ -24,7 +24,10 @@ def test_a_port_in_use_is_passed_over(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = server.getsockname()[1]
         monkeypatch.setattr(ports, "PORTS", range(used, used + 1))
-        with pytest.raises(OSError, match=rf"1 free ports wanted, 0 found of {used} to {used}"), reserved(1):
+        with (
+            pytest.raises(OSError, match=rf"1 free ports wanted, 0 found of {used} to {used}"),
+            reserved(1),
+        ):
             pass
 
 

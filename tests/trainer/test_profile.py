@@ -33,7 +33,9 @@ def captured(all_devices, tmp_path_factory):
             images, labels = next(whole_batches(num_replicas, 1))
             parts = [
                 (tf.constant(i), tf.constant(n))
-                for i, n in zip(np.split(images, num_replicas), np.split(labels, num_replicas), strict=True)
+                for i, n in zip(
+                    np.split(images, num_replicas), np.split(labels, num_replicas), strict=True
+                )
             ]
             with op_placement.recorded() as placement:
                 training.towers.step(parts)
@@ -63,7 +65,11 @@ def test_a_profile_holds_every_op_of_the_graph_on_its_device(captured, mode, num
         assert convolutions == {f"CPU:{replica + 1}": 2 for replica in range(num_replicas)}
         updates = [event for event in events if event.op == "ResourceApplyMomentum"]
         assert counted(updates) == placement.summary()["update"]
-        sums = [event for event in events if event.op == "AddN" and op_classes.in_reduce_scope(event.name)]
+        sums = [
+            event
+            for event in events
+            if event.op == "AddN" and op_classes.in_reduce_scope(event.name)
+        ]
         assert counted(sums) == placement.summary()["reduction"]
 
 
@@ -75,11 +81,17 @@ def test_times_of_a_real_step_agree_with_each_other(captured):
     assert all(0 < share <= 1 for share in found.busy_share.values())
     in_threads_s = sum(seconds for name, seconds in found.op_class_s.items() if name != "input")
     assert 0 < in_threads_s <= found.step_s * (os.cpu_count() + 1)  # and the thread that calls
-    assert {"convolution", "matmul", "loss", "elementwise", "reduction", "update", "copy"} <= set(found.op_class_s)
+    assert {"convolution", "matmul", "loss", "elementwise", "reduction", "update", "copy"} <= set(
+        found.op_class_s
+    )
     assert found.num_copies >= 2 * 6 + 2 * 6, "gradients to the host, averages back"
     assert set(found.num_ops) == {"CPU:0", "CPU:1", "CPU:2"}
     assert found.num_ops["CPU:1"] == found.num_ops["CPU:2"]
-    assert (found.launch_gap_share, found.tensor_core_share, found.copied_bytes) == (None, None, None)
+    assert (found.launch_gap_share, found.tensor_core_share, found.copied_bytes) == (
+        None,
+        None,
+        None,
+    )
     assert (found.input_wait_s, found.problems, found.folder) == (0.25, "", "profile")
 
 
@@ -104,9 +116,13 @@ def test_every_capture_returns_its_own_file(tmp_path):
 def test_the_work_of_the_input_pipeline_is_input_whatever_its_ops_are(all_devices, tmp_path):
     with tf.device(all_devices.host):
         images = iter(
-            tf.data.Dataset.range(1000).map(lambda i: tf.cast(i, tf.float32) * 2.0 + 1.0, num_parallel_calls=2).batch(50)
+            tf.data.Dataset.range(1000)
+            .map(lambda i: tf.cast(i, tf.float32) * 2.0 + 1.0, num_parallel_calls=2)
+            .batch(50)
         )
-        path = profile.capture(lambda: next(images), 10, tmp_path)  # a batch or two may be made between steps
+        path = profile.capture(
+            lambda: next(images), 10, tmp_path
+        )  # a batch or two may be made between steps
     found = profile.read(path, input_wait_s=0)
     assert set(found.op_class_s) == {"input"}
     assert set(found.num_ops) == {"CPU:0"}
@@ -122,7 +138,13 @@ def test_a_file_with_too_few_steps_is_refused(tmp_path):
 
 def test_a_profile_travels_as_json(captured):
     _, path = captured("replicated_none", 2)
-    result = Result(outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={}, profile=profile.read(path, 0.0))
+    result = Result(
+        outcome=Outcome.COMPLETED,
+        message="",
+        measurement=None,
+        op_placement={},
+        profile=profile.read(path, 0.0),
+    )
     assert Result.from_json(result.to_json()) == result
 
 
@@ -174,7 +196,12 @@ def two_gpus(tmp_path):
     from_other = {"from": "tower_1/loss", "to": "AddN", "key": key("GPU:1", "CPU:0")}
     host = [
         (1450, 1550, "ExecutorState::Process", {"_c": 3, "id": 9}),
-        (1450, 1452, "ExecutorState::ProcessAsync::Start", {"name": "tower_0/grad/_2", "kernel_type": "_Recv"}),
+        (
+            1450,
+            1452,
+            "ExecutorState::ProcessAsync::Start",
+            {"name": "tower_0/grad/_2", "kernel_type": "_Recv"},
+        ),
         (1452, 1550, "reduce_1/AddN:AddN", {}),
     ]
     launches = [
@@ -186,15 +213,34 @@ def two_gpus(tmp_path):
         (1090, 1190, "ExecutorState::Process", {"_c": 2, "id": 9}),
         (1100, 1110, "tower_1/conv/Conv2D:Conv2D", {}),
         (1110, 1120, "tower_1/loss/_3:_Send", from_other),
-        (1120, 1130, "ExecutorState::ProcessAsync::Start", {"name": "reduce/NcclAllReduce", "kernel_type": "NcclAllReduce"}),
+        (
+            1120,
+            1130,
+            "ExecutorState::ProcessAsync::Start",
+            {"name": "reduce/NcclAllReduce", "kernel_type": "NcclAllReduce"},
+        ),
     ]
-    steps = [(0, 900, "train", {"step_num": 0}), (1000, 1650, "train", {"step_num": 1}), (1950, 2000, "train", {"step_num": 2})]
+    steps = [
+        (0, 900, "train", {"step_num": 0}),
+        (1000, 1650, "train", {"step_num": 1}),
+        (1950, 2000, "train", {"step_num": 2}),
+    ]
     add_plane(space, "/host:CPU", {"python": steps, "tf_Compute/1": host, "tf_Compute/2": launches})
     compute = [
         (10, 20, "sm80_xmma_fprop_implicit_gemm_tf32f32", {"tf_op": "tower_0/conv/Conv2D:Conv2D"}),
-        (1100, 1300, "sm80_xmma_fprop_implicit_gemm_tf32f32", {"tf_op": "tower_0/conv/Conv2D:Conv2D"}),
+        (
+            1100,
+            1300,
+            "sm80_xmma_fprop_implicit_gemm_tf32f32",
+            {"tf_op": "tower_0/conv/Conv2D:Conv2D"},
+        ),
         (1350, 1400, "ampere_sgemm_128x64_nn", {"tf_op": "tower_0/dense/MatMul:MatMul"}),
-        (1700, 1800, "void ApplyMomentum<float>", {"tf_op": "update/ResourceApplyMomentum:ResourceApplyMomentum"}),
+        (
+            1700,
+            1800,
+            "void ApplyMomentum<float>",
+            {"tf_op": "update/ResourceApplyMomentum:ResourceApplyMomentum"},
+        ),
         (1900, 1901, "MemoryAlloc", {"memalloc_details": "kind:device num_bytes:64"}),
     ]
     copies = [
@@ -214,14 +260,22 @@ def two_gpus(tmp_path):
     add_plane(
         space,
         "/device:GPU:0",
-        {"Stream #13(Compute)": compute, "Stream #14(MemcpyD2H)": copies, "CUPTI overhead": overhead},
+        {
+            "Stream #13(Compute)": compute,
+            "Stream #14(MemcpyD2H)": copies,
+            "CUPTI overhead": overhead,
+        },
     )
     add_plane(
         space,
         "/device:GPU:1",
         {
-            "Stream #13(Compute)": [(1100, 1500, "sm80_xmma_fprop_tf32f32", {"tf_op": "tower_1/conv/Conv2D:Conv2D"})],
-            "Stream #20(Compute)": [(1500, 1600, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", {})],
+            "Stream #13(Compute)": [
+                (1100, 1500, "sm80_xmma_fprop_tf32f32", {"tf_op": "tower_1/conv/Conv2D:Conv2D"})
+            ],
+            "Stream #20(Compute)": [
+                (1500, 1600, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", {})
+            ],
         },
     )
     path = tmp_path / "profile" / "plugins" / "profile" / "now" / "host.xplane.pb"
@@ -233,7 +287,13 @@ def two_gpus(tmp_path):
 def test_on_gpus_time_is_that_of_kernels_and_ops_are_those_launched(two_gpus):
     found = profile.read(two_gpus, input_wait_s=0.0)
     us = {name: round(seconds * 1e6, 3) for name, seconds in found.op_class_s.items()}
-    assert us == {"convolution": 600, "matmul": 50, "update": 100, "copy": 50 + 2, "reduction": 100 + 98}
+    assert us == {
+        "convolution": 600,
+        "matmul": 50,
+        "update": 100,
+        "copy": 50 + 2,
+        "reduction": 100 + 98,
+    }
     assert found.step_s == pytest.approx(950e-6)
     assert found.num_ops == {"GPU:0": 3, "GPU:1": 2, "CPU:0": 1}
     assert (found.num_copies, found.copied_bytes) == (2, 4096)
@@ -248,7 +308,9 @@ def test_a_reduction_lasts_from_the_copy_to_its_sum_through_nccl_however_many_ov
 
 def test_launch_gaps_lie_between_the_first_and_the_last_kernel_of_a_step(two_gpus):
     gaps_us = {"GPU:0": (350 - 300) + (700 - 450), "GPU:1": 0}
-    assert profile.read(two_gpus, input_wait_s=0.0).launch_gap_share == pytest.approx(sum(gaps_us.values()) / 2 / 950)
+    assert profile.read(two_gpus, input_wait_s=0.0).launch_gap_share == pytest.approx(
+        sum(gaps_us.values()) / 2 / 950
+    )
 
 
 def test_busy_is_the_share_of_the_step_with_anything_running(two_gpus):
@@ -305,5 +367,7 @@ def test_a_profile_is_told_in_a_few_lines(two_gpus):
 def test_a_profile_is_flat(two_gpus):
     found = asdict(profile.read(two_gpus, 0.0))
     nested = [value for value in found.values() if isinstance(value, dict)]
-    assert not [value for inner in nested for value in inner.values() if not isinstance(value, int | float)]
+    assert not [
+        value for inner in nested for value in inner.values() if not isinstance(value, int | float)
+    ]
     assert Profile(**found).num_steps == 1

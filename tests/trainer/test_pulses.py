@@ -51,7 +51,10 @@ def test_worker_0_that_waits_for_another_is_not_blamed(watched):
 
 def test_a_rank_that_falls_silent_is_told_by_when_its_number_changed(watched):
     assert watched.look_for(100, *CLUSTER.ranks) is None
-    assert watched.look_for(30, WORKER_0, WORKER_1, PS_1) == (PS_0, "gave no sign of life for launcher.rank_timeout_s=30")
+    assert watched.look_for(30, WORKER_0, WORKER_1, PS_1) == (
+        PS_0,
+        "gave no sign of life for launcher.rank_timeout_s=30",
+    )
 
 
 def test_a_number_that_is_being_written_is_no_news(watched):
@@ -93,7 +96,10 @@ def test_a_rank_that_joins_in_vain_is_not_blamed_for_one_that_was_stopped_meanwh
     watched.look_for(1, *CLUSTER.ranks)
     watched.folder.rank_beat(WORKER_1).write_text(f"1000{JOINING}")
     watched.look_for(10, WORKER_0, PS_0, PS_1)
-    assert watched.look_for(10, PS_0, PS_1) == (WORKER_0, "gave no sign of life for 10 s, while others waited to join it")
+    assert watched.look_for(10, PS_0, PS_1) == (
+        WORKER_0,
+        "gave no sign of life for 10 s, while others waited to join it",
+    )
 
 
 def test_of_a_rank_that_never_started_and_one_that_waits_to_join_it_the_former_is_named(watched):

@@ -36,14 +36,22 @@ def test_beside_other_trials_it_may_have_been_their_memory(folder):
 
 def test_an_end_that_nobody_saw_is_told_as_that(folder):
     end = judge(folder, RankEnds(exit_codes={PS_1: None}))
-    assert (end.exit_code, end.result.message) == (RANK_LOST, "rank ps-1 ended unseen; see log-ps-1.txt")
+    assert (end.exit_code, end.result.message) == (
+        RANK_LOST,
+        "rank ps-1 ended unseen; see log-ps-1.txt",
+    )
 
 
 def test_a_result_that_worker_0_denies_by_its_end_is_none(folder):
-    folder.result.write_text('{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}')
+    folder.result.write_text(
+        '{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}'
+    )
     worker_0 = Rank(job_name="worker", task_index=0)
     end = judge(folder, RankEnds(exit_codes={worker_0: -signal.SIGSEGV}))
-    assert (end.exit_code, end.result.message) == (RANK_LOST, "rank worker-0 ended by SIGSEGV; see log.txt")
+    assert (end.exit_code, end.result.message) == (
+        RANK_LOST,
+        "rank worker-0 ended by SIGSEGV; see log.txt",
+    )
 
 
 def test_a_damaged_result_is_told(folder):
@@ -51,4 +59,6 @@ def test_a_damaged_result_is_told(folder):
     worker_0 = Rank(job_name="worker", task_index=0)
     end = judge(folder, RankEnds(exit_codes={worker_0: 0}))
     assert end.result.outcome == Outcome.FAILED
-    assert end.result.message.startswith(f"rank worker-0 ended with exit code 0; {folder.result} is damaged")
+    assert end.result.message.startswith(
+        f"rank worker-0 ended with exit code 0; {folder.result} is damaged"
+    )

@@ -14,7 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from store.records import RANK_LOST, DeviceKind, Outcome, Placement, RankLimits, RunFolder, TrialSpec
+from store.records import (
+    RANK_LOST,
+    DeviceKind,
+    Outcome,
+    Placement,
+    RankLimits,
+    RunFolder,
+    TrialSpec,
+)
 from sweeper.attempt import environment
 from sweeper.starts import Fork, Spawn
 from tests.conftest import PROJECT
@@ -35,7 +43,10 @@ class Trial:
     was_reaped: bool = False
 
     def wait_until_all_serve(self) -> None:
-        wait_until(lambda: all((self.folder.path / f"beat-{rank}.txt").exists() for rank in RANKS), self.process.descriptor)
+        wait_until(
+            lambda: all((self.folder.path / f"beat-{rank}.txt").exists() for rank in RANKS),
+            self.process.descriptor,
+        )
 
     def pid(self, rank: str) -> int:
         return int((self.folder.path / f"pid-{rank}.txt").read_text())
@@ -79,7 +90,9 @@ def begin(tmp_path, starts):
     """begin(script): a trial of 2 workers and 2 parameter servers that all run it."""
     begun: list[Trial] = []
 
-    def begin(script: str, *, start="fork", limits=None, rank_start="", visible="", settle_s=None, **spec) -> Trial:
+    def begin(
+        script: str, *, start="fork", limits=None, rank_start="", visible="", settle_s=None, **spec
+    ) -> Trial:
         folder = RunFolder(tmp_path / "run")
         folder.path.mkdir()
         asked = {"variable_update": "distributed_replicated", "hosts": 2, "num_gpus": 4}
@@ -88,11 +101,15 @@ def begin(tmp_path, starts):
         if limits:
             folder.rank_limits.write_text(limits if isinstance(limits, str) else limits.to_json())
         if rank_start:
-            given = Placement(start=start, devices=(), visible_devices="", hosts=("a", "b"), rank_start=rank_start)
+            given = Placement(
+                start=start, devices=(), visible_devices="", hosts=("a", "b"), rank_start=rank_start
+            )
             folder.placement.write_text(given.to_json())
         if settle_s:
             (folder.path / SETTLE_FILE).write_text(str(settle_s))
-        variables = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        variables = {
+            name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"
+        }
         begun.append(Trial(folder, starts[start].start(folder, environment(variables, visible))))
         return begun[-1]
 
@@ -128,10 +145,16 @@ def test_what_worker_0_came_to_is_what_the_trial_came_to_and_the_others_are_ende
 def test_by_hand_any_file_may_tell_the_trial(tmp_path):
     folder = RunFolder(tmp_path / "by hand")
     folder.path.mkdir()
-    (folder.path / "script.py").write_text("end(Outcome.COMPLETED, spec.model) if name == 'worker-0' else wait()")
+    (folder.path / "script.py").write_text(
+        "end(Outcome.COMPLETED, spec.model) if name == 'worker-0' else wait()"
+    )
     trial = tmp_path / "elsewhere.json"
     trial.write_text(small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json())
-    subprocess.run([sys.executable, "-m", MODULE, trial, folder.path], check=True, env=os.environ | {"PYTHONPATH": str(PROJECT)})
+    subprocess.run(
+        [sys.executable, "-m", MODULE, trial, folder.path],
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+    )
     assert folder.read_result().message == "trivial"
     assert TrialSpec.from_json(folder.trial.read_text()) == TrialSpec.from_json(trial.read_text())
 
@@ -139,7 +162,9 @@ def test_by_hand_any_file_may_tell_the_trial(tmp_path):
 def test_ranks_are_told_their_own_ports_and_in_the_end_all_are_free(begin, start):
     trial = begin(SERVE, start=start)
     trial.wait_until_all_serve()
-    wait_until(lambda: trial.folder.log.read_text().count("\n") >= len(RANKS), trial.process.descriptor)  # ranks may be faster
+    wait_until(
+        lambda: trial.folder.log.read_text().count("\n") >= len(RANKS), trial.process.descriptor
+    )  # ranks may be faster
     told = trial.folder.log.read_text().splitlines()[:4]
     addresses = {line.split()[1].rstrip(":"): line.split()[2].rstrip(",") for line in told}
     assert tuple(addresses) == RANKS
@@ -166,7 +191,10 @@ def test_ranks_know_that_their_parent_started_them_all(begin, start):
 
 
 def test_a_killed_rank_fails_the_trial_and_its_log_is_named(begin, start):
-    trial = begin(f"name == 'worker-1' and print('ValueError: what it said last', flush=True)\n{SERVE}", start=start)
+    trial = begin(
+        f"name == 'worker-1' and print('ValueError: what it said last', flush=True)\n{SERVE}",
+        start=start,
+    )
     trial.wait_until_all_serve()
     os.kill(trial.pid("worker-1"), signal.SIGKILL)
     told = "rank worker-1 ended by SIGKILL; see log-worker-1.txt: ValueError: what it said last"
@@ -177,13 +205,19 @@ def test_killed_worker_0_is_named_with_the_log_of_the_trial(begin):
     trial = begin(SERVE)
     trial.wait_until_all_serve()
     os.kill(trial.pid("worker-0"), signal.SIGSEGV)
-    assert trial.outcome() == (RANK_LOST, Outcome.FAILED, "rank worker-0 ended by SIGSEGV; see log.txt")
+    assert trial.outcome() == (
+        RANK_LOST,
+        Outcome.FAILED,
+        "rank worker-0 ended by SIGSEGV; see log.txt",
+    )
 
 
 def test_a_stopped_rank_hangs_the_trial_and_is_named(begin):
     trial = begin(SERVE, limits=RankLimits(timeout_s=10))
     trial.wait_until_all_serve()
-    os.kill(trial.pid("ps-0"), signal.SIGSTOP)  # named before others that a busy machine has fall silent, too
+    os.kill(
+        trial.pid("ps-0"), signal.SIGSTOP
+    )  # named before others that a busy machine has fall silent, too
     told = "rank ps-0 gave no sign of life for launcher.rank_timeout_s=10; see log-ps-0.txt"
     assert trial.outcome() == (6, Outcome.HUNG, told)
 
@@ -197,9 +231,21 @@ def test_a_rank_that_never_starts_hangs_the_trial_at_its_deadline(begin):
 @pytest.mark.parametrize(
     ("exit_code", "ended", "outcome"),
     [
-        (4, (4, Outcome.OUT_OF_MEMORY), "rank worker-1: out_of_memory; see log-worker-1.txt: ResourceExhaustedError: of 9 GB"),
-        (3, (3, Outcome.UNSUPPORTED), "rank worker-1: unsupported; see log-worker-1.txt: ResourceExhaustedError: of 9 GB"),
-        (1, (1, Outcome.FAILED), "rank worker-1 ended with exit code 1; see log-worker-1.txt: ResourceExhaustedError: of 9 GB"),
+        (
+            4,
+            (4, Outcome.OUT_OF_MEMORY),
+            "rank worker-1: out_of_memory; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
+        ),
+        (
+            3,
+            (3, Outcome.UNSUPPORTED),
+            "rank worker-1: unsupported; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
+        ),
+        (
+            1,
+            (1, Outcome.FAILED),
+            "rank worker-1 ended with exit code 1; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
+        ),
     ],
 )
 def test_what_another_rank_came_to_is_what_the_trial_came_to(begin, exit_code, ended, outcome):
@@ -263,7 +309,11 @@ def test_of_ranks_that_fail_together_the_one_that_crashed_is_named(begin):
         """,
         settle_s=PATIENCE_S,
     )
-    assert trial.outcome() == (RANK_LOST, Outcome.FAILED, "rank worker-1 ended by SIGABRT; see log-worker-1.txt")
+    assert trial.outcome() == (
+        RANK_LOST,
+        Outcome.FAILED,
+        "rank worker-1 ended by SIGABRT; see log-worker-1.txt",
+    )
 
 
 def test_a_rank_that_worker_0_lost_is_named_with_its_log(begin):
@@ -296,13 +346,20 @@ def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
             exec({SERVE!r})
         """
     )
-    assert trial.outcome() == (RANK_LOST, Outcome.FAILED, "worker-1 cannot be reached any more: UNAVAILABLE")
+    assert trial.outcome() == (
+        RANK_LOST,
+        Outcome.FAILED,
+        "worker-1 cannot be reached any more: UNAVAILABLE",
+    )
 
 
 @pytest.mark.parametrize(
-    ("stopped", "failing", "log"), [("worker-1", "worker-0", "log-worker-1.txt"), ("worker-0", "worker-1", "log.txt")]
+    ("stopped", "failing", "log"),
+    [("worker-1", "worker-0", "log-worker-1.txt"), ("worker-0", "worker-1", "log.txt")],
 )
-def test_a_stopped_rank_is_named_and_not_the_one_that_failed_for_want_of_it(begin, stopped, failing, log):
+def test_a_stopped_rank_is_named_and_not_the_one_that_failed_for_want_of_it(
+    begin, stopped, failing, log
+):
     trial = begin(
         f"""
         exec({HEALTHY!r})
@@ -319,7 +376,9 @@ def test_a_stopped_rank_is_named_and_not_the_one_that_failed_for_want_of_it(begi
     (trial.folder.path / "stopped").touch()
     exit_code, outcome, message = trial.outcome()
     assert (exit_code, outcome) == (6, Outcome.HUNG)
-    assert re.fullmatch(rf"rank {stopped} gave no sign of life for \d+ s, and {failing} failed; see {log}", message)
+    assert re.fullmatch(
+        rf"rank {stopped} gave no sign of life for \d+ s, and {failing} failed; see {log}", message
+    )
 
 
 def test_what_worker_0_says_of_its_own_failure_stands(begin):
@@ -359,7 +418,10 @@ def test_no_rank_survives_what_looks_after_it(begin, start, which):
     os.killpg(trial.process.pid, which)
     assert trial.end() == (130 if which == signal.SIGINT else -which)
     interrupted = trial.folder.read_result() if which == signal.SIGINT else None
-    assert not interrupted or (interrupted.outcome, interrupted.message) == (Outcome.INTERRUPTED, "interrupted")
+    assert not interrupted or (interrupted.outcome, interrupted.message) == (
+        Outcome.INTERRUPTED,
+        "interrupted",
+    )
 
 
 def test_no_rank_survives_a_stopped_supervisor_that_is_killed(begin):
@@ -371,11 +433,15 @@ def test_no_rank_survives_a_stopped_supervisor_that_is_killed(begin):
     assert trial.end() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("start", "killed"), [("fork", "orchestrator"), ("fork", "server"), ("spawn", "orchestrator")])
+@pytest.mark.parametrize(
+    ("start", "killed"), [("fork", "orchestrator"), ("fork", "server"), ("spawn", "orchestrator")]
+)
 def test_no_rank_survives_its_orchestrator_or_fork_server(tmp_path, start, killed):
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
-    folder.trial.write_text(small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json())
+    folder.trial.write_text(
+        small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json()
+    )
     (folder.path / "script.py").write_text(SERVE)
     how = f"Fork({MODULE!r})" if start == "fork" else f"Spawn((sys.executable, '-m', {MODULE!r}))"
     program = f"""
@@ -394,14 +460,17 @@ while True:
         trial = Trial(folder, type("Seen", (), {"descriptor": descriptor}))
         trial.wait_until_all_serve()
         family = psutil.Process(orchestrator.pid).children(recursive=True)
-        ranks = [process for process in family if process.pid in {trial.pid(rank) for rank in RANKS}]
+        ranks = [
+            process for process in family if process.pid in {trial.pid(rank) for rank in RANKS}
+        ]
         assert len(ranks) == 4
         with ends(ranks):
             if killed == "server":
                 (server,) = (
                     process
                     for process in family
-                    if "trainer.fork_server" in process.cmdline() and process.ppid() == orchestrator.pid
+                    if "trainer.fork_server" in process.cmdline()
+                    and process.ppid() == orchestrator.pid
                 )
                 server.kill()
             else:
@@ -437,13 +506,17 @@ def test_damaged_deadlines_fail_the_trial_before_anything_is_started(begin, limi
     trial = begin("", limits=limits)
     exit_code, outcome, message = trial.outcome()
     assert (exit_code, outcome) == (1, Outcome.FAILED)
-    assert message.startswith(f"its ranks could not be started: {trial.folder.rank_limits} is damaged: ")
+    assert message.startswith(
+        f"its ranks could not be started: {trial.folder.rank_limits} is damaged: "
+    )
     assert not list(trial.folder.path.glob("pid-*.txt"))
 
 
 def test_what_goes_wrong_once_ranks_run_is_not_told_as_their_start(tmp_path):
     """The supervisor tells their addresses, and where it does the disk is full."""
-    (tmp_path / "trial.json").write_text(small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json())
+    (tmp_path / "trial.json").write_text(
+        small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json()
+    )
     (tmp_path / "script.py").write_text(SERVE)
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
@@ -476,7 +549,9 @@ def test_a_folder_named_by_hand_may_hold_an_earlier_trial(tmp_path, begin):
     earlier = trial.folder.steps, trial.folder.doing, trial.folder.telemetry
     for path in earlier:
         path.write_text("of the earlier trial")
-    (trial.folder.path / "script.py").write_text("import os\nname == 'worker-0' and os.abort()\nwait()\n")
+    (trial.folder.path / "script.py").write_text(
+        "import os\nname == 'worker-0' and os.abort()\nwait()\n"
+    )
     again = subprocess.run(
         [sys.executable, "-m", MODULE, "run/trial.json", "run"],
         cwd=tmp_path,

@@ -11,11 +11,15 @@ from trainer.replica_feed import ReplicaFeed
 
 def numbers() -> tf.data.Dataset:
     """Images (1, 1, 3) and labels that say their position: 0, 1, 2, ..."""
-    return tf.data.Dataset.range(10_000).map(lambda n: (tf.fill((1, 1, 3), tf.cast(n, tf.float32)), tf.cast(n, tf.int32)))
+    return tf.data.Dataset.range(10_000).map(
+        lambda n: (tf.fill((1, 1, 3), tf.cast(n, tf.float32)), tf.cast(n, tf.int32))
+    )
 
 
 def feed(devices, images=None, **changes) -> ReplicaFeed:
-    return ReplicaFeed(images or numbers(), small(num_gpus=len(devices.replicas), **changes), devices)
+    return ReplicaFeed(
+        images or numbers(), small(num_gpus=len(devices.replicas), **changes), devices
+    )
 
 
 def test_replicas_get_batches_in_turn(make_devices):
@@ -36,9 +40,14 @@ def test_batches_are_on_the_device_of_their_replica(make_devices, prefetch, step
 
 
 @pytest.mark.parametrize("num_replicas", [1, 3])
-def test_a_call_of_several_steps_takes_the_batches_of_as_many_calls_of_one_step(make_devices, num_replicas):
+def test_a_call_of_several_steps_takes_the_batches_of_as_many_calls_of_one_step(
+    make_devices, num_replicas
+):
     devices = make_devices(num_replicas)
-    single, several = feed(devices, batch_size=2), feed(devices, batch_size=2, steps_per_execution=4)
+    single, several = (
+        feed(devices, batch_size=2),
+        feed(devices, batch_size=2, steps_per_execution=4),
+    )
 
     @tf.function
     def at(batches, index):
@@ -46,7 +55,9 @@ def test_a_call_of_several_steps_takes_the_batches_of_as_many_calls_of_one_step(
 
     for _ in range(2):
         call = several.next()
-        assert [(images.shape, labels.shape) for images, labels in call] == [((4, 2, 1, 1, 3), (4, 2))] * num_replicas
+        assert [(images.shape, labels.shape) for images, labels in call] == [
+            ((4, 2, 1, 1, 3), (4, 2))
+        ] * num_replicas
         for step in range(4):
             for ours, wanted in zip(at(call, tf.constant(step)), single.next(), strict=True):
                 assert ours[0].numpy().tolist() == wanted[0].numpy().tolist()
@@ -80,7 +91,11 @@ def test_prefetch_counts_batches_on_each_device(make_devices, steps_per_executio
 
 def test_without_prefetch_nothing_waits_on_the_devices(make_devices):
     of_two = feed(make_devices(2), prefetch=0)
-    assert not [iterator for iterator in of_two._iterator._device_iterators if hasattr(iterator._dataset, "_buffer_size")]
+    assert not [
+        iterator
+        for iterator in of_two._iterator._device_iterators
+        if hasattr(iterator._dataset, "_buffer_size")
+    ]
 
 
 def test_prefetched_batches_are_made_before_they_are_asked_for(make_devices):
@@ -99,8 +114,14 @@ def test_prefetched_batches_are_made_before_they_are_asked_for(make_devices):
 
 
 def test_data_threads_are_the_pipelines_own(make_devices):
-    assert feed(make_devices(1), data_threads=3).dataset.options().threading.private_threadpool_size == 3
-    assert feed(make_devices(1), data_threads=0).dataset.options().threading.private_threadpool_size is None
+    assert (
+        feed(make_devices(1), data_threads=3).dataset.options().threading.private_threadpool_size
+        == 3
+    )
+    assert (
+        feed(make_devices(1), data_threads=0).dataset.options().threading.private_threadpool_size
+        is None
+    )
 
 
 def test_the_order_is_part_of_the_pipeline(make_devices):

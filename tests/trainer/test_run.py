@@ -41,7 +41,9 @@ def test_neither_the_probe_of_the_link_nor_the_count_of_parameters_costs_the_tri
     command = [sys.executable, "-c", PROBED, str(tmp_path)]
     ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    num_parameters, link_bytes_per_s, peak_bytes, with_probe_bytes = json.loads(ended.stdout.splitlines()[-1])
+    num_parameters, link_bytes_per_s, peak_bytes, with_probe_bytes = json.loads(
+        ended.stdout.splitlines()[-1]
+    )
     assert (num_parameters, link_bytes_per_s) == (NUM_PARAMETERS, 1e9)
     assert peak_bytes < with_probe_bytes - 300 * 2**20
 
@@ -50,7 +52,10 @@ def test_the_deadline_of_the_supervisor_comes_before_worker_0s(tmp_path, monkeyp
     waited = []
     monkeypatch.setattr(devices, "prepare", lambda spec, cluster, reach_s: waited.append(reach_s))
     spec = small(num_gpus=2, hosts=2, variable_update="distributed_replicated")
-    folder, cluster = RunFolder(tmp_path), Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2"))
+    folder, cluster = (
+        RunFolder(tmp_path),
+        Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2")),
+    )
     run._devices(spec, folder, cluster)
     folder.rank_limits.write_text(RankLimits(start_timeout_s=900).to_json())
     run._devices(spec, folder, cluster)

@@ -23,7 +23,9 @@ def run(*arguments):
 def asked(tmp_path_factory):
     """Of two modes at once: what it printed, and what it wrote as JSON."""
     path = tmp_path_factory.mktemp("selfcheck") / "found.json"
-    ended = run("--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_stand_in", "--json", str(path))
+    ended = run(
+        "--modes", "ps_cpu", "replicated_nccl", "--devices", "cpu_stand_in", "--json", str(path)
+    )
     assert ended.returncode == 0, ended.stderr
     return ended, json.loads(path.read_text())
 
@@ -36,7 +38,10 @@ def test_a_mode_is_proven_measured_and_written_as_json(asked):
     assert checks["precision=fp32"]["images_per_second"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
     assert "CPU stand-ins share the cores of one machine" in ended.stdout
-    assert "precision=tf32: a way of GPUs; these replicas are CPU stand-ins (precision=tf32 with ps_cpu)" in ended.stdout
+    assert (
+        "precision=tf32: a way of GPUs; these replicas are CPU stand-ins (precision=tf32 with ps_cpu)"
+        in ended.stdout
+    )
     assert "2 GPUs" not in ended.stdout
     assert "2 CPU stand-ins" in ended.stdout
 
@@ -45,7 +50,8 @@ def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(asked):
     ended, _ = asked
     assert ended.returncode == 0
     assert (
-        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins (replicated_nccl)" in ended.stdout
+        "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins (replicated_nccl)"
+        in ended.stdout
     )
 
 
@@ -56,7 +62,10 @@ def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(asked):
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_stand_in"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
         (["--hosts", "0"], "--hosts 0: wanted 1 to 8"),
-        (["--hosts", "2", "--modes", "ps_cpu"], "mode ps_cpu is of one host; leave --hosts out, or choose from distributed_"),
+        (
+            ["--hosts", "2", "--modes", "ps_cpu"],
+            "mode ps_cpu is of one host; leave --hosts out, or choose from distributed_",
+        ),
         (
             ["--modes", "distributed_ring"],
             "mode distributed_ring is of several hosts; give --hosts 2, or choose from independent, ",
@@ -75,12 +84,25 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
 
     def check(mode, bench):
         checked.append((mode.variable_update, bench))
-        return [Check(mode=mode.name, options="-", outcome="passed", difference=1e-8, loss_difference=2e-8, bound=1e-6)]
+        return [
+            Check(
+                mode=mode.name,
+                options="-",
+                outcome="passed",
+                difference=1e-8,
+                loss_difference=2e-8,
+                bound=1e-6,
+            )
+        ]
 
     monkeypatch.setattr(selfcheck, "_check_in_own_process", check)
     assert selfcheck.main(["--devices", "cpu_stand_in", "--hosts", "3"]) == 0
     updates, benches = map(set, zip(*checked, strict=True))
-    assert updates == {"distributed_parameter_server", "distributed_replicated", "distributed_all_reduce"}
+    assert updates == {
+        "distributed_parameter_server",
+        "distributed_replicated",
+        "distributed_all_reduce",
+    }
     assert benches == {Bench(kind="cpu_stand_in", num_replicas=6, num_hosts=3)}
     told = capsys.readouterr().out
     assert "3 hosts with 2 CPU stand-ins each (processes of this machine)" in told
@@ -88,9 +110,14 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
-    mode = selfcheck.Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
+    mode = selfcheck.Mode(
+        variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
+    )
     (check,) = selfcheck._check_in_own_process(mode, Bench(kind="no_such_kind", num_replicas=2))
-    assert (check.outcome, "its process ended with 1: ValueError: 'no_such_kind'" in check.problem) == ("failed", True)
+    assert (
+        check.outcome,
+        "its process ended with 1: ValueError: 'no_such_kind'" in check.problem,
+    ) == ("failed", True)
     monkeypatch.setattr(selfcheck, "MODE_TIMEOUT_S", 0.1)
     (check,) = selfcheck._check_in_own_process(mode, Bench(kind="cpu_stand_in", num_replicas=2))
     assert (check.outcome, check.problem.startswith("hung for")) == ("failed", True)
@@ -115,7 +142,9 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
 def test_modes_that_time_does_not_suffice_for_are_told(monkeypatch, capsys):
     monkeypatch.setattr(selfcheck, "BUDGET_S", -1.0)
     assert selfcheck.main(["--devices", "cpu_stand_in", "--modes", "ps_cpu"]) == 1
-    assert "not reached within -1 s; ask for it alone with --modes ps_cpu" in capsys.readouterr().out
+    assert (
+        "not reached within -1 s; ask for it alone with --modes ps_cpu" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +163,13 @@ def test_the_devices_are_those_that_are_there(asked, num_replicas, num_gpus, ben
 
 def test_a_failure_stands_in_the_table_and_below_it():
     bench = Bench(kind="gpu", num_replicas=2)
-    wrong = Check(**PLAIN, outcome="failed", problem="differs by 2.0e-03, wanted less than 1e-06", difference=2e-3, bound=1e-6)
+    wrong = Check(
+        **PLAIN,
+        outcome="failed",
+        problem="differs by 2.0e-03, wanted less than 1e-06",
+        difference=2e-3,
+        bound=1e-6,
+    )
     text = "\n".join(selfcheck.report([wrong], bench))
     assert re.search(r"2\.0e-03 +- +< 1e-06 +FAILED", text)
     assert text.endswith("FAILED\nring -: differs by 2.0e-03, wanted less than 1e-06")
@@ -150,8 +185,12 @@ def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
         return [total / 2 for total in right(self, copies, index)]
 
     right = pscpu.SumOnOneDevice.sum
-    mode = selfcheck.Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
-    checker = mode_check.ModeCheck(mode, Bench(kind="cpu_stand_in", num_replicas=2), make_devices(2))
+    mode = selfcheck.Mode(
+        variable_update="replicated", local_parameter_device="gpu", all_reduce="none"
+    )
+    checker = mode_check.ModeCheck(
+        mode, Bench(kind="cpu_stand_in", num_replicas=2), make_devices(2)
+    )
     one = next(checker.all())
     assert one.outcome == "passed"
     monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", halved)

@@ -46,12 +46,19 @@ from store.records import Cluster, DeviceKind
 from trainer import devices
 devices.connect(devices.claim(DeviceKind.CPU_STAND_IN, 1), Cluster(worker_hosts=({taken!r},)))
 """
-    ended = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert f"LostRankError: worker-0 cannot listen on {taken}: another process has this port" in ended.stderr
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert (
+        f"LostRankError: worker-0 cannot listen on {taken}: another process has this port"
+        in ended.stderr
+    )
 
 
 def test_no_server_outlives_the_process_that_started_it():
-    with subprocess.Popen([sys.executable, "-c", STARTS], cwd=PROJECT, stdout=subprocess.PIPE, text=True) as starter:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS], cwd=PROJECT, stdout=subprocess.PIPE, text=True
+    ) as starter:
         pids = [int(pid) for pid in starter.stdout.readline().split()]
         starter.send_signal(signal.SIGKILL)
     assert len(pids) == 3

@@ -18,7 +18,9 @@ def test_steps_that_become_slower_drift_and_noisy_ones_do_not():
     random = np.random.default_rng(4)
     noise = 0.01 * random.normal(size=40)
     assert statistics.drift(list(1.0 + noise)) == 0.0
-    assert statistics.drift(list(np.linspace(1.0, 1.4, 40) + noise)) == pytest.approx(0.18, abs=0.03)
+    assert statistics.drift(list(np.linspace(1.0, 1.4, 40) + noise)) == pytest.approx(
+        0.18, abs=0.03
+    )
 
 
 def test_few_steps_say_nothing_of_drift():

@@ -60,7 +60,11 @@ def _this_code_in_child_processes(monkeypatch):
 
 
 def write(path, *samples: tuple[float, list[Reading]]):
-    path.write_text("".join(telemetry.Sample(time_s=time_s, gpus=gpus).to_json() + "\n" for time_s, gpus in samples))
+    path.write_text(
+        "".join(
+            telemetry.Sample(time_s=time_s, gpus=gpus).to_json() + "\n" for time_s, gpus in samples
+        )
+    )
     return path
 
 
@@ -68,12 +72,22 @@ def test_only_samples_of_the_measured_window_count(tmp_path):
     hot = replace(BUSY, temperature_c=99, sm_clock_mhz=300, memory_used_bytes=99_999)
     path = write(tmp_path / "t", (9.9, [hot]), (10.0, [BUSY]), (11.0, [BUSY]), (11.1, [hot]))
     (seen,) = telemetry.summarize(path, 10.0, 11.0)
-    assert (seen.num_samples, seen.temperature_c, seen.sm_clock_mhz, seen.memory_used_bytes) == (2, 60, 1400, 10_000)
+    assert (seen.num_samples, seen.temperature_c, seen.sm_clock_mhz, seen.memory_used_bytes) == (
+        2,
+        60,
+        1400,
+        10_000,
+    )
 
 
 def test_a_summary_keeps_what_would_explain_a_slow_trial(tmp_path):
     first = replace(BUSY, sm_clock_mhz=1000, power_w=600.0, temperature_c=70, utilization=0.5)
-    last = replace(BUSY, throttle_reasons=["gpu_idle", "hw_slowdown"], memory_used_bytes=20_000, power_limit_w=650.0)
+    last = replace(
+        BUSY,
+        throttle_reasons=["gpu_idle", "hw_slowdown"],
+        memory_used_bytes=20_000,
+        power_limit_w=650.0,
+    )
     path = write(tmp_path / "t", (1.0, [first]), (2.0, [BUSY]), (3.0, [last]))
     assert telemetry.summarize(path, 0.0, 9.0) == (
         GpuTelemetry(
@@ -111,7 +125,9 @@ def test_every_gpu_has_its_own_summary_and_what_it_does_not_tell_stays_none(tmp_
     )
 
 
-@pytest.mark.parametrize(("pids", "num_foreign"), [([], None), ([77], 0), ([77, 4711], 1), ([9, 8, 8, 7], 2)])
+@pytest.mark.parametrize(
+    ("pids", "num_foreign"), [([], None), ([77], 0), ([77, 4711], 1), ([9, 8, 8, 7], 2)]
+)
 def test_all_processes_but_one_are_foreign(tmp_path, pids, num_foreign):
     path = write(tmp_path / "t", (1.0, [replace(BUSY, pids=pids)]), (2.0, [replace(BUSY, pids=[])]))
     assert telemetry.summarize(path, 0.0, 9.0)[0].num_foreign_processes == num_foreign
@@ -135,13 +151,19 @@ def test_a_sample_travels_as_json():
 
 def test_telemetry_travels_in_a_result(tmp_path):
     seen = telemetry.summarize(write(tmp_path / "t", (1.0, [BUSY, SILENT])), 0.0, 9.0)
-    result = Result(outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={}, gpu_telemetry=seen)
+    result = Result(
+        outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={}, gpu_telemetry=seen
+    )
     assert Result.from_json(result.to_json()) == result
 
 
 @pytest.mark.parametrize(
     ("asked_s", "read_s", "wanted_s"),
-    [(0.5, 0.01, [100.0, 100.5, 101.0]), (0.01, 0.0, [100.0, 100.25, 100.5]), (0.5, 0.8, [100.0, 100.8, 101.6])],
+    [
+        (0.5, 0.01, [100.0, 100.5, 101.0]),
+        (0.01, 0.0, [100.0, 100.25, 100.5]),
+        (0.5, 0.8, [100.0, 100.8, 101.6]),
+    ],
 )
 def test_samples_are_an_interval_apart_and_never_more_than_four_a_second(asked_s, read_s, wanted_s):
     clock, out = Clock(), io.StringIO()
@@ -170,7 +192,9 @@ def test_throttle_reasons_have_names_and_new_ones_a_number(bits, names):
 
 
 def test_every_reason_that_pynvml_knows_has_a_name():
-    known = {getattr(pynvml, name) for name in dir(pynvml) if name.startswith("nvmlClocksThrottleReason")}
+    known = {
+        getattr(pynvml, name) for name in dir(pynvml) if name.startswith("nvmlClocksThrottleReason")
+    }
     bits = {value for value in known if value.bit_count() == 1}
     assert len(bits) >= 9
     assert not [bit for bit in bits if nvml.reason_names(bit)[0].startswith("0x")]
@@ -203,7 +227,9 @@ def test_without_gpus_no_process_is_started(tmp_path, monkeypatch):
     assert telemetry.summarize(tmp_path / "t", 0.0, 1e9) == ()
 
 
-def test_where_gpus_cannot_be_watched_the_log_says_so_in_one_line_and_the_trial_goes_on(tmp_path, capfd):
+def test_where_gpus_cannot_be_watched_the_log_says_so_in_one_line_and_the_trial_goes_on(
+    tmp_path, capfd
+):
     """The real sampler: it finds no NVML, or no GPU of that name."""
     path = tmp_path / "telemetry.jsonl"
     before = {child.pid for child in psutil.Process().children()}
@@ -228,13 +254,28 @@ def test_the_sampler_ends_with_the_block_it_watches(tmp_path, monkeypatch):
     assert set(psutil.Process().children()) <= children
 
 
-@pytest.mark.parametrize(("arguments", "core"), [([], max(os.sched_getaffinity(0))), (["--core", "7"], 7)])
-def test_the_sampler_runs_on_the_spare_core_or_else_on_the_last(tmp_path, monkeypatch, arguments, core):
+@pytest.mark.parametrize(
+    ("arguments", "core"), [([], max(os.sched_getaffinity(0))), (["--core", "7"], 7)]
+)
+def test_the_sampler_runs_on_the_spare_core_or_else_on_the_last(
+    tmp_path, monkeypatch, arguments, core
+):
     """There is no such GPU, so it ends where it would take the first sample."""
     told = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: told.append(cores))
     monkeypatch.setattr(os, "nice", told.append)
-    assert telemetry.main(["--uuids", "GPU-00000000-0000-0000-0000-000000000000", "--out", str(tmp_path / "t"), *arguments]) == 1
+    assert (
+        telemetry.main(
+            [
+                "--uuids",
+                "GPU-00000000-0000-0000-0000-000000000000",
+                "--out",
+                str(tmp_path / "t"),
+                *arguments,
+            ]
+        )
+        == 1
+    )
     assert told == [{core}, 19]
 
 
@@ -259,14 +300,23 @@ def test_a_python_that_cannot_be_started_is_told_too(tmp_path, monkeypatch, capf
 
 
 def test_the_sampler_imports_no_tensorflow():
-    script = "import sys, trainer.telemetry; print({'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
+    script = (
+        "import sys, trainer.telemetry; print({'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
 def test_a_process_dies_with_the_parent_it_is_tied_to():
     child = "import os, time; from trainer import parent; parent.die_with(os.getppid()); print('tied', flush=True); time.sleep(600); print('survived')"
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as started:
         assert started.stdout.readline() == "tied\n"
         started.kill()
         assert started.stdout.read() == ""

@@ -22,7 +22,16 @@ class Clock:
         return self.now
 
 
-def run(durations, *, min_warm_up_steps=2, num_steps=3, synchronize_s=0.0, wait_s=0.0, min_window_s=0.0, steps_per_call=1):
+def run(
+    durations,
+    *,
+    min_warm_up_steps=2,
+    num_steps=3,
+    synchronize_s=0.0,
+    wait_s=0.0,
+    min_window_s=0.0,
+    steps_per_call=1,
+):
     clock, left, seen = Clock(), iter(durations), []
 
     def next_batch():
@@ -181,7 +190,9 @@ print(begun_s, before_s - age_s, after_s - age_s)
 
 def test_the_age_of_a_process_is_counted_from_its_start():
     asked_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    told = subprocess.run([sys.executable, "-c", AGE], cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", AGE], cwd=PROJECT, stdout=subprocess.PIPE, check=True
+    ).stdout
     begun_s, earliest_start_s, latest_start_s = map(float, told.split())
     assert earliest_start_s <= begun_s
     assert latest_start_s >= asked_s - 1 / os.sysconf("SC_CLK_TCK")  # the kernel counts in these

@@ -21,7 +21,10 @@ def heard(said: str) -> dict[str, int | None]:
 
 def test_ranks_that_are_ended_with_a_failed_one_are_not_blamed():
     assert heard("rank worker-1 ended: 1\n") == {"worker-1": 1}
-    assert heard("rank worker-0 ended: 0\nrank worker-1 ended: -15\n") == {"worker-0": 0, "worker-1": -15}
+    assert heard("rank worker-0 ended: 0\nrank worker-1 ended: -15\n") == {
+        "worker-0": 0,
+        "worker-1": -15,
+    }
 
 
 def test_nobody_saw_ranks_end_that_ended_with_who_tells(capsys):

@@ -68,13 +68,19 @@ def alone(all_devices):
     return weights
 
 
-@pytest.mark.parametrize(("mode", "packs"), [(mode, 0) for mode in MODES] + [(mode, 2) for mode in PACKS])
+@pytest.mark.parametrize(
+    ("mode", "packs"), [(mode, 0) for mode in MODES] + [(mode, 2) for mode in PACKS]
+)
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 @pytest.mark.parametrize("xla", ["off", "on"])
 def test_a_synchronous_mode_has_one_devices_weights_with_the_same_whole_batch(
     make_devices, alone, mode, packs, xla, steps_per_execution
 ):
-    changes = MODES[mode] | {"gradient_repacking": packs, "xla": xla, "steps_per_execution": steps_per_execution}
+    changes = MODES[mode] | {
+        "gradient_repacking": packs,
+        "xla": xla,
+        "steps_per_execution": steps_per_execution,
+    }
     placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 3), **changes)
     assert placement.problem(wanted) is None
     for replica in range(2):
@@ -82,16 +88,25 @@ def test_a_synchronous_mode_has_one_devices_weights_with_the_same_whole_batch(
 
 
 def test_mirrored_refuses_the_hierarchical_copy_that_tf_distribute_gets_wrong(make_devices):
-    with pytest.raises(UnsupportedTrialError, match="sums wrongly over an odd number of replicas; num_gpus=3"):
+    with pytest.raises(
+        UnsupportedTrialError, match="sums wrongly over an odd number of replicas; num_gpus=3"
+    ):
         build(small(num_gpus=3, **MODES["mirrored_hierarchical_copy"]), make_devices(3))
 
 
 @pytest.mark.parametrize(
     ("num_replicas", "mode"),
-    [(number, mode) for number in (3, 4) for mode in MODES if (number, mode) != (3, "mirrored_hierarchical_copy")],
+    [
+        (number, mode)
+        for number in (3, 4)
+        for mode in MODES
+        if (number, mode) != (3, "mirrored_hierarchical_copy")
+    ],
 )
 def test_a_synchronous_mode_is_exact_with_more_replicas(make_devices, alone, mode, num_replicas):
-    update = trained(make_devices, num_replicas, whole_batches(num_replicas, 1), **MODES[mode]).update
+    update = trained(
+        make_devices, num_replicas, whole_batches(num_replicas, 1), **MODES[mode]
+    ).update
     for replica in range(num_replicas):
         assert largest_difference(update.weights(replica), alone(num_replicas, 1)) < 1e-6
 
@@ -99,11 +114,18 @@ def test_a_synchronous_mode_is_exact_with_more_replicas(make_devices, alone, mod
 @pytest.mark.parametrize("update", registry.names("variable_updates"))
 def test_planning_allows_what_the_trainer_can(update):
     """Two tables of one truth, in rooms that may not import each other."""
-    rule, abilities = rules.VARIABLE_UPDATES[update], registry.load("variable_updates", update).ABILITIES
+    rule, abilities = (
+        rules.VARIABLE_UPDATES[update],
+        registry.load("variable_updates", update).ABILITIES,
+    )
     assert set(rule.local_parameter_devices) == set(abilities.local_parameter_devices)
     assert set(rule.all_reduces) == set(abilities.all_reduces)
     assert set(rule.repacks_with) == set(abilities.repacks_with)
-    assert (rule.compacts, rule.stages, rule.skips_together) == (abilities.compacts, abilities.stages, abilities.is_synchronous)
+    assert (rule.compacts, rule.stages, rule.skips_together) == (
+        abilities.compacts,
+        abilities.stages,
+        abilities.is_synchronous,
+    )
 
 
 def test_three_steps_train_something(make_devices, alone):
@@ -116,7 +138,9 @@ def test_every_all_reduce_and_variable_update_is_among_the_modes():
 
     nccl needs GPUs, and independent is no synchronous mode.
     """
-    assert {mode.get("all_reduce") for mode in MODES.values()} - {None} | {"nccl"} == set(registry.names("all_reduces"))
+    assert {mode.get("all_reduce") for mode in MODES.values()} - {None} | {"nccl"} == set(
+        registry.names("all_reduces")
+    )
     distributed = {name for name, rule in rules.VARIABLE_UPDATES.items() if rule.is_distributed}
     updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"} | distributed
     assert updates >= set(registry.names("variable_updates"))
@@ -124,12 +148,20 @@ def test_every_all_reduce_and_variable_update_is_among_the_modes():
 
 @pytest.mark.parametrize("local_parameter_device", ["cpu", "gpu"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
-def test_staged_weights_are_those_of_the_step_before(make_devices, local_parameter_device, steps_per_execution):
+def test_staged_weights_are_those_of_the_step_before(
+    make_devices, local_parameter_device, steps_per_execution
+):
     """w(t+1) = w(t) - lr v(t) with gradients taken at w(t-1): computed here step by step from plain training."""
     batches = list(whole_batches(2, 3))
     weights = one_step_stale(small(**RATE), make_devices(1), batches)
-    mode = {"variable_update": "parameter_server", "local_parameter_device": local_parameter_device, "weight_decay": 0.0}
-    staged = trained(make_devices, 2, batches, staged_vars=True, steps_per_execution=steps_per_execution, **mode)
+    mode = {
+        "variable_update": "parameter_server",
+        "local_parameter_device": local_parameter_device,
+        "weight_decay": 0.0,
+    }
+    staged = trained(
+        make_devices, 2, batches, staged_vars=True, steps_per_execution=steps_per_execution, **mode
+    )
     fresh = trained(make_devices, 2, batches, **mode)
     assert largest_difference(staged.update.weights(0), weights) < 1e-6
     assert largest_difference(staged.update.weights(0), fresh.update.weights(0)) > 1e-3
@@ -138,7 +170,14 @@ def test_staged_weights_are_those_of_the_step_before(make_devices, local_paramet
 @pytest.mark.parametrize("mode", [name for name in MODES if name.startswith("replicated")])
 @pytest.mark.parametrize("packs", [0, 2])
 def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs):
-    update = trained(make_devices, 2, whole_batches(2, 3), compact_gradients=True, gradient_repacking=packs, **MODES[mode]).update
+    update = trained(
+        make_devices,
+        2,
+        whole_batches(2, 3),
+        compact_gradients=True,
+        gradient_repacking=packs,
+        **MODES[mode],
+    ).update
     assert largest_difference(update.weights(0), update.weights(1)) == 0
     assert 0 < largest_difference(update.weights(0), alone(2, 3)) < 1e-3
 
@@ -146,8 +185,15 @@ def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs)
 def test_packs_hold_every_element_once_in_equal_shares():
     cuts = gradient_packs._cuts([10, 0, 1, 14], 4)
     assert [sum(piece.end - piece.begin for piece in pack) for pack in cuts] == [6, 6, 6, 7]
-    elements = [(piece.tensor, element) for pack in cuts for piece in pack for element in range(piece.begin, piece.end)]
-    assert elements == [(tensor, element) for tensor, size in enumerate([10, 0, 1, 14]) for element in range(size)]
+    elements = [
+        (piece.tensor, element)
+        for pack in cuts
+        for piece in pack
+        for element in range(piece.begin, piece.end)
+    ]
+    assert elements == [
+        (tensor, element) for tensor, size in enumerate([10, 0, 1, 14]) for element in range(size)
+    ]
 
 
 def test_more_packs_than_elements_leave_no_empty_pack():
@@ -162,14 +208,23 @@ def test_independent_replicas_drift_apart(make_devices, alone):
 
 def test_an_independent_replica_trains_as_if_alone(make_devices):
     data = list(whole_batches(2, 2))
-    first_half = [(images[: len(images) // 2], labels[: len(labels) // 2]) for images, labels in data]
+    first_half = [
+        (images[: len(images) // 2], labels[: len(labels) // 2]) for images, labels in data
+    ]
     by_itself = trained(make_devices, 1, first_half).update.weights(0)
-    assert largest_difference(trained(make_devices, 2, data, **INDEPENDENT).update.weights(0), by_itself) < 1e-6
+    assert (
+        largest_difference(
+            trained(make_devices, 2, data, **INDEPENDENT).update.weights(0), by_itself
+        )
+        < 1e-6
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("xla", ["off", "on"])
-def test_replicas_of_a_normalized_model_share_weights_and_keep_their_own_statistics(make_devices, mode, xla):
+def test_replicas_of_a_normalized_model_share_weights_and_keep_their_own_statistics(
+    make_devices, mode, xla
+):
     training = trained(make_devices, 2, whole_batches(2, 2), normalized, xla=xla, **MODES[mode])
     assert largest_difference(training.update.weights(0), training.update.weights(1)) == 0
     assert largest_difference(training.towers.statistics(0), training.towers.statistics(1)) > 0
@@ -189,7 +244,10 @@ def test_gradients_are_averaged_not_summed(make_devices):
     doubled = [(np.concatenate([images, images]), np.concatenate([labels, labels]))]
     one = trained(make_devices, 1, [(images, labels)]).update.weights(0)
     for mode in MODES.values():
-        assert largest_difference(trained(make_devices, 2, doubled, **mode).update.weights(0), one) < 1e-6
+        assert (
+            largest_difference(trained(make_devices, 2, doubled, **mode).update.weights(0), one)
+            < 1e-6
+        )
 
 
 @pytest.mark.parametrize(
@@ -211,28 +269,49 @@ def test_ops_sit_where_the_mode_says(make_devices, mode, reduction_devices, upda
     placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 1), **MODES[mode])
     assert placement.problem(wanted) is None
     summary = placement.summary()
-    found = {role: {name.split(" @ ")[1] for name in summary[role]} for role in ("convolution", "reduction", "update")}
-    assert found == {"convolution": {"CPU:1", "CPU:2"}, "reduction": reduction_devices, "update": update_devices}
+    found = {
+        role: {name.split(" @ ")[1] for name in summary[role]}
+        for role in ("convolution", "reduction", "update")
+    }
+    assert found == {
+        "convolution": {"CPU:1", "CPU:2"},
+        "reduction": reduction_devices,
+        "update": update_devices,
+    }
     num_convolutions = {
-        device: sum(n for name, n in summary["convolution"].items() if device in name) for device in found["convolution"]
+        device: sum(n for name, n in summary["convolution"].items() if device in name)
+        for device in found["convolution"]
     }
     assert num_convolutions == {"CPU:1": 2, "CPU:2": 2}
-    assert summary["compute_type"] == {"float @ CPU:1": 5, "float @ CPU:2": 5}, "two convolutions, one dense layer, its gradients"
+    assert summary["compute_type"] == {"float @ CPU:1": 5, "float @ CPU:2": 5}, (
+        "two convolutions, one dense layer, its gradients"
+    )
     assert summary["xla"] == {}
     num_variables = len(training.update.weights(0))
     num_copies = 1 if mode.startswith("ps_") else 2
     assert sum(summary["update"].values()) == num_copies * num_variables
-    num_ops = {"replicated_psgpu": 2, "replicated_ring": 2, "mirrored_ring": 2, "replicated_hierarchical_copy": 2}.get(mode, 1)
-    assert sum(summary["reduction"].values()) in (num_ops * num_variables, num_ops), "one per tensor, or a pack of all"
+    num_ops = {
+        "replicated_psgpu": 2,
+        "replicated_ring": 2,
+        "mirrored_ring": 2,
+        "replicated_hierarchical_copy": 2,
+    }.get(mode, 1)
+    assert sum(summary["reduction"].values()) in (num_ops * num_variables, num_ops), (
+        "one per tensor, or a pack of all"
+    )
 
 
 def test_packs_travel_instead_of_tensors(make_devices):
-    placement, _, _ = recorded(make_devices, 2, whole_batches(2, 1), gradient_repacking=2, **MODES["replicated_pscpu"])
+    placement, _, _ = recorded(
+        make_devices, 2, whole_batches(2, 1), gradient_repacking=2, **MODES["replicated_pscpu"]
+    )
     assert placement.summary()["reduction"] == {"AddN @ CPU:0": 2}
 
 
 def test_hierarchical_copy_sums_within_two_groups_and_then_across(make_devices):
-    placement, training, _ = recorded(make_devices, 4, whole_batches(4, 1), **MODES["replicated_hierarchical_copy"])
+    placement, training, _ = recorded(
+        make_devices, 4, whole_batches(4, 1), **MODES["replicated_hierarchical_copy"]
+    )
     assert sum(placement.summary()["reduction"].values()) == 4 * len(training.update.weights(0))
 
 
@@ -243,13 +322,20 @@ def test_independent_replicas_reduce_nothing(make_devices):
 
 
 def test_ops_in_the_wrong_place_make_a_trial_invalid(make_devices):
-    placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 1), **MODES["replicated_pscpu"])
+    placement, training, wanted = recorded(
+        make_devices, 2, whole_batches(2, 1), **MODES["replicated_pscpu"]
+    )
     training.update.reduction_devices = training.update.update_devices
-    assert placement.problem(wanted) == "reduction ops ran on CPU:0, the variable update says CPU:1, CPU:2"
+    assert (
+        placement.problem(wanted)
+        == "reduction ops ran on CPU:0, the variable update says CPU:1, CPU:2"
+    )
 
 
 def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
-    placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 1), **MODES["replicated_none"])
+    placement, training, wanted = recorded(
+        make_devices, 2, whole_batches(2, 1), **MODES["replicated_none"]
+    )
     training.update.reduction_ops = ("NcclAllReduce",)
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
 
@@ -262,7 +348,9 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
         ({"xla": "on"}, "XLA compiled on no device, not on every replica"),
     ],
 )
-def test_another_format_type_or_compiler_than_the_trial_says_makes_it_invalid(make_devices, told, problem):
+def test_another_format_type_or_compiler_than_the_trial_says_makes_it_invalid(
+    make_devices, told, problem
+):
     placement, _, wanted = recorded(make_devices, 2, whole_batches(2, 1))
     assert placement.problem(replace(wanted, **told)) == problem
 
@@ -270,7 +358,10 @@ def test_another_format_type_or_compiler_than_the_trial_says_makes_it_invalid(ma
 def test_xla_where_the_trial_says_off_makes_it_invalid(make_devices):
     placement, _, wanted = recorded(make_devices, 2, whole_batches(2, 1), xla="on")
     assert placement.problem(wanted) is None
-    assert placement.problem(replace(wanted, xla="off")) == "XLA compiled something, the trial says xla=off"
+    assert (
+        placement.problem(replace(wanted, xla="off"))
+        == "XLA compiled something, the trial says xla=off"
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -288,10 +379,14 @@ def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_device
 def test_channels_first_trains_as_channels_last_does(make_devices, precision):
     changes = {"precision": precision, "all_reduce": "none"}
     last = trained(make_devices, 2, whole_batches(2, 3), **changes).update.weights(0)
-    placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 3), data_format="NCHW", **changes, **RATE)
+    placement, training, wanted = recorded(
+        make_devices, 2, whole_batches(2, 3), data_format="NCHW", **changes, **RATE
+    )
     assert placement.problem(wanted) is None
     assert set(placement.summary()["data_format"]) == {"NCHW @ CPU:1", "NCHW @ CPU:2"}
-    assert largest_difference(training.update.weights(0), last) < (1e-6 if precision == "fp32" else 1e-2)
+    assert largest_difference(training.update.weights(0), last) < (
+        1e-6 if precision == "fp32" else 1e-2
+    )
 
 
 def test_channels_first_normalization_is_that_of_channels_last(make_devices):
@@ -301,19 +396,31 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
     assert largest_difference(first.towers.state(0), last.towers.state(0)) < 1e-5
 
 
-@pytest.mark.parametrize("mode", ["ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring"])
+@pytest.mark.parametrize(
+    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring"]
+)
 @pytest.mark.parametrize("loss_scale", ["none", "128", "dynamic"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
-def test_float16_follows_float32_under_every_loss_scale(make_devices, alone, mode, loss_scale, steps_per_execution):
-    changes = {"precision": "fp16", "loss_scale": loss_scale, "steps_per_execution": steps_per_execution}
-    placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 3), **MODES[mode], **changes, **RATE)
+def test_float16_follows_float32_under_every_loss_scale(
+    make_devices, alone, mode, loss_scale, steps_per_execution
+):
+    changes = {
+        "precision": "fp16",
+        "loss_scale": loss_scale,
+        "steps_per_execution": steps_per_execution,
+    }
+    placement, training, wanted = recorded(
+        make_devices, 2, whole_batches(2, 3), **MODES[mode], **changes, **RATE
+    )
     assert placement.problem(wanted) is None
     assert 0 < largest_difference(training.update.weights(1), alone(2, 3)) < 2e-3
     assert training.towers.loss_scale.num_skipped == 0
 
 
 def test_bfloat16_follows_float32_and_keeps_variables_in_float32(make_devices, alone):
-    placement, training, wanted = recorded(make_devices, 2, whole_batches(2, 3), precision="bf16", **RATE)
+    placement, training, wanted = recorded(
+        make_devices, 2, whole_batches(2, 3), precision="bf16", **RATE
+    )
     assert placement.problem(wanted) is None
     assert 0 < largest_difference(training.update.weights(1), alone(2, 3)) < 2e-2
     assert {weights.dtype for weights in training.update.weights(0)} == {np.dtype("float32")}
@@ -326,7 +433,10 @@ def test_a_step_that_overflows_changes_nothing_and_halves_the_scale(make_devices
     start = trained(make_devices, 2, [], **changes).update.weights(0)
     training = trained(make_devices, 2, [(images * 1e30, labels)] * 3, **changes)
     assert largest_difference(training.update.weights(0), start) == 0
-    assert (training.towers.loss_scale.num_skipped, training.towers.loss_scale.current) == (3, 2.0**12)
+    assert (training.towers.loss_scale.num_skipped, training.towers.loss_scale.current) == (
+        3,
+        2.0**12,
+    )
 
 
 def test_one_overflowing_replica_stops_the_others_from_updating(make_devices):
@@ -337,7 +447,10 @@ def test_one_overflowing_replica_stops_the_others_from_updating(make_devices):
         start = trained(make_devices, 2, [], **changes).update.weights(1)
         training = trained(make_devices, 2, [(images, labels)], **changes)
         assert largest_difference(training.update.weights(1), start) == 0
-        assert (training.towers.loss_scale.num_skipped, training.towers.loss_scale.current) == (1, 128.0)
+        assert (training.towers.loss_scale.num_skipped, training.towers.loss_scale.current) == (
+            1,
+            128.0,
+        )
 
 
 def test_the_dynamic_scale_doubles_after_enough_good_steps(make_devices, monkeypatch):
@@ -351,7 +464,9 @@ def test_the_dynamic_scale_doubles_after_enough_good_steps(make_devices, monkeyp
 
 def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name_of_its_own():
     """The graph alone: NCCL itself runs only on GPUs."""
-    gpus = Devices(kind=DeviceKind.GPU, host="/device:CPU:0", replicas=("/device:GPU:0", "/device:GPU:1"))
+    gpus = Devices(
+        kind=DeviceKind.GPU, host="/device:CPU:0", replicas=("/device:GPU:0", "/device:GPU:1")
+    )
     with tf.Graph().as_default() as graph:
         all_reduce = nccl.create(gpus)
         for index in range(2):
@@ -359,7 +474,9 @@ def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name_of_its_own():
             assert len(all_reduce.sum(copies, index)) == 2
     ops = [op for op in graph.get_operations() if op.type == "NcclAllReduce"]
     names = {op.get_attr("shared_name") for op in ops}
-    assert {(op.device, op.get_attr("shared_name")) for op in ops} == {(gpu, name) for gpu in gpus.replicas for name in names}
+    assert {(op.device, op.get_attr("shared_name")) for op in ops} == {
+        (gpu, name) for gpu in gpus.replicas for name in names
+    }
     assert len(names) == 2
     assert {op.get_attr("num_devices") for op in ops} == {2}
 
@@ -367,16 +484,25 @@ def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name_of_its_own():
 @pytest.mark.parametrize("variable_update", ["replicated", "mirrored"])
 @pytest.mark.parametrize(
     ("changes", "described"),
-    [({}, "CPU stand-ins"), ({"kind": DeviceKind.GPU, "shared": True}, "logical GPUs cut from one")],
+    [
+        ({}, "CPU stand-ins"),
+        ({"kind": DeviceKind.GPU, "shared": True}, "logical GPUs cut from one"),
+    ],
 )
-def test_nccl_is_refused_without_a_physical_gpu_per_replica(make_devices, variable_update, changes, described):
+def test_nccl_is_refused_without_a_physical_gpu_per_replica(
+    make_devices, variable_update, changes, described
+):
     devices = replace(make_devices(2), **changes)
-    with pytest.raises(UnsupportedTrialError, match=f"one physical GPU per replica; these replicas are {described}"):
+    with pytest.raises(
+        UnsupportedTrialError, match=f"one physical GPU per replica; these replicas are {described}"
+    ):
         build(small(num_gpus=2, variable_update=variable_update, all_reduce="nccl"), devices)
 
 
 def test_mirrored_refuses_an_all_reduce_that_tf_distribute_does_not_have(make_devices):
-    with pytest.raises(UnsupportedTrialError, match=r"all_reduce=psgpu: tf\.distribute has none, pscpu, nccl"):
+    with pytest.raises(
+        UnsupportedTrialError, match=r"all_reduce=psgpu: tf\.distribute has none, pscpu, nccl"
+    ):
         build(small(num_gpus=2, variable_update="mirrored", all_reduce="psgpu"), make_devices(2))
 
 
@@ -395,7 +521,9 @@ def _reference(make_devices, num_steps, rule, **told):
     weights = trained(make_devices, 1, []).update.weights(0)
     slots: list = []
     for batch in whole_batches(1, num_steps):
-        weights, slots = rule(weights, slots, gradients_at(weights, small(), make_devices(1), batch))
+        weights, slots = rule(
+            weights, slots, gradients_at(weights, small(), make_devices(1), batch)
+        )
     return weights
 
 
@@ -407,7 +535,9 @@ def test_momentum_and_weight_decay_follow_their_formula(make_devices):
         slots = [0.9 * a + g + 0.01 * w for a, g, w in zip(slots, gradients, weights, strict=True)]
         return [w - 0.1 * a for w, a in zip(weights, slots, strict=True)], slots
 
-    ours = trained(make_devices, 1, whole_batches(1, 3), momentum=0.9, weight_decay=0.01).update.weights(0)
+    ours = trained(
+        make_devices, 1, whole_batches(1, 3), momentum=0.9, weight_decay=0.01
+    ).update.weights(0)
     assert largest_difference(ours, _reference(make_devices, 3, rule)) < 1e-6
 
 
@@ -417,13 +547,20 @@ def test_adam_follows_its_formula(make_devices):
         first = [0.9 * m + 0.1 * g for m, g in zip(first, gradients, strict=True)]
         second = [0.999 * v + 0.001 * g**2 for v, g in zip(second, gradients, strict=True)]
         rate = 0.01 * (1 - 0.999 ** (t + 1)) ** 0.5 / (1 - 0.9 ** (t + 1))
-        moved = [w - rate * m / (v**0.5 + 1e-8) for w, m, v in zip(weights, first, second, strict=True)]
+        moved = [
+            w - rate * m / (v**0.5 + 1e-8) for w, m, v in zip(weights, first, second, strict=True)
+        ]
         return moved, (t + 1, first, second)
 
     changes = {"optimizer": "adam", "momentum": 0.0, "weight_decay": 0.0, "learning_rate": 0.01}
     ours = trained(make_devices, 1, whole_batches(1, 3), **changes).update.weights(0)
     # Where a gradient is near 0 its sign decides, so single weights may differ; nearly all must not.
-    differences = np.concatenate([np.abs(a - b).ravel() for a, b in zip(ours, _reference(make_devices, 3, rule), strict=True)])
+    differences = np.concatenate(
+        [
+            np.abs(a - b).ravel()
+            for a, b in zip(ours, _reference(make_devices, 3, rule), strict=True)
+        ]
+    )
     assert np.quantile(differences, 0.99) < 1e-5
 
 
@@ -431,23 +568,40 @@ def test_rmsprop_follows_its_formula(make_devices):
     def rule(weights, slots, gradients):
         squares, momenta = slots or ([1.0] * len(weights), [0.0] * len(weights))
         squares = [0.9 * s + 0.1 * g**2 for s, g in zip(squares, gradients, strict=True)]
-        momenta = [0.9 * a + 0.1 * g / (s + 1.0) ** 0.5 for a, g, s in zip(momenta, gradients, squares, strict=True)]
+        momenta = [
+            0.9 * a + 0.1 * g / (s + 1.0) ** 0.5
+            for a, g, s in zip(momenta, gradients, squares, strict=True)
+        ]
         return [w - a for w, a in zip(weights, momenta, strict=True)], (squares, momenta)
 
-    ours = trained(make_devices, 1, whole_batches(1, 3), optimizer="rmsprop", weight_decay=0.0).update.weights(0)
+    ours = trained(
+        make_devices, 1, whole_batches(1, 3), optimizer="rmsprop", weight_decay=0.0
+    ).update.weights(0)
     assert largest_difference(ours, _reference(make_devices, 3, rule)) < 1e-6
 
 
 @pytest.mark.parametrize("optimizer", registry.names("optimizers"))
 @pytest.mark.parametrize("mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
-def test_every_optimizer_is_exact_in_every_variable_update(make_devices, optimizer, mode, steps_per_execution):
+def test_every_optimizer_is_exact_in_every_variable_update(
+    make_devices, optimizer, mode, steps_per_execution
+):
     changes = {"optimizer": optimizer, "momentum": 0.0, "learning_rate": 0.01}
     one = trained(make_devices, 1, whole_batches(2, 3), **changes).update.weights(0)
-    two = trained(make_devices, 2, whole_batches(2, 3), steps_per_execution=steps_per_execution, **MODES[mode], **changes)
+    two = trained(
+        make_devices,
+        2,
+        whole_batches(2, 3),
+        steps_per_execution=steps_per_execution,
+        **MODES[mode],
+        **changes,
+    )
     assert largest_difference(two.update.weights(1), one) < (1e-6 if optimizer != "adam" else 1e-5)
 
 
 def test_a_switch_that_is_not_in_the_environment_is_refused(make_devices):
-    with pytest.raises(UnsupportedTrialError, match=r"TF_ENABLE_ONEDNN_OPTS.* must be in the environment before TensorFlow"):
+    with pytest.raises(
+        UnsupportedTrialError,
+        match=r"TF_ENABLE_ONEDNN_OPTS.* must be in the environment before TensorFlow",
+    ):
         build(small(onednn="off"), make_devices(1))

@@ -26,8 +26,25 @@ COOL = GpuTelemetry(
 )
 
 
-def verdict(durations_s=EVEN, gpus=(), problem=None, spec=SPEC, shares_host=False, num_gpus_here=0, **changes):
-    return judge(spec, replace(measurement(100.0), **changes), durations_s, gpus, num_gpus_here, 2, shares_host, problem)
+def verdict(
+    durations_s=EVEN,
+    gpus=(),
+    problem=None,
+    spec=SPEC,
+    shares_host=False,
+    num_gpus_here=0,
+    **changes,
+):
+    return judge(
+        spec,
+        replace(measurement(100.0), **changes),
+        durations_s,
+        gpus,
+        num_gpus_here,
+        2,
+        shares_host,
+        problem,
+    )
 
 
 def test_a_quiet_measurement_is_valid():
@@ -35,29 +52,57 @@ def test_a_quiet_measurement_is_valid():
 
 
 def test_a_trial_that_did_not_do_what_it_says_is_invalid():
-    assert verdict(problem="convolutions ran in NCHW, not NHWC") == (Verdict.INVALID, ("convolutions ran in NCHW, not NHWC",))
+    assert verdict(problem="convolutions ran in NCHW, not NHWC") == (
+        Verdict.INVALID,
+        ("convolutions ran in NCHW, not NHWC",),
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"steady": False}, "step times had not settled in 1 warm-up steps; raise min_warm_up_steps=2"),
-        ({"durations_s": [0.1] * 10 + [0.2] * 10}, "steps became 100% slower within the window; look for heat or neighbors"),
-        ({"images_per_second_low": 70.0, "images_per_second_high": 130.0}, "the interval is +/- 30%; raise num_steps=4"),
+        (
+            {"steady": False},
+            "step times had not settled in 1 warm-up steps; raise min_warm_up_steps=2",
+        ),
+        (
+            {"durations_s": [0.1] * 10 + [0.2] * 10},
+            "steps became 100% slower within the window; look for heat or neighbors",
+        ),
+        (
+            {"images_per_second_low": 70.0, "images_per_second_high": 130.0},
+            "the interval is +/- 30%; raise num_steps=4",
+        ),
         (
             {"images_per_second_low": None, "images_per_second_high": None},
             "step times vary too much to know an interval; raise num_steps=4",
         ),
-        ({"durations_s": [0.1] * 7}, "7 calls of 1 steps are too few to know their spread; raise num_steps=4"),
         (
-            {"spec": small(device_kind=DeviceKind.GPU, num_gpus=2), "gpus": (COOL,), "num_gpus_here": 2},
+            {"durations_s": [0.1] * 7},
+            "7 calls of 1 steps are too few to know their spread; raise num_steps=4",
+        ),
+        (
+            {
+                "spec": small(device_kind=DeviceKind.GPU, num_gpus=2),
+                "gpus": (COOL,),
+                "num_gpus_here": 2,
+            },
             "clocks and neighbors of 1 GPUs were not watched; see log.txt",
         ),
-        ({"num_skipped_steps": 3}, "3 steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale"),
+        (
+            {"num_skipped_steps": 3},
+            "3 steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale",
+        ),
         ({"cores_taken_by_others": 0.7}, "others took 0.7 of 2 cores; end them, or measure again"),
-        ({"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)}, "GPU-a was throttled: hw_slowdown"),
+        (
+            {"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)},
+            "GPU-a was throttled: hw_slowdown",
+        ),
         ({"gpus": (replace(COOL, sm_clock_mhz=900.0),)}, "GPU-a ran at 900 of 1410 MHz"),
-        ({"gpus": (COOL, replace(COOL, num_foreign_processes=2))}, "2 other processes computed on GPU-a"),
+        (
+            {"gpus": (COOL, replace(COOL, num_foreign_processes=2))},
+            "2 other processes computed on GPU-a",
+        ),
     ],
 )
 def test_a_doubt_makes_it_suspect_and_says_why(changes, reason):
@@ -65,12 +110,17 @@ def test_a_doubt_makes_it_suspect_and_says_why(changes, reason):
 
 
 def test_gpus_of_other_hosts_need_not_be_watched():
-    over_two = small(device_kind=DeviceKind.GPU, num_gpus=2, hosts=2, variable_update="distributed_replicated")
+    over_two = small(
+        device_kind=DeviceKind.GPU, num_gpus=2, hosts=2, variable_update="distributed_replicated"
+    )
     assert verdict(spec=over_two, gpus=(COOL,), num_gpus_here=1) == (Verdict.VALID, ())
 
 
 def test_neighbors_on_other_cores_do_not_spoil_a_gpu():
-    assert verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU), gpus=(COOL,))[0] is Verdict.VALID
+    assert (
+        verdict(cores_taken_by_others=0.7, spec=small(device_kind=DeviceKind.GPU), gpus=(COOL,))[0]
+        is Verdict.VALID
+    )
 
 
 def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():
@@ -79,7 +129,10 @@ def test_what_the_kernel_and_the_gpu_do_not_tell_is_no_reason():
 
 
 def test_a_measurement_with_neighbors_of_its_own_sweep_is_suspect():
-    assert verdict(shares_host=True) == (Verdict.SUSPECT, ("other trials of the sweep may have run beside it",))
+    assert verdict(shares_host=True) == (
+        Verdict.SUSPECT,
+        ("other trials of the sweep may have run beside it",),
+    )
 
 
 def test_what_is_planted_makes_it_suspect_but_the_noise_that_every_simulated_trial_has_does_not():

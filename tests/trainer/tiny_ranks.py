@@ -13,7 +13,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from store.records import ORCHESTRATOR_VARIABLE, TRAINER_EXIT_CODES, Cluster, Outcome, Rank, Result, RunFolder, TrialSpec
+from store.records import (
+    ORCHESTRATOR_VARIABLE,
+    TRAINER_EXIT_CODES,
+    Cluster,
+    Outcome,
+    Rank,
+    Result,
+    RunFolder,
+    TrialSpec,
+)
 from trainer import ending, parent, ranks
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
@@ -46,11 +55,27 @@ def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -
     def end(outcome: Outcome, message: str = "") -> None:
         result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
         folder.write(folder.result, result.to_json())
-        names["exit_code"] = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[outcome]
+        names["exit_code"] = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[
+            outcome
+        ]
 
     names = {
-        **{"name": rank.name, "folder": folder.path, "spec": spec, "cluster": cluster, "port": int(port), "exit_code": 0},
-        **{"listen": listen, "beat": beat, "end": end, "wait": _wait, "until": _until, "Outcome": Outcome},
+        **{
+            "name": rank.name,
+            "folder": folder.path,
+            "spec": spec,
+            "cluster": cluster,
+            "port": int(port),
+            "exit_code": 0,
+        },
+        **{
+            "listen": listen,
+            "beat": beat,
+            "end": end,
+            "wait": _wait,
+            "until": _until,
+            "Outcome": Outcome,
+        },
     }
     exec((folder.path / "script.py").read_text(), names)
     return int(names["exit_code"])  # type: ignore[call-overload]  # what a script sets is a number
@@ -60,12 +85,16 @@ def _beat(folder: RunFolder, rank: Rank) -> None:
     number = 0
     while True:
         number += 1
-        folder.write(folder.rank_beat(rank), str(number))  # whole: a rank that is stopped in the middle has been heard, too
+        folder.write(
+            folder.rank_beat(rank), str(number)
+        )  # whole: a rank that is stopped in the middle has been heard, too
         time.sleep(0.05)
 
 
 def _wait() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # as TensorFlow, which waits for a peer
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, [signal.SIGTERM]
+    )  # as TensorFlow, which waits for a peer
     while True:
         signal.pause()
 
@@ -90,6 +119,9 @@ if __name__ == "__main__":
         ending.run_and_exit(main, told.trial, RunFolder(told.folder))
     own = Rank(job_name=told.job_name, task_index=told.task_index)
     among = Cluster(
-        worker_hosts=tuple(told.worker_hosts.split(",")), ps_hosts=tuple(told.ps_hosts.split(",")) if told.ps_hosts else ()
+        worker_hosts=tuple(told.worker_hosts.split(",")),
+        ps_hosts=tuple(told.ps_hosts.split(",")) if told.ps_hosts else (),
     )
-    sys.exit(run_rank(TrialSpec.from_json(told.trial.read_text()), RunFolder(told.folder), among, own))
+    sys.exit(
+        run_rank(TrialSpec.from_json(told.trial.read_text()), RunFolder(told.folder), among, own)
+    )

@@ -1,10 +1,12 @@
-"""Two groups of neighbors: each sums on one of its replicas, the two partial sums are exchanged, and spread in the group.
+"""Two groups of neighbors: each sums on one of its replicas, the two partial sums are exchanged,
+and spread in the group.
 
 ```
   group 0: 0 1 2 3 ─► sum on 1 ─┐  ┌─► both add ─► copies to 0 1 2 3
   group 1: 4 5 6 7 ─► sum on 5 ─┴──┴─► both add ─► copies to 4 5 6 7
 ```
-For boxes whose GPUs are closely linked in halves (DGX-1); each gradient meets on another pair of replicas, in turn.
+For boxes whose GPUs are closely linked in halves (DGX-1); each gradient meets on another pair of
+replicas, in turn.
 """
 
 from __future__ import annotations

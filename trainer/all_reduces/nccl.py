@@ -1,4 +1,6 @@
-"""NVIDIA's collective library sums every gradient on all GPUs at once. Needs one physical GPU per replica."""
+"""NVIDIA's collective library sums every gradient on all GPUs at once. Needs one physical GPU per
+replica.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def create(devices: Devices) -> Nccl:
 
 
 class Nccl:
-    """The raw op, because it fails where NCCL cannot run; a collective with the hint `nccl` runs silently without it."""
+    """The raw op, because it fails where NCCL cannot run; a collective with the hint `nccl` runs
+    silently without it.
+    """
 
     reduction_ops = ("NcclAllReduce",)
 
@@ -33,7 +37,10 @@ class Nccl:
             with tf.device(device), tf.name_scope("reduce"):
                 sums.append(
                     tf.raw_ops.NcclAllReduce(
-                        input=copy, reduction="sum", num_devices=len(copies), shared_name=f"{self._name}_{index}"
+                        input=copy,
+                        reduction="sum",
+                        num_devices=len(copies),
+                        shared_name=f"{self._name}_{index}",
                     )
                 )
         return sums

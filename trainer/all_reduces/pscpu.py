@@ -22,7 +22,10 @@ class SumOnOneDevice:
         self._devices, self.reduction_devices = devices, reduction_devices
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
-        with tf.device(self.reduction_devices[index % len(self.reduction_devices)]), tf.name_scope("reduce"):
+        with (
+            tf.device(self.reduction_devices[index % len(self.reduction_devices)]),
+            tf.name_scope("reduce"),
+        ):
             total = tf.add_n(copies)
         return copies_on(self._devices.replicas, total)
 

@@ -1,6 +1,8 @@
-"""Every gradient is cut into one shard per replica; replica i sums shard i, then all gather all shards.
+"""Every gradient is cut into one shard per replica; replica i sums shard i, then all gather all
+shards.
 
-The shuffle all-reduce of tf_cnn_benchmarks with the GPUs as gather devices: no device sums a whole large tensor.
+The shuffle all-reduce of tf_cnn_benchmarks with the GPUs as gather devices: no device sums a whole
+large tensor.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ class Shuffle:
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         devices = self.reduction_devices
         shape = copies[0].shape
-        sizes = [len(range(shard, shape.num_elements(), len(devices))) for shard in range(len(devices))]
+        sizes = [
+            len(range(shard, shape.num_elements(), len(devices))) for shard in range(len(devices))
+        ]
         pieces = []
         for device, copy in zip(devices, copies, strict=True):
             with tf.device(device):

@@ -1,4 +1,6 @@
-"""TensorFlow's collective ring: every replica passes partial sums to the next, no device sees more traffic than another."""
+"""TensorFlow's collective ring: every replica passes partial sums to the next, no device sees more
+traffic than another.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ class Ring:
     def __init__(self, devices: Devices) -> None:
         self.reduction_devices = devices.replicas
         self._group = next(_groups)
-        self._tokens = []  # one per device: its collectives run in the order of the graph; without, they deadlock
+        # one per device: its collectives run in the order of the graph; without, they deadlock
+        self._tokens = []
         for device in devices.replicas:
             with tf.device(device):
                 self._tokens.append(tf.Variable(0.0))

@@ -1,4 +1,5 @@
-"""Real handwritten digits, to see whether a model learns: 1,797 images that scikit-learn bundles, enlarged to 32 px.
+"""Real handwritten digits, to see whether a model learns: 1,797 images that scikit-learn bundles,
+enlarged to 32 px.
 
 Label and digit are the same: 0 to 9.
 """
@@ -33,10 +34,16 @@ def prepare_folder(folder: Path) -> Path:
 
 def _examples() -> Iterator[tf.train.Example]:
     packed = files("sklearn.datasets.data").joinpath("digits.csv.gz").read_bytes()
-    rows = np.loadtxt(gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32)
+    rows = np.loadtxt(
+        gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32
+    )
     with tf.device("CPU:0"):
         for number, row in enumerate(rows):
-            pixels = tf.image.resize(row[:-1].reshape(8, 8, 1) * (255.0 / BRIGHTEST), (IMAGE_PX, IMAGE_PX))
+            pixels = tf.image.resize(
+                row[:-1].reshape(8, 8, 1) * (255.0 / BRIGHTEST), (IMAGE_PX, IMAGE_PX)
+            )
             image = tf.image.grayscale_to_rgb(tf.cast(tf.round(pixels), tf.uint8))
             digit = int(row[-1])
-            yield made_sets.example(image, f"digits.csv:{number}", label=digit, text=f"digit {digit}")
+            yield made_sets.example(
+                image, f"digits.csv:{number}", label=digit, text=f"digit {digit}"
+            )

@@ -1,4 +1,6 @@
-"""ImageNet, or any other set in its TFRecord schema: the files `train-*-of-*` of a folder that the user names."""
+"""ImageNet, or any other set in its TFRecord schema: the files `train-*-of-*` of a folder that the
+user names.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +14,7 @@ from trainer.image_records import ImageRecords
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
     if not spec.data_dir:
-        raise UnsupportedTrialError("data=imagenet: data.dir is missing; it names the folder with the files train-*-of-*")
+        raise UnsupportedTrialError(
+            "data=imagenet: data.dir is missing; it names the folder with the files train-*-of-*"
+        )
     return ImageRecords(Path(spec.data_dir), spec, devices)

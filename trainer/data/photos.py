@@ -1,7 +1,8 @@
 """Real JPEG photographs, cut into a small set that is read like ImageNet.
 
-Two photographs that scikit-learn bundles (a Chinese temple, a flower) are cut into overlapping squares. The label of a
-square is the photograph and the quarter of it that it was cut from: 1 to 8; 0 is ImageNet's background class.
+Two photographs that scikit-learn bundles (a Chinese temple, a flower) are cut into overlapping
+squares. The label of a square is the photograph and the quarter of it that it was cut from: 1 to 8;
+0 is ImageNet's background class.
 """
 
 from __future__ import annotations
@@ -34,11 +35,15 @@ def prepare_folder(folder: Path) -> Path:
 def _examples() -> Iterator[tf.train.Example]:
     with tf.device("CPU:0"):
         for number, name in enumerate(PHOTOGRAPHS):
-            photograph = tf.io.decode_jpeg(files("sklearn.datasets.images").joinpath(name).read_bytes())
+            photograph = tf.io.decode_jpeg(
+                files("sklearn.datasets.images").joinpath(name).read_bytes()
+            )
             height, width, _ = photograph.shape
             for top in range(0, height - SQUARE_PX + 1, STRIDE_PX):
                 for left in range(0, width - SQUARE_PX + 1, STRIDE_PX):
-                    quarter = 2 * (top + SQUARE_PX // 2 >= height // 2) + (left + SQUARE_PX // 2 >= width // 2)
+                    quarter = 2 * (top + SQUARE_PX // 2 >= height // 2) + (
+                        left + SQUARE_PX // 2 >= width // 2
+                    )
                     yield made_sets.example(
                         photograph[top : top + SQUARE_PX, left : left + SQUARE_PX],
                         f"{name}:{top}:{left}",

@@ -1,4 +1,6 @@
-"""One random batch per replica, made once and kept on its device: training without any input cost."""
+"""One random batch per replica, made once and kept on its device: training without any input
+cost.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Synthetic:
                 seed = (spec.seed, replica)
                 shape = (spec.batch_size, spec.image_px, spec.image_px, 3)
                 images = tf.random.stateless_truncated_normal(shape, seed, stddev=0.47)
-                labels = tf.random.stateless_uniform((spec.batch_size,), seed, 0, spec.num_classes, tf.int32)
+                labels = tf.random.stateless_uniform(
+                    (spec.batch_size,), seed, 0, spec.num_classes, tf.int32
+                )
             self._batches.append((images, labels))
 
     def next(self) -> list[Batch]:

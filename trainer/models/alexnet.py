@@ -1,4 +1,6 @@
-"""AlexNet as tf_cnn_benchmarks has it (64-192-384-384-256 filters, 227 px): 61,842,345 parameters at 1001 classes."""
+"""AlexNet as tf_cnn_benchmarks has it (64-192-384-384-256 filters, 227 px): 61,842,345 parameters
+at 1001 classes.
+"""
 
 import keras
 

@@ -1,4 +1,5 @@
-"""Inception version 3 (Szegedy et al. 2015) without the auxiliary head: 23,819,401 parameters at 1001 classes.
+"""Inception version 3 (Szegedy et al. 2015) without the auxiliary head: 23,819,401 parameters at
+1001 classes.
 
 Batch normalization has no gamma, as in tf_cnn_benchmarks; 190 gradient tensors.
 """

@@ -1,4 +1,6 @@
-"""The 18-layer narrow ResNet of source 000 (filters 16 to 128, 32 px): 701,466 parameters at 10 classes."""
+"""The 18-layer narrow ResNet of source 000 (filters 16 to 128, 32 px): 701,466 parameters at 10
+classes.
+"""
 
 import keras
 

@@ -1,4 +1,6 @@
-"""VGG16 (Simonyan and Zisserman 2014, configuration D): 138,361,641 parameters at 224 px and 1001 classes."""
+"""VGG16 (Simonyan and Zisserman 2014, configuration D): 138,361,641 parameters at 224 px and 1001
+classes.
+"""
 
 import keras
 

@@ -1,1 +1,3 @@
-"""Optimizers, one file each: `create(spec) -> Optimizer` (see `trainer/towers.py`), by TensorFlow's fused update ops."""
+"""Optimizers, one file each: `create(spec) -> Optimizer` (see `trainer/towers.py`), by TensorFlow's
+fused update ops.
+"""

@@ -1,4 +1,6 @@
-"""Adam (Kingma and Ba 2015) with beta1 0.9, beta2 0.999, epsilon 1e-8, tf_cnn_benchmarks' defaults."""
+"""Adam (Kingma and Ba 2015) with beta1 0.9, beta2 0.999, epsilon 1e-8, tf_cnn_benchmarks'
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Adam:
             with tf.device(power.device):
                 power.assign(power * beta)
 
-    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
+    def apply(
+        self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
+    ) -> None:
         first, second = slots
         if variable.device not in self.copies:
             self.copies[variable.device] = [tf.identity(power) for power in self.powers]

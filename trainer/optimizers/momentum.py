@@ -26,7 +26,13 @@ class Momentum:
 
     def begin_step(self) -> None: ...
 
-    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
+    def apply(
+        self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
+    ) -> None:
         tf.raw_ops.ResourceApplyMomentum(
-            var=variable.handle, accum=slots[0].handle, lr=self.learning_rate, grad=gradient, momentum=self.momentum
+            var=variable.handle,
+            accum=slots[0].handle,
+            lr=self.learning_rate,
+            grad=gradient,
+            momentum=self.momentum,
         )

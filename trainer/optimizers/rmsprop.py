@@ -1,4 +1,5 @@
-"""RMSProp (Hinton 2012) with momentum: s = d s + (1 - d) g^2; a = m a + lr g / sqrt(s + e); v = v - a.
+"""RMSProp (Hinton 2012) with momentum: s = d s + (1 - d) g^2; a = m a + lr g / sqrt(s + e); v = v -
+a.
 
 Decay 0.9 and epsilon 1.0 are tf_cnn_benchmarks' defaults, with which Inception was trained.
 """
@@ -33,7 +34,9 @@ class RmsProp:
 
     def begin_step(self) -> None: ...
 
-    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
+    def apply(
+        self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
+    ) -> None:
         mean_square, momentum = slots
         tf.raw_ops.ResourceApplyRMSProp(
             var=variable.handle,

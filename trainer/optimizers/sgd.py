@@ -25,5 +25,9 @@ class Sgd:
 
     def begin_step(self) -> None: ...
 
-    def apply(self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor) -> None:
-        tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=self.learning_rate, delta=gradient)
+    def apply(
+        self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor
+    ) -> None:
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable.handle, alpha=self.learning_rate, delta=gradient
+        )

@@ -1,4 +1,5 @@
-"""Ways of starting the ranks of a distributed trial: one file per choice of `Placement.rank_start`; `local` where that is empty.
+"""Ways of starting the ranks of a distributed trial: one file per choice of `Placement.rank_start`;
+`local` where that is empty.
 
 ```
   supervisor ── start_ranks(job) ──►  places: which HOST:PORT each rank gets
@@ -7,10 +8,11 @@
      ▼  leave the block               ends: SIGKILL to whatever still runs, and waits until it has ended
 ```
 
-Each file has `start_ranks(job: RanksJob) -> AbstractContextManager[StartedRanks]`. It may wait for what it starts with (a
-connection, a job step), but not for the ranks: their deadlines are the supervisor's. Raises UnsupportedTrialError for what this
-machine cannot do, OSError for what cannot be started; nothing of it runs then. The folder of such a way is imported wherever a
-trainer is loaded: what is large is imported within `start_ranks`.
+Each file has `start_ranks(job: RanksJob) -> AbstractContextManager[StartedRanks]`. It may wait for
+what it starts with (a connection, a job step), but not for the ranks: their deadlines are the
+supervisor's. Raises UnsupportedTrialError for what this machine cannot do, OSError for what cannot
+be started; nothing of it runs then. The folder of such a way is imported wherever a trainer is
+loaded: what is large is imported within `start_ranks`.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ class RanksJob:
     folder: RunFolder  # its path is absolute
     jobs: tuple[str, ...]  # of each host: worker, or worker and ps
     given: Placement | None = None  # none by hand
-    module: str = "trainer.__main__"  # `python -m MODULE` is a rank; so is a fork in MODULE.run_rank(spec, folder, cluster, rank)
-    slow_import: str = "tensorflow"  # what `module` imports for seconds: where that is done already, forking is worth it
+    # `python -m MODULE` is a rank; so is a fork in MODULE.run_rank(spec, folder, cluster, rank)
+    module: str = "trainer.__main__"
+    # what `module` imports for seconds: where that is done already, forking is worth it
+    slow_import: str = "tensorflow"
 
     def command(self, cluster: Cluster, rank: Rank) -> list[str]:
         """What follows `python`, on any host that sees the run folder."""
@@ -45,9 +49,14 @@ class RanksJob:
         return ["-m", self.module, str(self.folder.trial), str(self.folder.path), *told]
 
     def cluster(self, addresses: Sequence[str], ports: Sequence[int]) -> Cluster:
-        """Of hosts with these addresses, a port for each job on each; no two have the same: hosts may share an address."""
+        """Of hosts with these addresses, a port for each job on each; no two have the same: hosts
+        may share an address.
+        """
         listening = {
-            name: tuple(f"{address}:{ports[host * len(self.jobs) + number]}" for host, address in enumerate(addresses))
+            name: tuple(
+                f"{address}:{ports[host * len(self.jobs) + number]}"
+                for host, address in enumerate(addresses)
+            )
             for number, name in enumerate(self.jobs)
         }
         return Cluster(worker_hosts=listening["worker"], ps_hosts=listening.get("ps", ()))
@@ -61,10 +70,14 @@ class StartedRanks(Protocol):
 
     @property
     def descriptors(self) -> Sequence[int]:
-        """Readable when `look` may have news; it is called twice a second, too. Those of ranks told as ended are gone."""
+        """Readable when `look` may have news; it is called twice a second, too. Those of ranks told
+        as ended are gone.
+        """
 
     def look(self) -> Mapping[Rank, int | None]:
-        """Ranks that have ended so far, and their exit codes: -N by signal N, None where nobody saw it. Never waits."""
+        """Ranks that have ended so far, and their exit codes: -N by signal N, None where nobody saw
+        it. Never waits.
+        """
 
 
 StartRanks = Callable[[RanksJob], AbstractContextManager[StartedRanks]]

@@ -1,4 +1,5 @@
-"""Ranks as processes of this host: forked where TensorFlow is imported already, else each a new Python.
+"""Ranks as processes of this host: forked where TensorFlow is imported already, else each a new
+Python.
 
 ```
   supervisor ── fork ──►  worker-0  session, log, port of 127.0.0.1 and share of the GPUs of its own
@@ -101,7 +102,9 @@ class LocalRanks:
             self._reap(rank, pid, descriptor)
 
     def _reap(self, rank: Rank, pid: int, descriptor: int) -> None:
-        """Waits until it has ended; what is left of its group ends first, while its number is its own."""
+        """Waits until it has ended; what is left of its group ends first, while its number is its
+        own.
+        """
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         _kill_group(pid)
         _, status = os.waitpid(pid, 0)
@@ -149,7 +152,9 @@ def _network(spec: TrialSpec) -> Iterator[Network]:
 
 
 def _can_fork(job: RanksJob) -> bool:
-    """A forked rank computes the same numbers as a new Python, which would import for seconds what is imported here."""
+    """A forked rank computes the same numbers as a new Python, which would import for seconds what
+    is imported here.
+    """
     is_safe = fork_safety.num_threads() == 1 and not fork_safety.libcuda_is_loaded()
     return is_safe and job.slow_import in sys.modules
 

@@ -1,4 +1,5 @@
-"""Ranks as Ray tasks on the hosts of the agent that runs this trial: its own Ray task starts them (sweeper/ray/rank_service.py).
+"""Ranks as Ray tasks on the hosts of the agent that runs this trial: its own Ray task starts them
+(sweeper/ray/rank_service.py).
 
 ```
   supervisor ── socket of the agent's Ray task ──►  host 0: worker-0, ps-0    its log, the trial's share of the host's GPUs
@@ -28,29 +29,41 @@ from trainer.told_ranks import ToldRanks
 
 ANSWER_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
-_OF_THIS_HOST = ("CUDA_VISIBLE_DEVICES", ORCHESTRATOR_VARIABLE, "HOSTNAME", "TMPDIR", "XDG_RUNTIME_DIR")
+_OF_THIS_HOST = (
+    "CUDA_VISIBLE_DEVICES",
+    ORCHESTRATOR_VARIABLE,
+    "HOSTNAME",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+)
 
 
 @contextmanager
 def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
     with closing(_connected()) as connection:
         hosts = _hosts(connection, job)
-        with ports.reserved(len(job.jobs) * len(hosts)) as reserved:  # of this host; on others they are as likely to be free
+        # of this host; on others they are as likely to be free
+        with ports.reserved(len(job.jobs) * len(hosts)) as reserved:
             cluster = job.cluster([host["address"] for host in hosts], reserved)
             ranks = [_asked(job, cluster, rank, hosts) for rank in cluster.ranks]
             try:
-                connection.sendall(json.dumps({"environment": _environment(), "ranks": ranks}).encode() + b"\n")
+                connection.sendall(
+                    json.dumps({"environment": _environment(), "ranks": ranks}).encode() + b"\n"
+                )
                 yield ToldRanks(cluster, connection.fileno())
             finally:
                 _end(connection)
 
 
 def _connected() -> socket.socket:
-    """To the Ray task of our agent. Raises UnsupportedTrialError where there is none, OSError where it does not answer."""
+    """To the Ray task of our agent. Raises UnsupportedTrialError where there is none, OSError where
+    it does not answer.
+    """
     path = os.environ.get(RANK_SOCKET_VARIABLE)
     if not path:
         raise UnsupportedTrialError(
-            f"rank_start=ray: {RANK_SOCKET_VARIABLE} is not set; only agents that launcher=ray started over several hosts have it"
+            f"rank_start=ray: {RANK_SOCKET_VARIABLE} is not set; only agents that "
+            "launcher=ray started over several hosts have it"
         )
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(ANSWER_TIMEOUT_S)
@@ -72,11 +85,15 @@ def _hosts(connection: socket.socket, job: RanksJob) -> Sequence[Mapping[str, An
         told += part
     hosts: Sequence[Mapping[str, Any]] = json.loads(told)["hosts"]
     if len(hosts) != job.spec.hosts:
-        raise UnsupportedTrialError(f"rank_start=ray: hosts={job.spec.hosts} wanted, and our agent has {len(hosts)}")
+        raise UnsupportedTrialError(
+            f"rank_start=ray: hosts={job.spec.hosts} wanted, and our agent has {len(hosts)}"
+        )
     return hosts
 
 
-def _asked(job: RanksJob, cluster: Cluster, rank: Rank, hosts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _asked(
+    job: RanksJob, cluster: Cluster, rank: Rank, hosts: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
     has_gpus = job.spec.device_kind == DeviceKind.GPU and rank.job_name == "worker"
     given = job.given.devices if job.given else ()
     return {
@@ -93,16 +110,24 @@ def _gpus(wanted: list[int] | None, of_host: str | None) -> str:
     try:
         return visible_devices(wanted, of_host)
     except ValueError as error:
-        raise UnsupportedTrialError(f"rank_start=ray: {error}; launcher.agents.gpus_per_host asks for more") from error
+        raise UnsupportedTrialError(
+            f"rank_start=ray: {error}; launcher.agents.gpus_per_host asks for more"
+        ) from error
 
 
 def _environment() -> dict[str, str]:
     """What ranks have of ours, on whatever host."""
-    return {name: value for name, value in os.environ.items() if name not in _OF_THIS_HOST and not name.startswith("RAY_")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _OF_THIS_HOST and not name.startswith("RAY_")
+    }
 
 
 def _end(connection: socket.socket) -> None:
-    """The Ray task kills what still runs, and hangs up when that is done; where it has died, Ray does it."""
+    """The Ray task kills what still runs, and hangs up when that is done; where it has died, Ray
+    does it.
+    """
     connection.settimeout(END_TIMEOUT_S)
     with suppress(ConnectionError):
         connection.shutdown(socket.SHUT_WR)
@@ -110,4 +135,8 @@ def _end(connection: socket.socket) -> None:
             while connection.recv(4096):
                 pass
         except TimeoutError:
-            print(f"ranks were not ended within {END_TIMEOUT_S:g} s; Ray is left to do it", file=sys.stderr, flush=True)
+            print(
+                f"ranks were not ended within {END_TIMEOUT_S:g} s; Ray is left to do it",
+                file=sys.stderr,
+                flush=True,
+            )

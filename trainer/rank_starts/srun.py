@@ -7,7 +7,8 @@
      └── "rank worker-1 ended: -9" by srun's output, whatever a shared folder has to say yet
 ```
 
-When a rank other than worker 0 fails srun ends all; so it does at SIGTERM, which it gets when this process dies, however.
+When a rank other than worker 0 fails srun ends all; so it does at SIGTERM, which it gets when this
+process dies, however.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _ADDRESS = re.compile(r"(?:^|\s)NodeName=(\S+).*?\sNodeAddr=(\S+)")
 def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
     hosts = _hosts(job)
     addresses = _addresses(hosts)
-    with ports.reserved(len(job.jobs) * len(hosts)) as reserved:  # of this host; on others they are as likely to be free
+    # of this host; on others they are as likely to be free
+    with ports.reserved(len(job.jobs) * len(hosts)) as reserved:
         cluster = job.cluster([addresses[host] for host in hosts], reserved)
         srun = _start(job, cluster, hosts)
         assert srun.stdout
@@ -52,7 +54,11 @@ def _end(srun: subprocess.Popen[bytes]) -> None:
     try:
         srun.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        print(f"srun did not end within {END_TIMEOUT_S:g} s, and was killed", file=sys.stderr, flush=True)
+        print(
+            f"srun did not end within {END_TIMEOUT_S:g} s, and was killed",
+            file=sys.stderr,
+            flush=True,
+        )
         srun.kill()
         srun.wait()
     assert srun.stdout
@@ -62,10 +68,14 @@ def _end(srun: subprocess.Popen[bytes]) -> None:
 def _hosts(job: RanksJob) -> tuple[str, ...]:
     hosts = job.given.hosts if job.given else ()
     if "SLURM_JOB_ID" not in os.environ:
-        raise UnsupportedTrialError("rank_start=srun: this is no Slurm job; srun starts ranks on the nodes of the job it is in")
+        raise UnsupportedTrialError(
+            "rank_start=srun: this is no Slurm job; srun starts ranks on the nodes of the "
+            "job it is in"
+        )
     if len(set(hosts)) != job.spec.hosts:
         raise UnsupportedTrialError(
-            f"rank_start=srun: hosts={job.spec.hosts} wanted as many different nodes, found {', '.join(hosts) or 'none'}"
+            f"rank_start=srun: hosts={job.spec.hosts} wanted as many different nodes, found "
+            f"{', '.join(hosts) or 'none'}"
         )
     return hosts
 
@@ -74,13 +84,18 @@ def _addresses(hosts: Sequence[str]) -> dict[str, str]:
     """Where the nodes can be reached, as Slurm reaches them. Raises OSError."""
     command = ["scontrol", "-o", "show", "node", ",".join(hosts)]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S)
+        asked = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S
+        )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"scontrol did not end within {ANSWER_TIMEOUT_S:g} s") from error
     matches = (_ADDRESS.search(line) for line in asked.stdout.splitlines())
     found = {match[1]: match[2] for match in matches if match}
     if missing := [host for host in hosts if host not in found]:
-        raise OSError(f"scontrol tells no address of {', '.join(missing)}: {asked.stderr.strip() or 'it says nothing'}")
+        raise OSError(
+            f"scontrol tells no address of {', '.join(missing)}: "
+            f"{asked.stderr.strip() or 'it says nothing'}"
+        )
     return found
 
 
@@ -88,13 +103,31 @@ def _start(job: RanksJob, cluster: Cluster, hosts: Sequence[str]) -> subprocess.
     tasks: dict[str, list[Mapping[str, object]]] = {host: [] for host in hosts}
     for rank in cluster.ranks:
         tasks[hosts[rank.task_index]].append(_task(job, cluster, rank))
-    left_out = ("CUDA_VISIBLE_DEVICES", ORCHESTRATOR_VARIABLE)  # of this host: each node has GPUs of its own
+    # of this host: each node has GPUs of its own
+    left_out = ("CUDA_VISIBLE_DEVICES", ORCHESTRATOR_VARIABLE)
     supervisor = os.getpid()
     return subprocess.Popen(
         [
-            *("srun", f"--nodes={len(hosts)}", f"--nodelist={','.join(hosts)}", f"--ntasks={len(cluster.ranks)}"),
-            *(f"--ntasks-per-node={len(job.jobs)}", "--distribution=block", "--kill-on-bad-exit=1", "--wait=0"),
-            *("--overlap", "--mem=0", "--cpu-bind=none", "--unbuffered", "--input=none", f"--chdir={job.folder.path}"),
+            *(
+                "srun",
+                f"--nodes={len(hosts)}",
+                f"--nodelist={','.join(hosts)}",
+                f"--ntasks={len(cluster.ranks)}",
+            ),
+            *(
+                f"--ntasks-per-node={len(job.jobs)}",
+                "--distribution=block",
+                "--kill-on-bad-exit=1",
+                "--wait=0",
+            ),
+            *(
+                "--overlap",
+                "--mem=0",
+                "--cpu-bind=none",
+                "--unbuffered",
+                "--input=none",
+                f"--chdir={job.folder.path}",
+            ),
             *(sys.executable, "-I", "-S", srun_task.__file__, json.dumps(tasks)),
         ],
         env={name: value for name, value in os.environ.items() if name not in left_out},
@@ -114,5 +147,6 @@ def _task(job: RanksJob, cluster: Cluster, rank: Rank) -> Mapping[str, object]:
         "log": str(job.folder.rank_log(rank)),
         "argv": [sys.executable, *job.command(cluster, rank)],
         "devices": list(given) if has_gpus else None,
-        "fails_all": rank != WORKER_0,  # when worker 0 has failed, the supervisor sees first who made it fail
+        # when worker 0 has failed, the supervisor sees first who made it fail
+        "fails_all": rank != WORKER_0,
     }

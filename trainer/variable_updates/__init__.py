@@ -1,7 +1,10 @@
-"""Variable updates, one file each: where variables are read, where gradients meet, who applies them.
+"""Variable updates, one file each: where variables are read, where gradients meet, who applies
+them.
 
-Each file offers ABILITIES and `create(spec, initial, devices, optimizer) -> VariableUpdate`; the protocol stands in
-`trainer/towers.py`. `initial` holds the value of every trainable variable. One whose every worker trains offers
+Each file offers ABILITIES and `create(spec, initial, devices, optimizer) -> VariableUpdate`; the
+protocol stands in
+`trainer/towers.py`. `initial` holds the value of every trainable variable. One whose every worker
+trains offers
 `join(spec, cluster, rank) -> Devices`, too: those of one worker, once all workers have joined.
 """
 
@@ -19,4 +22,5 @@ class Abilities:
     stages: bool = False
     is_synchronous: bool = True  # trains as one device with the whole batch does
     is_distributed: bool = False  # runs over the devices of several processes
-    every_worker_trains: bool = False  # of those, each worker its own loop; else worker 0 is the one client
+    # of those, each worker its own loop; else worker 0 is the one client
+    every_worker_trains: bool = False

@@ -1,11 +1,13 @@
-"""Every replica of every host owns a copy of all variables; all of them reduce together, and each applies the same sum.
+"""Every replica of every host owns a copy of all variables; all of them reduce together, and each
+applies the same sum.
 
 ```
   host 0: replica 0 ─► replica 1 ─┐         ring: one ring through all replicas, host by host
   host 1: replica 3 ◄─ replica 2 ◄┘         nccl: NCCL within each host, then a ring of one replica per host
 ```
-No parameter server. tf_cnn_benchmarks called these all_reduce_spec=xring and nccl/xring. NCCL itself never crosses hosts here:
-its op sums over the GPUs of one process (across hosts it is in variable_update=multi_worker_mirrored).
+No parameter server. tf_cnn_benchmarks called these all_reduce_spec=xring and nccl/xring. NCCL
+itself never crosses hosts here: its op sums over the GPUs of one process (across hosts it is in
+variable_update=multi_worker_mirrored).
 """
 
 from __future__ import annotations
@@ -27,23 +29,37 @@ from trainer.variable_updates import Abilities
 from trainer.variable_updates.replicated import Replicated
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> Replicated:
     """Raises UnsupportedTrialError for nccl on what is no physical GPU."""
     if spec.all_reduce not in _ALL_REDUCES:
-        raise UnsupportedTrialError(f"all_reduce={spec.all_reduce}: distributed_all_reduce has {', '.join(_ALL_REDUCES)}")
+        raise UnsupportedTrialError(
+            f"all_reduce={spec.all_reduce}: distributed_all_reduce has {', '.join(_ALL_REDUCES)}"
+        )
     all_reduce = _ALL_REDUCES[spec.all_reduce](devices)
-    return Replicated(initial, devices, optimizer, GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients))
+    return Replicated(
+        initial,
+        devices,
+        optimizer,
+        GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients),
+    )
 
 
 class NcclWithinHosts:
-    """NCCL sums on the GPUs of each host, replicas of different hosts, in turn, exchange the hosts' sums."""
+    """NCCL sums on the GPUs of each host, replicas of different hosts, in turn, exchange the hosts'
+    sums.
+    """
 
     def __init__(self, devices: Devices) -> None:
         devices.check_own_gpus()
         self._devices, self._hosts = devices, devices.by_host
         self._within = [nccl.create(host) for host in self._hosts]
         has_several, crosses = len(self._hosts[0].replicas) > 1, len(self._hosts) > 1
-        self.reduction_ops = (*(("NcclAllReduce",) if has_several else ()), *(("AddN",) if crosses else ()))
+        self.reduction_ops = (
+            *(("NcclAllReduce",) if has_several else ()),
+            *(("AddN",) if crosses else ()),
+        )
         self.reduction_devices = devices.replicas
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
@@ -54,7 +70,11 @@ class NcclWithinHosts:
         turn = index % len(sums[0])
         ring = ChunkedRing([host.replicas[turn] for host in self._hosts])
         totals = ring.sum([of_host[turn] for of_host in sums], index)
-        return [copy for host, total in zip(self._hosts, totals, strict=True) for copy in copies_on(host.replicas, total)]
+        return [
+            copy
+            for host, total in zip(self._hosts, totals, strict=True)
+            for copy in copies_on(host.replicas, total)
+        ]
 
 
 def _ring(devices: Devices) -> AllReduce:

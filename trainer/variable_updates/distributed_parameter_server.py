@@ -1,11 +1,13 @@
-"""Every variable lives on one of the hosts' parameter servers, which sums and applies its gradients; replicas keep nothing.
+"""Every variable lives on one of the hosts' parameter servers, which sums and applies its
+gradients; replicas keep nothing.
 
 ```
   ps 0: weights a ─► hosts ─► replicas ─► gradients ─► summed per host ─┬─► ps 0: summed and applied to a
   ps 1: weights b ─► hosts ─► replicas ─► gradients ─► summed per host ─┴─► ps 1: summed and applied to b
 ```
-As tf_cnn_benchmarks has it with variables cached on each worker's CPU: weights and gradients cross the network once per host, not
-once per replica. Synchronous: no step begins before the last update is applied. `staged_vars` as with parameter_server.
+As tf_cnn_benchmarks has it with variables cached on each worker's CPU: weights and gradients cross
+the network once per host, not once per replica. Synchronous: no step begins before the last update
+is applied. `staged_vars` as with parameter_server.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from trainer.variable_updates import Abilities
 ABILITIES = Abilities(local_parameter_devices=("cpu",), stages=True, is_distributed=True)
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> DistributedParameterServer:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> DistributedParameterServer:
     """Raises UnsupportedTrialError without parameter servers."""
     owners = parameter_servers.owners(spec, initial, devices)
     staging = Staging(initial, devices) if spec.staged_vars else None
@@ -44,29 +48,46 @@ class DistributedParameterServer:
         optimizer: Optimizer,
         staging: Staging | None,
     ) -> None:
-        self._shared = [Placed.create(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
+        self._shared = [
+            Placed.create(value, owner, optimizer)
+            for value, owner in zip(initial, owners, strict=True)
+        ]
         self._devices, self._hosts, self._staging = devices, devices.by_host, staging
         self.num_summed = len(devices.replicas)
         self.update_devices = tuple(dict.fromkeys(owners))
         self.reduction_devices = (*(host.host for host in self._hosts), *self.update_devices)
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        fetched = zip(*(parameter_servers.on_hosts(placed.variable, self._hosts) for placed in self._shared), strict=True)
-        weights = [list(of_host) for of_host, host in zip(fetched, self._hosts, strict=True) for _ in host.replicas]
+        fetched = zip(
+            *(parameter_servers.on_hosts(placed.variable, self._hosts) for placed in self._shared),
+            strict=True,
+        )
+        weights = [
+            list(of_host)
+            for of_host, host in zip(fetched, self._hosts, strict=True)
+            for _ in host.replicas
+        ]
         if self._staging:
-            weights = [self._staged(self._staging, replica, of_host) for replica, of_host in enumerate(weights)]
+            weights = [
+                self._staged(self._staging, replica, of_host)
+                for replica, of_host in enumerate(weights)
+            ]
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            updates.append((placed, parameter_servers.met_at_owner(placed, self._sums_of_hosts(copies))))
+            updates.append(
+                (placed, parameter_servers.met_at_owner(placed, self._sums_of_hosts(copies)))
+            )
         return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
 
-    def _staged(self, staging: Staging, replica: int, fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def _staged(
+        self, staging: Staging, replica: int, fetched: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor]:
         with tf.device(self._devices.replicas[replica]):
             return staging.exchange(replica, [tf.identity(value) for value in fetched])
 

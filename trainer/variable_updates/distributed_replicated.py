@@ -1,11 +1,12 @@
-"""Every replica owns a copy of all variables; parameter servers hold master copies, apply gradients, hand out the result.
+"""Every replica owns a copy of all variables; parameter servers hold master copies, apply
+gradients, hand out the result.
 
 ```
   host 0: replicas ─► gradients ─► all-reduce within the host ─┐                        ┌─► copies of all replicas
   host 1: replicas ─► gradients ─► all-reduce within the host ─┴─► ps: sum, apply ─► CPUs of the hosts
 ```
-tf_cnn_benchmarks' distributed_replicated: the forward pass waits for no network. `all_reduce` is the way within each host. A sum
-of gradients and the new weights cross the network once per host.
+tf_cnn_benchmarks' distributed_replicated: the forward pass waits for no network. `all_reduce` is
+the way within each host. A sum of gradients and the new weights cross the network once per host.
 """
 
 from __future__ import annotations
@@ -30,11 +31,18 @@ ABILITIES = Abilities(
 )
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> DistributedReplicated:
-    """Raises UnsupportedTrialError without parameter servers, and for nccl on what is no physical GPU."""
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> DistributedReplicated:
+    """Raises UnsupportedTrialError without parameter servers, and for nccl on what is no physical
+    GPU.
+    """
     owners = parameter_servers.owners(spec, initial, devices)
     create_all_reduce = registry.load("all_reduces", spec.all_reduce).create
-    packs = [GradientPacks(create_all_reduce(host), num_packs=0, compact=False) for host in devices.by_host]
+    packs = [
+        GradientPacks(create_all_reduce(host), num_packs=0, compact=False)
+        for host in devices.by_host
+    ]
     return DistributedReplicated(initial, owners, devices, optimizer, packs)
 
 
@@ -48,7 +56,9 @@ class Master(Placed):
     def apply(self, gradient: tf.Tensor, optimizer: Optimizer) -> None:
         """Update in place, then copy to all replicas."""
         Placed.apply(self, gradient, optimizer)
-        for value, copies in zip(parameter_servers.on_hosts(self.variable, self.hosts), self.copies, strict=True):
+        for value, copies in zip(
+            parameter_servers.on_hosts(self.variable, self.hosts), self.copies, strict=True
+        ):
             for copy in copies:
                 with tf.device(copy.device):
                     copy.assign(tf.identity(value), read_value=False)
@@ -67,7 +77,10 @@ class DistributedReplicated:
     ) -> None:
         """`packs`: one per host."""
         self._devices, self._hosts, self._packs = devices, devices.by_host, packs
-        self._masters = [self._master(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
+        self._masters = [
+            self._master(value, owner, optimizer)
+            for value, owner in zip(initial, owners, strict=True)
+        ]
         within = [of_host.all_reduce for of_host in packs if len(self._hosts[0].replicas) > 1]
         self.num_summed = len(devices.replicas)
         self.update_devices = tuple(dict.fromkeys(owners))
@@ -76,7 +89,10 @@ class DistributedReplicated:
             *(device for all_reduce in within for device in all_reduce.reduction_devices),
             *(self.update_devices if across else ()),
         )
-        ops = (*(op for all_reduce in within for op in all_reduce.reduction_ops), *(("AddN",) if across else ()))
+        ops = (
+            *(op for all_reduce in within for op in all_reduce.reduction_ops),
+            *(("AddN",) if across else ()),
+        )
         self.reduction_ops = tuple(dict.fromkeys(ops))
 
     def _master(self, value: np.ndarray, owner: str, optimizer: Optimizer) -> Master:
@@ -99,7 +115,10 @@ class DistributedReplicated:
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         by_host = zip(self._hosts, self._packs, self._devices.split_by_host(gradients), strict=True)
         # All replicas of a host have its sum: its first one sends it.
-        sums = [(packs.sum(own, host.replicas) if len(own) > 1 else own)[0] for host, packs, own in by_host]
+        sums = [
+            (packs.sum(own, host.replicas) if len(own) > 1 else own)[0]
+            for host, packs, own in by_host
+        ]
         return [
             (master, parameter_servers.met_at_owner(master, of_hosts))
             for master, of_hosts in zip(self._masters, zip(*sums, strict=True), strict=True)
@@ -110,5 +129,7 @@ class DistributedReplicated:
 
     def _copies(self) -> list[list[tf.Variable]]:
         """copies[replica][variable]"""
-        by_master = [[copy for of_host in master.copies for copy in of_host] for master in self._masters]
+        by_master = [
+            [copy for of_host in master.copies for copy in of_host] for master in self._masters
+        ]
         return [list(of_replica) for of_replica in zip(*by_master, strict=True)]

@@ -1,4 +1,6 @@
-"""Every replica trains alone: own variables, own gradients, nothing is shared. The ceiling without communication."""
+"""Every replica trains alone: own variables, own gradients, nothing is shared. The ceiling without
+communication.
+"""
 
 from collections.abc import Sequence
 
@@ -13,5 +15,7 @@ from trainer.variable_updates.replicated import Replicated
 ABILITIES = Abilities(is_synchronous=False)
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> Replicated:
     return Replicated(initial, devices, optimizer, packs=None)

@@ -1,6 +1,8 @@
-"""tf.distribute.MirroredStrategy mirrors the variables, runs the towers and reduces the gradients: what users know, to compare.
+"""tf.distribute.MirroredStrategy mirrors the variables, runs the towers and reduces the gradients:
+what users know, to compare.
 
-Model, optimizer ops and input are those of every other mode, so that only the way of sharing differs.
+Model, optimizer ops and input are those of every other mode, so that only the way of sharing
+differs.
 """
 
 from __future__ import annotations
@@ -25,12 +27,23 @@ _strategies = count(1)  # collective keys must differ within the process
 from trainer.variable_updates import Abilities
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Mirrored:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> Mirrored:
     """Raises UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
     if spec.all_reduce not in _ALL_REDUCES:
-        raise UnsupportedTrialError(f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}")
+        raise UnsupportedTrialError(
+            f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}"
+        )
     reduction = _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking)
-    return Mirrored(_strategy(devices, reduction.ops), initial, devices, optimizer, reduction.op, reduction.devices)
+    return Mirrored(
+        _strategy(devices, reduction.ops),
+        initial,
+        devices,
+        optimizer,
+        reduction.op,
+        reduction.devices,
+    )
 
 
 class Mirrored:
@@ -52,7 +65,9 @@ class Mirrored:
         for replica, device in enumerate(devices.replicas):
             variables = [variable.values[replica] for variable in self._variables]
             with tf.device(device):
-                self._copies.append([Placed(variable, optimizer.create_slots(variable)) for variable in variables])
+                self._copies.append(
+                    [Placed(variable, optimizer.create_slots(variable)) for variable in variables]
+                )
         self.num_summed = devices.num_all
         self.update_devices = devices.replicas
         self.reduction_devices = reduction_devices
@@ -65,16 +80,22 @@ class Mirrored:
 
         images, labels = zip(*batches, strict=True)
         numbers = PerReplica(tuple(range(len(batches))))
-        merged = self._strategy.run(replica_fn, args=(numbers, PerReplica(images), PerReplica(labels)))
+        merged = self._strategy.run(
+            replica_fn, args=(numbers, PerReplica(images), PerReplica(labels))
+        )
         losses = self._local(merged.loss)
         gradients = zip(*(self._local(gradient) for gradient in merged.gradients), strict=True)
-        return [TowerResult(loss, list(of_replica)) for loss, of_replica in zip(losses, gradients, strict=True)]
+        return [
+            TowerResult(loss, list(of_replica))
+            for loss, of_replica in zip(losses, gradients, strict=True)
+        ]
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         if self.num_summed == 1:
             return list(zip(self._copies[0], gradients[0], strict=True))
         pairs = [
-            (PerReplica(copies), variable) for copies, variable in zip(zip(*gradients, strict=True), self._variables, strict=True)
+            (PerReplica(copies), variable)
+            for copies, variable in zip(zip(*gradients, strict=True), self._variables, strict=True)
         ]
         with tf.name_scope("reduce"):
             sums = self._strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
@@ -101,7 +122,9 @@ class _Reduction:
     devices: tuple[str, ...]
 
 
-def _strategy(devices: Devices, ops: cross_device_ops.CrossDeviceOps) -> tf.distribute.MirroredStrategy:
+def _strategy(
+    devices: Devices, ops: cross_device_ops.CrossDeviceOps
+) -> tf.distribute.MirroredStrategy:
     class Strategy(tf.distribute.MirroredStrategy):
         _collective_key_base = _new_key_base()
 
@@ -117,7 +140,11 @@ def _none(devices: Devices, _num_packs: int) -> _Reduction:
 
 
 def _pscpu(devices: Devices, _num_packs: int) -> _Reduction:
-    return _Reduction(cross_device_ops.ReductionToOneDevice(reduce_to_device=devices.host), "AddN", (devices.host,))
+    return _Reduction(
+        cross_device_ops.ReductionToOneDevice(reduce_to_device=devices.host),
+        "AddN",
+        (devices.host,),
+    )
 
 
 def _nccl(devices: Devices, num_packs: int) -> _Reduction:
@@ -126,20 +153,27 @@ def _nccl(devices: Devices, num_packs: int) -> _Reduction:
 
 
 def _hierarchical_copy(devices: Devices, num_packs: int) -> _Reduction:
-    """TensorFlow 2.21 divides the replicas in two equal groups: with an odd number the last one's gradients are lost."""
+    """TensorFlow 2.21 divides the replicas in two equal groups: with an odd number the last one's
+    gradients are lost.
+    """
     num_replicas = len(devices.replicas)
     if num_replicas > 1 and num_replicas % 2:
         raise UnsupportedTrialError(
-            f"tf.distribute's hierarchical_copy sums wrongly over an odd number of replicas; num_gpus={num_replicas}"
+            "tf.distribute's hierarchical_copy sums wrongly over an odd number of replicas; "
+            f"num_gpus={num_replicas}"
         )
-    return _Reduction(cross_device_ops.HierarchicalCopyAllReduce(num_packs), "AddN", devices.replicas)
+    return _Reduction(
+        cross_device_ops.HierarchicalCopyAllReduce(num_packs), "AddN", devices.replicas
+    )
 
 
 def _ring(devices: Devices, _num_packs: int) -> _Reduction:
     """The strategy's own default would be NCCL on physical GPUs."""
     ring = collective_util.Options(implementation=collective_util.CommunicationImplementation.RING)
     keys = cross_device_utils.CollectiveKeys(group_key_start=_new_key_base())
-    ops = cross_device_ops.CollectiveAllReduce(list(devices.replicas), len(devices.replicas), ring, keys)
+    ops = cross_device_ops.CollectiveAllReduce(
+        list(devices.replicas), len(devices.replicas), ring, keys
+    )
     return _Reduction(ops, "CollectiveReduceV2", devices.replicas)
 
 

@@ -1,11 +1,12 @@
-"""tf.distribute.MultiWorkerMirroredStrategy: every worker runs the same loop on its own devices. What users know, to compare.
+"""tf.distribute.MultiWorkerMirroredStrategy: every worker runs the same loop on its own devices.
+What users know, to compare.
 
 ```
   worker 0: GPU 0, GPU 1: weights ─► gradients ─┐            ┌─► update weights
   worker 1: GPU 0, GPU 1: weights ─► gradients ─┴ all-reduce ┴─► update weights
 ```
-Model, optimizer ops and input are those of every other mode, so that only the way of sharing differs. On CPUs the strategy takes
-one device of each process.
+Model, optimizer ops and input are those of every other mode, so that only the way of sharing
+differs. On CPUs the strategy takes one device of each process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _IMPLEMENTATIONS = {
     "nccl": tf.distribute.experimental.CommunicationImplementation.NCCL,
 }
 
-ABILITIES = Abilities(all_reduces=tuple(_IMPLEMENTATIONS), is_distributed=True, every_worker_trains=True)
+ABILITIES = Abilities(
+    all_reduces=tuple(_IMPLEMENTATIONS), is_distributed=True, every_worker_trains=True
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +50,10 @@ class WorkerDevices(Devices):
 def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> WorkerDevices:
     """Claim this worker's devices and meet all others, which must be about to do the same.
 
-    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError for devices that are not there, LostRankError
-    for a port that is taken. While TensorFlow waits here it holds the interpreter and takes SIGTERM for itself, and would wait
-    for an hour, so Linux ends a process that waits for longer than `limit_s`, and a while for others to end it.
+    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError for devices that
+    are not there, LostRankError for a port that is taken. While TensorFlow waits here it holds the
+    interpreter and takes SIGTERM for itself, and would wait for an hour, so Linux ends a process
+    that waits for longer than `limit_s`, and a while for others to end it.
     """
     check(spec)
     own = _claim(spec, rank)
@@ -60,15 +64,22 @@ def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> Worke
         num_accelerators={"GPU": len(own.replicas) if own.kind is DeviceKind.GPU else 0},
         rpc_layer="grpc",
     )
-    options = tf.distribute.experimental.CommunicationOptions(implementation=_IMPLEMENTATIONS[spec.all_reduce])
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=_IMPLEMENTATIONS[spec.all_reduce]
+    )
     alarm_s = math.ceil(limit_s) + GRACE_S
     print(
-        f"{rank.name} joins {len(cluster.worker_hosts)} workers; SIGALRM ends it when not all are there in {alarm_s} s",
+        (
+            f"{rank.name} joins {len(cluster.worker_hosts)} workers; SIGALRM ends it when not "
+            f"all are there in {alarm_s} s"
+        ),
         flush=True,
     )
     signal.alarm(alarm_s)
     with devices_of.naming_taken_port(cluster, rank):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver, communication_options=options)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=resolver, communication_options=options
+        )
     signal.alarm(0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return WorkerDevices(
@@ -87,14 +98,19 @@ def check(spec: TrialSpec) -> None:
     """What is known before any device is touched. Raises UnsupportedTrialError."""
     if spec.all_reduce not in _IMPLEMENTATIONS:
         choices = ", ".join(_IMPLEMENTATIONS)
-        raise UnsupportedTrialError(f"all_reduce={spec.all_reduce}: MultiWorkerMirroredStrategy has {choices}")
+        raise UnsupportedTrialError(
+            f"all_reduce={spec.all_reduce}: MultiWorkerMirroredStrategy has {choices}"
+        )
     if spec.device_kind == DeviceKind.GPU:
         return
     if spec.all_reduce == "nccl":  # TensorFlow would take its ring, and say nothing
-        raise UnsupportedTrialError("all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins")
+        raise UnsupportedTrialError(
+            "all_reduce=nccl needs one physical GPU per replica; these replicas are CPU stand-ins"
+        )
     if spec.gpus_per_host > 1:
         raise UnsupportedTrialError(
-            f"num_gpus={spec.num_gpus}: on CPUs MultiWorkerMirroredStrategy has one device per host; wanted num_gpus={spec.hosts}"
+            f"num_gpus={spec.num_gpus}: on CPUs MultiWorkerMirroredStrategy has one device "
+            f"per host; wanted num_gpus={spec.hosts}"
         )
 
 
@@ -106,38 +122,61 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
         devices_of.set_threads(spec)
         own = devices_of.claim(DeviceKind.CPU_STAND_IN, 0)
         own = replace(own, replicas=(own.host,))
-    names = [devices_of.of_task(name, rank.job_name, rank.task_index) for name in (own.host, *own.replicas)]
+    names = [
+        devices_of.of_task(name, rank.job_name, rank.task_index)
+        for name in (own.host, *own.replicas)
+    ]
     return replace(own, host=names[0], replicas=tuple(names[1:]))
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> MultiWorkerMirrored:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> MultiWorkerMirrored:
     """Raises UnsupportedTrialError for devices that did not join others."""
     if not isinstance(devices, WorkerDevices):
-        raise UnsupportedTrialError(f"variable_update={spec.variable_update}: wanted the workers of a cluster, found one process")
+        raise UnsupportedTrialError(
+            f"variable_update={spec.variable_update}: wanted the workers of a cluster, found "
+            "one process"
+        )
     return MultiWorkerMirrored(initial, devices, optimizer)
 
 
 class MultiWorkerMirrored(Mirrored):
-    def __init__(self, initial: Sequence[np.ndarray], devices: WorkerDevices, optimizer: Optimizer) -> None:
-        super().__init__(devices.strategy, initial, devices, optimizer, "CollectiveReduceV2", devices.replicas)
+    def __init__(
+        self, initial: Sequence[np.ndarray], devices: WorkerDevices, optimizer: Optimizer
+    ) -> None:
+        super().__init__(
+            devices.strategy, initial, devices, optimizer, "CollectiveReduceV2", devices.replicas
+        )
         assert devices.lockstep is not None  # `join` made it
-        self._lockstep, self._host, self._num_local = devices.lockstep, devices.host, len(devices.replicas)
+        self._lockstep, self._host, self._num_local = (
+            devices.lockstep,
+            devices.host,
+            len(devices.replicas),
+        )
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        """The loss of each is the mean over all replicas of all workers, as users of the strategy reduce it to tell it."""
+        """The loss of each is the mean over all replicas of all workers, as users of the strategy
+        reduce it to tell it.
+        """
         results = super().run_towers(tower, batches)
         mean = self._mean([result.loss for result in results])
         return [TowerResult(mean, result.gradients) for result in results]
 
     def _mean(self, losses: Sequence[tf.Tensor]) -> tf.Tensor:
-        """With it goes what keeps the workers in lockstep: in float64, which holds every number of a step."""
+        """With it goes what keeps the workers in lockstep: in float64, which holds every number of
+        a step.
+        """
         with tf.device(self._host):
-            said = [self._lockstep.say(), *[tf.constant(0.0, tf.float64)] * (self._num_local - 1)]  # once per worker
+            # once per worker
+            said = [self._lockstep.say(), *[tf.constant(0.0, tf.float64)] * (self._num_local - 1)]
         told = []
         for loss, words in zip(losses, said, strict=True):
             with tf.device(loss.device):
                 told.append(tf.stack([tf.cast(loss, tf.float64), words]))
         with tf.device(self._host):
-            total = self._strategy.reduce(tf.distribute.ReduceOp.SUM, PerReplica(tuple(told)), axis=None)
+            total = self._strategy.reduce(
+                tf.distribute.ReduceOp.SUM, PerReplica(tuple(told)), axis=None
+            )
             with tf.control_dependencies([self._lockstep.hear(total[1])]):
                 return tf.cast(total[0] / self.num_summed, tf.float32)

@@ -1,11 +1,12 @@
-"""One copy of every variable, on the host or spread over the GPUs; replicas fetch weights and send gradients.
+"""One copy of every variable, on the host or spread over the GPUs; replicas fetch weights and send
+gradients.
 
 ```
   owner of a variable: weights ──► GPU 0 ─► gradient ─┐
              ▲              └────► GPU 1 ─► gradient ─┴─► summed and applied at the owner
 ```
-With staged_vars a replica computes on the weights fetched during the step before, so that fetching hides behind computing:
-another algorithm than SGD, one step stale.
+With staged_vars a replica computes on the weights fetched during the step before, so that fetching
+hides behind computing: another algorithm than SGD, one step stale.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from trainer.variable_updates import Abilities
 ABILITIES = Abilities(local_parameter_devices=("cpu", "gpu"), stages=True)
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> ParameterServer:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> ParameterServer:
     owners = _OWNERS[spec.local_parameter_device](initial, devices)
     return ParameterServer(initial, owners, devices, optimizer, staged=spec.staged_vars)
 
@@ -34,9 +37,18 @@ class ParameterServer:
     reduction_ops = ("AddN",)
 
     def __init__(
-        self, initial: Sequence[np.ndarray], owners: Sequence[str], devices: Devices, optimizer: Optimizer, *, staged: bool
+        self,
+        initial: Sequence[np.ndarray],
+        owners: Sequence[str],
+        devices: Devices,
+        optimizer: Optimizer,
+        *,
+        staged: bool,
     ) -> None:
-        self._shared = [Placed.create(value, owner, optimizer) for value, owner in zip(initial, owners, strict=True)]
+        self._shared = [
+            Placed.create(value, owner, optimizer)
+            for value, owner in zip(initial, owners, strict=True)
+        ]
         self._staging = Staging(initial, devices) if staged else None
         self._devices = devices
         self.num_summed = len(devices.replicas)
@@ -51,14 +63,18 @@ class ParameterServer:
         for replica, device in enumerate(self._devices.replicas):
             with tf.device(device):
                 fetched = [tf.identity(value) for value in shared]
-                weights.append(self._staging.exchange(replica, fetched) if self._staging else fetched)
+                weights.append(
+                    self._staging.exchange(replica, fetched) if self._staging else fetched
+                )
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
             with tf.device(placed.variable.device), tf.name_scope("reduce"):
-                updates.append((placed, tf.add_n(copies) if len(copies) > 1 else tf.identity(copies[0])))
+                updates.append(
+                    (placed, tf.add_n(copies) if len(copies) > 1 else tf.identity(copies[0]))
+                )
         return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
@@ -70,7 +86,9 @@ def _all_on_host(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
 
 
 def _spread_over_replicas(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
-    """Whole variables, in order, each to the replica that holds the fewest bytes so far (tf_cnn_benchmarks' greedy rule)."""
+    """Whole variables, in order, each to the replica that holds the fewest bytes so far
+    (tf_cnn_benchmarks' greedy rule).
+    """
     load = dict.fromkeys(devices.replicas, 0)
     owners = []
     for value in initial:

@@ -1,4 +1,5 @@
-"""Every replica owns a copy of all variables; gradients are all-reduced, and each replica applies the same sum.
+"""Every replica owns a copy of all variables; gradients are all-reduced, and each replica applies
+the same sum.
 
 ```
   GPU 0: weights ─► gradients ─┐            ┌─► update weights
@@ -24,7 +25,9 @@ _ALL = tuple(registry.names("all_reduces"))
 ABILITIES = Abilities(all_reduces=_ALL, repacks_with=_ALL, compacts=True)
 
 
-def create(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer) -> Replicated:
+def create(
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+) -> Replicated:
     all_reduce = registry.load("all_reduces", spec.all_reduce).create(devices)
     packs = GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients)
     return Replicated(initial, devices, optimizer, packs)
@@ -34,10 +37,17 @@ class Replicated:
     inlines_towers = False
 
     def __init__(
-        self, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer, packs: GradientPacks | None
+        self,
+        initial: Sequence[np.ndarray],
+        devices: Devices,
+        optimizer: Optimizer,
+        packs: GradientPacks | None,
     ) -> None:
         """Without `packs` the replicas exchange nothing."""
-        self._copies = [[Placed.create(value, device, optimizer) for value in initial] for device in devices.replicas]
+        self._copies = [
+            [Placed.create(value, device, optimizer) for value in initial]
+            for device in devices.replicas
+        ]
         self._devices, self._packs = devices, packs
         self.num_summed = len(devices.replicas) if packs else 1
         self.update_devices = devices.replicas

@@ -1,4 +1,6 @@
-"""The trainer's public entry called in this process, as often as one likes: for peers that reuse a process, or make their own."""
+"""The trainer's public entry called in this process, as often as one likes: for peers that reuse a
+process, or make their own.
+"""
 
 from __future__ import annotations
 
@@ -13,4 +15,8 @@ def run_trial(folder: str, trainer: str = "trainer.__main__") -> int:
     """Exit code of the trial in `folder`; its output goes to log.txt there."""
     run_folder = RunFolder(Path(folder))
     with run_folder.log.open("a") as log, redirect_stdout(log), redirect_stderr(log):
-        return int(import_module(trainer).main(TrialSpec.from_json(run_folder.trial.read_text()), run_folder))
+        return int(
+            import_module(trainer).main(
+                TrialSpec.from_json(run_folder.trial.read_text()), run_folder
+            )
+        )

@@ -1,4 +1,6 @@
-"""submitit's local executor: a fresh process per trial. It starts all jobs at once, so the loop here holds them back."""
+"""submitit's local executor: a fresh process per trial. It starts all jobs at once, so the loop
+here holds them back.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from plots.whole_file import draft_of
 from store.errors import StoreError
 from store.selection import nearest
 
-_SHORT_NAMES = {"md": "markdown", "tex": "latex", "htm": "html", "txt": "terminal"}  # endings of files, too
+# endings of files, too
+_SHORT_NAMES = {"md": "markdown", "tex": "latex", "htm": "html", "txt": "terminal"}
 
 
 class Format(Protocol):
@@ -39,7 +40,9 @@ def of_file(path: Path) -> str | None:
 
 
 def chosen(name: str | None, as_json: bool = False) -> Write:
-    """The format of this name, else the one for terminals. Raises StoreError for a name that is none."""
+    """The format of this name, else the one for terminals. Raises StoreError for a name that is
+    none.
+    """
     if as_json and name not in (None, "json"):
         raise StoreError(f"--json with --format {name}: give either")
     wanted = "json" if as_json else _SHORT_NAMES.get(name or "terminal", name or "terminal")
@@ -50,7 +53,9 @@ def chosen(name: str | None, as_json: bool = False) -> Write:
 
 
 def deliver(documents: Sequence[Document], write: Write, path: Path | None) -> None:
-    """To a file, whole or not at all, or to stdout. Raises StoreError when the file cannot be written."""
+    """To a file, whole or not at all, or to stdout. Raises StoreError when the file cannot be
+    written.
+    """
     if path is None:
         return write(documents, sys.stdout)
     try:

@@ -16,7 +16,9 @@ def write(documents: Sequence[Document], out: TextIO) -> None:
     lines = CsvLines(out)
     lines.write_rows([columns])
     shown = visible if out.isatty() else str  # a file keeps text as it is
-    lines.write_rows([_cell(record[column], shown) for column in columns] for record in records(documents))
+    lines.write_rows(
+        [_cell(record[column], shown) for column in columns] for record in records(documents)
+    )
 
 
 def _cell(value: object, shown: Callable[[str], str]) -> object:

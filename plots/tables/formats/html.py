@@ -54,7 +54,9 @@ def _table(layout: Layout) -> Iterator[str]:
     yield "<div><table>"
     if layout.title:
         yield f"<caption>{_escaped(layout.title)}</caption>"
-    headings = "".join(f'<th scope="col">{_escaped(text)}</th>' for text in (layout.corner, *layout.columns))
+    headings = "".join(
+        f'<th scope="col">{_escaped(text)}</th>' for text in (layout.corner, *layout.columns)
+    )
     yield f"<thead><tr>{headings}</tr></thead>"
     yield "<tbody>"
     for name, cells in layout.rows:

@@ -49,5 +49,7 @@ def _notes(notes: Sequence[str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Names may hold what Markdown and HTML obey; underscores within words are left alone by both."""
+    """Names may hold what Markdown and HTML obey; underscores within words are left alone by
+    both.
+    """
     return re.sub(r"[\\`*|<>\[\]#~&]|(?<!\w)_|_(?!\w)", r"\\\g<0>", visible(text))

@@ -42,7 +42,10 @@ def _lines(document: Document) -> Iterator[str]:
 
 def _grid(layout: Layout) -> Iterator[str]:
     """Padded with spaces, except at the ends of lines."""
-    rows = [[layout.corner, *layout.columns], *([name, *(cell.text for cell in cells)] for name, cells in layout.rows)]
+    rows = [
+        [layout.corner, *layout.columns],
+        *([name, *(cell.text for cell in cells)] for name, cells in layout.rows),
+    ]
     rows = [[visible(text) for text in row] for row in rows]
     widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
     for row in rows:
@@ -74,5 +77,8 @@ def _table(layout: Layout) -> Table:
     for column in layout.columns:
         table.add_column(Text(visible(column)), justify="right", overflow="fold")
     for name, cells in layout.rows:
-        table.add_row(Text(visible(name)), *(Text(visible(cell.text), style="bold" if cell.is_bold else "") for cell in cells))
+        table.add_row(
+            Text(visible(name)),
+            *(Text(visible(cell.text), style="bold" if cell.is_bold else "") for cell in cells),
+        )
     return table

@@ -33,13 +33,22 @@ def choices(repeats, out_of_race=()):
 
 
 def ranked(repeats, out_of_race=(), aim=THROUGHPUT):
-    return rank(SimpleNamespace(able=choices(repeats, out_of_race)), aim, lambda result: [None] * len(result.repeats))
+    return rank(
+        SimpleNamespace(able=choices(repeats, out_of_race)),
+        aim,
+        lambda result: [None] * len(result.repeats),
+    )
 
 
 @pytest.mark.parametrize(("num", "num_repeats"), [(20, 2), (20, 3), (20, 10), (5, 5)])
-def test_of_many_equal_choices_one_is_called_worse_in_5_percent_of_rankings_at_most(num, num_repeats):
+def test_of_many_equal_choices_one_is_called_worse_in_5_percent_of_rankings_at_most(
+    num, num_repeats
+):
     random = np.random.default_rng(1)
-    wrong = sum(bool(ranked(100 * np.exp(0.01 * random.normal(size=(num, num_repeats)))).worse) for _ in range(60))
+    wrong = sum(
+        bool(ranked(100 * np.exp(0.01 * random.normal(size=(num, num_repeats)))).worse)
+        for _ in range(60)
+    )
     assert wrong <= 3
 
 
@@ -55,9 +64,13 @@ def test_of_single_processes_what_is_less_than_10_percent_behind_is_unclear():
 
 
 @pytest.mark.parametrize("deviation", [0.005, 0.05])
-def test_of_few_equals_of_two_repeats_one_is_called_worse_in_5_percent_of_rankings_at_most(deviation):
+def test_of_few_equals_of_two_repeats_one_is_called_worse_in_5_percent_of_rankings_at_most(
+    deviation,
+):
     random = np.random.default_rng(3)
-    wrong = sum(bool(ranked(100 * np.exp(deviation * random.normal(size=(5, 2)))).worse) for _ in range(200))
+    wrong = sum(
+        bool(ranked(100 * np.exp(deviation * random.normal(size=(5, 2)))).worse) for _ in range(200)
+    )
     assert wrong <= 10
 
 
@@ -92,7 +105,12 @@ def test_what_a_race_put_out_is_told_so_and_never_called_worse_for_it(repeats):
     assert ranked([[100.0, 101.0], repeats]).worse == ()
     raced = ranked([[100.0, 101.0], repeats], out_of_race=(1,))
     assert (len(raced.out), raced.unclear, raced.worse, raced.is_sure) == (1, (), (), False)
-    assert len(ranked([[100.0, 101.0], repeats], out_of_race=(1,), aim=Aim(goal=Goal.PER_GPU_HOUR)).out) == 0
+    assert (
+        len(
+            ranked([[100.0, 101.0], repeats], out_of_race=(1,), aim=Aim(goal=Goal.PER_GPU_HOUR)).out
+        )
+        == 0
+    )
 
 
 def test_what_a_race_put_out_is_worse_where_its_repeats_tell():
@@ -108,10 +126,16 @@ def test_what_a_race_put_out_is_taken_by_nobody_as_the_plainest_of_equals():
 
 
 @pytest.mark.parametrize("num_other_races", [0, 3])
-@pytest.mark.parametrize(("num", "most_repeats", "deviation"), [(2, 10, 0.03), (3, 5, 0.03), (5, 5, 0.01)])
-def test_after_a_race_one_of_equals_is_worse_in_5_percent_of_rankings(num, most_repeats, deviation, num_other_races):
+@pytest.mark.parametrize(
+    ("num", "most_repeats", "deviation"), [(2, 10, 0.03), (3, 5, 0.03), (5, 5, 0.01)]
+)
+def test_after_a_race_one_of_equals_is_worse_in_5_percent_of_rankings(
+    num, most_repeats, deviation, num_other_races
+):
     """It was 20 to 60 %: who would hardly win the full grid was called slower."""
-    kind = Kind(num=num, most_repeats=most_repeats, deviation=deviation, num_other_races=num_other_races)
+    kind = Kind(
+        num=num, most_repeats=most_repeats, deviation=deviation, num_other_races=num_other_races
+    )
     score = play(kind, 100)
     assert score.num_wrong <= 9  # 5 % of 100, and two standard errors
     assert score.num_raced_out > 0

@@ -27,7 +27,11 @@ def ring(model: str, num_gpus: int, box: Hardware = HALF) -> Row:
         network=network(model), num_gpus=num_gpus, batch_size=MODELS[model], precision="fp16",
         variable_update="replicated", local_parameter_device="gpu", all_reduce="nccl",
     )  # fmt: skip
-    return Row(work=work, images_per_second=Step.of(work, box).costs(TRUE).images_per_second, name=f"{model} {num_gpus}")
+    return Row(
+        work=work,
+        images_per_second=Step.of(work, box).costs(TRUE).images_per_second,
+        name=f"{model} {num_gpus}",
+    )
 
 
 FEW = [ring(model, num) for model in MODELS for num in (1, 2, 4)]
@@ -54,7 +58,9 @@ def test_rows_tell_that_gpus_share_an_uplink(fits: list[tuple[float, Fit]]) -> N
     assert by_switch[5] > 0.8
 
 
-def test_a_ring_that_reaches_its_second_switch_costs_hardly_more(fits: list[tuple[float, Fit]]) -> None:
+def test_a_ring_that_reaches_its_second_switch_costs_hardly_more(
+    fits: list[tuple[float, Fit]],
+) -> None:
     """A bug: predicted was what 4 GPUs of other switches would cost, up to a third too slow."""
     for told, truth in zip(predicted(FEW, MANY, GUESS), MANY, strict=True):
         assert told.images_per_second == pytest.approx(truth.images_per_second, rel=0.05)
@@ -64,7 +70,10 @@ def test_a_ring_that_reaches_its_second_switch_costs_hardly_more(fits: list[tupl
 
 def test_links_that_nobody_told_are_doubted_where_they_matter() -> None:
     heavy, none = predicted(FEW, [ring("vgg16", 8), ring("vgg16", 1)], GUESS)
-    assert any("nothing tells how the GPUs are linked, and communication is about" in why for why in heavy.uncertain)
+    assert any(
+        "nothing tells how the GPUs are linked, and communication is about" in why
+        for why in heavy.uncertain
+    )
     assert none.uncertain == ()
 
 

@@ -20,7 +20,9 @@ def test_a_sound_prediction_is_not_doubted() -> None:
 def test_a_ring_that_leaves_its_clique_is_doubted_and_its_interval_wider() -> None:
     dgx1 = profile("dgx1_p100")
     found = one(row("vgg16", 8, "nccl", batch_size=32), rows(), dgx1)
-    assert any("from one NVLink clique to another, which no row does" in why for why in found.uncertain)
+    assert any(
+        "from one NVLink clique to another, which no row does" in why for why in found.uncertain
+    )
 
 
 def test_peers_of_another_socket_are_doubted_until_a_row_has_met_them() -> None:
@@ -46,7 +48,8 @@ def test_a_curve_that_stopped_rising_is_doubted() -> None:
 
 def test_an_input_pipeline_at_its_limit_is_doubted() -> None:
     real = [
-        replace(one, work=replace(one.work, real_data=True, distortions=True)) for one in (row("alexnet", 1, "nccl", TRUE, 512),)
+        replace(one, work=replace(one.work, real_data=True, distortions=True))
+        for one in (row("alexnet", 1, "nccl", TRUE, 512),)
     ]
     asked = row("alexnet", 8, "nccl", batch_size=512)
     found = one(replace(asked, work=replace(asked.work, real_data=True, distortions=True)), real)
@@ -55,7 +58,10 @@ def test_an_input_pipeline_at_its_limit_is_doubted() -> None:
 
 def test_rows_that_the_model_cannot_follow_are_doubted() -> None:
     known = [*rows(), row("vgg16", 1, "nccl", TRUE, 64, times=1.5)]
-    assert any("off the model" in why for why in one(row("vgg16", 4, "nccl", batch_size=48), known).uncertain)
+    assert any(
+        "off the model" in why
+        for why in one(row("vgg16", 4, "nccl", batch_size=48), known).uncertain
+    )
 
 
 def test_another_precision_is_doubted() -> None:
@@ -79,5 +85,10 @@ def test_the_memory_of_another_socket_widens_the_interval_and_is_no_reason_to_do
 
 def test_more_than_twice_the_gpus_of_all_rows_are_doubted_where_communication_matters() -> None:
     two = [one for one in rows() if one.work.num_gpus <= 2]
-    assert any("it has 4 times the most GPUs that rows have, 2" in why for why in one(row("vgg16", 8, "ps_cpu"), two).uncertain)
-    assert not any("times the most GPUs" in why for why in one(row("vgg16", 4, "ps_cpu"), two).uncertain)
+    assert any(
+        "it has 4 times the most GPUs that rows have, 2" in why
+        for why in one(row("vgg16", 8, "ps_cpu"), two).uncertain
+    )
+    assert not any(
+        "times the most GPUs" in why for why in one(row("vgg16", 4, "ps_cpu"), two).uncertain
+    )

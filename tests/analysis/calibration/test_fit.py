@@ -26,7 +26,14 @@ WAYS = {
 }
 
 
-def row(model: str, num_gpus: int, way: str, rates: Rates | None = None, batch_size: int = 64, times: float = 1.0) -> Row:
+def row(
+    model: str,
+    num_gpus: int,
+    way: str,
+    rates: Rates | None = None,
+    batch_size: int = 64,
+    times: float = 1.0,
+) -> Row:
     """Without rates one that is asked for."""
     update, device, all_reduce = WAYS[way]
     work = Work(
@@ -59,7 +66,9 @@ def test_planted_rates_are_found() -> None:
     rates = found.targets[0].rates(found.vector)
     assert rates.compute == pytest.approx(TRUE.compute, rel=0.05)
     assert rates.start == pytest.approx(TRUE.start, rel=0.3)
-    assert (1 - rates.overlap) / rates.link == pytest.approx((1 - TRUE.overlap) / TRUE.link, rel=0.4)
+    assert (1 - rates.overlap) / rates.link == pytest.approx(
+        (1 - TRUE.overlap) / TRUE.link, rel=0.4
+    )
     assert np.abs(found.residuals).max() < 0.08
 
 
@@ -93,7 +102,9 @@ def covered(num_boxes: int) -> float:
 
 def _drawn(one: Row, shape: Layout, truth: np.ndarray, random: np.random.Generator) -> Row:
     rates = shape.rates(one)(truth)
-    speed = Step.of(one.work, BOX).costs(rates).images_per_second * float(np.exp(0.012 * random.standard_normal()))
+    speed = Step.of(one.work, BOX).costs(rates).images_per_second * float(
+        np.exp(0.012 * random.standard_normal())
+    )
     return replace(one, images_per_second=speed)
 
 

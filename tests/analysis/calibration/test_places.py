@@ -49,10 +49,19 @@ def test_gpus_that_only_sound_like_others_are_guessed(name: str, gpu: str) -> No
 @pytest.mark.parametrize(
     ("gpus", "said"),
     [
-        (Gpus(name="Tesla V100-SXM2-16GB", num=8), "0 pairs with NVLink: dgx1_v100 has 8 GPUs and 16 pairs"),
-        (Gpus(name="Tesla V100-SXM2-16GB", num=8, num_nvlink_pairs=comb(8, 2)), "28 pairs with NVLink: dgx1_v100 has 8"),
+        (
+            Gpus(name="Tesla V100-SXM2-16GB", num=8),
+            "0 pairs with NVLink: dgx1_v100 has 8 GPUs and 16 pairs",
+        ),
+        (
+            Gpus(name="Tesla V100-SXM2-16GB", num=8, num_nvlink_pairs=comb(8, 2)),
+            "28 pairs with NVLink: dgx1_v100 has 8",
+        ),
         (Gpus(name="Tesla V100-PCIE-16GB", num=4), "'4 x Tesla V100-PCIE-16GB', 0 pairs"),
-        (Gpus(name="Tesla P100-PCIE-16GB", num=8, num_nvlink_pairs=4), "p100_pcie_8 has 8 GPUs and 0 pairs"),
+        (
+            Gpus(name="Tesla P100-PCIE-16GB", num=8, num_nvlink_pairs=4),
+            "p100_pcie_8 has 8 GPUs and 0 pairs",
+        ),
     ],
 )
 def test_another_number_of_gpus_or_nvlinks_makes_it_a_guess(gpus: Gpus, said: str) -> None:
@@ -60,7 +69,9 @@ def test_another_number_of_gpus_or_nvlinks_makes_it_a_guess(gpus: Gpus, said: st
     assert not found.is_known
     assert said in found.reason
     assert "links are guessed" in found.reason
-    assert any(one.hardware.nvlink_gb_per_s for one in found.others) == bool("SXM" in gpus.name or gpus.num_nvlink_pairs)
+    assert any(one.hardware.nvlink_gb_per_s for one in found.others) == bool(
+        "SXM" in gpus.name or gpus.num_nvlink_pairs
+    )
 
 
 def test_boards_with_two_gpus_each_are_below_one_switch() -> None:
@@ -89,7 +100,10 @@ def test_names_of_hosts_and_cpus_say_nothing() -> None:
 
 def test_a_simulated_place_is_its_own_profile() -> None:
     found = guess_of(replace(PLACE, hardware_profile=SIMULATED_MACHINE.hardware_profile), 8)
-    assert (replace(found.hardware, sources=profile("dgx1_p100").sources), found.is_known) == (profile("dgx1_p100"), True)
+    assert (replace(found.hardware, sources=profile("dgx1_p100").sources), found.is_known) == (
+        profile("dgx1_p100"),
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +144,14 @@ def test_counts_are_read_on_either_side(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["4x RTX 3090 NVLink", "2x RTX A6000, NV-Link", "Quadro RTX 8000 with NVLinks", "8xK80 NVLink", "A100 PCIe NVLink"]
+    "text",
+    [
+        "4x RTX 3090 NVLink",
+        "2x RTX A6000, NV-Link",
+        "Quadro RTX 8000 with NVLinks",
+        "8xK80 NVLink",
+        "A100 PCIe NVLink",
+    ],
 )
 def test_nvlink_in_a_name_is_heeded_whatever_the_card(text: str) -> None:
     """A bug: cards that no profile has with NVLink were taken to have none, and K80 to be known."""
@@ -140,7 +161,9 @@ def test_nvlink_in_a_name_is_heeded_whatever_the_card(text: str) -> None:
     assert any(one.hardware.nvlink_gb_per_s for one in found.others)
 
 
-@pytest.mark.parametrize("text", ["4x RTX 3090", "4x RTX 3090 without NVLink", "4x RTX 3090, no NVLink"])
+@pytest.mark.parametrize(
+    "text", ["4x RTX 3090", "4x RTX 3090 without NVLink", "4x RTX 3090, no NVLink"]
+)
 def test_cards_without_nvlink_in_their_name_have_none(text: str) -> None:
     assert not any(one.hardware.nvlink_gb_per_s for one in guessed(text, 4).others)
 
@@ -150,7 +173,10 @@ def test_nvlinks_that_a_driver_tells_are_heeded_whatever_the_card() -> None:
     assert any(one.hardware.nvlink_gb_per_s for one in found.others)
 
 
-@pytest.mark.parametrize("text", ["4xGTX1080", "4 x GTX 1080", "4\N{MULTIPLICATION SIGN}GTX 1080?", "GTX1080x4", "GTX 1080 x4"])
+@pytest.mark.parametrize(
+    "text",
+    ["4xGTX1080", "4 x GTX 1080", "4\N{MULTIPLICATION SIGN}GTX 1080?", "GTX1080x4", "GTX 1080 x4"],
+)
 def test_a_gpu_is_known_by_its_name_however_it_is_counted(text: str) -> None:
     found = guessed(text, 2)
     assert found.hardware.gpu == "GeForce GTX 1080"

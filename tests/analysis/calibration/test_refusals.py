@@ -28,7 +28,9 @@ def test_a_model_without_rows_is_refused() -> None:
 def test_many_times_the_gpus_of_all_rows_are_refused() -> None:
     found = refusal(row("resnet50", 16, "nccl"), KNOWN, replace(BOX, num_gpus=16))
     assert found is not None
-    assert "num_gpus=16: 16 times the most that rows have, 1; wanted at most 8 times" in found.reason
+    assert (
+        "num_gpus=16: 16 times the most that rows have, 1; wanted at most 8 times" in found.reason
+    )
     assert found.missing is not None
     assert found.missing.work.num_gpus == 2
 
@@ -45,9 +47,14 @@ def test_a_batch_as_large_as_one_that_ran_is_not_refused_for_memory() -> None:
 
 @pytest.mark.parametrize("batch_size", [4, 1024])
 def test_a_batch_far_from_all_rows_is_refused(batch_size: int) -> None:
-    found = refusal(row("resnet50", 2, "nccl", batch_size=batch_size), KNOWN, replace(BOX, memory_gib=1000))
+    found = refusal(
+        row("resnet50", 2, "nccl", batch_size=batch_size), KNOWN, replace(BOX, memory_gib=1000)
+    )
     assert found is not None
-    assert f"batch_size={batch_size}: 16 times away from the nearest that rows of resnet50 have, of 64" in found.reason
+    assert (
+        f"batch_size={batch_size}: 16 times away from the nearest that rows of resnet50 have, of 64"
+        in found.reason
+    )
 
 
 def test_a_batch_that_cannot_fit_is_refused() -> None:

@@ -23,14 +23,22 @@ AXES = {
 
 
 def test_doubts_and_remarks_are_left_out() -> None:
-    told = completed({**AXES, "all_reduce": "none(implicit copies)", "data": "real?", "precision": "fp16?+XLA"}, BOX)
+    told = completed(
+        {**AXES, "all_reduce": "none(implicit copies)", "data": "real?", "precision": "fp16?+XLA"},
+        BOX,
+    )
     assert (told["all_reduce"], told["data"], told["precision"]) == ("none", "real", "fp16")
 
 
 def test_notes_tell_of_packs() -> None:
     told = completed(AXES, BOX, "default; compact fp16 + repack 8")
     assert (told["gradient_repacking"], told["compact_gradients"]) == (8, True)
-    assert completed({**AXES, "all_reduce": "hierarchical_copy+gradient_repacking=8"}, BOX)["gradient_repacking"] == 8
+    assert (
+        completed({**AXES, "all_reduce": "hierarchical_copy+gradient_repacking=8"}, BOX)[
+            "gradient_repacking"
+        ]
+        == 8
+    )
     assert "gradient_repacking" not in completed(AXES, BOX, "packed up in 2018")
 
 
@@ -47,7 +55,9 @@ def test_notes_tell_of_packs() -> None:
         ("PS-based", "", ("parameter_server", "cpu", "none")),
     ],
 )
-def test_ways_of_sharing_are_known_by_what_they_are_most_like(update: str, all_reduce: str, way: tuple[str, str, str]) -> None:
+def test_ways_of_sharing_are_known_by_what_they_are_most_like(
+    update: str, all_reduce: str, way: tuple[str, str, str]
+) -> None:
     told = completed({**AXES, "variable_update": update, "all_reduce": all_reduce}, BOX)
     assert (told["variable_update"], told["local_parameter_device"], told["all_reduce"]) == way
 
@@ -56,7 +66,9 @@ def test_other_words_than_ours_are_remembered() -> None:
     assert is_told(AXES)
     assert not is_told({**AXES, "variable_update": "kvstore"})
     assert not is_told({**AXES, "all_reduce": "?"})
-    assert not is_told({**AXES, "variable_update": "parameter_server", "local_parameter_device": ""})
+    assert not is_told(
+        {**AXES, "variable_update": "parameter_server", "local_parameter_device": ""}
+    )
 
 
 @pytest.mark.parametrize("all_reduce", ["n/a", "?", ""])
@@ -64,13 +76,23 @@ def test_on_one_gpu_no_reduction_need_be_reported(all_reduce: str) -> None:
     """A bug: it was called not reported, where nothing is reduced."""
     (one,) = made(({"model": "resnet50"}, [100.0]))
     (told,) = (row(replace(one, axes=one.axes | {"all_reduce": all_reduce}), BOX),)
-    assert (told.is_told, told.assumed, told.on(1).is_told, told.on(2).is_told) == (True, (), True, False)
-    assert not is_told({**AXES, "num_gpus": 1, "variable_update": "parameter_server", "local_parameter_device": ""})
+    assert (told.is_told, told.assumed, told.on(1).is_told, told.on(2).is_told) == (
+        True,
+        (),
+        True,
+        False,
+    )
+    assert not is_told(
+        {**AXES, "num_gpus": 1, "variable_update": "parameter_server", "local_parameter_device": ""}
+    )
 
 
 def test_a_strategy_that_is_none_of_those_known_becomes_no_other() -> None:
     """A bug: whatever a source named became replicated_nccl."""
-    with pytest.raises(ValueError, match="'gossip SGD' is no strategy that the cost model knows: parameter_server, replicated"):
+    with pytest.raises(
+        ValueError,
+        match="'gossip SGD' is no strategy that the cost model knows: parameter_server, replicated",
+    ):
         completed({**AXES, "variable_update": "gossip SGD"}, BOX)
 
 
@@ -78,23 +100,41 @@ def test_a_strategy_that_is_none_of_those_known_becomes_no_other() -> None:
     ("changes", "assumed"),
     [
         ({}, ()),
-        ({"batch_size": None}, ("batch_size is not reported, 128 is assumed: the largest power of two up to 256 that fits",)),
-        ({"variable_update": "PS-based"}, ("how variables are shared is reported as 'PS-based', ps_cpu is assumed",)),
-        ({"variable_update": "?"}, ("how variables are shared is not reported, replicated_nccl is assumed",)),
+        (
+            {"batch_size": None},
+            (
+                "batch_size is not reported, 128 is assumed: the largest power of two up to 256 that fits",
+            ),
+        ),
+        (
+            {"variable_update": "PS-based"},
+            ("how variables are shared is reported as 'PS-based', ps_cpu is assumed",),
+        ),
+        (
+            {"variable_update": "?"},
+            ("how variables are shared is not reported, replicated_nccl is assumed",),
+        ),
         ({"all_reduce": "?"}, ("all_reduce is not reported, replicated_none is assumed",)),
         (
-            {"variable_update": "parameter_server", "local_parameter_device": "", "all_reduce": "none"},
+            {
+                "variable_update": "parameter_server",
+                "local_parameter_device": "",
+                "all_reduce": "none",
+            },
             ("local_parameter_device is not reported, ps_gpu is assumed",),
         ),
     ],
 )
-def test_what_is_not_reported_is_said_to_be_assumed(changes: dict[str, object], assumed: tuple[str, ...]) -> None:
+def test_what_is_not_reported_is_said_to_be_assumed(
+    changes: dict[str, object], assumed: tuple[str, ...]
+) -> None:
     (found,) = made(({"model": "resnet50"}, [100.0]))
     assert row(replace(found, axes={**AXES, **changes}), BOX).assumed == assumed
 
 
 @pytest.mark.parametrize(
-    ("repeats", "error"), [([99.0, 101.0], 0.01), ([98.0, 100.0, 102.0], 0.02 / 3**0.5), ([100.0, 100.0, 100.0], 0.0)]
+    ("repeats", "error"),
+    [([99.0, 101.0], 0.01), ([98.0, 100.0, 102.0], 0.02 / 3**0.5), ([100.0, 100.0, 100.0], 0.0)],
 )
 def test_a_row_is_as_sure_as_the_mean_of_its_processes(repeats: list[float], error: float) -> None:
     (found,) = made(({"model": "resnet50"}, repeats))

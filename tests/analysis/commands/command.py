@@ -6,5 +6,7 @@ from analysis.__main__ import app
 from tests.app import Ended, run_app
 
 
-def analysis(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Ended:
+def analysis(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> Ended:
     return run_app(app, "analysis", capsys, monkeypatch, *arguments)

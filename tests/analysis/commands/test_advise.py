@@ -19,7 +19,10 @@ from tests.filled import MACHINE, NOON, PLACEMENT, SIMULATED_MACHINE, begin, fil
 from tests.over_hosts import OVER_TWO_MACHINES, spread
 from tests.specs import small
 
-TWO_STRATEGIES = [*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190.0, 380.0, 750.0], **NCCL)]
+TWO_STRATEGIES = [
+    *curve([100.0, 190.0, 340.0, 400.0], **PS),
+    *curve([98.0, 190.0, 380.0, 750.0], **NCCL),
+]
 
 
 def lines(ended):
@@ -28,7 +31,9 @@ def lines(ended):
 
 
 def answer(analysis, *arguments):
-    ended = analysis("advise", "--json", *(() if "--predict" in arguments else ("--no-predict",)), *arguments)
+    ended = analysis(
+        "advise", "--json", *(() if "--predict" in arguments else ("--no-predict",)), *arguments
+    )
     assert ended.exit_code == 0, ended.stderr
     (found,) = json.loads(ended.stdout)
     return found
@@ -40,11 +45,15 @@ def test_the_fastest_is_advised_with_what_more_gpus_buy_and_how_sure_that_is(ana
     assert told[0].startswith(
         "For the most images/s, train trivial with replicated_nccl on 8 GPUs, batch_size 2, fp32: 750 images/s ["
     )
-    assert told[1].startswith("Sure, from 3 or more processes each: the next, ps_cpu on 8 GPUs, is 46.7% [")
+    assert told[1].startswith(
+        "Sure, from 3 or more processes each: the next, ps_cpu on 8 GPUs, is 46.7% ["
+    )
     assert told[2].startswith("python -m analysis explain --trial ")
     assert told[2].endswith(" says where its time goes.")
     assert told[3].startswith("8 instead of 4 GPUs buys 1.97x [1.9")
-    assert told[3].endswith("the images/s for 2x the GPU-hours (each image then takes 1.01x the GPU-hours).")
+    assert told[3].endswith(
+        "the images/s for 2x the GPU-hours (each image then takes 1.01x the GPU-hours)."
+    )
 
 
 def test_more_gpus_that_do_not_pay_are_told_beside_the_fastest(analysis):
@@ -52,7 +61,10 @@ def test_more_gpus_that_do_not_pay_are_told_beside_the_fastest(analysis):
     told = lines(analysis("advise", "--no-predict"))
     assert told[0].startswith("For the most images/s, train trivial with ps_cpu on 8 GPUs")
     assert any(
-        line.startswith("By the rule that a GPU should bring half of one of the first, more than 4 do not pay: ") for line in told
+        line.startswith(
+            "By the rule that a GPU should bring half of one of the first, more than 4 do not pay: "
+        )
+        for line in told
     )
 
 
@@ -65,13 +77,19 @@ def test_where_more_gpus_are_slower_fewer_are_advised(analysis):
 
 def test_from_the_pick_on_the_next_number_of_gpus_is_told_and_not_the_largest(analysis):
     fill_gpus(TWO_STRATEGIES)
-    told = [(one["from_num_gpus"], one["to_num_gpus"]) for one in answer(analysis, "--goal", "per_gpu_hour")["bought"]]
+    told = [
+        (one["from_num_gpus"], one["to_num_gpus"])
+        for one in answer(analysis, "--goal", "per_gpu_hour")["bought"]
+    ]
     assert told == [(1, 2)]
 
 
 def test_what_more_gpus_buy_is_told_against_the_fastest_on_fewer(analysis):
     fill_gpus(curve([100.0, 80.0, 160.0], **PS))
-    assert any(line.startswith("4 instead of 1 GPU buys 1.60x [") for line in lines(analysis("advise", "--no-predict")))
+    assert any(
+        line.startswith("4 instead of 1 GPU buys 1.60x [")
+        for line in lines(analysis("advise", "--no-predict"))
+    )
 
 
 def test_gpus_are_not_credited_with_what_half_precision_bought(analysis):
@@ -83,13 +101,20 @@ def test_gpus_are_not_credited_with_what_half_precision_bought(analysis):
             *around(on_gpus(8, **NCCL, **fp16), 1300.0),
         ]
     )
-    assert any(line.startswith("8 instead of 4 GPUs buys 2.00x [") for line in lines(analysis("advise", "--no-predict")))
+    assert any(
+        line.startswith("8 instead of 4 GPUs buys 2.00x [")
+        for line in lines(analysis("advise", "--no-predict"))
+    )
 
 
 def test_where_precision_differs_beside_gpus_it_is_told(analysis):
     fp16 = {"precision": "fp16", "loss_scale": "dynamic"}
     fill_gpus([*curve([100.0, 190.0, 360.0], **PS), *around(on_gpus(8, **NCCL, **fp16), 1300.0)])
-    (told,) = [line for line in lines(analysis("advise", "--no-predict")) if line.startswith("8 instead of 4 GPUs buys 3.61x [")]
+    (told,) = [
+        line
+        for line in lines(analysis("advise", "--no-predict"))
+        if line.startswith("8 instead of 4 GPUs buys 3.61x [")
+    ]
     assert told.endswith(
         ", not by GPUs alone: replicated_nccl on 8 GPUs, fp16, loss_scale dynamic is compared with ps_cpu on 4 GPUs, fp32, loss_scale none."
     )
@@ -107,13 +132,20 @@ def test_of_what_ties_the_one_with_fewest_gpus_is_taken_and_the_others_are_named
     assert (found["pick"]["num_gpus"], found["top"]["num_gpus"]) == (4, 8)
     assert [one["num_gpus"] for one in found["tied"]] == [4]
     assert any(
-        line.startswith("As good, as far as the repeats tell: replicated_nccl on 8 GPUs (up to 0.8% more)")
+        line.startswith(
+            "As good, as far as the repeats tell: replicated_nccl on 8 GPUs (up to 0.8% more)"
+        )
         for line in found["sentences"]
     )
 
 
 def test_what_a_race_put_out_is_told_and_not_called_slower(analysis):
-    fill_gpus([*repeated(on_gpus(4, **NCCL), 300.0, 301.0, 299.0), *repeated(on_gpus(4, **PS), 290.0, 298.0)])
+    fill_gpus(
+        [
+            *repeated(on_gpus(4, **NCCL), 300.0, 301.0, 299.0),
+            *repeated(on_gpus(4, **PS), 290.0, 298.0),
+        ]
+    )
     writer = Writer("results.db")
     raced = begin(writer, {on_gpus(4, **PS): 3}, name="race", machine=GPU_BOX, rerun=True)
     reason = "race: 1.9 % behind replicated_nccl (which may be chance) after 2 repeats; the others would hardly make it lead"
@@ -121,7 +153,12 @@ def test_what_a_race_put_out_is_told_and_not_called_slower(analysis):
     raced.end(NOON, finished=True)
     writer.close()
     found = answer(analysis)
-    assert (len(found["out_of_race"]), found["tied"], found["unclear"], found["worse"]) == (1, [], [], [])
+    assert (len(found["out_of_race"]), found["tied"], found["unclear"], found["worse"]) == (
+        1,
+        [],
+        [],
+        [],
+    )
     assert found["is_sure"] is False
     assert (
         "Put out of a race: ps_cpu on 4 GPUs; it would hardly lead after all repeats, "
@@ -137,13 +174,18 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
     found = answer(analysis)
     assert found["is_sure"] is False
     assert [one["strategy"] for one in found["unclear"]] == ["ps_cpu"]
-    assert any(line.startswith("Not sure: there is one process alone") for line in found["sentences"])
+    assert any(
+        line.startswith("Not sure: there is one process alone") for line in found["sentences"]
+    )
     (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
     assert (
         todo["why"]
         == "tells replicated_nccl on 4 GPUs, batch_size 2, fp32 from ps_cpu on 4 GPUs, batch_size 2, fp32 (3.3% behind)"
     )
-    assert [command.rpartition(" ")[2] for command in todo["commands"]] == ["sweep.repeats=3", "sweep.repeats=3"]
+    assert [command.rpartition(" ")[2] for command in todo["commands"]] == [
+        "sweep.repeats=3",
+        "sweep.repeats=3",
+    ]
     assert todo["num_attempts"] == 4
     assert todo["gpu_seconds"] == pytest.approx(4 * 4 * 9.5)
 
@@ -151,7 +193,10 @@ def test_one_process_each_makes_no_answer_sure_and_asks_for_repeats(analysis):
 def separating(found):
     """Strategy and repeats that are asked for, of each command, and how many attempts these are."""
     (todo,) = [one for one in found["next_trials"] if one["why"].startswith("tells ")]
-    told = [re.search(r"strategy=(\S+).* sweep.repeats=(\d+)$", command).groups() for command in todo["commands"]]
+    told = [
+        re.search(r"strategy=(\S+).* sweep.repeats=(\d+)$", command).groups()
+        for command in todo["commands"]
+    ]
     return dict(told), todo["num_attempts"]
 
 
@@ -161,8 +206,13 @@ def test_of_one_process_against_many_only_the_one_is_asked_for_again(analysis):
     assert separating(answer(analysis)) == ({"replicated_nccl": "3"}, 2)
 
 
-def test_several_that_one_process_is_not_told_from_are_one_trial_to_run_named_by_the_nearest(analysis):
-    near, far = repeated(on_gpus(4, **PS), 290.0, 291.0, 289.0), repeated(on_gpus(4), 280.0, 281.0, 279.0)
+def test_several_that_one_process_is_not_told_from_are_one_trial_to_run_named_by_the_nearest(
+    analysis,
+):
+    near, far = (
+        repeated(on_gpus(4, **PS), 290.0, 291.0, 289.0),
+        repeated(on_gpus(4), 280.0, 281.0, 279.0),
+    )
     fill_gpus([(on_gpus(4, **NCCL), 300.0), *far, *near])
     found = answer(analysis)
     assert separating(found) == ({"replicated_nccl": "3"}, 2)
@@ -170,7 +220,12 @@ def test_several_that_one_process_is_not_told_from_are_one_trial_to_run_named_by
 
 
 def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):
-    fill_gpus([*repeated(on_gpus(4, **NCCL), 290.0, 310.0), *repeated(on_gpus(4, **PS), 270.0, 280.0, 285.0, 290.0, 300.0)])
+    fill_gpus(
+        [
+            *repeated(on_gpus(4, **NCCL), 290.0, 310.0),
+            *repeated(on_gpus(4, **PS), 270.0, 280.0, 285.0, 290.0, 300.0),
+        ]
+    )
     repeats, num_attempts = separating(answer(analysis))
     more = int(repeats["replicated_nccl"]) - 2
     assert more > 0
@@ -179,22 +234,40 @@ def test_to_unlike_numbers_of_repeats_as_many_are_added(analysis):
 
 def test_as_many_repeats_are_asked_for_as_tell_two_apart_among_so_many_choices(analysis):
     def spread_out(spec, value, num):
-        return repeated(spec, *(value * (1 + 0.03 * (2 * place / (num - 1) - 1)) for place in range(num)))
+        return repeated(
+            spec, *(value * (1 + 0.03 * (2 * place / (num - 1) - 1)) for place in range(num))
+        )
 
-    far_behind = [pair for num in (1, 2, 4) for way in (PS, NCCL, {}) for pair in around(on_gpus(num, **way), 20.0 * num)]
+    far_behind = [
+        pair
+        for num in (1, 2, 4)
+        for way in (PS, NCCL, {})
+        for pair in around(on_gpus(num, **way), 20.0 * num)
+    ]
     for url, num in (("few.db", 3), ("enough.db", 5)):
-        two = [*spread_out(on_gpus(8, **NCCL), 400.0, num), *spread_out(on_gpus(8, **PS), 375.0, num)]
+        two = [
+            *spread_out(on_gpus(8, **NCCL), 400.0, num),
+            *spread_out(on_gpus(8, **PS), 375.0, num),
+        ]
         fill(url, [*two, *far_behind], machine=GPU_BOX)
     few, enough = (answer(analysis, "--db", url) for url in ("few.db", "enough.db"))
     assert [one["strategy"] for one in few["unclear"]] == ["ps_cpu"]
     (todo,) = [one for one in few["next_trials"] if one["why"].startswith("tells ")]
-    assert [command.rpartition(" ")[2] for command in todo["commands"]] == ["sweep.repeats=5", "sweep.repeats=5"]
+    assert [command.rpartition(" ")[2] for command in todo["commands"]] == [
+        "sweep.repeats=5",
+        "sweep.repeats=5",
+    ]
     assert enough["unclear"] == []
     assert enough["worse"][0]["strategy"] == "ps_cpu"
 
 
 def test_repeats_that_contradict_each_other_are_not_asked_for_again(analysis):
-    fill_gpus([*repeated(on_gpus(4, **NCCL), 300.0, 301.0, 302.0), *repeated(on_gpus(4, **PS), 270.0, 272.0, 305.0)])
+    fill_gpus(
+        [
+            *repeated(on_gpus(4, **NCCL), 300.0, 301.0, 302.0),
+            *repeated(on_gpus(4, **PS), 270.0, 272.0, 305.0),
+        ]
+    )
     found = answer(analysis)
     assert [one["strategy"] for one in found["unclear"]] == ["ps_cpu"]
     assert [one for one in found["next_trials"] if one["why"].startswith("tells ")] == []
@@ -206,34 +279,67 @@ def test_repeats_that_contradict_each_other_are_not_asked_for_again(analysis):
 
 
 def test_a_distance_is_that_of_compare(analysis):
-    fill_gpus([*repeated(on_gpus(4, **NCCL), 300.0, 301.0, 302.0), *repeated(on_gpus(4, **PS), 250.0, 252.0, 265.0)])
+    fill_gpus(
+        [
+            *repeated(on_gpus(4, **NCCL), 300.0, 301.0, 302.0),
+            *repeated(on_gpus(4, **PS), 250.0, 252.0, 265.0),
+        ]
+    )
     (next_one,) = answer(analysis)["worse"]
-    compared = json.loads(analysis("compare", "strategy=ps_cpu", "strategy=replicated_nccl", "--json").stdout)
-    assert next_one["behind"] == pytest.approx(1 - compared["pairs"][0]["judgement"]["ratio"]["ratio"])
+    compared = json.loads(
+        analysis("compare", "strategy=ps_cpu", "strategy=replicated_nccl", "--json").stdout
+    )
+    assert next_one["behind"] == pytest.approx(
+        1 - compared["pairs"][0]["judgement"]["ratio"]["ratio"]
+    )
 
 
 def test_where_compare_tells_two_apart_and_so_many_choices_do_not_the_reason_is_told(analysis):
     def four_percent(spec, value):
         return repeated(spec, *(value * share for share in (0.97, 1.0, 1.03)))
 
-    far_behind = [pair for num in (1, 2) for way in (PS, NCCL, {}) for pair in four_percent(on_gpus(num, **way), 20.0 * num)]
-    fill_gpus([*four_percent(on_gpus(8, **NCCL), 400.0), *four_percent(on_gpus(8, **PS), 368.0), *far_behind])
-    (told,) = [line for line in lines(analysis("advise", "--no-predict")) if line.startswith("Not sure: ")]
+    far_behind = [
+        pair
+        for num in (1, 2)
+        for way in (PS, NCCL, {})
+        for pair in four_percent(on_gpus(num, **way), 20.0 * num)
+    ]
+    fill_gpus(
+        [
+            *four_percent(on_gpus(8, **NCCL), 400.0),
+            *four_percent(on_gpus(8, **PS), 368.0),
+            *far_behind,
+        ]
+    )
+    (told,) = [
+        line for line in lines(analysis("advise", "--no-predict")) if line.startswith("Not sure: ")
+    ]
     assert told.startswith(
         "Not sure: there are too few repeats for 8 choices, some of which look worse by chance, so ps_cpu on 8 GPUs"
     )
-    assert "(`compare` tells ps_cpu on 8 GPUs apart: of 8 choices some seem so far apart by chance)" in told
+    assert (
+        "(`compare` tells ps_cpu on 8 GPUs apart: of 8 choices some seem so far apart by chance)"
+        in told
+    )
 
 
 def test_choices_that_the_table_leaves_out_are_counted(analysis):
-    fill_gpus([pair for size in range(2, 17) for pair in around(on_gpus(1, batch_size=size), 100.0 + 10 * size)])
+    fill_gpus(
+        [
+            pair
+            for size in range(2, 17)
+            for pair in around(on_gpus(1, batch_size=size), 100.0 + 10 * size)
+        ]
+    )
     assert "and 3 more (--json has them)" in analysis("advise", "--no-predict").stdout.splitlines()
 
 
 def test_one_process_is_not_doubted_where_the_next_is_far_behind(analysis):
     fill_gpus([(on_gpus(4, **NCCL), 300.0), (on_gpus(4, **PS), 150.0)])
     assert any(
-        line.startswith("Fairly sure, though from one process alone: the next, ps_cpu on 4 GPUs, is 50.0% behind")
+        line.startswith(
+            "Fairly sure, though from one process alone: the next, ps_cpu on 4 GPUs, is 50.0% behind"
+        )
         for line in lines(analysis("advise", "--no-predict"))
     )
     assert answer(analysis)["is_sure"] is False
@@ -257,13 +363,23 @@ RESNET = {"model": "resnet50", "image_px": 224, "num_classes": 1001, "batch_size
 
 def test_what_was_not_tried_is_predicted_where_the_cost_model_knows_the_model(analysis):
     fill_gpus(curve([220.0, 436.0, 852.0, 1640.0], **RESNET, **NCCL))
-    (larger,) = [one["why"] for one in answer(analysis, "--predict")["next_trials"] if one["why"].startswith("a larger batch")]
+    (larger,) = [
+        one["why"]
+        for one in answer(analysis, "--predict")["next_trials"]
+        if one["why"].startswith("a larger batch")
+    ]
     assert re.search(r"; predicted 1[67]\d\d images/s \[1[4-6]\d\d\.\.1[7-9]\d\d\]", larger), larger
 
 
 def test_a_missing_cell_that_is_predicted_not_to_win_is_not_asked_for(analysis):
     """GPUs of two sockets: variables on GPUs cross the link between these from 8 on, though at 4 they do well."""
-    vgg = {"model": "vgg16", "image_px": 224, "num_classes": 1001, "batch_size": 64, "device_kind": DeviceKind.SIMULATED_GPU}
+    vgg = {
+        "model": "vgg16",
+        "image_px": 224,
+        "num_classes": 1001,
+        "batch_size": 64,
+        "device_kind": DeviceKind.SIMULATED_GPU,
+    }
     on_gpu = {"variable_update": "parameter_server", "local_parameter_device": "gpu"}
     rows = [
         *curve([129.6, 247.4, 482.9, 889.7], **vgg, **NCCL),
@@ -271,12 +387,16 @@ def test_a_missing_cell_that_is_predicted_not_to_win_is_not_asked_for(analysis):
         *curve([129.6, 249.6, 471.4, 638.0], **vgg),
         *curve([129.6, 235.0, 400.0], **vgg, **on_gpu),
     ]
-    box = replace(MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json())
+    box = replace(
+        MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json()
+    )
     fill("results.db", rows, machine=box)
     asked = "ps_gpu on 8 simulated GPUs was not run there, and might win"
-    assert [one["why"] for one in answer(analysis, "--origin", "simulated")["next_trials"] if one["why"].startswith(asked)] == [
-        asked
-    ]
+    assert [
+        one["why"]
+        for one in answer(analysis, "--origin", "simulated")["next_trials"]
+        if one["why"].startswith(asked)
+    ] == [asked]
     predicted = answer(analysis, "--origin", "simulated", "--predict")["next_trials"]
     assert predicted
     assert not [one["why"] for one in predicted if one["why"].startswith(asked)]
@@ -311,25 +431,47 @@ def test_simulated_trials_cost_what_their_gpus_would_take_and_not_what_the_simul
 
 
 def test_a_smaller_precision_and_a_larger_batch_come_with_what_they_change(analysis):
-    fill_gpus([*around(on_gpus(4, precision="fp16", loss_scale="dynamic", batch_size=8), 500.0), *around(on_gpus(4), 300.0)])
+    fill_gpus(
+        [
+            *around(on_gpus(4, precision="fp16", loss_scale="dynamic", batch_size=8), 500.0),
+            *around(on_gpus(4), 300.0),
+        ]
+    )
     told = lines(analysis("advise", "--no-predict"))
     assert (
         "Mind that fp16 changes the numerics of the training; in fp32 the best is replicated_none on 4 GPUs, batch_size 2, fp32, "
         "loss_scale none, with 0.60x the images/s." in told
     )
-    assert any(line.startswith("Mind that a larger batch changes the training (here 8 per device, 32 in all)") for line in told)
+    assert any(
+        line.startswith(
+            "Mind that a larger batch changes the training (here 8 per device, 32 in all)"
+        )
+        for line in told
+    )
 
 
 def test_strong_scaling_on_fewer_gpus_is_no_larger_batch(analysis):
     """64 in all on 4 GPUs and on 8."""
     strong = {"scaling": "strong", **NCCL}
-    fill_gpus([*around(on_gpus(4, batch_size=16, **strong), 500.0), *around(on_gpus(8, batch_size=8, **strong), 300.0)])
-    assert not any("larger batch changes" in line for line in lines(analysis("advise", "--no-predict")))
+    fill_gpus(
+        [
+            *around(on_gpus(4, batch_size=16, **strong), 500.0),
+            *around(on_gpus(8, batch_size=8, **strong), 300.0),
+        ]
+    )
+    assert not any(
+        "larger batch changes" in line for line in lines(analysis("advise", "--no-predict"))
+    )
 
 
 def test_a_larger_batch_of_strong_scaling_is_told_by_the_batch_in_all(analysis):
     strong = {"scaling": "strong", **NCCL}
-    fill_gpus([*around(on_gpus(8, batch_size=16, **strong), 900.0), *around(on_gpus(4, batch_size=16, **strong), 450.0)])
+    fill_gpus(
+        [
+            *around(on_gpus(8, batch_size=16, **strong), 900.0),
+            *around(on_gpus(4, batch_size=16, **strong), 450.0),
+        ]
+    )
     assert (
         "Mind that a larger batch changes the training (here 16 per device, 128 in all): what is told is throughput only; "
         "with 64 in all the best is replicated_nccl on 4 GPUs, with 0.50x the images/s."
@@ -338,13 +480,17 @@ def test_a_larger_batch_of_strong_scaling_is_told_by_the_batch_in_all(analysis):
 
 def test_as_large_a_batch_in_all_on_more_gpus_is_no_way_without_a_larger_one(analysis):
     fill_gpus([*around(on_gpus(2, batch_size=16), 500.0), *around(on_gpus(4, batch_size=8), 400.0)])
-    assert not any("larger batch changes" in line for line in lines(analysis("advise", "--no-predict")))
+    assert not any(
+        "larger batch changes" in line for line in lines(analysis("advise", "--no-predict"))
+    )
 
 
 def test_failed_repeats_of_what_has_a_number_are_told(analysis):
     failed, alone = (on_gpus(4, **NCCL), on_gpus(4, **PS))
     ended = [{"outcome": Outcome.FAILED}, {}, {}, {"outcome": Outcome.OUT_OF_MEMORY}, {}, {}]
-    fill_gpus([*repeated(failed, None, 300.0, 301.0), *repeated(alone, None, 150.0, 151.0)], details=ended)
+    fill_gpus(
+        [*repeated(failed, None, 300.0, 301.0), *repeated(alone, None, 150.0, 151.0)], details=ended
+    )
     assert answer(analysis)["doubts"] == [
         "1 of 3 repeats of replicated_nccl on 4 GPUs, batch_size 2, fp32 brought no number (1 failed); "
         "python -m store show 1 tells of one.",
@@ -362,7 +508,9 @@ def test_a_chance_to_win_counts_how_unsure_the_best_is():
     """What is expected to reach less than the best may win where the best may have much less itself."""
     trial = Expected(images_per_second=80.0, low=72.0, high=88.0, doubts=())
     same, sure, unsure = made(
-        ({"num_gpus": 1}, [100.0, 100.0, 100.0]), ({"num_gpus": 2}, [99.0, 100.0, 101.0]), ({"num_gpus": 4}, [50.0, 100.0, 200.0])
+        ({"num_gpus": 1}, [100.0, 100.0, 100.0]),
+        ({"num_gpus": 2}, [99.0, 100.0, 101.0]),
+        ({"num_gpus": 4}, [50.0, 100.0, 200.0]),
     )
     assert trial.chance(100.0, same) < 0.001
     assert trial.chance(100.0, sure) < 0.001
@@ -386,7 +534,9 @@ def test_of_one_process_the_chance_counts_what_is_known_within_it():
 
 
 def test_staged_vars_is_told_to_be_another_algorithm(analysis):
-    fill_gpus([*around(on_gpus(4, staged_vars=True, **PS), 500.0), *around(on_gpus(4, **PS), 450.0)])
+    fill_gpus(
+        [*around(on_gpus(4, staged_vars=True, **PS), 500.0), *around(on_gpus(4, **PS), 450.0)]
+    )
     told = lines(analysis("advise", "--no-predict"))
     assert any(
         line.startswith(
@@ -397,7 +547,12 @@ def test_staged_vars_is_told_to_be_another_algorithm(analysis):
 
 
 def test_replicas_that_train_apart_are_never_advised(analysis):
-    fill_gpus([*around(on_gpus(4, variable_update="independent"), 900.0), *around(on_gpus(4, **PS), 450.0)])
+    fill_gpus(
+        [
+            *around(on_gpus(4, variable_update="independent"), 900.0),
+            *around(on_gpus(4, **PS), 450.0),
+        ]
+    )
     found = answer(analysis)
     assert found["pick"]["strategy"] == "ps_cpu"
     assert found["doubts"] == [
@@ -424,13 +579,17 @@ def test_other_suspect_numbers_are_counted_beside_the_picks(analysis):
 def test_a_single_suspect_number_of_what_lost_is_told_as_one(analysis):
     rows = [(on_gpus(8, **NCCL), 750.0), (on_gpus(1, **NCCL), 98.0)]
     fill_gpus(rows, details=[{}, {"verdict": Verdict.SUSPECT}])
-    assert answer(analysis)["doubts"] == ["1 of 2 numbers behind this is suspect, not of a choice that could win."]
+    assert answer(analysis)["doubts"] == [
+        "1 of 2 numbers behind this is suspect, not of a choice that could win."
+    ]
 
 
 def test_repeats_that_contradict_each_other_are_told(analysis):
     fill_gpus([*repeated(on_gpus(4), 300.0, 301.0, 150.0), *around(on_gpus(2), 100.0)])
     assert any(
-        line.startswith("Repeats of replicated_none on 4 GPUs, batch_size 2, fp32 contradict each other (150 against")
+        line.startswith(
+            "Repeats of replicated_none on 4 GPUs, batch_size 2, fp32 contradict each other (150 against"
+        )
         for line in lines(analysis("advise", "--no-predict"))
     )
 
@@ -438,11 +597,16 @@ def test_repeats_that_contradict_each_other_are_told(analysis):
 def test_one_trial_alone_is_no_choice_and_says_what_to_try(analysis):
     fill_gpus([(on_gpus(4), 300.0)])
     found = answer(analysis)
-    assert found["sentences"][0].startswith("Only one way was tried, so there is nothing to choose: replicated_none on 4 GPUs")
+    assert found["sentences"][0].startswith(
+        "Only one way was tried, so there is nothing to choose: replicated_none on 4 GPUs"
+    )
     whys = [one["why"] for one in found["next_trials"]]
     assert "replicated_nccl was not tried at all" in whys
     assert "the machine has 8 GPUs: does it scale on?" in whys
-    assert "fp16 was not tried: it changes the numerics, computes faster, and halves what activations take" in whys
+    assert (
+        "fp16 was not tried: it changes the numerics, computes faster, and halves what activations take"
+        in whys
+    )
 
 
 def test_half_precision_is_not_tried_where_gpus_are_slow_at_it(analysis):
@@ -457,22 +621,38 @@ def test_of_failures_only_the_trial_that_may_run_is_told(analysis):
     fill_gpus([(on_gpus(4, batch_size=8), None)], details=[{"outcome": Outcome.OUT_OF_MEMORY}])
     found = answer(analysis)
     assert found["pick"] is None
-    assert found["sentences"][0] == "No advice for trivial: none of 1 choice has a number; see below what may run."
+    assert (
+        found["sentences"][0]
+        == "No advice for trivial: none of 1 choice has a number; see below what may run."
+    )
     (todo,) = found["next_trials"]
-    assert todo["why"] == "replicated_none on 4 GPUs, batch_size 8, fp32 ran out of memory: half the batch"
+    assert (
+        todo["why"]
+        == "replicated_none on 4 GPUs, batch_size 8, fp32 ran out of memory: half the batch"
+    )
     assert "batch_size=4" in todo["commands"][0]
 
 
 def test_two_machines_get_an_answer_each(analysis):
     fill_gpus(around(on_gpus(4), 300.0))
-    fill("results.db", [(on_gpus(4), 500.0)], name="second", machine=replace(GPU_BOX, host="otherbox"))
+    fill(
+        "results.db",
+        [(on_gpus(4), 500.0)],
+        name="second",
+        machine=replace(GPU_BOX, host="otherbox"),
+    )
     ended = analysis("advise", "--no-predict")
-    assert ended.stdout.startswith("2 places (machine and software): an answer for each, and none across them.\n")
+    assert ended.stdout.startswith(
+        "2 places (machine and software): an answer for each, and none across them.\n"
+    )
     assert ended.stdout.count("Only one way was tried") == 2
 
 
 def test_of_stand_ins_nothing_is_said_of_gpus(analysis):
-    fill("results.db", [*repeated(small(num_gpus=1), 100.0, 101.0), *repeated(small(num_gpus=4), 120.0, 121.0)])
+    fill(
+        "results.db",
+        [*repeated(small(num_gpus=1), 100.0, 101.0), *repeated(small(num_gpus=4), 120.0, 121.0)],
+    )
     ended = analysis("advise", "--no-predict")
     assert "4 CPU stand-ins instead of 1 bring 1.20x [" in ended.stdout
     assert "whether more pay is not said: stand-ins share the machine's cores." in ended.stdout
@@ -483,7 +663,12 @@ def test_of_stand_ins_nothing_is_said_of_gpus(analysis):
 @pytest.mark.parametrize("goal", ["per_gpu_hour", "cost", "deadline", "energy"])
 def test_goals_of_single_gpus_are_refused_of_stand_ins(analysis, goal):
     fill("results.db", [(small(), 100.0)])
-    ended = analysis("advise", "--goal", goal, *(("--images", "1e6", "--deadline-h", "2") if goal == "deadline" else ()))
+    ended = analysis(
+        "advise",
+        "--goal",
+        goal,
+        *(("--images", "1e6", "--deadline-h", "2") if goal == "deadline" else ()),
+    )
     assert ended.exit_code == 2
     assert f"--goal {goal}: CPU stand-ins share one machine" in ended.stderr
 
@@ -494,7 +679,9 @@ def test_a_goal_that_one_of_two_places_cannot_have_is_answered_for_the_other(ana
     told = lines(analysis("advise", "--no-predict", "--goal", "per_gpu_hour"))
     refused = "No advice for trivial by --goal per_gpu_hour: CPU stand-ins share one machine, and nobody pays for them one by one"
     assert told[0] == f"{refused}; --goal throughput can be asked."
-    assert told[1].startswith("For the most images per hour of a GPU, train trivial with ps_cpu on 1 GPU")
+    assert told[1].startswith(
+        "For the most images per hour of a GPU, train trivial with ps_cpu on 1 GPU"
+    )
 
 
 def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
@@ -512,7 +699,9 @@ def test_where_no_place_can_have_the_goal_each_reason_is_told_once(analysis):
     ended = analysis("advise", "--goal", "cost")
     assert ended.exit_code == 2
     assert ended.stderr.count("CPU stand-ins share one machine") == 1
-    assert "--goal throughput can be asked; needs the price, as --usd-per-gpu-hour 2.5" in ended.stderr
+    assert (
+        "--goal throughput can be asked; needs the price, as --usd-per-gpu-hour 2.5" in ended.stderr
+    )
 
 
 def test_per_gpu_hour_takes_the_fewest_gpus_that_are_worth_it(analysis):
@@ -526,23 +715,51 @@ def test_cost_needs_a_price_and_tells_it_per_million_images(analysis):
     fill_gpus(TWO_STRATEGIES)
     ended = analysis("advise", "--goal", "cost")
     assert ended.exit_code == 2
-    assert "--goal cost: needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour" in ended.stderr
-    assert "USD 6.94 per million images" in answer(analysis, "--goal", "cost", "--usd-per-gpu-hour", "2.5")["sentences"][0]
+    assert (
+        "--goal cost: needs the price, as --usd-per-gpu-hour 2.5; without one there is --goal per_gpu_hour"
+        in ended.stderr
+    )
+    assert (
+        "USD 6.94 per million images"
+        in answer(analysis, "--goal", "cost", "--usd-per-gpu-hour", "2.5")["sentences"][0]
+    )
 
 
 def test_a_deadline_takes_the_fewest_gpu_hours_that_are_in_time(analysis):
     fill_gpus(TWO_STRATEGIES)
-    found = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1", "--usd-per-gpu-hour", "2")
+    found = answer(
+        analysis,
+        "--goal",
+        "deadline",
+        "--images",
+        "1e6",
+        "--deadline-h",
+        "1",
+        "--usd-per-gpu-hour",
+        "2",
+    )
     assert (found["pick"]["strategy"], found["pick"]["num_gpus"]) == ("replicated_nccl", 4)
-    assert found["sentences"][0].endswith("2.92 GPU-hours for USD 5.85 at 380 images/s [375..385], done in 0.73 h.")
+    assert found["sentences"][0].endswith(
+        "2.92 GPU-hours for USD 5.85 at 380 images/s [375..385], done in 0.73 h."
+    )
 
 
 def test_what_would_never_be_in_time_is_not_asked_for(analysis):
-    known = [(spec, value) for spec, value in TWO_STRATEGIES if (spec.all_reduce, spec.num_gpus) != ("nccl", 2)]
+    known = [
+        (spec, value)
+        for spec, value in TWO_STRATEGIES
+        if (spec.all_reduce, spec.num_gpus) != ("nccl", 2)
+    ]
     fill_gpus(known)
-    told = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1")["next_trials"]
-    assert "replicated_nccl on 2 GPUs" not in str(told)  # 196 images/s at best, for 278 that are needed
-    told = answer(analysis, "--goal", "deadline", "--images", "1e5", "--deadline-h", "0.15")["next_trials"]
+    told = answer(analysis, "--goal", "deadline", "--images", "1e6", "--deadline-h", "1")[
+        "next_trials"
+    ]
+    assert "replicated_nccl on 2 GPUs" not in str(
+        told
+    )  # 196 images/s at best, for 278 that are needed
+    told = answer(analysis, "--goal", "deadline", "--images", "1e5", "--deadline-h", "0.15")[
+        "next_trials"
+    ]
     assert "replicated_nccl on 2 GPUs was not run there, and might win" in str(told)
 
 
@@ -550,28 +767,53 @@ def test_a_deadline_that_nothing_keeps_says_how_long_the_fastest_takes(analysis)
     fill_gpus(TWO_STRATEGIES)
     found = answer(analysis, "--goal", "deadline", "--images", "1e8", "--deadline-h", "1")
     assert found["is_in_time"] is False
-    assert found["sentences"][0].startswith("Nothing that was tried is in time: the fastest, replicated_nccl on 8 GPUs")
+    assert found["sentences"][0].startswith(
+        "Nothing that was tried is in time: the fastest, replicated_nccl on 8 GPUs"
+    )
     assert "takes 37.0 h instead of 1.00 h" in found["sentences"][0]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--goal", "deadline", "--images", "1e6"), "--goal deadline: needs --deadline-h, as --images 1.28e6 --deadline-h 2"),
+        (
+            ("--goal", "deadline", "--images", "1e6"),
+            "--goal deadline: needs --deadline-h, as --images 1.28e6 --deadline-h 2",
+        ),
         (("--images", "5"), "--images: of --goal deadline only; add it, or leave --images out"),
-        (("--usd-per-gpu-hour", "2"), "--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave the price out"),
-        (("--goal", "cost", "--usd-per-gpu-hour", "-2"), "--usd-per-gpu-hour -2: wanted a number from 1e-06 to 1e+06"),
-        (("--goal", "deadline", "--images", "1e300", "--deadline-h", "1"), "--images 1e+300: wanted a number from 1 to 1e+15"),
-        (("--goal", "deadline", "--images", "1", "--deadline-h", "1e-300"), "--deadline-h 1e-300: wanted a number from 1e-06 to"),
-        (("--goal", "deadline", "--images", "nan", "--deadline-h", "1"), "--images nan: wanted a number from 1 to 1e+15"),
-        (("--goal", "energy"), "--goal energy: needs the power of the GPUs, and no attempt on gpubox has it"),
+        (
+            ("--usd-per-gpu-hour", "2"),
+            "--usd-per-gpu-hour: of --goal cost and deadline only; add one, or leave the price out",
+        ),
+        (
+            ("--goal", "cost", "--usd-per-gpu-hour", "-2"),
+            "--usd-per-gpu-hour -2: wanted a number from 1e-06 to 1e+06",
+        ),
+        (
+            ("--goal", "deadline", "--images", "1e300", "--deadline-h", "1"),
+            "--images 1e+300: wanted a number from 1 to 1e+15",
+        ),
+        (
+            ("--goal", "deadline", "--images", "1", "--deadline-h", "1e-300"),
+            "--deadline-h 1e-300: wanted a number from 1e-06 to",
+        ),
+        (
+            ("--goal", "deadline", "--images", "nan", "--deadline-h", "1"),
+            "--images nan: wanted a number from 1 to 1e+15",
+        ),
+        (
+            ("--goal", "energy"),
+            "--goal energy: needs the power of the GPUs, and no attempt on gpubox has it",
+        ),
         (
             ("--goal", "energy", "--origin", "published"),
             "--goal energy: needs the power of the GPUs, which published figures do not tell",
         ),
     ],
 )
-def test_a_goal_whose_inputs_are_missing_is_refused_with_what_is_missing(analysis, arguments, message):
+def test_a_goal_whose_inputs_are_missing_is_refused_with_what_is_missing(
+    analysis, arguments, message
+):
     fill_gpus(TWO_STRATEGIES)
     ended = analysis("advise", *arguments)
     assert ended.exit_code == 2
@@ -583,7 +825,9 @@ def test_energy_is_told_by_the_power_that_the_gpus_drew(analysis):
     with open_for_writing("results.db").begin() as connection:
         for attempt, watts in ((1, [300.0, 280.0]), (2, [250.0])):
             told = json.dumps([asdict(telemetry(power)) for power in watts])
-            connection.exec_driver_sql("UPDATE measurements SET gpu_telemetry = ? WHERE attempt_id = ?", (told, attempt))
+            connection.exec_driver_sql(
+                "UPDATE measurements SET gpu_telemetry = ? WHERE attempt_id = ?", (told, attempt)
+            )
     found = answer(analysis, "--goal", "energy")
     assert found["pick"]["num_gpus"] == 1
     assert found["pick"]["score"] == pytest.approx(100.0 / 250.0)
@@ -625,12 +869,17 @@ PROFILE = Hardware(
 )
 
 
-def test_simulated_answers_say_so_take_price_and_power_of_the_profile_and_never_mix_with_measured_ones(analysis):
+def test_simulated_answers_say_so_take_price_and_power_of_the_profile_and_never_mix_with_measured_ones(
+    analysis,
+):
     simulated = replace(MACHINE, host="testbox_8", hardware_profile=PROFILE.to_json())
     fill_gpus(around(on_gpus(4), 300.0))
     fill(
         "results.db",
-        [(replace(one, device_kind=DeviceKind.SIMULATED_GPU), value) for one, value in TWO_STRATEGIES],
+        [
+            (replace(one, device_kind=DeviceKind.SIMULATED_GPU), value)
+            for one, value in TWO_STRATEGIES
+        ],
         name="s",
         machine=simulated,
     )
@@ -647,10 +896,21 @@ def test_simulated_answers_say_so_take_price_and_power_of_the_profile_and_never_
 
 def test_published_figures_are_as_sure_as_their_source_and_bring_no_next_trials(analysis):
     fill("results.db", [])
-    found = answer(analysis, "--origin", "published", "--source", "tf-benchmarks-2017/p100", "model=resnet50", "data=synthetic")
+    found = answer(
+        analysis,
+        "--origin",
+        "published",
+        "--source",
+        "tf-benchmarks-2017/p100",
+        "model=resnet50",
+        "data=synthetic",
+    )
     assert found["next_trials"] == []
     assert found["is_sure"] is False
-    assert any(line.startswith("How sure: as sure as its source, which tells one figure each") for line in found["sentences"])
+    assert any(
+        line.startswith("How sure: as sure as its source, which tells one figure each")
+        for line in found["sentences"]
+    )
 
 
 def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysis):
@@ -663,14 +923,24 @@ def test_figures_that_a_source_tells_apart_by_notes_alone_make_one_curve(analysi
 
 def test_a_heading_says_where_a_source_does_not_tell_the_data(analysis):
     fill("results.db", [])
-    headings = analysis("advise", "--origin", "published", "--source", "Question").stdout.splitlines()
+    headings = analysis(
+        "advise", "--origin", "published", "--source", "Question"
+    ).stdout.splitlines()
     assert "resnet18_cifar? (data not told)" in headings
     assert "resnet18_cifar? (synthetic data)" in headings
 
 
 def test_the_next_is_behind_by_its_share_of_the_best(analysis):
     fill("results.db", [])
-    ended = analysis("advise", "--origin", "published", "--source", "tf-benchmarks-2017/dgx", "model=alexnet", "data=synthetic")
+    ended = analysis(
+        "advise",
+        "--origin",
+        "published",
+        "--source",
+        "tf-benchmarks-2017/dgx",
+        "model=alexnet",
+        "data=synthetic",
+    )
     assert "the next, replicated_nccl on 4 GPUs, is 41.0% behind." in ended.stdout
     assert re.search(r"replicated_nccl on 4 GPUs +\d+ +0.59x", ended.stdout)
 
@@ -708,19 +978,34 @@ def test_an_empty_database_says_what_to_do(analysis):
 
 def over_hosts(way, *values):
     """GPUs, hosts and images/s; on machines of their own."""
-    found = [pair for num, hosts, value in values for pair in around(spread(way, num, hosts, device_kind=DeviceKind.GPU), value)]
-    return found, [{"placement": OVER_TWO_MACHINES if spec.hosts > 1 else PLACEMENT} for spec, _ in found]
+    found = [
+        pair
+        for num, hosts, value in values
+        for pair in around(spread(way, num, hosts, device_kind=DeviceKind.GPU), value)
+    ]
+    return found, [
+        {"placement": OVER_TWO_MACHINES if spec.hosts > 1 else PLACEMENT} for spec, _ in found
+    ]
 
 
 def test_more_hosts_are_advised_where_they_are_faster_with_what_they_cost(analysis):
-    results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 1, 500.0), (8, 2, 600.0), (16, 2, 1100.0))
+    results, details = over_hosts(
+        "distributed_ring", (1, 1, 100.0), (8, 1, 500.0), (8, 2, 600.0), (16, 2, 1100.0)
+    )
     fill_gpus(results, details=details)
     told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith("For the most images/s, train trivial with distributed_ring on 16 GPUs over 2 hosts, batch_size 2")
-    assert any(one.startswith("16 over 2 hosts instead of 8 GPUs over 2 hosts buys 1.83x [") for one in told)
+    assert told[0].startswith(
+        "For the most images/s, train trivial with distributed_ring on 16 GPUs over 2 hosts, batch_size 2"
+    )
+    assert any(
+        one.startswith("16 over 2 hosts instead of 8 GPUs over 2 hosts buys 1.83x [")
+        for one in told
+    )
     assert any("the images/s for 2x the GPU-hours" in one for one in told)
     told = lines(analysis("advise", "--no-predict", "num_gpus=8"))
-    assert told[0].startswith("For the most images/s, train trivial with distributed_ring on 8 GPUs over 2 hosts")
+    assert told[0].startswith(
+        "For the most images/s, train trivial with distributed_ring on 8 GPUs over 2 hosts"
+    )
     (spread_out,) = (one for one in told if "instead of as many" in one)
     assert spread_out.startswith("8 GPUs over 2 hosts instead of as many on one host bring 1.20x [")
     assert spread_out.endswith("the images/s for the same GPU-hours.")
@@ -731,7 +1016,9 @@ def test_of_as_many_gpus_that_tie_those_on_fewest_hosts_are_taken(analysis):
     results, details = over_hosts("distributed_ring", (1, 1, 100.0), (8, 1, 600.0), (8, 2, 601.0))
     fill_gpus(results, details=details)
     told = lines(analysis("advise", "--no-predict"))
-    assert told[0].startswith("For the most images/s, train trivial with distributed_ring on 8 GPUs, batch_size 2")
+    assert told[0].startswith(
+        "For the most images/s, train trivial with distributed_ring on 8 GPUs, batch_size 2"
+    )
     assert any("distributed_ring on 8 GPUs over 2 hosts" in one for one in told[1:])
 
 
@@ -745,7 +1032,14 @@ def test_cells_over_several_hosts_are_asked_for_of_strategies_that_go_over_sever
 
 
 def test_the_curve_of_a_pick_is_over_as_many_hosts(analysis):
-    results, details = over_hosts("distributed_ring", (1, 1, 100.0), (2, 1, 190.0), (4, 1, 370.0), (4, 2, 380.0), (8, 2, 700.0))
+    results, details = over_hosts(
+        "distributed_ring",
+        (1, 1, 100.0),
+        (2, 1, 190.0),
+        (4, 1, 370.0),
+        (4, 2, 380.0),
+        (8, 2, 700.0),
+    )
     fill_gpus(results, details=details)
     found = answer(analysis)
     assert (found["pick"]["num_gpus"], found["pick"]["hosts"]) == (8, 2)
@@ -754,7 +1048,14 @@ def test_the_curve_of_a_pick_is_over_as_many_hosts(analysis):
 
 
 def test_hosts_that_are_processes_of_one_machine_are_told(analysis):
-    fill("results.db", [pair for hosts in (1, 2) for pair in around(spread("distributed_ring", 2, hosts), 100.0 * hosts)])
+    fill(
+        "results.db",
+        [
+            pair
+            for hosts in (1, 2)
+            for pair in around(spread("distributed_ring", 2, hosts), 100.0 * hosts)
+        ],
+    )
     assert lines(analysis("advise", "--no-predict"))[0].startswith(
         "For the most images/s, train trivial with distributed_ring on 2"
     )

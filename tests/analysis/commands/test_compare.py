@@ -42,14 +42,24 @@ def steps(growth=0.0, far=()):
     durations = np.random.default_rng(1).lognormal(-3, 0.01, 60) * np.linspace(1, 1 + growth, 60)
     durations[list(far)] *= 5
     return [
-        StepSample(step=place, phase=Phase.MEASURE, start_s=0.1 * place, duration_s=float(one), data_wait_s=0.0, loss=1.0)
+        StepSample(
+            step=place,
+            phase=Phase.MEASURE,
+            start_s=0.1 * place,
+            duration_s=float(one),
+            data_wait_s=0.0,
+            loss=1.0,
+        )
         for place, one in enumerate(durations)
     ]
 
 
 def test_repeats_that_brought_no_number_are_told_beside_those_that_did(compare, compared):
     a, b = [*several(small(**PS), 50, 51, None, None)], [*several(small(), 100, 101, 99)]
-    ways = [{"outcome": one} for one in (Outcome.FAILED, Outcome.FAILED, Outcome.HUNG, Outcome.OUT_OF_MEMORY)]
+    ways = [
+        {"outcome": one}
+        for one in (Outcome.FAILED, Outcome.FAILED, Outcome.HUNG, Outcome.OUT_OF_MEMORY)
+    ]
     fill("r.db", [*a, *b], details=[*ways, {}, {}, {}])
     found = compared(*SIDES)
     assert found["pairs"][0]["a"]["failed"] == ["hung", "out_of_memory"]
@@ -67,7 +77,10 @@ def test_what_follows_from_a_precision_is_compared_along_where_nothing_is_equal_
     assert list(pair["compared"]) == ["precision", "loss_scale", "data_format"]
     assert pair["words"].startswith("fp16 loss_scale=dynamic data_format=NHWC is 2.00x (")
 
-    like_half = [small(precision="fp32", data_format="NHWC", loss_scale="dynamic", num_gpus=num) for num in (1, 2)]
+    like_half = [
+        small(precision="fp32", data_format="NHWC", loss_scale="dynamic", num_gpus=num)
+        for num in (1, 2)
+    ]
     fill("r.db", [pair for spec in like_half for pair in several(spec, 60, 61, 59)], name="second")
     found = compared("precision=fp32", "precision=fp16")
     (pair,) = found["pairs"]
@@ -90,7 +103,10 @@ def test_each_setting_is_a_pair_of_its_own_and_nothing_is_averaged_over_them(com
     assert on_1["judgement"]["ratio"]["ratio"] == pytest.approx(0.5, rel=0.01)
     assert on_1["judgement"]["ratio"]["method"] == "t over processes"
     assert (on_2["setting"]["num_gpus"], on_2["answer"]) == (2, "tie")
-    assert [side["repeats"] for side in (on_2["a"], on_2["b"])] == [[99, 101, 100], [100, 99, 101.5]]
+    assert [side["repeats"] for side in (on_2["a"], on_2["b"])] == [
+        [99, 101, 100],
+        [100, 99, 101.5],
+    ]
 
 
 def test_steps_are_read_for_many_pairs_at_once(compared, monkeypatch):
@@ -117,14 +133,29 @@ def test_people_read_a_table_a_sentence_for_each_pair_and_what_more_repeats_woul
     ended = compare(*SIDES, "--db", "r.db")
     lines = ended.stdout.splitlines()
     assert lines[:2] == ["A: strategy=ps_cpu", "B: strategy=replicated_none"]
-    assert lines[3] == "model    num_gpus  A images/s  B images/s  A / B  95 % interval  processes  answer"
-    assert lines[4].split() == ["trivial", "1", "98.0", "100", "0.980", "0.958..1.003", "3,", "3", "tie"]
+    assert (
+        lines[3]
+        == "model    num_gpus  A images/s  B images/s  A / B  95 % interval  processes  answer"
+    )
+    assert lines[4].split() == [
+        "trivial",
+        "1",
+        "98.0",
+        "100",
+        "0.980",
+        "0.958..1.003",
+        "3,",
+        "3",
+        "tie",
+    ]
     assert lines[6] == (
         "trivial, num_gpus 1: ps_cpu and replicated_none are as fast as each other, as far as 3 repeats each tell: 0.980x (0.958x to 1.003x); "
         "3 more repeats of each, or 8 if they spread more than so few can tell, would show a difference of 2.0%, if it is there."
     )
     assert lines[7] == "To run them:"
-    assert lines[8].startswith("python sweep.py model=trivial num_gpus=1 strategy=ps_cpu hardware=cpu ")
+    assert lines[8].startswith(
+        "python sweep.py model=trivial num_gpus=1 strategy=ps_cpu hardware=cpu "
+    )
     assert lines[8].endswith(" sweep.repeats=6")
     assert "strategy=replicated_none" in lines[9]
     assert "CPU stand-ins share the cores" in ended.stdout
@@ -133,7 +164,10 @@ def test_people_read_a_table_a_sentence_for_each_pair_and_what_more_repeats_woul
 def test_the_faster_side_is_told_first(compare):
     fill("r.db", [*several(small(**PS), 50, 51, 49), *several(small(), 100, 101, 99)])
     told = compare(*SIDES, "--db", "r.db").stdout
-    assert "trivial, num_gpus 1: replicated_none is 2.00x (1.92x to 2.08x) as fast as ps_cpu, over 3 repeats each." in told
+    assert (
+        "trivial, num_gpus 1: replicated_none is 2.00x (1.92x to 2.08x) as fast as ps_cpu, over 3 repeats each."
+        in told
+    )
     assert "B faster" in told
 
 
@@ -144,7 +178,10 @@ def test_one_repeat_is_never_a_verdict_unless_the_user_trusts_its_steps(compared
     assert pair["judgement"]["ratio"]["method"] == "block bootstrap within one process"
     assert "says nothing of what another process would bring" in pair["words"]
     assert "run 2 more of each" in pair["plan"]["words"]
-    assert [text.rsplit(" ", 1)[1] for text in pair["to_tell"]] == ["sweep.repeats=3", "sweep.repeats=3"]
+    assert [text.rsplit(" ", 1)[1] for text in pair["to_tell"]] == [
+        "sweep.repeats=3",
+        "sweep.repeats=3",
+    ]
     (trusted,) = compared(*SIDES, "--trust-steps")["pairs"]
     assert (trusted["answer"], trusted["judgement"]["is_sure"]) == ("different", False)
     assert "by the steps alone" in trusted["words"]
@@ -154,7 +191,13 @@ def test_drift_outliers_and_contradictions_are_told_with_their_attempts(compared
     fill(
         "r.db",
         [*several(small(**PS), 100, 60, 101), *several(small(), 100, 99)],
-        details=[{"steps": steps()}, {"steps": steps(growth=0.1)}, {"steps": steps(far=[7, 9])}, {}, {}],
+        details=[
+            {"steps": steps()},
+            {"steps": steps(growth=0.1)},
+            {"steps": steps(far=[7, 9])},
+            {},
+            {},
+        ],
     )
     (pair,) = compared(*SIDES)["pairs"]
     drift, far = pair["findings"]
@@ -165,7 +208,11 @@ def test_drift_outliers_and_contradictions_are_told_with_their_attempts(compared
 
 
 def test_a_side_without_a_number_says_how_it_ended(compared):
-    fill("r.db", [(small(**PS), None), (small(), 100.0)], details=[{"outcome": Outcome.OUT_OF_MEMORY}, {}])
+    fill(
+        "r.db",
+        [(small(**PS), None), (small(), 100.0)],
+        details=[{"outcome": Outcome.OUT_OF_MEMORY}, {}],
+    )
     (pair,) = compared(*SIDES)["pairs"]
     assert (pair["answer"], pair["judgement"]) == (None, None)
     assert pair["words"] == "nothing to compare: ps_cpu brought no number (out of memory)"
@@ -179,25 +226,46 @@ def test_trials_without_a_counterpart_are_listed_with_the_command_that_would_bri
 
 
 def test_other_filters_choose_on_both_sides(compared):
-    fill("r.db", [(small(**PS), 50.0), (small(), 100.0), (small(num_gpus=4), 300.0), (small(num_gpus=4, **PS), 300.0)])
+    fill(
+        "r.db",
+        [
+            (small(**PS), 50.0),
+            (small(), 100.0),
+            (small(num_gpus=4), 300.0),
+            (small(num_gpus=4, **PS), 300.0),
+        ],
+    )
     assert [pair["setting"]["num_gpus"] for pair in compared(*SIDES, "num_gpus=4")["pairs"]] == [4]
 
 
 def test_several_axes_may_differ_where_a_side_names_them(compared):
     fill("r.db", [(small(batch_size=8, **PS), 50.0), (small(batch_size=4), 100.0)])
-    (pair,) = compared("strategy=ps_cpu batch_size=8", "strategy=replicated_none batch_size=4")["pairs"]
-    assert (pair["a"]["name"], pair["b"]["name"]) == ("ps_cpu batch_size=8", "replicated_none batch_size=4")
+    (pair,) = compared("strategy=ps_cpu batch_size=8", "strategy=replicated_none batch_size=4")[
+        "pairs"
+    ]
+    assert (pair["a"]["name"], pair["b"]["name"]) == (
+        "ps_cpu batch_size=8",
+        "replicated_none batch_size=4",
+    )
 
 
 def test_gpu_counts_of_strong_scaling_share_the_batch_of_all(compared):
-    fill("r.db", [(small(scaling="strong", batch_size=8), 50.0), (small(scaling="strong", num_gpus=2, batch_size=4), 100.0)])
+    fill(
+        "r.db",
+        [
+            (small(scaling="strong", batch_size=8), 50.0),
+            (small(scaling="strong", num_gpus=2, batch_size=4), 100.0),
+        ],
+    )
     (pair,) = compared("num_gpus=1", "num_gpus=2")["pairs"]
     assert pair["b"]["images_per_second"] == 100.0
 
 
 def test_trials_and_attempts_are_named_by_what_store_list_shows(compared):
     fill("r.db", [*several(small(), 100, 101), *several(small(xla="on", batch_size=4), 150, 151)])
-    (by_trial,) = compared(small().trial_id[:9], small(xla="on", batch_size=4).trial_id[:9])["pairs"]
+    (by_trial,) = compared(small().trial_id[:9], small(xla="on", batch_size=4).trial_id[:9])[
+        "pairs"
+    ]
     assert set(by_trial["compared"]) == {"xla", "batch_size"}
     (by_attempt,) = compared("1", "attempt=4")["pairs"]
     assert (by_attempt["a"]["attempts"], by_attempt["b"]["attempts"]) == ([1], [4])
@@ -216,11 +284,15 @@ def test_two_sweeps_are_compared_trial_by_trial_and_other_software_is_told(compa
 @pytest.fixture
 def two_machines():
     fill("r.db", several(small(), 100, 101), name="a")
-    fill("r.db", several(small(**PS), 120, 121), name="b", machine=replace(MACHINE, host="otherbox"))
+    fill(
+        "r.db", several(small(**PS), 120, 121), name="b", machine=replace(MACHINE, host="otherbox")
+    )
 
 
 def test_two_machines_are_compared_where_the_sides_name_them(compared, two_machines):
-    (pair,) = compared("host=testbox strategy=replicated_none", "host=otherbox strategy=ps_cpu")["pairs"]
+    (pair,) = compared("host=testbox strategy=replicated_none", "host=otherbox strategy=ps_cpu")[
+        "pairs"
+    ]
     assert pair["notes"][0].startswith("different machines: testbox: ")
 
 
@@ -228,7 +300,10 @@ def test_two_machines_are_not_compared_by_accident(compare, two_machines):
     ended = compare("strategy=replicated_none", "strategy=ps_cpu", "--db", "r.db")
     assert ended.exit_code == 2
     assert ended.stderr.startswith("analysis: different machines: testbox: ")
-    assert "name the two as 'host=testbox strategy=replicated_none' and 'host=otherbox strategy=ps_cpu'" in ended.stderr
+    assert (
+        "name the two as 'host=testbox strategy=replicated_none' and 'host=otherbox strategy=ps_cpu'"
+        in ended.stderr
+    )
 
 
 def test_other_software_is_not_compared_by_accident(compare):
@@ -244,13 +319,22 @@ def test_other_software_is_not_compared_by_accident(compare):
 @pytest.mark.parametrize(
     ("sides", "message"),
     [
-        (("strategy=ps_cpu", "strategy=ps_cpu"), "strategy=ps_cpu on both sides: nothing to compare; name what differs"),
-        (("strategy=replicated_none", "all_reduce=none num_gpus=1"), "the same attempts on both sides; name what differs"),
+        (
+            ("strategy=ps_cpu", "strategy=ps_cpu"),
+            "strategy=ps_cpu on both sides: nothing to compare; name what differs",
+        ),
+        (
+            ("strategy=replicated_none", "all_reduce=none num_gpus=1"),
+            "the same attempts on both sides; name what differs",
+        ),
         (
             ("strategy=replicated_none", "strategy=ps_gpu"),
             "B: r.db: no attempt is like strategy=ps_gpu; see python -m store list",
         ),
-        (("strategi=ps_cpu", "strategy=ps_gpu"), "strategi: nothing to filter by; did you mean strategy?"),
+        (
+            ("strategi=ps_cpu", "strategy=ps_gpu"),
+            "strategi: nothing to filter by; did you mean strategy?",
+        ),
         (("ffff", "strategy=ps_gpu"), "ffff: no attempt or trial"),
         (
             ("strategy=replicated_none", "strategy=ps_cpu"),
@@ -280,12 +364,18 @@ def test_simulated_trials_are_compared_with_each_other_and_called_so(compared):
 def test_the_command_for_more_repeats_of_simulated_trials_names_their_hardware(compared):
     fill(
         "r.db",
-        [*several(SIMULATED, 100, 101), *several(replace(SIMULATED, **PS), 99, 101), (replace(SIMULATED, num_gpus=4), 150.0)],
+        [
+            *several(SIMULATED, 100, 101),
+            *several(replace(SIMULATED, **PS), 99, 101),
+            (replace(SIMULATED, num_gpus=4), 150.0),
+        ],
     )
     found = compared(*SIDES)
     (pair,) = found["pairs"]
     assert pair["answer"] == "tie"
-    assert all("engine=simulated" in text and "hardware=dgx1_p100" in text for text in pair["to_tell"])
+    assert all(
+        "engine=simulated" in text and "hardware=dgx1_p100" in text for text in pair["to_tell"]
+    )
     assert "hardware=dgx1_p100" in found["only_b"][0]["command"]
 
 
@@ -301,7 +391,11 @@ def test_axes_that_each_model_has_its_own_of_are_not_told_again_and_models_stand
         ],
     )
     told = [pair["setting"] for pair in compared(*SIDES)["pairs"]]
-    assert told == [{"model": "trivial", "num_gpus": 1}, {"model": "trivial", "num_gpus": 2}, {"model": "vgg16", "num_gpus": 1}]
+    assert told == [
+        {"model": "trivial", "num_gpus": 1},
+        {"model": "trivial", "num_gpus": 2},
+        {"model": "vgg16", "num_gpus": 1},
+    ]
 
 
 def test_simulated_trials_are_never_compared_with_measured_ones(compare):
@@ -320,4 +414,6 @@ def test_where_there_are_both_measured_and_simulated_trials_the_measured_ones_ar
     fill("r.db", [*several(SIMULATED, 100, 101), *several(replace(SIMULATED, **PS), 50, 51)])
     fill("r.db", [*several(small(), 10, 11), *several(small(**PS), 5, 6)], name="second")
     assert [pair["a"]["origin"] for pair in compared(*SIDES)["pairs"]] == ["measured"]
-    assert [pair["a"]["origin"] for pair in compared(*SIDES, "--origin", "simulated")["pairs"]] == ["simulated"]
+    assert [pair["a"]["origin"] for pair in compared(*SIDES, "--origin", "simulated")["pairs"]] == [
+        "simulated"
+    ]

@@ -19,7 +19,10 @@ MODEL = {"model": "resnet18_cifar", "batch_size": 16}
 def repeated(milliseconds, factors=EVEN, make=small, **changes):
     """One attempt per factor, each step so long."""
     spec = make(**MODEL | changes)
-    return [(spec, 1e3 * spec.num_gpus * spec.batch_size / (milliseconds * factor)) for factor in factors]
+    return [
+        (spec, 1e3 * spec.num_gpus * spec.batch_size / (milliseconds * factor))
+        for factor in factors
+    ]
 
 
 LADDER = [
@@ -42,11 +45,21 @@ def test_a_ladder_in_the_database_is_explained_in_rows_and_sentences(analysis):
     ended = analysis("explain")
     assert ended.exit_code == 0, ended.stderr
     lines = ended.stdout.splitlines()
-    assert lines[0] == "resnet18_cifar on 2 CPU stand-ins: replicated_none, batch_size 16, image_px 32, fp32, synthetic data"
+    assert (
+        lines[0]
+        == "resnet18_cifar on 2 CPU stand-ins: replicated_none, batch_size 16, image_px 32, fp32, synthetic data"
+    )
     names = [line.split("  ")[0] for line in lines]
-    assert names[2:6] == ["1 CPU stand-in alone: compute", "shared cores", "communication", "= the step"]
+    assert names[2:6] == [
+        "1 CPU stand-in alone: compute",
+        "shared cores",
+        "communication",
+        "= the step",
+    ]
     (verdict,) = [line for line in lines if line.startswith("Verdict: ")]
-    assert verdict.startswith("Verdict: communication-bound: communication: 50 ms more per step (33% of the step).")
+    assert verdict.startswith(
+        "Verdict: communication-bound: communication: 50 ms more per step (33% of the step)."
+    )
     assert "It reaches 67% of as many, each for itself." in verdict
     assert any(line.startswith("Try batch_size=32: ") for line in lines)
     assert any(line.startswith("CPU stand-ins share the cores of one machine") for line in lines)
@@ -60,8 +73,12 @@ def test_the_json_holds_all_of_it(analysis):
     assert one["parts"][1]["share"] == pytest.approx(1 / 3, rel=1e-3)
     assert one["parts"][1]["low"] < 0.05 < one["parts"][1]["high"]
     assert [missing["rung"] for missing in one["missing"]] == ["larger batch"]
-    assert all(shlex.split(missing["command"])[:2] == ["python", "sweep.py"] for missing in one["missing"])
-    assert one["remedies"][0]["command"].startswith("python sweep.py model=resnet18_cifar num_gpus=2 ")
+    assert all(
+        shlex.split(missing["command"])[:2] == ["python", "sweep.py"] for missing in one["missing"]
+    )
+    assert one["remedies"][0]["command"].startswith(
+        "python sweep.py model=resnet18_cifar num_gpus=2 "
+    )
 
 
 def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analysis):
@@ -77,9 +94,12 @@ def test_one_trial_only_cannot_be_told_and_says_what_is_missing(analysis):
     fill("results.db", repeated(150, num_gpus=2))
     ended = analysis("explain")
     assert "Cannot tell: nothing to compare it with." in ended.stdout
-    assert "Missing, independent replicas, which tell contention from communication:" in ended.stdout
     assert (
-        "All but a larger batch at once:\n  python sweep.py experiment=explain model=resnet18_cifar num_gpus=2 " in ended.stdout
+        "Missing, independent replicas, which tell contention from communication:" in ended.stdout
+    )
+    assert (
+        "All but a larger batch at once:\n  python sweep.py experiment=explain model=resnet18_cifar num_gpus=2 "
+        in ended.stdout
     )
 
 
@@ -88,7 +108,10 @@ def test_what_ran_with_other_software_does_not_count(analysis):
     newer = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.99.0"}}
     fill("results.db", repeated(100, num_gpus=2, **INDEPENDENT), name="second", environment=newer)
     found = explained(analysis, "variable_update=replicated")
-    assert any(note.startswith("independent: there is one on testbox (TensorFlow 2.99.0") for note in found[0]["notes"])
+    assert any(
+        note.startswith("independent: there is one on testbox (TensorFlow 2.99.0")
+        for note in found[0]["notes"]
+    )
     assert found[0]["verdict"] is None
 
 
@@ -102,7 +125,9 @@ def test_contradictory_repeats_are_named_with_the_command_that_repeats_them(anal
 
 def test_the_bandwidth_of_the_quick_check_is_that_of_the_links_or_as_told(analysis):
     two = replace(
-        GPU_BOX, gpus=GPU_BOX.gpus[:2], links=(GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=2, pcie="single_switch"),)
+        GPU_BOX,
+        gpus=GPU_BOX.gpus[:2],
+        links=(GpuLink(between=("GPU-0", "GPU-1"), num_nvlinks=2, pcie="single_switch"),),
     )
     fill("results.db", repeated(150, make=on_gpus, num_gpus=2), machine=two)
     (one,) = explained(analysis)
@@ -159,7 +184,10 @@ def test_a_trial_that_is_none_is_refused(analysis):
     fill("results.db", LADDER)
     ended = analysis("explain", "--trial", "ffff")
     assert ended.exit_code == 2
-    assert "--trial ffff: no such trial in what was chosen; python -m store list names them" in ended.stderr
+    assert (
+        "--trial ffff: no such trial in what was chosen; python -m store list names them"
+        in ended.stderr
+    )
 
 
 def test_published_figures_without_a_batch_are_no_steps(analysis):
@@ -169,32 +197,67 @@ def test_published_figures_without_a_batch_are_no_steps(analysis):
 
 
 def test_published_vgg16_is_communication_bound_and_says_how_to_measure_it_oneself(analysis):
-    asked = ("--origin", "published", "--source", "tf-benchmarks-2017/dgx-1", "model=vgg16", "batch_size=32", "data=synthetic")
+    asked = (
+        "--origin",
+        "published",
+        "--source",
+        "tf-benchmarks-2017/dgx-1",
+        "model=vgg16",
+        "batch_size=32",
+        "data=synthetic",
+    )
     ended = analysis("explain", *asked, "--gb-per-s", "72")
     assert (
         "Verdict: communication-bound (likely): contention or communication: 90 ms more per step (29% of the step)."
         in ended.stdout
     )
     assert "All of it on a machine of your own:" in ended.stdout
-    assert "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 strategy=replicated_nccl" in ended.stdout
+    assert (
+        "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 strategy=replicated_nccl"
+        in ended.stdout
+    )
     expected = "a reduction of 7.69 ms (--gb-per-s), the cost model up to 44.1 ms of communication; 90.0 ms were lost"
     assert f"The guide's quick check expects {expected}" in ended.stdout
     assert MACHINE.host not in ended.stdout
 
 
-def test_contradictory_repeats_of_simulated_trials_are_named_with_the_command_that_simulates_them_again(analysis):
-    trial = {"model": "resnet50", "image_px": 224, "device_kind": DeviceKind.SIMULATED_GPU, "planted": "process_noise=0.2"}
+def test_contradictory_repeats_of_simulated_trials_are_named_with_the_command_that_simulates_them_again(
+    analysis,
+):
+    trial = {
+        "model": "resnet50",
+        "image_px": 224,
+        "device_kind": DeviceKind.SIMULATED_GPU,
+        "planted": "process_noise=0.2",
+    }
     alone, wide = (small(num_gpus=num_gpus, **trial, **INDEPENDENT) for num_gpus in (1, 4))
-    fill("results.db", [(alone, 100.0), (alone, 150.0), (wide, 400.0), (wide, 410.0)], machine=SIMULATED_MACHINE)
+    fill(
+        "results.db",
+        [(alone, 100.0), (alone, 150.0), (wide, 400.0), (wide, 410.0)],
+        machine=SIMULATED_MACHINE,
+    )
     (one,) = [one for one in explained(analysis, "--origin", "simulated") if one["num_gpus"] == 4]
     (note,) = [note for note in one["notes"] if "contradict each other" in note]
-    assert note.startswith("repeats of alone contradict each other (100 against 150 images/s); measure it again: ")
+    assert note.startswith(
+        "repeats of alone contradict each other (100 against 150 images/s); measure it again: "
+    )
     command = shlex.split(note.partition("again: ")[2])
-    assert {"engine=simulated", "hardware=dgx1_p100", "num_gpus=1", "sweep.repeats=3", "sweep.rerun=true"} <= set(command)
+    assert {
+        "engine=simulated",
+        "hardware=dgx1_p100",
+        "num_gpus=1",
+        "sweep.repeats=3",
+        "sweep.rerun=true",
+    } <= set(command)
 
 
 def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expected(analysis):
-    over = {"variable_update": "distributed_all_reduce", "all_reduce": "ring", "num_gpus": 2, "hosts": 2}
+    over = {
+        "variable_update": "distributed_all_reduce",
+        "all_reduce": "ring",
+        "num_gpus": 2,
+        "hosts": 2,
+    }
     slow = repeated(145, **over, planted="link_mbit=200")
     fast = repeated(150 - 7, **over)
     fill("results.db", [*LADDER[:6], *FLOOR, *slow, *fast])
@@ -202,8 +265,14 @@ def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expect
     links = one["host_links"]
     assert (links["link_bytes"], links["told_by"]) == (4000.0, "planted, headers left out")
     assert links["rest"] == fast[0][0].trial_id
-    assert links["expected_step_s"]["value"] == pytest.approx(0.143 + 4000 / (25e6 * 1448 / 1514), rel=1e-3)
-    assert [part["causes"] for part in one["parts"]] == [["shared cores"], ["communication"], ["network between hosts"]]
+    assert links["expected_step_s"]["value"] == pytest.approx(
+        0.143 + 4000 / (25e6 * 1448 / 1514), rel=1e-3
+    )
+    assert [part["causes"] for part in one["parts"]] == [
+        ["shared cores"],
+        ["communication"],
+        ["network between hosts"],
+    ]
     told = analysis("explain", "hosts=2", "planted~*link_mbit*").stdout
     assert "beside: 0.004 MB between hosts at 23.91 MB/s" in told
     assert "host's link" in told

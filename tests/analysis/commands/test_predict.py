@@ -26,20 +26,33 @@ def in_empty_folder(tmp_path, monkeypatch):
 
 
 def published(analysis, *arguments: str):
-    return analysis("predict", "--origin", "published", "--source", "tf-benchmarks-2017/k80x8", *arguments)
+    return analysis(
+        "predict", "--origin", "published", "--source", "tf-benchmarks-2017/k80x8", *arguments
+    )
 
 
 def test_a_published_source_is_predicted_from_its_few_gpus(analysis) -> None:
-    told = json.loads(published(analysis, "model=vgg16", "num_gpus<=4", "data=synthetic", "--to", "num_gpus=8", "--json").stdout)
+    told = json.loads(
+        published(
+            analysis, "model=vgg16", "num_gpus<=4", "data=synthetic", "--to", "num_gpus=8", "--json"
+        ).stdout
+    )
     [one] = told["predictions"]
-    assert (one["num_gpus"], one["strategy"], one["is_measurement"], len(one["rests_on"])) == (8, "ps_cpu", False, 3)
+    assert (one["num_gpus"], one["strategy"], one["is_measurement"], len(one["rests_on"])) == (
+        8,
+        "ps_cpu",
+        False,
+        3,
+    )
     assert one["low"] < 234 < one["high"]
     assert one["parts"]["step_s"] == pytest.approx(8 * 32 / one["images_per_second"], rel=0.1)
     assert one["bottleneck"] in ("board", "switch", "host sum", "host memory")
 
 
 def test_what_is_there_stands_beside_and_is_not_learned_from(analysis) -> None:
-    told = json.loads(published(analysis, "model=vgg16", "data=synthetic", "--to", "num_gpus=8", "--json").stdout)
+    told = json.loads(
+        published(analysis, "model=vgg16", "data=synthetic", "--to", "num_gpus=8", "--json").stdout
+    )
     [one] = told["predictions"]
     assert (one["origin"], one["figure"], len(one["rests_on"])) == ("published", 234, 3)
     assert one["error"] == pytest.approx(one["images_per_second"] / 234 - 1)
@@ -47,10 +60,19 @@ def test_what_is_there_stands_beside_and_is_not_learned_from(analysis) -> None:
 
 def test_what_else_is_asked_for_changes_no_prediction_of_what_nobody_tried(analysis) -> None:
     chosen = ("model=vgg16", "data=synthetic", "num_gpus<=4")
-    [alone] = json.loads(published(analysis, *chosen, "--to", "num_gpus=8", "--json").stdout)["predictions"]
-    there, beside = json.loads(published(analysis, *chosen, "--to", "num_gpus=4,8", "--json").stdout)["predictions"]
+    [alone] = json.loads(published(analysis, *chosen, "--to", "num_gpus=8", "--json").stdout)[
+        "predictions"
+    ]
+    there, beside = json.loads(
+        published(analysis, *chosen, "--to", "num_gpus=4,8", "--json").stdout
+    )["predictions"]
     assert beside == alone
-    assert (there["num_gpus"], there["figure"], len(there["rests_on"]), len(alone["rests_on"])) == (4, 120, 2, 3)
+    assert (there["num_gpus"], there["figure"], len(there["rests_on"]), len(alone["rests_on"])) == (
+        4,
+        120,
+        2,
+        3,
+    )
     told = published(analysis, *chosen, "--to", "num_gpus=4,8").stdout
     assert told.startswith(
         "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows, what is among them from the 2 others\n"
@@ -59,7 +81,14 @@ def test_what_else_is_asked_for_changes_no_prediction_of_what_nobody_tried(analy
 
 def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
     told = published(
-        analysis, "model=vgg16", "data=synthetic", "num_gpus<=4", "--to", "num_gpus=8", "--to", "strategy=ps_cpu,ps_gpu"
+        analysis,
+        "model=vgg16",
+        "data=synthetic",
+        "num_gpus<=4",
+        "--to",
+        "num_gpus=8",
+        "--to",
+        "strategy=ps_cpu,ps_gpu",
     )
     assert told.exit_code == 0
     assert "Predicted, not measured: GCE n1-standard-32-k80x8, from 3 rows" in told.stdout
@@ -71,18 +100,35 @@ def test_a_table_says_that_nothing_in_it_was_measured(analysis) -> None:
 def test_a_model_without_rows_is_refused_with_what_to_measure(analysis) -> None:
     told = published(analysis, "model=vgg16", "num_gpus<=4", "--to", "model=alexnet")
     assert "of alexnet, batch 32, 1 GPU, ps_cpu" in told.stdout
-    assert "first measure: python sweep.py model=alexnet num_gpus=1 batch_size=32 precision=fp32" in told.stdout
+    assert (
+        "first measure: python sweep.py model=alexnet num_gpus=1 batch_size=32 precision=fp32"
+        in told.stdout
+    )
     assert "image_px=227 xla=off data=synthetic distortions=false" in told.stdout
 
 
 def test_faster_links_are_never_slower(analysis) -> None:
     asked = ("model=vgg16", "data=synthetic", "--to", "num_gpus=8", "--json")
-    now, then = (json.loads(published(analysis, *asked, *link).stdout) for link in ((), ("--link", "pcie_gb_per_s=40")))
-    assert then["predictions"][0]["parts"]["exposed_s"] <= now["predictions"][0]["parts"]["exposed_s"]
+    now, then = (
+        json.loads(published(analysis, *asked, *link).stdout)
+        for link in ((), ("--link", "pcie_gb_per_s=40"))
+    )
+    assert (
+        then["predictions"][0]["parts"]["exposed_s"] <= now["predictions"][0]["parts"]["exposed_s"]
+    )
 
 
 def test_another_box_is_predicted_for(analysis) -> None:
-    told = published(analysis, "model=resnet50", "data=synthetic", "batch_size=64", "num_gpus=1", "--on", "dgx1_p100", "--json")
+    told = published(
+        analysis,
+        "model=resnet50",
+        "data=synthetic",
+        "batch_size=64",
+        "num_gpus=1",
+        "--on",
+        "dgx1_p100",
+        "--json",
+    )
     [one] = json.loads(told.stdout)["predictions"]
     assert one["hardware"] == "dgx1_p100"
     assert one["images_per_second"] > 2 * 51.9
@@ -90,7 +136,9 @@ def test_another_box_is_predicted_for(analysis) -> None:
 
 def test_our_own_trials_are_predicted_from(analysis) -> None:
     fill_gpus([*curve((200, 380, 740), **RESNET, **PS), *curve((205, 395, 770), **RESNET, **NCCL)])
-    told = json.loads(analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8", "--json").stdout)
+    told = json.loads(
+        analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8", "--json").stdout
+    )
     assert [one["strategy"] for one in told["predictions"]] == ["ps_cpu", "replicated_nccl"]
     assert all(1300 < one["images_per_second"] < 1640 for one in told["predictions"])
 
@@ -98,8 +146,15 @@ def test_our_own_trials_are_predicted_from(analysis) -> None:
 def test_the_gpus_of_a_machine_and_the_links_between_them_tell_its_box(analysis) -> None:
     gpus = tuple(replace(gpu, name="Tesla V100-SXM2-16GB") for gpu in GPU_BOX.gpus)
     uuids = [gpu.uuid for gpu in gpus]
-    cliques = [*combinations(uuids[:4], 2), *combinations(uuids[4:], 2), *zip(uuids[:4], uuids[4:], strict=True)]
-    links = tuple(GpuLink(between=pair, num_nvlinks=1 if pair in cliques else 0) for pair in combinations(uuids, 2))
+    cliques = [
+        *combinations(uuids[:4], 2),
+        *combinations(uuids[4:], 2),
+        *zip(uuids[:4], uuids[4:], strict=True),
+    ]
+    links = tuple(
+        GpuLink(between=pair, num_nvlinks=1 if pair in cliques else 0)
+        for pair in combinations(uuids, 2)
+    )
     trials = curve((200, 380, 740), **RESNET, **NCCL)
     fill("results.db", trials, machine=replace(GPU_BOX, gpus=gpus, links=links))
     told = json.loads(analysis("predict", "--to", "num_gpus=8", "--json").stdout)
@@ -109,15 +164,33 @@ def test_the_gpus_of_a_machine_and_the_links_between_them_tell_its_box(analysis)
 
 def test_rows_of_several_hosts_are_refused(analysis) -> None:
     """A bug: they were taken for one box of 32 GPUs."""
-    asked = ("--origin", "published", "--source", "tf-benchmarks-2017", "variable_update~distributed*", "model=inception3")
+    asked = (
+        "--origin",
+        "published",
+        "--source",
+        "tf-benchmarks-2017",
+        "variable_update~distributed*",
+        "model=inception3",
+    )
     told = analysis("predict", *asked, "--to", "num_gpus=16")
     assert told.exit_code == 2
-    assert "nothing to learn from: variable_update=distributed_replicated is of several hosts" in told.stderr
+    assert (
+        "nothing to learn from: variable_update=distributed_replicated is of several hosts"
+        in told.stderr
+    )
     assert "choose rows of one, as variable_update=replicated,parameter_server" in told.stderr
 
 
 def test_a_source_that_speaks_of_servers_is_refused(analysis) -> None:
-    told = analysis("predict", "--origin", "published", "--source", "Horovod documentation", "--to", "num_gpus=8")
+    told = analysis(
+        "predict",
+        "--origin",
+        "published",
+        "--source",
+        "Horovod documentation",
+        "--to",
+        "num_gpus=8",
+    )
     assert told.exit_code == 2
     assert "with 16 GPUs is of 4 hosts (GPUs of each: 4)" in told.stderr
 
@@ -139,7 +212,10 @@ def added(
     writer = Writer("results.db")
     with writer.engine.begin() as connection:
         for per_gpu, one in zip((300, 400), data, strict=False):
-            rows = [Reference(**figure, data=one, num_gpus=num, images_per_second=per_gpu * num) for num in num_gpus]
+            rows = [
+                Reference(**figure, data=one, num_gpus=num, images_per_second=per_gpu * num)
+                for num in num_gpus
+            ]
             add_references(connection, rows)
     writer.close()
     return analysis("predict", "--origin", "published", "--source", "lab", "--to", to, *arguments)
@@ -157,7 +233,9 @@ def test_one_host_of_several_is_predicted_and_the_others_are_left_out(analysis) 
     told = added(analysis, hardware="4 nodes x 8xV100", num_gpus=(1, 2, 4, 16))
     assert told.exit_code == 0
     assert "from 3 rows" in told.stdout
-    assert "left out: '4 nodes x 8xV100' with 16 GPUs is of 2 hosts (GPUs of each: 8)" in told.stdout
+    assert (
+        "left out: '4 nodes x 8xV100' with 16 GPUs is of 2 hosts (GPUs of each: 8)" in told.stdout
+    )
 
 
 def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None:
@@ -165,8 +243,14 @@ def test_strategies_in_other_words_are_marked_doubted_and_said(analysis) -> None
     told = added(analysis, variable_update="PS-based", all_reduce="", local_parameter_device="")
     assert " ps_cpu? " in told.stdout
     assert "replicated_nccl" not in told.stdout
-    assert "uncertain: how variables are shared is not told, or in other words than ours" in told.stdout
-    assert "assumed of 3 of 3 rows (?): how variables are shared is reported as 'PS-based', ps_cpu is assumed" in told.stdout
+    assert (
+        "uncertain: how variables are shared is not told, or in other words than ours"
+        in told.stdout
+    )
+    assert (
+        "assumed of 3 of 3 rows (?): how variables are shared is reported as 'PS-based', ps_cpu is assumed"
+        in told.stdout
+    )
 
 
 def test_a_strategy_that_is_asked_for_by_name_is_not_marked_as_assumed(analysis) -> None:
@@ -175,13 +259,22 @@ def test_a_strategy_that_is_asked_for_by_name_is_not_marked_as_assumed(analysis)
     told = added(analysis, "--to", "strategy=replicated_nccl", **reported)
     assert " replicated_nccl " in told.stdout
     assert "replicated_nccl?" not in told.stdout
-    assert "uncertain: how variables are shared is not told, or in other words than ours" in told.stdout
-    [one] = json.loads(added(analysis, "--to", "strategy=replicated_nccl", "--json", **reported).stdout)["predictions"]
+    assert (
+        "uncertain: how variables are shared is not told, or in other words than ours"
+        in told.stdout
+    )
+    [one] = json.loads(
+        added(analysis, "--to", "strategy=replicated_nccl", "--json", **reported).stdout
+    )["predictions"]
     assert one["is_strategy_reported"]
 
 
-@pytest.mark.parametrize(("more", "strategies"), [((2, 4), ["replicated_nccl"]), ((), ["replicated_none?"])])
-def test_a_row_on_one_gpu_without_a_reduction_adds_no_other_strategy(analysis, more, strategies) -> None:
+@pytest.mark.parametrize(
+    ("more", "strategies"), [((2, 4), ["replicated_nccl"]), ((), ["replicated_none?"])]
+)
+def test_a_row_on_one_gpu_without_a_reduction_adds_no_other_strategy(
+    analysis, more, strategies
+) -> None:
     """A bug: its `n/a` was called not reported, and made a second line, of `replicated_none?`."""
     writer = Writer("results.db")
     figure = {
@@ -189,7 +282,10 @@ def test_a_row_on_one_gpu_without_a_reduction_adds_no_other_strategy(analysis, m
         "variable_update": "replicated", "local_parameter_device": "gpu", "precision": "fp32", "data": "synthetic", "evidence": "e",
     }  # fmt: skip
     rows = [Reference(**figure, num_gpus=1, all_reduce="n/a", images_per_second=300)]
-    rows += [Reference(**figure, num_gpus=num, all_reduce="nccl", images_per_second=290 * num) for num in more]
+    rows += [
+        Reference(**figure, num_gpus=num, all_reduce="nccl", images_per_second=290 * num)
+        for num in more
+    ]
     with writer.engine.begin() as connection:
         add_references(connection, rows)
     writer.close()
@@ -208,7 +304,11 @@ def test_strategies_that_are_not_known_are_left_out_by_name(analysis) -> None:
 def test_a_batch_that_nobody_reported_is_marked(analysis) -> None:
     """A bug: it was printed as a fact."""
     [one] = json.loads(added(analysis, "--json", batch_size=None).stdout)["predictions"]
-    assert (one["batch_size"], one["is_batch_size_reported"], one["is_strategy_reported"]) == (128, False, True)
+    assert (one["batch_size"], one["is_batch_size_reported"], one["is_strategy_reported"]) == (
+        128,
+        False,
+        True,
+    )
     told = added(analysis, batch_size=None)
     assert " 128? " in told.stdout
     assert "assumed of 3 of 3 rows (?): batch_size is not reported, 128 is assumed" in told.stdout
@@ -218,7 +318,9 @@ def test_a_batch_that_nobody_reported_is_marked(analysis) -> None:
 def test_two_input_pipelines_are_two_cells(analysis) -> None:
     """A bug: `real` and `real+DALI` were one cell with the figure of either."""
     told = added(analysis, "--json", to="num_gpus=4", data=("real", "real+DALI"))
-    found = {one["other_axes"]["data"]: one["figure"] for one in json.loads(told.stdout)["predictions"]}
+    found = {
+        one["other_axes"]["data"]: one["figure"] for one in json.loads(told.stdout)["predictions"]
+    }
     assert found == {"real": 1200, "real+DALI": 1600}
     assert "data=real+DALI" in added(analysis, to="num_gpus=4", data=("real", "real+DALI")).stdout
 
@@ -234,9 +336,19 @@ def test_what_ran_is_not_refused_for_memory(analysis) -> None:
 
 def test_our_own_trials_that_differ_in_other_axes_are_cells_of_their_own(analysis) -> None:
     """A sibling: of two optimizers, the figure of either stood beside one prediction."""
-    fill_gpus([*curve((200, 380, 740), **RESNET, **PS), *curve((190, 360, 700), **RESNET, **PS, optimizer="adam", momentum=0.0)])
-    told = json.loads(analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=4", "--json").stdout)["predictions"]
-    assert {one["other_axes"]["optimizer"]: one["figure"] for one in told} == {"momentum": 740, "adam": 700}
+    fill_gpus(
+        [
+            *curve((200, 380, 740), **RESNET, **PS),
+            *curve((190, 360, 700), **RESNET, **PS, optimizer="adam", momentum=0.0),
+        ]
+    )
+    told = json.loads(
+        analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=4", "--json").stdout
+    )["predictions"]
+    assert {one["other_axes"]["optimizer"]: one["figure"] for one in told} == {
+        "momentum": 740,
+        "adam": 700,
+    }
 
 
 def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
@@ -251,23 +363,41 @@ def test_a_lone_trial_is_said_to_be_one(analysis) -> None:
 def test_what_to_measure_first_is_said_with_all_axes_of_our_own_trials(analysis) -> None:
     fill_gpus(repeated(on_gpus(2, **RESNET, **NCCL, optimizer="sgd"), 390))
     told = analysis("predict", "--to", "model=vgg16")
-    assert "first measure: python sweep.py model=vgg16 num_gpus=1 strategy=replicated_nccl hardware=gpu" in told.stdout
+    assert (
+        "first measure: python sweep.py model=vgg16 num_gpus=1 strategy=replicated_nccl hardware=gpu"
+        in told.stdout
+    )
     assert "optimizer=sgd" in told.stdout
 
 
 def test_a_missing_baseline_is_said(analysis) -> None:
-    fill_gpus([*repeated(on_gpus(2, **RESNET, **NCCL), 390), *repeated(on_gpus(4, **RESNET, **NCCL), 770)])
+    fill_gpus(
+        [*repeated(on_gpus(2, **RESNET, **NCCL), 390), *repeated(on_gpus(4, **RESNET, **NCCL), 770)]
+    )
     assert "no baseline: no row is of 1 GPU" in analysis("predict", "--to", "num_gpus=8").stdout
 
 
 def test_contradictory_repeats_are_said(analysis) -> None:
-    fill_gpus([*repeated(on_gpus(1, **RESNET, **NCCL), 200, 150), *repeated(on_gpus(2, **RESNET, **NCCL), 390)])
-    assert "contradict each other: 150 against 200 images/s; see" in analysis("predict", "--to", "num_gpus=8").stdout
+    fill_gpus(
+        [
+            *repeated(on_gpus(1, **RESNET, **NCCL), 200, 150),
+            *repeated(on_gpus(2, **RESNET, **NCCL), 390),
+        ]
+    )
+    assert (
+        "contradict each other: 150 against 200 images/s; see"
+        in analysis("predict", "--to", "num_gpus=8").stdout
+    )
 
 
 def test_repeats_that_differ_step_by_step_do_not_contradict_each_other(analysis) -> None:
     """As in `compare`: the gap between neighbors counts, and not that between the ends."""
-    fill_gpus([*repeated(on_gpus(1, **RESNET, **NCCL), 176, 188, 200), *repeated(on_gpus(2, **RESNET, **NCCL), 390)])
+    fill_gpus(
+        [
+            *repeated(on_gpus(1, **RESNET, **NCCL), 176, 188, 200),
+            *repeated(on_gpus(2, **RESNET, **NCCL), 390),
+        ]
+    )
     assert "contradict" not in analysis("predict", "--to", "num_gpus=8").stdout
 
 
@@ -275,7 +405,9 @@ def test_stand_ins_are_refused(analysis) -> None:
     fill("results.db", [(small(device_kind=DeviceKind.CPU_STAND_IN, **RESNET), 20.0)])
     told = analysis("predict", "--to", "num_gpus=8")
     assert told.exit_code == 2
-    assert "CPU stand-ins share the cores of one machine, and the cost model is of GPUs" in told.stderr
+    assert (
+        "CPU stand-ins share the cores of one machine, and the cost model is of GPUs" in told.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,15 +421,35 @@ def test_stand_ins_are_refused(analysis) -> None:
         (("--to", "xla=perhaps"), "--to xla=perhaps: wanted true or false"),
         (("--to", "num_gpus=2", "--to", "num_gpus=4"), "num_gpus is told twice"),
         (("--to", "num_gpus=8", "--hardware", "dgx9"), "hardware=dgx9: no such profile"),
-        (("--to", "num_gpus=8", "--link", "speed=3"), "--link speed=3: wanted one of pcie_gb_per_s"),
-        (("--to", "num_gpus=8", "--link", "pcie_gb_per_s=-1"), "wanted a number above 0, as pcie_gb_per_s=24"),
-        (("--to", "num_gpus=8", "--link", "pcie_gb_per_s=null"), "wanted a number above 0, as pcie_gb_per_s=24"),
-        (("--to", "num_gpus=8", "--link", "socket_gb_per_s=much"), "as socket_gb_per_s=24, or null where there is none"),
-        (("--to", "num_gpus=8", "--link", "num_cores=1.5"), "wanted a whole number, as num_cores=8"),
-        (("num_gpus=8", "--to", "num_gpus=8"), "choose others to learn from, as 'num_gpus<=4' --to num_gpus=8"),
+        (
+            ("--to", "num_gpus=8", "--link", "speed=3"),
+            "--link speed=3: wanted one of pcie_gb_per_s",
+        ),
+        (
+            ("--to", "num_gpus=8", "--link", "pcie_gb_per_s=-1"),
+            "wanted a number above 0, as pcie_gb_per_s=24",
+        ),
+        (
+            ("--to", "num_gpus=8", "--link", "pcie_gb_per_s=null"),
+            "wanted a number above 0, as pcie_gb_per_s=24",
+        ),
+        (
+            ("--to", "num_gpus=8", "--link", "socket_gb_per_s=much"),
+            "as socket_gb_per_s=24, or null where there is none",
+        ),
+        (
+            ("--to", "num_gpus=8", "--link", "num_cores=1.5"),
+            "wanted a whole number, as num_cores=8",
+        ),
+        (
+            ("num_gpus=8", "--to", "num_gpus=8"),
+            "choose others to learn from, as 'num_gpus<=4' --to num_gpus=8",
+        ),
     ],
 )
-def test_what_cannot_be_asked_is_refused(analysis, arguments: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_asked_is_refused(
+    analysis, arguments: tuple[str, ...], message: str
+) -> None:
     told = published(analysis, *arguments)
     assert told.exit_code == 2
     assert message in told.stderr
@@ -307,10 +459,16 @@ VGG = {"model": "vgg16", "batch_size": 64, "image_px": 224, "num_classes": 1001}
 
 
 def fill_simulated(*rows: tuple[float, ...], **changes: object) -> None:
-    box = replace(MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json())
+    box = replace(
+        MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json()
+    )
     ways = (NCCL, PS)[: len(rows)]
     simulated = {**VGG, "device_kind": DeviceKind.SIMULATED_GPU, **changes}
-    filled = [pair for values, way in zip(rows, ways, strict=True) for pair in curve(values, **simulated, **way)]
+    filled = [
+        pair
+        for values, way in zip(rows, ways, strict=True)
+        for pair in curve(values, **simulated, **way)
+    ]
     fill("results.db", filled, machine=box)
 
 
@@ -372,21 +530,32 @@ def test_a_link_may_be_unknown(analysis) -> None:
 
 
 def test_strong_scaling_keeps_the_batch_in_all(analysis) -> None:
-    box = replace(MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json())
+    box = replace(
+        MACHINE, host="simulated-p100_pcie_8", hardware_profile=profile("p100_pcie_8").to_json()
+    )
     strong = {**VGG, **NCCL, "device_kind": DeviceKind.SIMULATED_GPU, "scaling": "strong"}
-    told = [(small(**{**strong, "num_gpus": num, "batch_size": 64 // num}), value) for num, value in ((1, 130.0), (2, 230.0))]
+    told = [
+        (small(**{**strong, "num_gpus": num, "batch_size": 64 // num}), value)
+        for num, value in ((1, 130.0), (2, 230.0))
+    ]
     fill("results.db", told, machine=box)
     found = json.loads(simulated(analysis, "--to", "num_gpus=6,8", "--json").stdout)["predictions"]
     assert {(one["num_gpus"], one["batch_size"]) for one in found} == {(6, None), (8, 8)}
     [no] = [one for one in found if one["num_gpus"] == 6]
-    assert no["refused"].startswith("num_gpus=6: 64 images in all (scaling=strong) do not divide among 6 GPUs")
-    [chosen] = json.loads(simulated(analysis, "--to", "num_gpus=8", "--to", "batch_size=32", "--json").stdout)["predictions"]
+    assert no["refused"].startswith(
+        "num_gpus=6: 64 images in all (scaling=strong) do not divide among 6 GPUs"
+    )
+    [chosen] = json.loads(
+        simulated(analysis, "--to", "num_gpus=8", "--to", "batch_size=32", "--json").stdout
+    )["predictions"]
     assert chosen["batch_size"] == 32
 
 
 def test_rows_are_in_order_of_their_names_and_numbers(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9), (129.6, 230.0, 440.0))
-    found = json.loads(simulated(analysis, "--to", "num_gpus=8,2,4", "--to", "batch_size=128,32", "--json").stdout)["predictions"]
+    found = json.loads(
+        simulated(analysis, "--to", "num_gpus=8,2,4", "--to", "batch_size=128,32", "--json").stdout
+    )["predictions"]
     read = [(one["strategy"], one["batch_size"], one["num_gpus"]) for one in found]
     assert read == sorted(read)
     assert len(read) == 12
@@ -394,8 +563,12 @@ def test_rows_are_in_order_of_their_names_and_numbers(analysis) -> None:
 
 def test_advice_and_prediction_agree(analysis) -> None:
     fill_simulated((129.6, 247.4, 482.9, 889.7), (129.6, 235.0, 470.0, 820.0))
-    advised = json.loads(analysis("advise", "--origin", "simulated", "--json").stdout)[0]["next_trials"]
+    advised = json.loads(analysis("advise", "--origin", "simulated", "--json").stdout)[0][
+        "next_trials"
+    ]
     [larger] = [one["why"] for one in advised if "a larger batch" in one["why"]]
     told = json.loads(simulated(analysis, "--to", "batch_size=128", "--json").stdout)["predictions"]
     [one] = [one for one in told if (one["num_gpus"], one["strategy"]) == (8, "replicated_nccl")]
-    assert f"{one['images_per_second']:.0f} images/s [{one['low']:.0f}..{one['high']:.0f}]" in larger
+    assert (
+        f"{one['images_per_second']:.0f} images/s [{one['low']:.0f}..{one['high']:.0f}]" in larger
+    )

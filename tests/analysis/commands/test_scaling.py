@@ -16,37 +16,56 @@ def lines(ended):
 
 
 def test_each_strategy_says_how_far_it_scales_and_from_where_on_more_do_not_pay(analysis):
-    fill_gpus([*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190.0, 380.0, 750.0], **NCCL)])
+    fill_gpus(
+        [*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190.0, 380.0, 750.0], **NCCL)]
+    )
     told = lines(analysis("scaling"))
     (ps,) = [line for line in told if line.startswith("ps_cpu:")]
     (nccl,) = [line for line in told if line.startswith("replicated_nccl:")]
     assert ps.startswith("ps_cpu: 4.00x [3.9")
-    assert "an efficiency of 50%; more than 4 do not pay: each of the 4 that make it 8 brings 15% [" in ps
+    assert (
+        "an efficiency of 50%; more than 4 do not pay: each of the 4 that make it 8 brings 15% ["
+        in ps
+    )
     assert nccl.endswith("an efficiency of 96%; more pay up to 8 GPUs, the most that were tried.")
-    assert any(line.startswith("What limits ps_cpu: its loss grows with every pair more") for line in told)
+    assert any(
+        line.startswith("What limits ps_cpu: its loss grows with every pair more") for line in told
+    )
     assert not any("more than about" in line for line in told)
-    assert "What limits replicated_nccl: nothing that its curve shows, it loses 4% on 8 GPUs." in told
+    assert (
+        "What limits replicated_nccl: nothing that its curve shows, it loses 4% on 8 GPUs." in told
+    )
     assert "replicated_nccl leads from 4 GPUs on, in place of ps_cpu." in told
 
 
 def test_negative_scaling_is_named(analysis):
     fill_gpus(curve([100.0, 150.0, 140.0, 90.0], **PS))
     told = lines(analysis("scaling"))
-    assert "Negative scaling: ps_cpu is slower on 8 GPUs than on 2: 90.0 images/s against 150 images/s." in told
+    assert (
+        "Negative scaling: ps_cpu is slower on 8 GPUs than on 2: 90.0 images/s against 150 images/s."
+        in told
+    )
 
 
 def test_from_one_process_each_nothing_is_sure(analysis):
     fill_gpus([(on_gpus(num, **PS), value) for num, value in ((1, 100.0), (2, 120.0), (4, 110.0))])
     told = lines(analysis("scaling"))
     assert any(
-        "perhaps more than 1 do not pay: each of the 3 that make it 4 brings 3% of one of the first" in line for line in told
+        "perhaps more than 1 do not pay: each of the 3 that make it 4 brings 3% of one of the first"
+        in line
+        for line in told
     )
-    assert any(line.startswith("Negative scaling: ps_cpu is perhaps slower on 4 GPUs than on 2") for line in told)
+    assert any(
+        line.startswith("Negative scaling: ps_cpu is perhaps slower on 4 GPUs than on 2")
+        for line in told
+    )
     assert "no intervals of speed-ups: they need two or more repeats" in analysis("scaling").stdout
 
 
 def test_an_interval_within_one_process_says_so(analysis):
-    alone = "interval of one process alone (n 1): within it; another process may bring more, or less"
+    alone = (
+        "interval of one process alone (n 1): within it; another process may bring more, or less"
+    )
     fill_gpus(curve([100.0, 190.0], **PS))
     assert alone not in analysis("scaling").stdout + analysis("advise", "--no-predict").stdout
     fill("results.db", [(on_gpus(4, **PS), 300.0)], name="second", machine=GPU_BOX)
@@ -56,28 +75,49 @@ def test_an_interval_within_one_process_says_so(analysis):
 
 def test_weak_and_strong_scaling_are_told_apart(analysis):
     strong = [
-        pair for num in (1, 2, 4) for pair in around(on_gpus(num, scaling="strong", batch_size=8 // num, **PS), 80.0 + 10 * num)
+        pair
+        for num in (1, 2, 4)
+        for pair in around(
+            on_gpus(num, scaling="strong", batch_size=8 // num, **PS), 80.0 + 10 * num
+        )
     ]
     fill_gpus([*strong, *curve([100.0, 190.0], **PS)])
     told = lines(analysis("scaling"))
-    assert any(line.startswith("Strong scaling: the batch of all together stays the same") for line in told)
-    assert any(line.startswith("Weak scaling: the batch of all together grows with their number") for line in told)
+    assert any(
+        line.startswith("Strong scaling: the batch of all together stays the same") for line in told
+    )
+    assert any(
+        line.startswith("Weak scaling: the batch of all together grows with their number")
+        for line in told
+    )
     assert any("Amdahl's law" in line for line in told)
 
 
 def test_a_law_is_not_told_from_three_numbers_and_the_command_that_brings_the_fourth_is(analysis):
-    fill_gpus(curve([100.0, 150.0, 0.1, 300.0], **PS)[:6] + curve([100.0, 150.0, 0.1, 300.0], **PS)[9:])
+    fill_gpus(
+        curve([100.0, 150.0, 0.1, 300.0], **PS)[:6] + curve([100.0, 150.0, 0.1, 300.0], **PS)[9:]
+    )
     told = lines(analysis("scaling"))
     assert any("a law needs 4 numbers of GPUs, and there are 3" in line for line in told)
-    (more,) = [line for line in told if line.startswith("A law of what limits needs 4 numbers of GPUs; one more: ")]
+    (more,) = [
+        line
+        for line in told
+        if line.startswith("A law of what limits needs 4 numbers of GPUs; one more: ")
+    ]
     assert "python sweep.py model=trivial num_gpus=4 strategy=ps_cpu hardware=gpu" in more
 
 
 def test_without_a_number_on_1_the_command_that_brings_it_is_told(analysis):
     fill_gpus([*around(on_gpus(2, **PS), 100.0), *around(on_gpus(4, **PS), 190.0)])
     told = lines(analysis("scaling"))
-    assert any("1.90x of those on 2; no number on 1 to tell a speed-up against" in line for line in told)
-    (more,) = [line for line in told if line.startswith("No number on 1 to tell speed-ups against; it is measured by ")]
+    assert any(
+        "1.90x of those on 2; no number on 1 to tell a speed-up against" in line for line in told
+    )
+    (more,) = [
+        line
+        for line in told
+        if line.startswith("No number on 1 to tell speed-ups against; it is measured by ")
+    ]
     assert "num_gpus=1 strategy=ps_cpu" in more
 
 
@@ -89,7 +129,11 @@ def test_one_number_of_gpus_does_not_scale(analysis):
 def test_of_stand_ins_it_is_not_said_whether_more_pay(analysis):
     fill(
         "results.db",
-        [pair for num, value in ((1, 100.0), (2, 110.0), (4, 80.0)) for pair in repeated(small(num_gpus=num), value, value)],
+        [
+            pair
+            for num, value in ((1, 100.0), (2, 110.0), (4, 80.0))
+            for pair in repeated(small(num_gpus=num), value, value)
+        ],
     )
     ended = analysis("scaling")
     assert "pay up to" not in ended.stdout
@@ -119,5 +163,17 @@ def test_json_has_every_point_with_its_intervals(analysis):
 
 def test_published_curves_are_told_as_their_source_has_them(analysis):
     fill("results.db", [])
-    told = lines(analysis("scaling", "--origin", "published", "--source", "tf-benchmarks-2017", "model=vgg16", "data=synthetic"))
-    assert any("7.02x of 1 on 8 GPUs, an efficiency of 88%; more pay up to 8 GPUs" in line for line in told)
+    told = lines(
+        analysis(
+            "scaling",
+            "--origin",
+            "published",
+            "--source",
+            "tf-benchmarks-2017",
+            "model=vgg16",
+            "data=synthetic",
+        )
+    )
+    assert any(
+        "7.02x of 1 on 8 GPUs, an efficiency of 88%; more pay up to 8 GPUs" in line for line in told
+    )

@@ -33,19 +33,36 @@ BATCH = 32
 
 
 def trial(**changes: object) -> TrialSpec:
-    return small(**{"model": "resnet50", "device_kind": DeviceKind.GPU, "batch_size": BATCH, "data_format": "NCHW"} | changes)
+    return small(
+        **{
+            "model": "resnet50",
+            "device_kind": DeviceKind.GPU,
+            "batch_size": BATCH,
+            "data_format": "NCHW",
+        }
+        | changes
+    )
 
 
-def result(milliseconds: float, place: Place = GPUS, factors: tuple[float, ...] = EVEN, **changes: object) -> Result:
+def result(
+    milliseconds: float, place: Place = GPUS, factors: tuple[float, ...] = EVEN, **changes: object
+) -> Result:
     """A trial whose step takes so long, one repeat per factor."""
     spec = trial(device_kind=place.device_kind, **changes)
-    repeats = tuple(1e3 * spec.num_gpus * spec.batch_size / (milliseconds * factor) for factor in factors)
+    repeats = tuple(
+        1e3 * spec.num_gpus * spec.batch_size / (milliseconds * factor) for factor in factors
+    )
     middle = statistics.median(repeats)
     low, high = welch.interval(repeats) if len(repeats) > 1 else (0.99 * middle, 1.01 * middle)
     return Result(
         trial_id=spec.trial_id,
         place=place,
-        axes=asdict(spec) | {"strategy": strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)},
+        axes=asdict(spec)
+        | {
+            "strategy": strategy_name(
+                spec.variable_update, spec.local_parameter_device, spec.all_reduce
+            )
+        },
         curve=spec.curve,
         attempt_ids=tuple(range(len(repeats))),
         outcome=Outcome.COMPLETED,
@@ -59,12 +76,20 @@ def result(milliseconds: float, place: Place = GPUS, factors: tuple[float, ...] 
 
 
 def explained(
-    target: Result, *others: Result, seen: dict[str, Observed] | None = None, gb_per_s: float | None = None
+    target: Result,
+    *others: Result,
+    seen: dict[str, Observed] | None = None,
+    gb_per_s: float | None = None,
 ) -> Explanation:
     """`seen`: by trial id what was observed, of all others nothing."""
     bandwidth = None if gb_per_s is None else Bandwidth(gb_per_s=gb_per_s, told_by="--gb-per-s")
     ladder = Ladder([target, *others])
-    (one,) = explain_all([target], ladder, lambda result: (seen or {}).get(result.trial_id, NOTHING), lambda _: bandwidth)
+    (one,) = explain_all(
+        [target],
+        ladder,
+        lambda result: (seen or {}).get(result.trial_id, NOTHING),
+        lambda _: bandwidth,
+    )
     return one
 
 

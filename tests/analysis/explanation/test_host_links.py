@@ -11,8 +11,14 @@ from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, waterfall
 from tests.analysis.explanation.explained import INDEPENDENT, PHOTOS, STAND_INS, explained, result
 
-MODEL = {"model": "trivial_of_tests"}  # nobody knows its layers: 1,000,000 parameters, half of them on each of two hosts
-DISTRIBUTED = {"variable_update": "distributed_parameter_server", "local_parameter_device": "cpu", **MODEL}
+MODEL = {
+    "model": "trivial_of_tests"
+}  # nobody knows its layers: 1,000,000 parameters, half of them on each of two hosts
+DISTRIBUTED = {
+    "variable_update": "distributed_parameter_server",
+    "local_parameter_device": "cpu",
+    **MODEL,
+}
 HERE = {"num_gpus": 2, "place": STAND_INS}
 TWO_HOSTS = {**HERE, **DISTRIBUTED, "hosts": 2}
 SEEN = Observed(num_parameters=1_000_000, link_bytes_per_s=20e6)
@@ -28,14 +34,24 @@ LADDER = (SLOW, FAST, INDEPENDENTS, ALONE, CALLS, FLOOR)
 
 def test_a_slow_link_is_what_a_step_takes_longer_than_without_it():
     fall = waterfall(Ladder(LADDER).around(SLOW))
-    assert [part.causes for part in fall.parts] == [(Cause.CORES,), (Cause.COMMUNICATION,), (Cause.NETWORK,)]
+    assert [part.causes for part in fall.parts] == [
+        (Cause.CORES,),
+        (Cause.COMMUNICATION,),
+        (Cause.NETWORK,),
+    ]
     assert fall.parts[-1].seconds.value == pytest.approx(0.205, rel=1e-3)
 
 
 def test_a_trial_on_a_slow_link_is_communication_bound():
     found = explained(*LADDER, seen={SLOW.trial_id: SEEN})
-    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.COMMUNICATION, Confidence.SURE)
-    assert "communication and network between hosts: 210 ms more per step (68% of the step)" in text.verdict(found)
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (
+        Bound.COMMUNICATION,
+        Confidence.SURE,
+    )
+    assert (
+        "communication and network between hosts: 210 ms more per step (68% of the step)"
+        in text.verdict(found)
+    )
 
 
 def test_what_links_between_hosts_do_not_explain_is_not_laid_on_them():
@@ -45,14 +61,18 @@ def test_what_links_between_hosts_do_not_explain_is_not_laid_on_them():
     target = result(456, **wide)
     found = explained(target, result(100, **MODEL, **INDEPENDENT), seen={target.trial_id: fast})
     assert found.diagnosis.bound is None
-    assert "the links would take 1 ms of these 355 ms, and do not explain the rest" in text.verdict(found)
+    assert "the links would take 1 ms of these 355 ms, and do not explain the rest" in text.verdict(
+        found
+    )
     assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
 
 
 def test_bytes_over_the_rate_and_the_step_without_slow_links_make_the_expected_step():
     links = explained(*LADDER, seen={SLOW.trial_id: SEEN}).host_links
     assert links
-    assert links.link_bytes == 4e6  # half of the weights to the other host, half of the gradients back
+    assert (
+        links.link_bytes == 4e6
+    )  # half of the weights to the other host, half of the gradients back
     assert links.seconds == pytest.approx(0.2)
     assert links.rest == FAST
     assert links.expected_step_s
@@ -80,8 +100,13 @@ def test_people_are_told_what_was_expected():
 
 def test_without_a_trial_over_fast_links_bytes_and_rate_still_tell():
     found = explained(SLOW, seen={SLOW.trial_id: SEEN})
-    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    assert found.diagnosis.evidence == ("4 MB per step over links of 20 MB/s are 200 ms (65% of the step)",)
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (
+        Bound.COMMUNICATION,
+        Confidence.LIKELY,
+    )
+    assert found.diagnosis.evidence == (
+        "4 MB per step over links of 20 MB/s are 200 ms (65% of the step)",
+    )
     assert found.host_links
     assert found.host_links.expected_step_s is None
     (missing,) = (one for one in found.diagnosis.needed if one.rung is Rung.FAST_LINKS)
@@ -102,7 +127,9 @@ def test_a_link_that_nobody_measured_is_as_fast_as_planted():
 
 
 def test_a_link_of_which_nothing_is_known_tells_nothing():
-    assert explained(FAST, seen={FAST.trial_id: Observed(num_parameters=1_000_000)}).host_links is None
+    assert (
+        explained(FAST, seen={FAST.trial_id: Observed(num_parameters=1_000_000)}).host_links is None
+    )
     assert explained(INDEPENDENTS, seen={INDEPENDENTS.trial_id: SEEN}).host_links is None
 
 
@@ -150,7 +177,12 @@ def test_what_the_trivial_model_takes_over_several_hosts_may_be_their_network():
 
 
 def test_remedies_of_a_slow_network_are_of_several_hosts_too():
-    ring = {"variable_update": "distributed_all_reduce", "local_parameter_device": "gpu", "all_reduce": "ring", **MODEL}
+    ring = {
+        "variable_update": "distributed_all_reduce",
+        "local_parameter_device": "gpu",
+        "all_reduce": "ring",
+        **MODEL,
+    }
     target = result(500, num_gpus=4, place=STAND_INS, hosts=2, planted="link_mbit=200", **ring)
     found = explained(target, seen={target.trial_id: SEEN})
     changes = {one.change: one for one in found.remedies}

@@ -25,7 +25,10 @@ WAYS = [
     ("parameter_server", "cpu", "none"),
     ("parameter_server", "gpu", "none"),
     ("replicated", "cpu", "none"),
-    *(("replicated", "gpu", reduction) for reduction in ("none", "pscpu", "psgpu", "hierarchical_copy", "nccl", "ring")),
+    *(
+        ("replicated", "gpu", reduction)
+        for reduction in ("none", "pscpu", "psgpu", "hierarchical_copy", "nccl", "ring")
+    ),
     ("mirrored", "gpu", "nccl"),
     ("horovod", "gpu", "none"),
     ("ddp", "gpu", "none"),
@@ -36,7 +39,11 @@ FEW = ("vgg16", "resnet110_cifar", "trivial")  # many bytes, many tensors, and f
 
 
 def place_of(box: Hardware):
-    simulated = {"origin": Origin.SIMULATED, "device_kind": DeviceKind.SIMULATED_GPU, "hardware_profile": box.to_json()}
+    simulated = {
+        "origin": Origin.SIMULATED,
+        "device_kind": DeviceKind.SIMULATED_GPU,
+        "hardware_profile": box.to_json(),
+    }
     return replace(GPUS, key=box.name, host=box.name, machine=box.name, **simulated)
 
 
@@ -44,18 +51,33 @@ def lost_s(axes: Mapping[str, object], box: Hardware) -> float:
     """Against as many replicas, each for itself; or all communication, if nothing of it were hidden."""
     work = Work.of(axes)
     found = costs(work, box)
-    alone = costs(replace(work, variable_update="independent", local_parameter_device="gpu", all_reduce="none"), box)
+    alone = costs(
+        replace(
+            work, variable_update="independent", local_parameter_device="gpu", all_reduce="none"
+        ),
+        box,
+    )
     return max(found.step_s - alone.step_s, found.communication_s)
 
 
-def communicating(box: Hardware, models: Iterator[str] | tuple[str, ...]) -> Iterator[tuple[Result, float, QuickCheck]]:
+def communicating(
+    box: Hardware, models: Iterator[str] | tuple[str, ...]
+) -> Iterator[tuple[Result, float, QuickCheck]]:
     """Results on this box, what each loses, and the quick check by its own links."""
     target = result(100, place_of(box), num_gpus=2)
     for model in models:
         for num_gpus in (n for n in (2, 4, 8) if n <= box.num_gpus):
             for update, device, all_reduce in WAYS:
-                way = {"variable_update": update, "local_parameter_device": device, "all_reduce": all_reduce}
-                axes = target.axes | way | {"model": model, "num_gpus": num_gpus, "image_px": None, "num_classes": None}
+                way = {
+                    "variable_update": update,
+                    "local_parameter_device": device,
+                    "all_reduce": all_reduce,
+                }
+                axes = (
+                    target.axes
+                    | way
+                    | {"model": model, "num_gpus": num_gpus, "image_px": None, "num_classes": None}
+                )
                 one = replace(target, axes=axes)
                 check = quick_check(one, None, of_profile(box.to_json()))
                 assert check
@@ -72,8 +94,15 @@ def test_the_product_has_every_way_that_the_cost_model_knows():
 
 @pytest.mark.parametrize("name", BOXES)
 def test_no_communication_of_the_cost_model_is_denied_in_a_known_box(name):
-    found = [(one, lost, inner_links(one, check)) for one, lost, check in communicating(SOUND[name], tuple(known()))]
-    denied = [(one.axes, lost, links) for one, lost, links in found if links is None or lost > links.at_most_s]
+    found = [
+        (one, lost, inner_links(one, check))
+        for one, lost, check in communicating(SOUND[name], tuple(known()))
+    ]
+    denied = [
+        (one.axes, lost, links)
+        for one, lost, links in found
+        if links is None or lost > links.at_most_s
+    ]
     assert found
     assert denied == []
 
@@ -98,7 +127,11 @@ def by_the_model(box: Hardware, *, with_independents: bool, **way: object) -> Ex
     target, alone = step_ms(num_gpus=8, image_px=224, **way), step_ms(image_px=224, **INDEPENDENT)
     beside = [step_ms(num_gpus=8, image_px=224, **INDEPENDENT)] if with_independents else []
     beside += [step_ms(image_px=224, batch_size=64, **INDEPENDENT)] if with_independents else []
-    beside += [step_ms(num_gpus=8, image_px=224, steps_per_execution=10, **way)] if with_independents else []
+    beside += (
+        [step_ms(num_gpus=8, image_px=224, steps_per_execution=10, **way)]
+        if with_independents
+        else []
+    )
     return explained(target, alone, *beside, gb_per_s=of_profile(box.to_json()).gb_per_s)
 
 
@@ -116,9 +149,18 @@ def test_a_parameter_server_in_a_box_with_nvlink_is_communication_bound(name, de
 
 def test_a_way_that_nobody_told_may_be_a_parameter_server():
     box = profile("dgx1_v100")
-    told = result(100, place_of(box), num_gpus=8, variable_update="parameter_server", local_parameter_device="gpu")
+    told = result(
+        100,
+        place_of(box),
+        num_gpus=8,
+        variable_update="parameter_server",
+        local_parameter_device="gpu",
+    )
     check = quick_check(told, None, of_profile(box.to_json()))
-    slowest, nccl = inner_links(told, check), inner_links(replace(told, axes=told.axes | {"variable_update": ""}), check)
+    slowest, nccl = (
+        inner_links(told, check),
+        inner_links(replace(told, axes=told.axes | {"variable_update": ""}), check),
+    )
     assert slowest
     assert nccl == slowest
 
@@ -127,7 +169,9 @@ def test_of_words_that_the_cost_model_does_not_know_nothing_is_denied():
     box = profile("dgx1_v100")
     odd = result(100, place_of(box), num_gpus=8)
     check = quick_check(odd, 1000, of_profile(box.to_json()))
-    assert inner_links(replace(odd, axes=odd.axes | {"variable_update": "gossip SGD"}), check) is None
+    assert (
+        inner_links(replace(odd, axes=odd.axes | {"variable_update": "gossip SGD"}), check) is None
+    )
     assert inner_links(replace(odd, axes=odd.axes | {"model": "mymodel"}), check) is None
     assert inner_links(odd, None) is None
 

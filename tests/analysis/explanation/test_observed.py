@@ -7,8 +7,19 @@ from analysis.explanation.observed import observed
 
 def attempt(*clocks_mhz):
     """On GPUs that can 2000 MHz, at these."""
-    row = dict.fromkeys(("data_wait_share", "cores_taken_by_others", "num_parameters", "verdict_reasons", "recorded_profile"))
-    gpus = [{"sm_clock_mhz": clock, "max_sm_clock_mhz": 2000, "throttle_reasons": ()} for clock in clocks_mhz]
+    row = dict.fromkeys(
+        (
+            "data_wait_share",
+            "cores_taken_by_others",
+            "num_parameters",
+            "verdict_reasons",
+            "recorded_profile",
+        )
+    )
+    gpus = [
+        {"sm_clock_mhz": clock, "max_sm_clock_mhz": 2000, "throttle_reasons": ()}
+        for clock in clocks_mhz
+    ]
     return {**row, "num_cores": 2, "link_bytes_per_s": None, "recorded_telemetry": gpus}
 
 
@@ -22,5 +33,7 @@ def test_clocks_are_the_median_of_the_attempts_as_their_images_per_second_are():
 
 
 def test_attempts_whose_clocks_nobody_saw_do_not_count():
-    assert observed([attempt(None, 1600.0), attempt(None), attempt()]).clock_loss == pytest.approx(0.2)
+    assert observed([attempt(None, 1600.0), attempt(None), attempt()]).clock_loss == pytest.approx(
+        0.2
+    )
     assert observed([attempt(None)]).clock_loss is None

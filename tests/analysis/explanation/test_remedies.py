@@ -18,7 +18,16 @@ from costs.unknown import NOT_SIMULATED
 from store.records import DeviceKind
 from sweeper.compose import Composer
 from sweeper.expand import Request, expand
-from tests.analysis.explanation.explained import DISTORTED, GPUS, INDEPENDENT, PS, STAND_INS, explained, ladder, result
+from tests.analysis.explanation.explained import (
+    DISTORTED,
+    GPUS,
+    INDEPENDENT,
+    PS,
+    STAND_INS,
+    explained,
+    ladder,
+    result,
+)
 from tests.conf.test_resolve import FOLDER
 
 TARGETS = [
@@ -43,14 +52,21 @@ def run():
 
         def run(command, kind):
             (cell,) = expand(Request(arguments=shlex.split(command)[2:]), 1, hydra.config_loader)
-            return resolve(composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None)
+            return resolve(
+                composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None
+            )
 
         yield run
 
 
 @pytest.mark.parametrize(
     ("bound", "target"),
-    [(bound, target) for bound in Bound for target in TARGETS if bound is not Bound.INPUT or "data" in target],
+    [
+        (bound, target)
+        for bound in Bound
+        for target in TARGETS
+        if bound is not Bound.INPUT or "data" in target
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("place", [GPUS, STAND_INS], ids=["gpus", "stand-ins"])
@@ -68,12 +84,22 @@ def test_a_remedy_can_be_run(run, bound, target, place):
 
 
 def test_the_guides_remedies_are_there():
-    changes = {bound: [one.change for one in remedies(bound, result(100, num_gpus=8, **DISTORTED), 8)] for bound in Bound}
-    assert changes[Bound.INPUT] == ["prefetch=8", "distortions=false", "gpu_thread_mode=gpu_private"]
+    changes = {
+        bound: [one.change for one in remedies(bound, result(100, num_gpus=8, **DISTORTED), 8)]
+        for bound in Bound
+    }
+    assert changes[Bound.INPUT] == [
+        "prefetch=8",
+        "distortions=false",
+        "gpu_thread_mode=gpu_private",
+    ]
     assert changes[Bound.LAUNCH][:3] == ["batch_size=128", "steps_per_execution=10", "xla=on"]
     assert changes[Bound.COMMUNICATION][:2] == ["batch_size=64", "all_reduce=nccl"]
     assert changes[Bound.CONTENTION][0] == "gpu_thread_mode=gpu_private"
-    assert changes[Bound.COMPUTE] == ["precision=fp16 loss_scale=dynamic data_format=NHWC", "xla=on"]
+    assert changes[Bound.COMPUTE] == [
+        "precision=fp16 loss_scale=dynamic data_format=NHWC",
+        "xla=on",
+    ]
 
 
 def test_without_a_verdict_there_is_no_remedy():
@@ -81,8 +107,14 @@ def test_without_a_verdict_there_is_no_remedy():
 
 
 def test_a_simulated_trial_is_told_no_remedy_that_cannot_be_simulated():
-    simulated = replace(GPUS, device_kind=DeviceKind.SIMULATED_GPU, hardware_profile=profile("dgx1_p100").to_json())
-    found = {change for bound in Bound for change in remedies(bound, result(100, simulated, num_gpus=8, **DISTORTED), 8)}
+    simulated = replace(
+        GPUS, device_kind=DeviceKind.SIMULATED_GPU, hardware_profile=profile("dgx1_p100").to_json()
+    )
+    found = {
+        change
+        for bound in Bound
+        for change in remedies(bound, result(100, simulated, num_gpus=8, **DISTORTED), 8)
+    }
     axes = {change.partition("=")[0] for one in found for change in one.change.split()}
     assert {"batch_size", "steps_per_execution", "distortions"} <= axes
     assert axes.isdisjoint(NOT_SIMULATED)
@@ -91,10 +123,13 @@ def test_a_simulated_trial_is_told_no_remedy_that_cannot_be_simulated():
 def test_what_trials_have_refuted_is_not_offered_and_remedies_are_run_as_often_as_the_target():
     target = result(100, num_gpus=8)
     plain = remedies(Bound.CONTENTION, target, 8)
-    assert [one.change for one in plain if "steps_per_execution" in one.change] == ["steps_per_execution=10"]
+    assert [one.change for one in plain if "steps_per_execution" in one.change] == [
+        "steps_per_execution=10"
+    ]
     assert all(one.command.endswith(" sweep.repeats=3") for one in plain)
     assert not any(
-        "steps_per_execution" in one.change for one in remedies(Bound.CONTENTION, target, 8, refuted=("steps_per_execution",))
+        "steps_per_execution" in one.change
+        for one in remedies(Bound.CONTENTION, target, 8, refuted=("steps_per_execution",))
     )
 
 
@@ -109,7 +144,19 @@ def test_a_remedy_that_is_a_rung_already_is_not_proposed():
 
 @pytest.mark.parametrize(("batch_size", "is_proposed"), [(32, True), (128, False)])
 def test_a_batch_that_no_simulated_gpu_can_hold_is_not_proposed(batch_size, is_proposed):
-    place = replace(GPUS, device_kind=DeviceKind.SIMULATED_GPU, hardware_profile=profile("p100_pcie_8").to_json())
-    target = result(100, place, num_gpus=8, model="resnet50", image_px=224, num_classes=1001, batch_size=batch_size)
+    place = replace(
+        GPUS,
+        device_kind=DeviceKind.SIMULATED_GPU,
+        hardware_profile=profile("p100_pcie_8").to_json(),
+    )
+    target = result(
+        100,
+        place,
+        num_gpus=8,
+        model="resnet50",
+        image_px=224,
+        num_classes=1001,
+        batch_size=batch_size,
+    )
     found = [one.change for one in remedies(Bound.COMMUNICATION, target)]
     assert (f"batch_size={2 * batch_size}" in found) is is_proposed

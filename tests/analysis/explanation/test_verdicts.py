@@ -58,13 +58,18 @@ def test_a_step_that_hardly_grows_with_the_batch_is_launch_bound():
     alone = result(20, batch_size=1)
     larger = result(21, batch_size=2)
     assert verdict(alone, larger) == (Bound.LAUNCH, Confidence.SURE)
-    seen = {alone.trial_id: Observed(num_parameters=130_000_000)}  # 8 passes through 520 MB at 200 GB/s are 21 ms
+    seen = {
+        alone.trial_id: Observed(num_parameters=130_000_000)
+    }  # 8 passes through 520 MB at 200 GB/s are 21 ms
     assert verdict(alone, larger, seen=seen)[0] is Bound.COMPUTE
 
 
 def test_below_half_of_the_step_what_the_batch_does_not_change_may_be_kernels_that_do_not_fill_the_device():
     alone = result(20, batch_size=32)
-    assert verdict(alone, result(26, batch_size=64)) == (Bound.LAUNCH, Confidence.SURE)  # 14 of 20 ms are fixed
+    assert verdict(alone, result(26, batch_size=64)) == (
+        Bound.LAUNCH,
+        Confidence.SURE,
+    )  # 14 of 20 ms are fixed
     assert verdict(alone, result(34, batch_size=64)) == (Bound.LAUNCH, Confidence.LIKELY)  # 6 are
 
 
@@ -75,50 +80,87 @@ def test_the_trivial_model_is_launch_bound():
 def test_without_its_ideal_the_trivial_model_may_be_held_back_by_its_reduction_or_its_input():
     target = result(57, num_gpus=8, model="trivial")
     assert verdict(target) == (None, Confidence.CANNOT_TELL)
-    assert verdict(target, result(3, model="trivial", **INDEPENDENT)) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert verdict(target, result(3, model="trivial", **INDEPENDENT)) == (
+        Bound.COMMUNICATION,
+        Confidence.LIKELY,
+    )
     reading = result(30, model="trivial", **PHOTOS)
     assert verdict(reading) == (None, Confidence.CANNOT_TELL)
-    assert verdict(reading, seen={reading.trial_id: Observed(data_wait_share=0.8)}) == (Bound.INPUT, Confidence.LIKELY)
-    assert verdict(reading, seen={reading.trial_id: Observed(data_wait_share=0.1)}) == (Bound.LAUNCH, Confidence.LIKELY)
+    assert verdict(reading, seen={reading.trial_id: Observed(data_wait_share=0.8)}) == (
+        Bound.INPUT,
+        Confidence.LIKELY,
+    )
+    assert verdict(reading, seen={reading.trial_id: Observed(data_wait_share=0.1)}) == (
+        Bound.LAUNCH,
+        Confidence.LIKELY,
+    )
 
 
 def test_a_published_figure_of_the_trivial_model_is_no_ground_for_a_verdict():
     ours = result(57, num_gpus=8, model="trivial")
     told = {axis: value for axis, value in ours.axes.items() if axis != "hosts"}
-    figure = replace(ours, axes=told, place=replace(ours.place, origin=Origin.PUBLISHED), repeats=ours.repeats[:1])
+    figure = replace(
+        ours,
+        axes=told,
+        place=replace(ours.place, origin=Origin.PUBLISHED),
+        repeats=ours.repeats[:1],
+    )
     assert verdict(figure) == (None, Confidence.CANNOT_TELL)
 
 
 def test_a_step_not_twice_that_of_the_trivial_model_is_launch_bound():
-    assert verdict(result(5, batch_size=1), result(3, model="trivial", **INDEPENDENT))[0] is Bound.LAUNCH
+    assert (
+        verdict(result(5, batch_size=1), result(3, model="trivial", **INDEPENDENT))[0]
+        is Bound.LAUNCH
+    )
 
 
 def test_one_replica_whose_own_work_takes_the_time_is_compute_bound():
     calls = result(99.9, steps_per_execution=10)
-    assert verdict(result(100), calls, result(199, batch_size=2 * BATCH)) == (Bound.COMPUTE, Confidence.SURE)
+    assert verdict(result(100), calls, result(199, batch_size=2 * BATCH)) == (
+        Bound.COMPUTE,
+        Confidence.SURE,
+    )
     found = explained(result(100), calls).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMPUTE, Confidence.LIKELY)
-    assert found.doubts == ("neither a larger batch nor the trivial model tells what is fixed in a step",)
+    assert found.doubts == (
+        "neither a larger batch nor the trivial model tells what is fixed in a step",
+    )
 
 
 @pytest.mark.parametrize("fixed", [8, 12, 17, 22, 24])
 @pytest.mark.parametrize("num_gpus", [1, 8])
-def test_what_is_fixed_may_be_launching_so_that_nothing_is_sure_where_it_may_matter(fixed, num_gpus):
-    alone, larger = result(100, **INDEPENDENT), result(200 - fixed, batch_size=2 * BATCH, **INDEPENDENT)
+def test_what_is_fixed_may_be_launching_so_that_nothing_is_sure_where_it_may_matter(
+    fixed, num_gpus
+):
+    alone, larger = (
+        result(100, **INDEPENDENT),
+        result(200 - fixed, batch_size=2 * BATCH, **INDEPENDENT),
+    )
     if num_gpus == 1:
         target, others = result(100), [result(99.9, steps_per_execution=10)]
     else:
         target, *others, _ = ladder(100, 101, 102)
     found = explained(target, alone, larger, *others).diagnosis
-    assert (found.bound, found.confidence) == (Bound.COMPUTE if num_gpus == 1 else Bound.HEALTHY, Confidence.LIKELY)
+    assert (found.bound, found.confidence) == (
+        Bound.COMPUTE if num_gpus == 1 else Bound.HEALTHY,
+        Confidence.LIKELY,
+    )
     (doubt,) = found.doubts
-    assert doubt.endswith("% of the step may be there whatever the batch: launching, or the memory of the weights")
+    assert doubt.endswith(
+        "% of the step may be there whatever the batch: launching, or the memory of the weights"
+    )
     assert int(doubt.removeprefix("up to ").partition("%")[0]) > fixed
     assert "nothing but the model itself takes 10% of the step" not in found.evidence
 
 
 def test_a_small_cause_whose_interval_reaches_what_matters_leaves_one_replica_unsure():
-    rungs = [result(100, **INDEPENDENT), result(100), result(99.9, steps_per_execution=10), TWICE_THE_BATCH]
+    rungs = [
+        result(100, **INDEPENDENT),
+        result(100),
+        result(99.9, steps_per_execution=10),
+        TWICE_THE_BATCH,
+    ]
     assert verdict(result(104, **PHOTOS), *rungs) == (Bound.COMPUTE, Confidence.SURE)
     found = explained(result(110, **PHOTOS), *rungs).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMPUTE, Confidence.LIKELY)
@@ -136,17 +178,26 @@ def test_what_is_fixed_matters_to_no_verdict_whose_cause_surely_takes_more():
 def test_without_repeats_nothing_is_sure():
     found = explained(*ladder(100, 101, 150, factors=(1.0,)), TWICE_THE_BATCH).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    assert found.doubts == ("one process alone does not tell what another would bring: sweep.repeats=3 would",)
+    assert found.doubts == (
+        "one process alone does not tell what another would bring: sweep.repeats=3 would",
+    )
 
 
 def test_without_independent_replicas_communication_is_likely_and_the_missing_trial_is_named():
     target, alone, _, many, _ = ladder(100, 101, 150)
     found = explained(target, alone, many)
-    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (
+        Bound.COMMUNICATION,
+        Confidence.LIKELY,
+    )
     assert "independent is missing to tell it from other causes" in found.diagnosis.doubts
     (missing,) = (one for one in found.diagnosis.needed if one.rung is Rung.INDEPENDENT)
-    assert missing.command.startswith("python sweep.py model=resnet50 num_gpus=8 variable_update=independent ")
-    assert found.measure_all.startswith("python sweep.py experiment=explain model=resnet50 num_gpus=8 strategy=replicated_none ")
+    assert missing.command.startswith(
+        "python sweep.py model=resnet50 num_gpus=8 variable_update=independent "
+    )
+    assert found.measure_all.startswith(
+        "python sweep.py experiment=explain model=resnet50 num_gpus=8 strategy=replicated_none "
+    )
 
 
 def test_what_links_do_not_explain_is_not_laid_on_communication():
@@ -175,17 +226,26 @@ def test_fp16_on_eight_v100_that_lose_more_than_links_explain_are_not_communicat
     nccl = half | {"num_gpus": 8, "all_reduce": "nccl"}
     small = explained(result(456, **nccl), result(100, **half, **INDEPENDENT), gb_per_s=102.0)
     assert small.diagnosis.bound is None
-    large = explained(result(97, model="vgg16", **nccl), result(100, model="vgg16", **half, **INDEPENDENT), gb_per_s=102.0)
+    large = explained(
+        result(97, model="vgg16", **nccl),
+        result(100, model="vgg16", **half, **INDEPENDENT),
+        gb_per_s=102.0,
+    )
     assert large.diagnosis.bound is Bound.HEALTHY
 
 
 def test_small_losses_too_are_laid_on_links_only_if_these_explain_them():
     """161 messages take 10 ms by their number alone, 8 packs hardly any."""
-    alone, few = result(100, DGX_1, **INDEPENDENT), {"num_gpus": 8, "all_reduce": "nccl", "gradient_repacking": 8}
+    alone, few = (
+        result(100, DGX_1, **INDEPENDENT),
+        {"num_gpus": 8, "all_reduce": "nccl", "gradient_repacking": 8},
+    )
     found = explained(result(130, DGX_1, **few), alone, gb_per_s=102.0 * 4)
     assert found.diagnosis.bound is None
     assert "which the links do not explain" in " ".join(text.sentences(found))
-    many = explained(result(130, DGX_1, **few | {"gradient_repacking": 0}), alone, gb_per_s=102.0 * 4)
+    many = explained(
+        result(130, DGX_1, **few | {"gradient_repacking": 0}), alone, gb_per_s=102.0 * 4
+    )
     assert many.diagnosis.bound is Bound.COMMUNICATION
 
 
@@ -194,7 +254,9 @@ def test_a_measured_reduction_that_no_link_explains_is_not_sure():
     assert verdict(*rungs) == (Bound.COMMUNICATION, Confidence.SURE)
     found = explained(*rungs, gb_per_s=102.0).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    assert "the links would take 69.2 ms of these 355 ms, and do not explain the rest" in found.doubts
+    assert (
+        "the links would take 69.2 ms of these 355 ms, and do not explain the rest" in found.doubts
+    )
 
 
 def test_one_trial_only_is_no_ground_for_a_verdict():
@@ -221,7 +283,10 @@ def test_what_is_missing_under_strong_scaling_is_made_at_the_batch_that_each_rep
 
 def test_waiting_for_batches_is_seen_without_any_other_trial():
     target = result(100, num_gpus=8, **PHOTOS)
-    assert verdict(target, seen={target.trial_id: Observed(data_wait_share=0.6)}) == (Bound.INPUT, Confidence.LIKELY)
+    assert verdict(target, seen={target.trial_id: Observed(data_wait_share=0.6)}) == (
+        Bound.INPUT,
+        Confidence.LIKELY,
+    )
 
 
 def test_real_data_without_a_synthetic_trial_cannot_be_told_apart():
@@ -250,15 +315,23 @@ def test_contention_that_was_measured_is_not_blamed_for_what_a_profile_does_not_
     )
     profile = {"step_s": 0.2, "exposed_reduction_s": 0.02, "launch_gap_share": 0.0}
     found = explained(
-        target, alone, independent, seen={target.trial_id: Observed(data_wait_share=0.05, profile=profile)}
+        target,
+        alone,
+        independent,
+        seen={target.trial_id: Observed(data_wait_share=0.05, profile=profile)},
     ).diagnosis
     assert found.bound is None
-    assert all(one.bound is not Bound.CONTENTION or one.seconds.value < 0.002 for one in found.suspects)
+    assert all(
+        one.bound is not Bound.CONTENTION or one.seconds.value < 0.002 for one in found.suspects
+    )
 
 
 def test_replicas_that_exchange_nothing_are_not_bound_by_communication():
     target, alone = result(200, num_gpus=8, **PHOTOS, **INDEPENDENT), result(100, **INDEPENDENT)
-    assert verdict(target, alone, seen={target.trial_id: Observed(data_wait_share=0.05)}) == (Bound.CONTENTION, Confidence.LIKELY)
+    assert verdict(target, alone, seen={target.trial_id: Observed(data_wait_share=0.05)}) == (
+        Bound.CONTENTION,
+        Confidence.LIKELY,
+    )
     (part,) = explained(target, alone).fall.parts
     assert part.causes == (Cause.CONTENTION, Cause.INPUT)
 
@@ -304,7 +377,10 @@ def test_stand_ins_that_share_cores_are_compared_with_as_many_of_them():
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, Confidence.SURE)
     assert found.fall.efficiency == pytest.approx(80 / 82, rel=0.01)
     assert found.notes[0].startswith("CPU stand-ins share the cores of one machine")
-    assert verdict(*ladder(10, 80, 160, num_gpus=8, place=STAND_INS), larger) == (Bound.COMMUNICATION, Confidence.SURE)
+    assert verdict(*ladder(10, 80, 160, num_gpus=8, place=STAND_INS), larger) == (
+        Bound.COMMUNICATION,
+        Confidence.SURE,
+    )
 
 
 def test_stand_ins_without_independent_ones_cannot_be_judged():
@@ -314,18 +390,29 @@ def test_stand_ins_without_independent_ones_cannot_be_judged():
 
 def test_neighbors_on_the_cores_of_stand_ins_are_contention():
     target, *others = ladder(10, 80, 82, num_gpus=8, place=STAND_INS)
-    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)})[0] is Bound.CONTENTION
+    assert (
+        verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)})[0]
+        is Bound.CONTENTION
+    )
 
 
 def test_a_model_that_computes_almost_nothing_is_launch_bound_whoever_takes_the_cores_of_stand_ins():
     wide = {"place": STAND_INS, "num_gpus": 2, "model": "trivial"}
     target, together = result(100, **wide), result(70, **wide, **INDEPENDENT)
     alone = result(38, STAND_INS, model="trivial", **INDEPENDENT)
-    found = explained(target, together, alone, seen={target.trial_id: Observed(cores_taken=0.81)}).diagnosis
+    found = explained(
+        target, together, alone, seen={target.trial_id: Observed(cores_taken=0.81)}
+    ).diagnosis
     assert (found.bound, found.confidence) == (Bound.LAUNCH, Confidence.LIKELY)
-    assert "other programs took 81% of the cores, contention that no subtraction takes away" in found.doubts
+    assert (
+        "other programs took 81% of the cores, contention that no subtraction takes away"
+        in found.doubts
+    )
 
-    small, larger = result(10, STAND_INS, batch_size=1), result(16, STAND_INS, (0.7, 1.0, 1.3), batch_size=2)
+    small, larger = (
+        result(10, STAND_INS, batch_size=1),
+        result(16, STAND_INS, (0.7, 1.0, 1.3), batch_size=2),
+    )
     floor = result(6, STAND_INS, model="trivial", **INDEPENDENT)
     busy = {small.trial_id: Observed(cores_taken=0.93)}
     found = explained(small, floor, larger, seen=busy).diagnosis
@@ -338,13 +425,22 @@ def test_what_one_way_cannot_tell_from_nothing_another_may():
     noisy = (0.7, 1.0, 1.3)
     small, larger = result(10, batch_size=1), result(12, factors=noisy, batch_size=2)
     assert verdict(small, larger)[0] is None
-    assert verdict(small, larger, result(6, model="trivial", **INDEPENDENT)) == (Bound.LAUNCH, Confidence.LIKELY)
+    assert verdict(small, larger, result(6, model="trivial", **INDEPENDENT)) == (
+        Bound.LAUNCH,
+        Confidence.LIKELY,
+    )
 
 
 def test_batches_that_come_late_because_others_took_the_cores_are_contention():
     target, *others = ladder(100, 101, 102, 160)
-    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)}) == (Bound.CONTENTION, Confidence.LIKELY)
-    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.05)}) == (Bound.INPUT, Confidence.SURE)
+    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.4)}) == (
+        Bound.CONTENTION,
+        Confidence.LIKELY,
+    )
+    assert verdict(target, *others, seen={target.trial_id: Observed(cores_taken=0.05)}) == (
+        Bound.INPUT,
+        Confidence.SURE,
+    )
 
 
 def test_many_short_kernels_leave_a_verdict_unsure_until_a_larger_batch_tells_of_them():
@@ -353,7 +449,10 @@ def test_many_short_kernels_leave_a_verdict_unsure_until_a_larger_batch_tells_of
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
     (doubt,) = found.doubts
     assert doubt.startswith("launching its kernels one by one would take ")
-    assert verdict(target, *others, result(39, batch_size=64, **INDEPENDENT)) == (Bound.COMMUNICATION, Confidence.SURE)
+    assert verdict(target, *others, result(39, batch_size=64, **INDEPENDENT)) == (
+        Bound.COMMUNICATION,
+        Confidence.SURE,
+    )
 
 
 def test_what_takes_most_of_the_step_is_sure_whatever_launching_costs():
@@ -367,7 +466,9 @@ def test_without_a_floor_or_a_larger_batch_nobody_knows_what_is_fixed():
     target, *others, _ = ladder(100, 101, 150)
     found = explained(target, *others).diagnosis
     assert (found.bound, found.confidence) == (Bound.COMMUNICATION, Confidence.LIKELY)
-    assert found.doubts == ("neither a larger batch nor the trivial model tells what is fixed in a step",)
+    assert found.doubts == (
+        "neither a larger batch nor the trivial model tells what is fixed in a step",
+    )
 
 
 def test_throttled_gpus_are_compute_bound_and_contention_where_one_alone_is_not():
@@ -376,19 +477,28 @@ def test_throttled_gpus_are_compute_bound_and_contention_where_one_alone_is_not(
     every = {one.trial_id: hot for one in (target, *others)}
     assert verdict(target, *others, seen=every)[0] is Bound.COMPUTE
     alone = next(one for one in others if one.num_gpus == 1)
-    assert verdict(target, *others, seen=every | {alone.trial_id: Observed(clock_loss=0.0)})[0] is Bound.CONTENTION
+    assert (
+        verdict(target, *others, seen=every | {alone.trial_id: Observed(clock_loss=0.0)})[0]
+        is Bound.CONTENTION
+    )
 
 
 def test_a_suspect_trial_leaves_nothing_sure():
     target, *others = ladder(100, 101, 150)
-    seen = {target.trial_id: Observed(doubts=("steps became 9% slower within the window; look for heat or neighbors",))}
+    seen = {
+        target.trial_id: Observed(
+            doubts=("steps became 9% slower within the window; look for heat or neighbors",)
+        )
+    }
     assert verdict(target, *others, seen=seen) == (Bound.COMMUNICATION, Confidence.LIKELY)
 
 
 def test_a_profile_tells_communication_from_contention_where_trials_do_not():
     target, alone, _, many, _ = ladder(100, 101, 150)
     profile = {"step_s": 0.2, "exposed_reduction_s": 0.004, "launch_gap_share": 0.01}
-    found = explained(target, alone, many, seen={target.trial_id: Observed(profile=profile)}).diagnosis
+    found = explained(
+        target, alone, many, seen={target.trial_id: Observed(profile=profile)}
+    ).diagnosis
     assert (found.bound, found.confidence) == (Bound.CONTENTION, Confidence.LIKELY)
 
 
@@ -410,7 +520,10 @@ def test_a_parameter_server_alone_communicates_with_the_host():
 
 def test_what_is_planted_where_it_slows_nothing_makes_no_other_trial():
     slowed = result(160, num_gpus=8, planted="reduction_s=0.05")
-    rungs = [result(100, **INDEPENDENT), result(101, num_gpus=8, planted="reduction_s=0.05", **INDEPENDENT)]
+    rungs = [
+        result(100, **INDEPENDENT),
+        result(101, num_gpus=8, planted="reduction_s=0.05", **INDEPENDENT),
+    ]
     assert verdict(slowed, *rungs)[0] is Bound.COMMUNICATION
     read = result(160, num_gpus=8, planted="input_s=0.05", **PHOTOS)
     assert verdict(read, *rungs, result(102, num_gpus=8))[0] is Bound.INPUT
@@ -442,7 +555,9 @@ def test_published_rows_of_the_dgx_1_get_their_known_verdicts_and_no_sure_one(
     found = explained(target, *published)
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (bound, Confidence.LIKELY)
     assert "published figures tell nothing of their spread" in found.diagnosis.doubts
-    assert found.measure_all.startswith(f"python sweep.py experiment=explain model={model} num_gpus={num_gpus} ")
+    assert found.measure_all.startswith(
+        f"python sweep.py experiment=explain model={model} num_gpus={num_gpus} "
+    )
 
 
 def test_images_of_a_step_are_of_all_replicas():
@@ -459,4 +574,6 @@ def test_seconds_are_told_in_whole_milliseconds():
 def test_clocks_are_told_only_where_some_of_them_is_lost(lost, is_told):
     target = result(100)
     found = explained(target, seen={target.trial_id: Observed(clock_loss=lost)})
-    assert any("below its highest clock" in sentence for sentence in text.sentences(found)) is is_told
+    assert (
+        any("below its highest clock" in sentence for sentence in text.sentences(found)) is is_told
+    )

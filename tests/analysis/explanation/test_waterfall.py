@@ -12,7 +12,15 @@ from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Cause, waterfall
 from costs.profiles import profile
 from costs.registry import names
-from tests.analysis.explanation.explained import DISTORTED, ELSEWHERE, INDEPENDENT, PHOTOS, PS, ladder, result
+from tests.analysis.explanation.explained import (
+    DISTORTED,
+    ELSEWHERE,
+    INDEPENDENT,
+    PHOTOS,
+    PS,
+    ladder,
+    result,
+)
 from trainer import registry
 
 
@@ -28,8 +36,12 @@ def test_all_rungs_make_a_part_each_and_add_up():
         (Cause.INPUT,),
         (Cause.DISTORTIONS,),
     ]
-    assert [part.seconds.value for part in found.parts] == pytest.approx([0.005, 0.030, 0.015, 0.020], rel=1e-4)
-    assert found.base_s.value + math.fsum(part.seconds.value for part in found.parts) == pytest.approx(found.step.value)
+    assert [part.seconds.value for part in found.parts] == pytest.approx(
+        [0.005, 0.030, 0.015, 0.020], rel=1e-4
+    )
+    assert found.base_s.value + math.fsum(
+        part.seconds.value for part in found.parts
+    ) == pytest.approx(found.step.value)
     assert found.efficiency == pytest.approx(100 / 170, rel=1e-3)
     assert found.rungs.missing[0].rung is Rung.LARGER_BATCH
 
@@ -52,19 +64,29 @@ def test_a_rung_in_which_something_idle_is_planted_stands_in_only_where_there_is
 def test_beside_the_ladder_clean_trials_go_before_those_with_something_idle_planted_too():
     idle = {"planted": "input_s=0.3"}
     target = result(150, **PHOTOS)
-    calls = [result(90, steps_per_execution=10, **idle), result(100, factors=(1.0,), steps_per_execution=10)]
-    floors = [result(2, model="trivial", **INDEPENDENT, **idle), result(3, model="trivial", **INDEPENDENT)]
+    calls = [
+        result(90, steps_per_execution=10, **idle),
+        result(100, factors=(1.0,), steps_per_execution=10),
+    ]
+    floors = [
+        result(2, model="trivial", **INDEPENDENT, **idle),
+        result(3, model="trivial", **INDEPENDENT),
+    ]
     found = Ladder([target, *calls, *floors]).around(target).found
     assert (found[Rung.MANY_STEPS], found[Rung.FLOOR]) == (calls[1], floors[1])
 
 
 def test_what_a_call_costs_follows_from_few_and_many_steps_per_call():
-    found = fall(*ladder(100, 101, 102, launching=20))  # of 20 ms a tenth is left with 10 steps per call
+    found = fall(
+        *ladder(100, 101, 102, launching=20)
+    )  # of 20 ms a tenth is left with 10 steps per call
     assert found.calls.seconds.value == pytest.approx(0.020, rel=1e-3)
 
 
 def test_what_is_fixed_follows_from_two_batches():
-    found = fall(result(30, batch_size=8), result(50, batch_size=24))  # 20 ms, and 1.25 ms per image
+    found = fall(
+        result(30, batch_size=8), result(50, batch_size=24)
+    )  # 20 ms, and 1.25 ms per image
     assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
 
 
@@ -97,18 +119,28 @@ def test_other_axes_do():
 
 
 def test_another_place_is_no_rung():
-    assert Rung.ALONE not in fall(result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)).rungs.found
+    assert (
+        Rung.ALONE
+        not in fall(result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)).rungs.found
+    )
 
 
 def test_of_equal_trials_the_one_with_most_repeats_counts():
     often = result(100, num_steps=50, **INDEPENDENT)
-    assert fall(result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often).rungs.found[Rung.ALONE] is often
+    assert (
+        fall(result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often).rungs.found[
+            Rung.ALONE
+        ]
+        is often
+    )
 
 
 def test_only_real_figures_of_one_replica_are_an_ideal_of_last_resort():
     found = fall(result(130, num_gpus=2, **PHOTOS), result(100, **PHOTOS))
     assert found.base is Rung.ALONE_READING
-    assert [part.causes for part in found.parts] == [(Cause.CONTENTION, Cause.COMMUNICATION, Cause.INPUT)]
+    assert [part.causes for part in found.parts] == [
+        (Cause.CONTENTION, Cause.COMMUNICATION, Cause.INPUT)
+    ]
 
 
 def test_what_is_explained_is_the_top_of_each_ladder_on_the_most_gpus():
@@ -119,12 +151,17 @@ def test_what_is_explained_is_the_top_of_each_ladder_on_the_most_gpus():
 
 
 def test_a_difference_has_welchs_interval():
-    before, after = result(100, factors=(0.99, 1.0, 1.01)), result(120, num_gpus=2, factors=(0.99, 1.0, 1.01))
+    before, after = (
+        result(100, factors=(0.99, 1.0, 1.01)),
+        result(120, num_gpus=2, factors=(0.99, 1.0, 1.01)),
+    )
     found = difference(after, before)
     error = math.sqrt(1.0**2 / 3 + 1.2**2 / 3)  # ms
     freedom = (1 / 3 + 1.44 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (1.44 / 3) ** 2 / 2)
     assert 3.8 < freedom < 4
-    assert (found.value, found.high - found.value) == pytest.approx((0.020, 2.8e-3 * error), rel=0.01)
+    assert (found.value, found.high - found.value) == pytest.approx(
+        (0.020, 2.8e-3 * error), rel=0.01
+    )
     assert found.told
 
 
@@ -152,7 +189,15 @@ def test_the_quick_check_is_parameters_times_4_bytes_over_the_bandwidth():
 def joined(num_gpus, num_nvlinks):
     """Links of a box; `num_nvlinks(one, other)` between two of its GPUs."""
     pairs = combinations(range(num_gpus), 2)
-    return [{"first_uuid": str(a), "second_uuid": str(b), "num_nvlinks": num_nvlinks(a, b), "pcie": "system"} for a, b in pairs]
+    return [
+        {
+            "first_uuid": str(a),
+            "second_uuid": str(b),
+            "num_nvlinks": num_nvlinks(a, b),
+            "pcie": "system",
+        }
+        for a, b in pairs
+    ]
 
 
 def cube(one, other):

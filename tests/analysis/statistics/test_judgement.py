@@ -39,7 +39,9 @@ def test_so_few_repeats_that_the_rank_test_cannot_answer_are_told_apart_by_the_i
 
 @pytest.mark.parametrize(("num", "least"), [(2, 1 / 3), (3, 0.1), (4, 2 / 70)])
 def test_the_rank_test_knows_what_so_few_processes_can_reach(num, least):
-    found = ranks([float(10 + one) for one in range(num)], [float(one) for one in range(1, num + 1)])
+    found = ranks(
+        [float(10 + one) for one in range(num)], [float(one) for one in range(1, num + 1)]
+    )
     assert found.least == pytest.approx(least)
     assert found.p == pytest.approx(least)
     assert found.can_answer == (num > 3)
@@ -48,13 +50,21 @@ def test_the_rank_test_knows_what_so_few_processes_can_reach(num, least):
 def test_where_ranks_do_not_agree_with_the_interval_the_interval_decides_and_that_is_told():
     found = judge(Sample.of([100, 104, 105, 106]), Sample.of([99, 99.5, 99.8, 100.5]))
     assert found.answer is Answer.DIFFERENT
-    assert found.why == "the interval over processes leaves 1 out; the rank test does not agree (p = 0.057)"
+    assert (
+        found.why
+        == "the interval over processes leaves 1 out; the rank test does not agree (p = 0.057)"
+    )
 
 
-@pytest.mark.parametrize(("a", "b"), [([100, 101, 99], [97.2, 98.2, 96.2]), ([100, 101, 99], [97.6, 98.6, 96.6]), ([9], [8, 7])])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [([100, 101, 99], [97.2, 98.2, 96.2]), ([100, 101, 99], [97.6, 98.6, 96.6]), ([9], [8, 7])],
+)
 def test_all_who_judge_a_pair_say_the_same(a, b):
     pair = relation(a, b)
-    assert (judge(Sample.of(a), Sample.of(b)).answer is Answer.DIFFERENT) == (pair in (Relation.MORE, Relation.LESS))
+    assert (judge(Sample.of(a), Sample.of(b)).answer is Answer.DIFFERENT) == (
+        pair in (Relation.MORE, Relation.LESS)
+    )
     assert relation_by(*known_ratio_interval(a, b)) is pair
     assert relation(b, a) is {Relation.MORE: Relation.LESS}.get(pair, pair)
 
@@ -98,7 +108,9 @@ def test_camps_that_noise_within_a_process_explains_are_no_contradiction():
     assert contradiction(side(1.0)) is None
     found = contradiction(side(0.01))
     assert (found.slow, found.fast, found.attempt_ids) == ((88.0,), (100.0,), (5, 7))
-    assert found.words.startswith("88.0 against 100 images/s, where noise within a process explains 0.")
+    assert found.words.startswith(
+        "88.0 against 100 images/s, where noise within a process explains 0."
+    )
 
 
 def test_repeats_a_few_percent_apart_are_no_contradiction():

@@ -21,13 +21,18 @@ def test_more_repeats_are_planned_from_the_spread_over_processes():
 
 def test_a_difference_that_repeats_already_show_needs_no_more():
     found = plan(Sample.of([100, 101, 99]), Sample.of([40, 41, 39]))
-    assert (found.more, found.words) == (0, "so many repeats as there are show a factor of 2.5 in 80% of cases")
+    assert (found.more, found.words) == (
+        0,
+        "so many repeats as there are show a factor of 2.5 in 80% of cases",
+    )
 
 
 def test_it_says_when_no_number_of_repeats_is_worth_it():
     found = plan(Sample.of([100, 110]), Sample.of([101, 110]))
     assert (found.more, found.at_worst) == (None, None)
-    assert found.words.startswith("no number of repeats that is worth it (up to 50 more of each) would show a difference of 0.5%")
+    assert found.words.startswith(
+        "no number of repeats that is worth it (up to 50 more of each) would show a difference of 0.5%"
+    )
 
 
 def test_the_same_numbers_are_never_told_apart():
@@ -41,7 +46,8 @@ def test_one_process_cannot_say_how_many_it_takes():
     found = plan(Sample.of([100.0]), Sample.of([90.0, 91.0]))
     assert found.more is None
     assert (
-        found.words == "how many repeats would tell, one process cannot say: run 2 more of each, and ask again (sweep.repeats=3)"
+        found.words
+        == "how many repeats would tell, one process cannot say: run 2 more of each, and ask again (sweep.repeats=3)"
     )
 
 
@@ -80,11 +86,19 @@ def test_a_stricter_interval_takes_more_repeats():
         ((3, 8), (0.02, 0.02), 0.05),
     ],
 )
-def test_the_planned_chance_is_the_share_of_simulated_comparisons_that_find_the_difference(nums, spreads, difference):
+def test_the_planned_chance_is_the_share_of_simulated_comparisons_that_find_the_difference(
+    nums, spreads, difference
+):
     random = np.random.default_rng(5)
     found = []
     for _ in range(400):
-        a, b = (np.exp(random.normal(size=num) * spread) for num, spread in zip(nums, spreads, strict=True))
-        found.append(judge(Sample.of((a * math.exp(difference)).tolist()), Sample.of(b.tolist())).answer is Answer.DIFFERENT)
+        a, b = (
+            np.exp(random.normal(size=num) * spread)
+            for num, spread in zip(nums, spreads, strict=True)
+        )
+        found.append(
+            judge(Sample.of((a * math.exp(difference)).tolist()), Sample.of(b.tolist())).answer
+            is Answer.DIFFERENT
+        )
     expected = power(nums, difference, (spreads[0] ** 2, spreads[1] ** 2))
     assert np.mean(found) == pytest.approx(expected, abs=0.08)

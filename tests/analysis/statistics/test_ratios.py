@@ -31,7 +31,9 @@ def test_of_repeats_the_interval_is_over_processes():
 def test_a_ratio_turned_round_has_the_interval_turned_round():
     a, b = Sample.of([100, 103, 99]), Sample.of([70, 90])
     there, back = ratio(a, b), ratio(b, a)
-    assert (back.ratio, back.low, back.high) == pytest.approx((1 / there.ratio, 1 / there.high, 1 / there.low))
+    assert (back.ratio, back.low, back.high) == pytest.approx(
+        (1 / there.ratio, 1 / there.high, 1 / there.low)
+    )
 
 
 def test_of_one_process_the_interval_is_within_it_and_says_so():
@@ -39,7 +41,8 @@ def test_of_one_process_the_interval_is_within_it_and_says_so():
     assert found.method is Method.STEPS
     assert found.low < 1.25 < found.high
     assert (
-        found.note == "one process of each side; the interval is within it, and says nothing of what another process would bring"
+        found.note
+        == "one process of each side; the interval is within it, and says nothing of what another process would bring"
     )
     assert ratio(one(), Sample.of([80.0, 81.0])).note.startswith("one process of A;")
     assert ratio(Sample.of([80.0, 81.0]), one()).note.startswith("one process of B;")
@@ -82,7 +85,9 @@ def test_a_sample_tells_the_steps_of_all_its_processes_or_of_none():
 
 
 @pytest.mark.parametrize(("num_a", "num_b"), [(2, 2), (3, 3), (5, 5), (2, 5)])
-def test_of_1000_intervals_over_processes_93_to_97_percent_hold_the_truth_and_of_equals_5_percent_are_different(num_a, num_b):
+def test_of_1000_intervals_over_processes_93_to_97_percent_hold_the_truth_and_of_equals_5_percent_are_different(
+    num_a, num_b
+):
     times = Times(num_steps=60)
     case = Case(name="usual", num_a=num_a, num_b=num_b, a=times, b=times)
     found = next(row for row in repeats(1000, [case], [OURS]))
@@ -95,7 +100,9 @@ def test_of_1000_comparisons_of_simulated_processes_as_many_hold_the_truth_and_a
 
 
 def test_of_500_intervals_within_a_process_93_to_97_percent_hold_the_truth_and_none_is_a_verdict():
-    (case,) = (one for one in single_cases() if one.name == "1 and 1, 60 steps, neighbors correlate by 0.6")
+    (case,) = (
+        one for one in single_cases() if one.name == "1 and 1, 60 steps, neighbors correlate by 0.6"
+    )
     (found,) = alone(500, [case], [OURS])
     assert 0.93 <= found.held <= 0.97
     assert found.different == 0
@@ -104,10 +111,18 @@ def test_of_500_intervals_within_a_process_93_to_97_percent_hold_the_truth_and_n
 @pytest.mark.slow
 def test_in_no_case_of_the_benchmark_is_the_limit_missed():
     rows = [*repeats(4000, methods=[OURS]), *alone(4000, methods=[OURS]), *simulated(4000)]
-    of_two = [row for row in rows if row.case.startswith("2 and") and 0.92 <= row.held <= 0.985]  # see docs/compare.md
-    by_chance = [row for row in rows if 0.925 <= row.held <= 0.975 and (row.different or 0) <= 0.055]
-    too_wide = [row for row in rows if "1 and 1" in row.case and "outliers" in row.case and row.held > 0.97]
-    assert [str(row) for row in rows if not row.is_met and row not in (*of_two, *by_chance, *too_wide)] == []
+    of_two = [
+        row for row in rows if row.case.startswith("2 and") and 0.92 <= row.held <= 0.985
+    ]  # see docs/compare.md
+    by_chance = [
+        row for row in rows if 0.925 <= row.held <= 0.975 and (row.different or 0) <= 0.055
+    ]
+    too_wide = [
+        row for row in rows if "1 and 1" in row.case and "outliers" in row.case and row.held > 0.97
+    ]
+    assert [
+        str(row) for row in rows if not row.is_met and row not in (*of_two, *by_chance, *too_wide)
+    ] == []
 
 
 @pytest.mark.parametrize("case", uneven_cases(), ids=lambda case: case.name)
@@ -118,4 +133,6 @@ def test_where_one_side_spreads_more_the_interval_still_holds_the_truth(case):
         for times, num in ((case.a, case.num_a), (case.b, case.num_b))
     )
     held = sum(low <= 1 <= high for low, high in map(ratio_interval, of_a, of_b)) / 1000
-    assert 0.914 <= held <= 0.985  # 93 % within two standard errors of so many; it was 90 % with variances that were pooled
+    assert (
+        0.914 <= held <= 0.985
+    )  # 93 % within two standard errors of so many; it was 90 % with variances that were pooled

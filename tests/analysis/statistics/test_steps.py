@@ -60,4 +60,6 @@ def test_a_far_process_is_flagged_where_four_or_more_show_what_is_usual():
     (found,) = outlying_processes(side)
     assert found.words == "attempt 4 is far from the others, 80.0 images/s against 99.5 (kept)"
     assert outlying_processes(Sample.of([100, 101, 80])) == []
-    assert outlying_processes(Sample.of([100, 101, 80, 100]))[0].words.startswith("process 3 is far")
+    assert outlying_processes(Sample.of([100, 101, 80, 100]))[0].words.startswith(
+        "process 3 is far"
+    )

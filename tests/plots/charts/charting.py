@@ -38,7 +38,9 @@ STRATEGIES = [
 
 
 def resnet(strategy: int = 0, num_gpus: int = 1, **axes: object) -> TrialSpec:
-    return small(**{"model": "resnet50", "image_px": 64, "num_gpus": num_gpus} | STRATEGIES[strategy] | axes)
+    return small(
+        **{"model": "resnet50", "image_px": 64, "num_gpus": num_gpus} | STRATEGIES[strategy] | axes
+    )
 
 
 def speed(strategy: int = 0, num_gpus: int = 1, repeat: int = 0) -> float:
@@ -64,9 +66,13 @@ def steps(median_s: float, num_warm_up: int = 6, num_measured: int = 20) -> list
     ]
 
 
-def pictures(name: str, theme: Theme = Theme.LIGHT, db: str = "results.db", **selection: Any) -> list[Picture]:
+def pictures(
+    name: str, theme: Theme = Theme.LIGHT, db: str = "results.db", **selection: Any
+) -> list[Picture]:
     """Of that chart, each with its footer."""
-    source = Source(selection=Selection(db=db, **selection), command=f"python -m plots charts {name}")
+    source = Source(
+        selection=Selection(db=db, **selection), command=f"python -m plots charts {name}"
+    )
     with matplotlib.rc_context(settings(theme)):
         found = list(chart(name).draw(source, PALETTES[theme]))
         for picture in found:
@@ -82,7 +88,9 @@ def picture(name: str, theme: Theme = Theme.LIGHT, **selection: Any) -> Figure:
 
 def words(figure: Figure) -> str:
     """All that can be read in it, as if no line were broken."""
-    return "\n".join(re.sub(r"(?<=[_/,=-])\n", "", text.get_text()).replace("\n", " ") for text in texts(figure))
+    return "\n".join(
+        re.sub(r"(?<=[_/,=-])\n", "", text.get_text()).replace("\n", " ") for text in texts(figure)
+    )
 
 
 def texts(figure: Figure) -> Iterator[Text]:
@@ -98,7 +106,11 @@ def _of_axis(axis: Axis) -> list[Text]:
     low, high = sorted(axis.get_view_interval())
     ticks = zip(axis.get_major_ticks(), axis.get_majorticklocs(), strict=True)
     shown = [tick for tick, at in ticks if low <= at <= high]
-    return [axis.label, axis.offsetText, *(label for tick in shown for label in (tick.label1, tick.label2))]
+    return [
+        axis.label,
+        axis.offsetText,
+        *(label for tick in shown for label in (tick.label1, tick.label2)),
+    ]
 
 
 picture_test = pytest.mark.mpl_image_compare(savefig_kwargs={"dpi": 60})
@@ -116,5 +128,11 @@ def overlaps(figure: Figure) -> list[str]:
     """Texts that stand in each other's way, or out of the picture."""
     boxes = [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in texts(figure)]
     width, height = figure.canvas.get_width_height()
-    outside = [f"{told!r} is cut off" for told, box in boxes if min(box.x0, box.y0) < 0 or box.x1 > width or box.y1 > height]
-    return outside + [f"{one!r} on {other!r}" for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)]
+    outside = [
+        f"{told!r} is cut off"
+        for told, box in boxes
+        if min(box.x0, box.y0) < 0 or box.x1 > width or box.y1 > height
+    ]
+    return outside + [
+        f"{one!r} on {other!r}" for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)
+    ]

@@ -24,7 +24,9 @@ def test_the_picture_in_the_dark() -> Figure:
     return checked(picture("best_strategy", Theme.DARK))
 
 
-def of(strategy: int, num_gpus: int, *images_per_second: float | None) -> list[tuple[object, float | None]]:
+def of(
+    strategy: int, num_gpus: int, *images_per_second: float | None
+) -> list[tuple[object, float | None]]:
     return [(resnet(strategy, num_gpus), value) for value in images_per_second]
 
 
@@ -36,13 +38,18 @@ def told(results: list[tuple[object, float | None]]) -> tuple[list[str], str]:
 
 
 def test_the_leader_is_named_with_its_lead_and_the_crossover():
-    cells, every = told([*of(0, 1, 100, 101), *of(1, 1, 200, 201), *of(0, 2, 300, 301), *of(1, 2, 200, 201)])
+    cells, every = told(
+        [*of(0, 1, 100, 101), *of(1, 1, 200, 201), *of(0, 2, 300, 301), *of(1, 2, 200, 201)]
+    )
     assert cells == ["ps_cpu\n2.00x next", "replicated_none\n1.50x next"]
     assert "resnet50: ps_cpu; from 2 CPU stand-ins on replicated_none" in every
 
 
 def test_a_tie_is_hatched_and_named_and_no_crossover():
-    fill("results.db", [*of(0, 1, 100, 101), *of(1, 1, 50, 51), *of(0, 2, 200, 240), *of(1, 2, 210, 245)])
+    fill(
+        "results.db",
+        [*of(0, 1, 100, 101), *of(1, 1, 50, 51), *of(0, 2, 200, 240), *of(1, 2, 210, 245)],
+    )
     figure = picture("best_strategy")
     assert figure.axes[0].texts[1].get_text().replace("_\n", "_") == "ps_cpu\n≈ replicated_none"
     assert [patch.get_hatch() for patch in figure.axes[0].patches] == [None, None, "///"]
@@ -54,18 +61,25 @@ def test_single_processes_are_told_and_make_a_perhaps():
     cells, every = told([*of(0, 1, 100), *of(1, 1, 90), *of(0, 2, 100), *of(1, 2, 110)])
     assert cells == ["replicated_none\n1.11x next ?", "ps_cpu\n1.10x next ?"]
     assert "?: single processes; another run could turn it" in every
-    assert "resnet50: replicated_none; perhaps from 2 CPU stand-ins on ps_cpu (a process alone cannot tell)" in every
+    assert (
+        "resnet50: replicated_none; perhaps from 2 CPU stand-ins on ps_cpu (a process alone cannot tell)"
+        in every
+    )
 
 
 def test_who_is_alone_and_where_all_failed_is_told():
-    cells, every = told([*of(0, 1, 100), *of(1, 1, 90), *of(0, 2, 100), *of(1, 2, None), *of(0, 4, None)])
+    cells, every = told(
+        [*of(0, 1, 100), *of(1, 1, 90), *of(0, 2, 100), *of(1, 2, None), *of(0, 4, None)]
+    )
     assert cells == ["replicated_none\n1.11x next ?", "replicated_none\nalone", "FAIL"]
     assert "alone: no other strategy completed there" in every
 
 
 def test_strategies_that_never_meet_are_nothing_to_show():
     fill("results.db", [*of(0, 1, 100), *of(1, 2, 90)])
-    with pytest.raises(NothingToShow, match="no two strategies completed on the same number of GPUs"):
+    with pytest.raises(
+        NothingToShow, match="no two strategies completed on the same number of GPUs"
+    ):
         pictures("best_strategy")
 
 
@@ -76,8 +90,14 @@ def test_only_an_unknown_next_has_a_question_mark():
 
 
 def test_a_long_name_of_a_model_has_the_height_it_needs():
-    models = ["a_network_whose_name_has_many_parts_" * 2 + "and_an_end_in_the_end", "another_network_of_many_parts_" * 3]
-    fill("results.db", [(resnet(index, model=model), 100.0 - index) for model in models for index in (0, 1)])
+    models = [
+        "a_network_whose_name_has_many_parts_" * 2 + "and_an_end_in_the_end",
+        "another_network_of_many_parts_" * 3,
+    ]
+    fill(
+        "results.db",
+        [(resnet(index, model=model), 100.0 - index) for model in models for index in (0, 1)],
+    )
     checked(picture("best_strategy"))
 
 

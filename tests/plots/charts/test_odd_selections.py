@@ -38,7 +38,14 @@ def test_an_empty_database_is_said():
 @CHARTS
 def test_failures_alone_are_legible(name):
     shown = [(resnet(index, num_gpus), None) for index in range(3) for num_gpus in (1, 2)]
-    ways = [Outcome.OUT_OF_MEMORY, Outcome.HUNG, Outcome.TIMED_OUT, Outcome.UNSUPPORTED, Outcome.FAILED, Outcome.INTERRUPTED]
+    ways = [
+        Outcome.OUT_OF_MEMORY,
+        Outcome.HUNG,
+        Outcome.TIMED_OUT,
+        Outcome.UNSUPPORTED,
+        Outcome.FAILED,
+        Outcome.INTERRUPTED,
+    ]
     fill("results.db", shown, details=[{"outcome": way} for way in ways])
     assert bool(drawn(name)) == (name in ("time_spent", "timeline"))
 
@@ -46,7 +53,9 @@ def test_failures_alone_are_legible(name):
 @CHARTS
 def test_one_attempt_alone_is_legible(name):
     fill("results.db", [(resnet(), 100.0)])
-    assert bool(drawn(name)) == (name in ("scaling", "step_times", "then_and_now", "time_spent", "timeline"))
+    assert bool(drawn(name)) == (
+        name in ("scaling", "step_times", "then_and_now", "time_spent", "timeline")
+    )
 
 
 @CHARTS
@@ -59,16 +68,29 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
         (resnet(xla="on"), 0.0),
     ]
     details = {"duration_s": None, "images_per_second_low": None, "images_per_second_high": None}
-    fill("results.db", shown, details=[details | {"started_at": NOON + timedelta(hours=index)} for index in range(len(shown))])
+    fill(
+        "results.db",
+        shown,
+        details=[
+            details | {"started_at": NOON + timedelta(hours=index)} for index in range(len(shown))
+        ],
+    )
     fill("results.db", [(resnet(), None)], name="no time at all", details=[{"duration_s": 0.0}])
     with closing(sqlite3.connect("results.db")) as connection, connection:
-        connection.execute("UPDATE measurements SET window_s = NULL, time_to_first_step_s = NULL")  # as another program may
+        connection.execute(
+            "UPDATE measurements SET window_s = NULL, time_to_first_step_s = NULL"
+        )  # as another program may
     drawn(name)
 
 
 @CHARTS
 def test_names_of_any_length_are_legible(name):
     others = ({}, {"batch_size": 64}, {"xla": "on"})
-    shown = [resnet(index, num_gpus, model=LONG, **axes) for index in (10, 11) for num_gpus in (1, 2) for axes in others]
+    shown = [
+        resnet(index, num_gpus, model=LONG, **axes)
+        for index in (10, 11)
+        for num_gpus in (1, 2)
+        for axes in others
+    ]
     fill("results.db", [(spec, 100.0) for spec in shown], name="a sweep of " * 12)
     assert bool(drawn(name)) == (name != "then_and_now")

@@ -12,10 +12,20 @@ from plots.source import Source
 from store.records import Outcome
 from store.welch import ratio_interval
 from tests.filled import fill
-from tests.plots.charts.charting import checked, picture, picture_test, pictures, resnet, speed, words
+from tests.plots.charts.charting import (
+    checked,
+    picture,
+    picture_test,
+    pictures,
+    resnet,
+    speed,
+    words,
+)
 
 VARIANTS = [
-    {"precision": precision, "xla": xla} for xla in ("off", "on", "auto") for precision in ("fp32", "bf16", "fp16", "tf32")
+    {"precision": precision, "xla": xla}
+    for xla in ("off", "on", "auto")
+    for precision in ("fp32", "bf16", "fp16", "tf32")
 ]
 
 
@@ -25,13 +35,19 @@ def fill_with(num_strategies: int, num_variants: int) -> None:
     shown = [
         (
             resnet(index, 2, **variant),
-            None if variant == VARIANTS[6] else speed(index, 2, repeat) * (1 + 0.15 * place * 0.8**index),
+            None
+            if variant == VARIANTS[6]
+            else speed(index, 2, repeat) * (1 + 0.15 * place * 0.8**index),
         )
         for index in range(num_strategies)
         for place, variant in enumerate(VARIANTS[: num_variants + 1])
         for repeat in range(repeats)
     ]
-    fill("results.db", shown, details=[{} if images else {"outcome": Outcome.OUT_OF_MEMORY} for _, images in shown])
+    fill(
+        "results.db",
+        shown,
+        details=[{} if images else {"outcome": Outcome.OUT_OF_MEMORY} for _, images in shown],
+    )
 
 
 @picture_test
@@ -53,14 +69,23 @@ def drawn(figure, gid):
 
 def test_ratios_are_of_geometric_means_with_intervals_over_processes():
     base, other = (100.0, 104.0), (150.0, 158.0)
-    fill("results.db", [*((resnet(), of) for of in base), *((resnet(precision="bf16"), of) for of in other)])
+    fill(
+        "results.db",
+        [*((resnet(), of) for of in base), *((resnet(precision="bf16"), of) for of in other)],
+    )
     figure = picture("precisions")
-    assert drawn(figure, "('bf16', 'off', 'none')") == [[pytest.approx((150 * 158 / 100 / 104) ** 0.5)]]
+    assert drawn(figure, "('bf16', 'off', 'none')") == [
+        [pytest.approx((150 * 158 / 100 / 104) ** 0.5)]
+    ]
     assert drawn(figure, "interval") == [pytest.approx(list(ratio_interval(other, base)))]
 
 
 def test_published_gains_are_named_as_their_source_names_them():
-    chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source="NVIDIA DeepLearningExamples, TensorFlow 19.05")
+    chosen = Selection(
+        db="nothing.db",
+        origin=Origin.PUBLISHED,
+        source="NVIDIA DeepLearningExamples, TensorFlow 19.05",
+    )
     of_published = Source(selection=chosen, command="python -m plots charts")
     with matplotlib.rc_context(settings(Theme.LIGHT)):
         figure = next(chart("precisions").draw(of_published, PALETTES[Theme.LIGHT])).figure
@@ -70,7 +95,9 @@ def test_published_gains_are_named_as_their_source_names_them():
         for one in of_published.results
         if one.place.key == of_published.results[0].place.key
     }
-    assert xla == [pytest.approx(per_gpus["mixed+XLA", num] / per_gpus["fp32", num]) for num in (1, 4, 8)]
+    assert xla == [
+        pytest.approx(per_gpus["mixed+XLA", num] / per_gpus["fp32", num]) for num in (1, 4, 8)
+    ]
     assert "mixed+XLA" in words(figure)
 
 
@@ -92,7 +119,11 @@ def test_what_did_not_complete_has_its_symbol_at_the_right():
 
 
 def test_loss_scales_are_told_apart_where_there_are_two():
-    shown = [resnet(), resnet(precision="fp16", loss_scale="128"), resnet(precision="fp16", loss_scale="dynamic")]
+    shown = [
+        resnet(),
+        resnet(precision="fp16", loss_scale="128"),
+        resnet(precision="fp16", loss_scale="dynamic"),
+    ]
     fill("results.db", [(spec, 100.0) for spec in shown])
     told = words(picture("precisions"))
     assert "fp16, loss_scale 128" in told

@@ -26,7 +26,11 @@ def pace(strategy: int, num_gpus: int, repeat: int) -> float:
 def fill_with(num_strategies: int, gpus: tuple[int, ...] = GPUS, num_repeats: int = 3) -> None:
     """The last two of five and more strategies do not fit on the last GPU counts."""
     shown = [(index, num_gpus) for index in range(num_strategies) for num_gpus in gpus]
-    outcomes = {(3, gpus[-1]): Outcome.OUT_OF_MEMORY, (4, gpus[-2]): Outcome.HUNG, (4, gpus[-1]): Outcome.TIMED_OUT}
+    outcomes = {
+        (3, gpus[-1]): Outcome.OUT_OF_MEMORY,
+        (4, gpus[-2]): Outcome.HUNG,
+        (4, gpus[-1]): Outcome.TIMED_OUT,
+    }
     outcomes = {of: outcome for of, outcome in outcomes.items() if of in shown}
     every = [(of, repeat) for of in shown for repeat in range(num_repeats)]
     fill(
@@ -99,7 +103,9 @@ def test_a_number_that_may_not_be_quoted_is_a_symbol_and_no_point():
     fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 0.0)])
     figure = picture("scaling")
     assert curves(figure)["replicated_none"] == ([1], [100])
-    assert [(text.get_text(), text.get_position()[0]) for text in figure.axes[0].texts] == [("INVALID", 2)]
+    assert [(text.get_text(), text.get_position()[0]) for text in figure.axes[0].texts] == [
+        ("INVALID", 2)
+    ]
 
 
 def test_a_suspect_number_is_hollow_and_the_footer_says_so():
@@ -132,7 +138,9 @@ def test_without_a_number_on_1_the_ideal_says_where_it_starts():
     fill("results.db", [(resnet(num_gpus=2), 100.0), (resnet(num_gpus=4), 150.0)])
     figure = picture("scaling")
     assert curves(figure)["ideal"] == ([2, 4], [100, 200])
-    assert "No number on 1 CPU stand-in: the ideal line starts at the best on 2 instead." in words(figure)
+    assert "No number on 1 CPU stand-in: the ideal line starts at the best on 2 instead." in words(
+        figure
+    )
     assert "ideal: replicated_none on 2, the best there, times N/2" in words(figure)
 
 
@@ -184,7 +192,15 @@ def test_published_figures_are_drawn_too(published):
 
 def test_wide_intervals_do_not_press_the_curves_together_and_end_in_arrowheads():
     """Two repeats of 250 and 400 images/s: 95 % of such means lie anywhere between 16 and 6264."""
-    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 200.0), (resnet(num_gpus=4), 250.0), (resnet(num_gpus=4), 400.0)])
+    fill(
+        "results.db",
+        [
+            (resnet(), 100.0),
+            (resnet(num_gpus=2), 200.0),
+            (resnet(num_gpus=4), 250.0),
+            (resnet(num_gpus=4), 400.0),
+        ],
+    )
     figure = checked(picture("scaling"))
     (axes,) = figure.axes
     low, high = axes.get_ylim()
@@ -201,9 +217,16 @@ def test_wide_intervals_do_not_press_the_curves_together_and_end_in_arrowheads()
 
 
 def test_arrowheads_end_above_the_failures():
-    fill("results.db", [(resnet(), 250.0), (resnet(), 400.0), (resnet(1), 300.0), (resnet(1, num_gpus=2), None)])
+    fill(
+        "results.db",
+        [(resnet(), 250.0), (resnet(), 400.0), (resnet(1), 300.0), (resnet(1, num_gpus=2), None)],
+    )
     axes = picture("scaling").axes[0]
-    (down,) = [line.get_ydata()[0] for line in axes.lines if line.get_label() == "_beyond" and line.get_marker() == CARETDOWN]  # type: ignore[index]
+    (down,) = [
+        line.get_ydata()[0]
+        for line in axes.lines
+        if line.get_label() == "_beyond" and line.get_marker() == CARETDOWN
+    ]  # type: ignore[index]
     assert axes.get_ylim()[0] < down < 300  # type: ignore[operator]
 
 
@@ -216,12 +239,17 @@ def test_bars_within_the_picture_have_no_arrowheads():
 
 @pytest.mark.parametrize("scale", [1.0, 12_345.0, 2e7])
 def test_numbers_of_any_size_fit_beside_the_axis(scale: float):
-    fill("results.db", [(resnet(num_gpus=num_gpus), scale * num_gpus) for num_gpus in (1, 2, 3, 4, 5, 6)])
+    fill(
+        "results.db",
+        [(resnet(num_gpus=num_gpus), scale * num_gpus) for num_gpus in (1, 2, 3, 4, 5, 6)],
+    )
     checked(picture("scaling"))
 
 
 def test_the_ideal_starts_at_the_number_on_1_that_a_filter_left_out():
-    fill("results.db", [(resnet(num_gpus=num_gpus), 100.0 * num_gpus**0.5) for num_gpus in (1, 2, 4)])
+    fill(
+        "results.db", [(resnet(num_gpus=num_gpus), 100.0 * num_gpus**0.5) for num_gpus in (1, 2, 4)]
+    )
     figure = picture("scaling", filters=("num_gpus>=2",))
     assert curves(figure)["ideal"] == ([2, 4], [200, 400])
     assert "No number on 1" not in words(figure)
@@ -237,4 +265,6 @@ def test_repeats_that_brought_no_number_are_told_beside_the_one_that_did():
     figure = picture("scaling")
     (ring,) = [line for line in figure.axes[0].lines if line.get_label() == "_partly"]
     assert list(ring.get_xdata()) == [1]  # type: ignore[arg-type]
-    assert "ringed: some repeats brought no number: replicated_none x 1 (1 of 2: OOM)" in words(figure)
+    assert "ringed: some repeats brought no number: replicated_none x 1 (1 of 2: OOM)" in words(
+        figure
+    )

@@ -36,14 +36,29 @@ def test_the_picture_without_a_run_on_1() -> Figure:
 
 
 def test_speed_ups_are_over_the_same_strategy_on_1():
-    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 180.0), (resnet(1), 50.0), (resnet(1, num_gpus=2), 80.0)])
+    fill(
+        "results.db",
+        [
+            (resnet(), 100.0),
+            (resnet(num_gpus=2), 180.0),
+            (resnet(1), 50.0),
+            (resnet(1, num_gpus=2), 80.0),
+        ],
+    )
     figure = picture("speed_up")
-    assert curves(figure) == {"replicated_none": ([1, 2], [1, 1.8]), "ps_cpu": ([1, 2], [1, 1.6]), "ideal": ([1, 2], [1, 2])}
+    assert curves(figure) == {
+        "replicated_none": ([1, 2], [1, 1.8]),
+        "ps_cpu": ([1, 2], [1, 1.6]),
+        "ideal": ([1, 2], [1, 2]),
+    }
     assert "times the same strategy on 1 CPU stand-in" in words(figure)
     efficiency = picture("efficiency")
     assert curves(efficiency)["replicated_none"] == ([1, 2], [1, 0.9])
     assert curves(efficiency)["ideal"] == ([1, 2], [1, 1])
-    assert "speed-up over the same strategy on 1 CPU stand-in, divided by number of CPU stand-ins" in words(efficiency)
+    assert (
+        "speed-up over the same strategy on 1 CPU stand-in, divided by number of CPU stand-ins"
+        in words(efficiency)
+    )
 
 
 def test_the_best_on_1_is_named_with_its_number():
@@ -57,7 +72,9 @@ def test_the_bars_are_intervals_of_the_ratio_where_both_ran_twice():
     fill_with(1, (1, 2))
     (bars,) = picture("speed_up").axes[0].collections
     on_1, on_2 = ([speed(0, num_gpus, repeat) for repeat in range(3)] for num_gpus in (1, 2))
-    assert [(low, high) for (_, low), (_, high) in bars.get_segments()] == [pytest.approx(ratio_interval(on_2, on_1))]  # type: ignore[attr-defined]
+    assert [(low, high) for (_, low), (_, high) in bars.get_segments()] == [
+        pytest.approx(ratio_interval(on_2, on_1))
+    ]  # type: ignore[attr-defined]
 
 
 def test_a_process_alone_has_no_bar():
@@ -66,7 +83,10 @@ def test_a_process_alone_has_no_bar():
 
 
 def test_a_strategy_without_a_baseline_is_named_with_the_alternative():
-    fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 180.0), (resnet(1, num_gpus=2), 80.0)])
+    fill(
+        "results.db",
+        [(resnet(), 100.0), (resnet(num_gpus=2), 180.0), (resnet(1, num_gpus=2), 80.0)],
+    )
     figure = picture("speed_up")
     assert "ps_cpu" not in curves(figure)
     told = "Not drawn, for want of a number on 1 CPU stand-in to compare with: ps_cpu. The alternative: --baseline fewest."
@@ -74,12 +94,16 @@ def test_a_strategy_without_a_baseline_is_named_with_the_alternative():
 
 
 def test_where_nothing_ran_on_1_the_fewest_stand_in_and_the_chart_says_so():
-    fill("results.db", [(resnet(num_gpus=2), 100.0), (resnet(num_gpus=4), 150.0), (resnet(1, num_gpus=2), 50.0)])
+    fill(
+        "results.db",
+        [(resnet(num_gpus=2), 100.0), (resnet(num_gpus=4), 150.0), (resnet(1, num_gpus=2), 50.0)],
+    )
     figure = picture("speed_up")
     assert curves(figure)["replicated_none (over its 2)"] == ([2, 4], [1, 1.5])
     assert curves(figure)["ideal, over 2"] == ([2, 4], [1, 2])
-    assert "No number on 1 CPU stand-in to compare with: told against the fewest that each strategy completed on." in words(
-        figure
+    assert (
+        "No number on 1 CPU stand-in to compare with: told against the fewest that each strategy completed on."
+        in words(figure)
     )
     assert curves(picture("efficiency"))["replicated_none (over its 2)"] == ([2, 4], [1, 0.75])
 
@@ -96,14 +120,22 @@ def test_bars_need_not_their_baseline_in_the_picture(chart: str):
     fill_with(2, (1, 2, 4))
     whole, part = picture(chart), picture(chart, filters=("num_gpus>=2",))
     drawn = [
-        [segment.tolist() for bars in figure.axes[0].collections for segment in bars.get_segments()] for figure in (whole, part)
+        [segment.tolist() for bars in figure.axes[0].collections for segment in bars.get_segments()]
+        for figure in (whole, part)
     ]  # type: ignore[attr-defined]
     assert len(drawn[1]) == 4
     assert drawn[1] == drawn[0]
 
 
 def test_wide_intervals_leave_efficiencies_readable():
-    fill("results.db", [(resnet(0, num_gpus), 100.0 * num_gpus * factor) for num_gpus in (1, 2) for factor in (0.8, 1.25)])
+    fill(
+        "results.db",
+        [
+            (resnet(0, num_gpus), 100.0 * num_gpus * factor)
+            for num_gpus in (1, 2)
+            for factor in (0.8, 1.25)
+        ],
+    )
     figure = picture("efficiency")
     assert figure.axes[0].get_ylim()[1] < 1.5
     assert "arrowheads: the interval reaches beyond the picture" in words(figure)
@@ -112,5 +144,9 @@ def test_wide_intervals_leave_efficiencies_readable():
 def test_a_speed_up_of_some_repeats_alone_is_ringed():
     fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), 150.0), (resnet(num_gpus=2), None)])
     figure = picture("speed_up")
-    assert [list(line.get_xdata()) for line in figure.axes[0].lines if line.get_label() == "_partly"] == [[2]]  # type: ignore[arg-type]
-    assert "ringed: some repeats brought no number: replicated_none x 2 (1 of 2: FAIL)" in words(figure)
+    assert [
+        list(line.get_xdata()) for line in figure.axes[0].lines if line.get_label() == "_partly"
+    ] == [[2]]  # type: ignore[arg-type]
+    assert "ringed: some repeats brought no number: replicated_none x 2 (1 of 2: FAIL)" in words(
+        figure
+    )

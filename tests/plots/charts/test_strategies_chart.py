@@ -17,7 +17,9 @@ from tests.specs import small
 MODELS = ("alexnet", "inception3", "resnet152", "resnet18_cifar", "vgg16")
 
 
-def fill_with(num_strategies: int, models: tuple[str, ...] = MODELS, gpus: tuple[int, ...] = (1, 4)) -> None:
+def fill_with(
+    num_strategies: int, models: tuple[str, ...] = MODELS, gpus: tuple[int, ...] = (1, 4)
+) -> None:
     """Two repeats each; the lead changes with the model and with the GPUs, and the second strategy runs out of memory on vgg16."""
     results, details = [], []
     for index in range(num_strategies):
@@ -28,7 +30,10 @@ def fill_with(num_strategies: int, models: tuple[str, ...] = MODELS, gpus: tuple
                 for repeat in range(2):
                     images_per_second = 100 * (nth + 1) * speed_up * 0.99**index * 1.01**repeat
                     results.append(
-                        (small(model=model, num_gpus=num_gpus, **STRATEGIES[index]), images_per_second if fits else None)
+                        (
+                            small(model=model, num_gpus=num_gpus, **STRATEGIES[index]),
+                            images_per_second if fits else None,
+                        )
                     )
                     details.append({} if fits else {"outcome": Outcome.OUT_OF_MEMORY})
     fill("results.db", results, details=details)
@@ -56,11 +61,21 @@ def test_the_picture_of_a_model_alone_has_gpu_counts_across() -> Figure:
 def test_a_panel_per_gpu_count_tells_images_per_second_and_their_part_of_the_models_best():
     fill(
         "results.db",
-        [(resnet(index, num_gpus), 100.0 * num_gpus / (index + 1)) for index in (0, 1) for num_gpus in (1, 2)] + [(small(), 7.0)],
+        [
+            (resnet(index, num_gpus), 100.0 * num_gpus / (index + 1))
+            for index in (0, 1)
+            for num_gpus in (1, 2)
+        ]
+        + [(small(), 7.0)],
     )
     figure = picture("strategies")
     on_1, on_2 = figure.axes
-    assert [text.get_text() for text in on_1.texts] == ["50\n50 %", "100\n100 %", "–", "7\n100 %"]  # rows ps_cpu, replicated_none
+    assert [text.get_text() for text in on_1.texts] == [
+        "50\n50 %",
+        "100\n100 %",
+        "–",
+        "7\n100 %",
+    ]  # rows ps_cpu, replicated_none
     assert [text.get_text() for text in on_2.texts] == ["100\n50 %", "200\n100 %", "–", "–"]
     assert [text.get_fontweight() for text in on_1.texts] == ["normal", "bold", "normal", "normal"]
     assert "on 1 CPU stand-in" in words(figure)
@@ -68,10 +83,16 @@ def test_a_panel_per_gpu_count_tells_images_per_second_and_their_part_of_the_mod
 
 
 def test_a_failed_cell_is_hatched_and_named():
-    fill("results.db", [(resnet(), 100.0), (resnet(1), None)], details=[{}, {"outcome": Outcome.HUNG}])
+    fill(
+        "results.db",
+        [(resnet(), 100.0), (resnet(1), None)],
+        details=[{}, {"outcome": Outcome.HUNG}],
+    )
     (axes,) = picture("strategies").axes
     cells = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    assert [(text.get_text(), cell.get_hatch()) for text, cell in zip(axes.texts, cells, strict=True)] == [
+    assert [
+        (text.get_text(), cell.get_hatch()) for text, cell in zip(axes.texts, cells, strict=True)
+    ] == [
         ("HANG", "////"),
         ("100\n100 %", None),
     ]
@@ -82,7 +103,9 @@ def test_the_nearer_to_the_best_the_darker_in_grey():
     (axes,) = picture("strategies").axes
     shares = [int(text.get_text().split()[-2]) for text in axes.texts]
     greys = [sum(to_rgb(patch.get_facecolor()[:3])) for patch in axes.patches]
-    assert [grey for _, grey in sorted(zip(shares, greys, strict=True), reverse=True)] == sorted(greys)
+    assert [grey for _, grey in sorted(zip(shares, greys, strict=True), reverse=True)] == sorted(
+        greys
+    )
 
 
 def test_models_of_other_batch_sizes_are_told():
@@ -104,7 +127,15 @@ def test_one_strategy_alone_is_nothing_to_show():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(0.523, "0.523"), (7.0, "7"), (1131.4, "1131"), (12345.0, "12.3k"), (999999.0, "1e+03k"), (2.5e6, "2.5M")]
+    ("value", "told"),
+    [
+        (0.523, "0.523"),
+        (7.0, "7"),
+        (1131.4, "1131"),
+        (12345.0, "12.3k"),
+        (999999.0, "1e+03k"),
+        (2.5e6, "2.5M"),
+    ],
 )
 def test_numbers_are_short(value: float, told: str):
     assert short_number(value) == told

@@ -8,7 +8,15 @@ from plots.pictures.theme import Theme
 from store.records import DeviceKind
 from store.references import published as known
 from tests.filled import fill
-from tests.plots.charts.charting import checked, picture, picture_test, pictures, resnet, speed, words
+from tests.plots.charts.charting import (
+    checked,
+    picture,
+    picture_test,
+    pictures,
+    resnet,
+    speed,
+    words,
+)
 
 
 def fill_with(num_strategies: int, **axes: object) -> None:
@@ -37,18 +45,24 @@ def test_the_picture_in_the_dark() -> Figure:
 
 def lines(figure):
     found = [line for line in figure.axes[0].get_lines() if line.get_label()[:1] not in ("", "_")]
-    return {line.get_label(): dict(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in found}
+    return {
+        line.get_label(): dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
+        for line in found
+    }
 
 
 def test_ours_come_first_then_the_closest_published_curves_with_their_figures():
-    fill("results.db", [(resnet(1, num_gpus, batch_size=64), 50.0 * num_gpus) for num_gpus in (1, 2)])
+    fill(
+        "results.db", [(resnet(1, num_gpus, batch_size=64), 50.0 * num_gpus) for num_gpus in (1, 2)]
+    )
     found = lines(picture("then_and_now"))
     assert next(iter(found)) == "ours: ps_cpu, weak scaling"
     assert found["ours: ps_cpu, weak scaling"] == {1: 50.0, 2: 100.0}
     dgx = {
         of.num_gpus: of.images_per_second
         for of in known()
-        if (of.source, of.model, of.batch_size, of.data) == ("TensorFlow benchmarks page (2017)", "resnet50", 64, "synthetic")
+        if (of.source, of.model, of.batch_size, of.data)
+        == ("TensorFlow benchmarks page (2017)", "resnet50", 64, "synthetic")
         and "DGX-1" in of.hardware
     }
     assert len(dgx) == 4
@@ -84,10 +98,14 @@ def test_strong_scaling_says_so_beside_figures_of_weak_scaling():
 
 def test_our_failures_stand_at_their_number_of_devices():
     fill("results.db", [(resnet(), 100.0), (resnet(num_gpus=2), None)])
-    assert [(text.get_text(), text.get_position()[0]) for text in picture("then_and_now").axes[0].texts] == [("FAIL", 2)]
+    assert [
+        (text.get_text(), text.get_position()[0]) for text in picture("then_and_now").axes[0].texts
+    ] == [("FAIL", 2)]
 
 
-@pytest.mark.parametrize("shown", [[(resnet(), None)], [(resnet(), 0.0)], [(resnet(model="nobody_published_it"), 100.0)]])
+@pytest.mark.parametrize(
+    "shown", [[(resnet(), None)], [(resnet(), 0.0)], [(resnet(model="nobody_published_it"), 100.0)]]
+)
 def test_without_a_number_of_both_there_is_nothing_to_show(shown):
     fill("results.db", shown)
     with pytest.raises(NothingToShow, match="of no model there is both"):
@@ -101,7 +119,9 @@ def test_published_figures_alone_are_not_then_and_now(published):
 
 def test_images_of_another_size_are_told():
     fill_with(1)
-    assert "Ours at 64 px, where 224 px are usual: another amount of work per image." in words(picture("then_and_now"))
+    assert "Ours at 64 px, where 224 px are usual: another amount of work per image." in words(
+        picture("then_and_now")
+    )
     fill_with(1, image_px=224)
     told = [words(found.figure) for found in pictures("then_and_now", filters=("image_px=224",))]
     assert [("usual" in of) for of in told] == [False]

@@ -11,7 +11,17 @@ from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
 from store.records import Outcome, Profile
 from tests.filled import STEPS, fill
-from tests.plots.charts.charting import checked, overlaps, picture, picture_test, pictures, resnet, speed, steps, words
+from tests.plots.charts.charting import (
+    checked,
+    overlaps,
+    picture,
+    picture_test,
+    pictures,
+    resnet,
+    speed,
+    steps,
+    words,
+)
 
 PROFILE = Profile(
     num_steps=2,
@@ -41,7 +51,13 @@ def fill_with(num_strategies: int, **detail: object) -> None:
         details=[
             {"outcome": Outcome.OUT_OF_MEMORY}
             if of == fails
-            else {"steps": steps(0.1), "window_s": 2.0, "data_wait_share": 0.1 * of[1], "duration_s": 12.0 + of[0], **detail}
+            else {
+                "steps": steps(0.1),
+                "window_s": 2.0,
+                "data_wait_share": 0.1 * of[1],
+                "duration_s": 12.0 + of[0],
+                **detail,
+            }
             for of in shown
         ],
     )
@@ -63,7 +79,10 @@ def test_the_picture_in_the_dark() -> Figure:
 @picture_test
 def test_the_picture_of_profiles() -> Figure:
     many = {
-        name: 0.01 * (index + 1) for index, name in enumerate(["loss", "layout", "update", "normalization", "pooling", "input"])
+        name: 0.01 * (index + 1)
+        for index, name in enumerate(
+            ["loss", "layout", "update", "normalization", "pooling", "input"]
+        )
     }
     fill(
         "results.db",
@@ -97,7 +116,9 @@ def test_an_attempt_is_told_apart_from_its_start_to_its_end():
         "measured window": 0.2,
         "the rest": 3.1,
     }
-    assert lengths(attempts) == {part: [pytest.approx(seconds)] for part, seconds in expected.items()}
+    assert lengths(attempts) == {
+        part: [pytest.approx(seconds)] for part, seconds in expected.items()
+    }
     assert lengths(step) == {"waiting for data": [25.0], "computing": [75.0]}
 
 
@@ -113,7 +134,11 @@ def test_an_attempt_stands_for_its_trial_that_had_the_median_images_per_second()
 
 
 def test_what_left_no_measurement_is_not_told_apart_and_has_its_symbol():
-    fill("results.db", [(resnet(), 100.0), (resnet(1), None)], details=[{}, {"outcome": Outcome.HUNG, "duration_s": 60.0}])
+    fill(
+        "results.db",
+        [(resnet(), 100.0), (resnet(1), None)],
+        details=[{}, {"outcome": Outcome.HUNG, "duration_s": 60.0}],
+    )
     (found,) = pictures("time_spent")
     assert lengths(found.figure.axes[0])["not told apart"] == [60.0, 0.0]
     assert [text.get_text() for text in found.figure.axes[0].texts] == ["HANG", ""]
@@ -136,8 +161,14 @@ def test_without_steps_warm_up_is_not_told_apart():
 
 
 def test_clocks_that_disagree_give_no_bar_of_less_than_nothing():
-    fill("results.db", [(resnet(), 100.0)], details=[{"time_to_first_step_s": 1.0, "duration_s": 2.0, "steps": STEPS}])
-    assert all(length >= 0 for of in lengths(picture("time_spent").axes[0]).values() for length in of)
+    fill(
+        "results.db",
+        [(resnet(), 100.0)],
+        details=[{"time_to_first_step_s": 1.0, "duration_s": 2.0, "steps": STEPS}],
+    )
+    assert all(
+        length >= 0 for of in lengths(picture("time_spent").axes[0]).values() for length in of
+    )
 
 
 def test_ops_are_shares_of_the_time_in_ops():

@@ -12,7 +12,15 @@ from plots.pictures.theme import Theme
 from store.records import Outcome, TrialSpec
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
-from tests.plots.charts.charting import checked, overlaps, picture, picture_test, pictures, resnet, words
+from tests.plots.charts.charting import (
+    checked,
+    overlaps,
+    picture,
+    picture_test,
+    pictures,
+    resnet,
+    words,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +67,42 @@ def of_models(num_models: int) -> list[Ran]:
             outcome = ways[(index + place) % len(ways)] if place == 1 else Outcome.COMPLETED
             start_s = 40 * index + (0, 0, 17)[place]
             found.append(
-                Ran(spec=resnet(0, len(devices), model=model), start_s=start_s, duration_s=15, devices=devices, outcome=outcome)
+                Ran(
+                    spec=resnet(0, len(devices), model=model),
+                    start_s=start_s,
+                    duration_s=15,
+                    devices=devices,
+                    outcome=outcome,
+                )
             )
     found.append(
-        Ran(spec=resnet(0, 1, seed=2, model="model_0"), start_s=40 * num_models, duration_s=9, devices=(3,), outcome=Outcome.HUNG)
+        Ran(
+            spec=resnet(0, 1, seed=2, model="model_0"),
+            start_s=40 * num_models,
+            duration_s=9,
+            devices=(3,),
+            outcome=Outcome.HUNG,
+        )
     )
-    found.append(Ran(spec=resnet(0, 1, seed=2, model="model_0"), start_s=40 * num_models + 11, duration_s=9, devices=(3,)))
+    found.append(
+        Ran(
+            spec=resnet(0, 1, seed=2, model="model_0"),
+            start_s=40 * num_models + 11,
+            duration_s=9,
+            devices=(3,),
+        )
+    )
     lost = resnet(0, 1, seed=3, model="model_0")
-    return [*found, Ran(spec=lost, start_s=40 * num_models + 22, duration_s=None, devices=(2,), outcome=Outcome.INTERRUPTED)]
+    return [
+        *found,
+        Ran(
+            spec=lost,
+            start_s=40 * num_models + 22,
+            duration_s=None,
+            devices=(2,),
+            outcome=Outcome.INTERRUPTED,
+        ),
+    ]
 
 
 @picture_test
@@ -84,31 +120,59 @@ def test_the_picture_in_the_dark() -> Figure:
 
 def boxes(figure: Figure, kind: str) -> list[tuple[float, float, float, float]]:
     """Start, end, and from which slot to which, of all bars of the kind."""
-    found = [path.get_extents() for bars in figure.axes[0].collections if bars.get_gid() == kind for path in bars.get_paths()]
+    found = [
+        path.get_extents()
+        for bars in figure.axes[0].collections
+        if bars.get_gid() == kind
+        for path in bars.get_paths()
+    ]
     return sorted((box.x0, box.x1, round(box.y0 / 0.3), round(box.y1 / 0.3) - 1) for box in found)
 
 
 def marks(figure: Figure, label: str) -> list[float]:
-    return [float(line.get_xdata()[0]) for line in figure.axes[0].get_lines() if line.get_label() == label]
+    return [
+        float(line.get_xdata()[0])
+        for line in figure.axes[0].get_lines()
+        if line.get_label() == label
+    ]
 
 
 def test_bars_stand_on_their_slots_and_at_their_times():
-    shown = [(resnet(), 0, 10.0, (1,)), (resnet(num_gpus=2), 20.5, 5.0, (0, 1)), (resnet(num_gpus=4), 30.0, 8.0, (0, 2))]
+    shown = [
+        (resnet(), 0, 10.0, (1,)),
+        (resnet(num_gpus=2), 20.5, 5.0, (0, 1)),
+        (resnet(num_gpus=4), 30.0, 8.0, (0, 2)),
+    ]
     fill_with(
-        [Ran(spec=spec, start_s=start_s, duration_s=duration_s, devices=devices) for spec, start_s, duration_s, devices in shown]
+        [
+            Ran(spec=spec, start_s=start_s, duration_s=duration_s, devices=devices)
+            for spec, start_s, duration_s, devices in shown
+        ]
     )
     figure = picture("timeline")
-    assert boxes(figure, "done") == [(0, 10, 1, 1), (20.5, 25.5, 0, 1), (30, 38, 0, 0), (30, 38, 2, 2)]
+    assert boxes(figure, "done") == [
+        (0, 10, 1, 1),
+        (20.5, 25.5, 0, 1),
+        (30, 38, 0, 0),
+        (30, 38, 2, 2),
+    ]
     assert boxes(figure, "failed") == []
     told = words(figure)
     assert "s since 2026-11-21 12:00:00 UTC" in told
     assert "CPU stand-in 2" in told
-    assert "3 attempts, 0 of them not completed; the slots it used were held 32 % of the time" in told
+    assert (
+        "3 attempts, 0 of them not completed; the slots it used were held 32 % of the time" in told
+    )
 
 
 def test_failures_are_hollow_and_marked_and_second_tries_too():
     tries = [(0, Outcome.HUNG), (20, Outcome.COMPLETED)]
-    fill_with([Ran(spec=resnet(), start_s=start_s, duration_s=10, devices=(0,), outcome=outcome) for start_s, outcome in tries])
+    fill_with(
+        [
+            Ran(spec=resnet(), start_s=start_s, duration_s=10, devices=(0,), outcome=outcome)
+            for start_s, outcome in tries
+        ]
+    )
     figure = picture("timeline")
     assert boxes(figure, "failed") == [(0, 10, 0, 0)]
     assert boxes(figure, "done") == [(20, 30, 0, 0)]
@@ -119,7 +183,9 @@ def test_failures_are_hollow_and_marked_and_second_tries_too():
 
 
 def test_an_attempt_whose_end_nobody_saw_has_a_mark_and_no_bar():
-    fill_with([Ran(spec=resnet(), start_s=0, duration_s=None, devices=(0,), outcome=Outcome.INTERRUPTED)])
+    fill_with(
+        [Ran(spec=resnet(), start_s=0, duration_s=None, devices=(0,), outcome=Outcome.INTERRUPTED)]
+    )
     figure = picture("timeline")
     assert boxes(figure, "failed") == []
     assert marks(figure, "end not seen") == [0.0]
@@ -128,7 +194,10 @@ def test_an_attempt_whose_end_nobody_saw_has_a_mark_and_no_bar():
 
 def test_slots_that_were_not_stored_have_a_row_of_their_own():
     fill_with(
-        [Ran(spec=resnet(), start_s=0, duration_s=10, devices=(0,)), Ran(spec=resnet(1), start_s=0, duration_s=10, devices=())]
+        [
+            Ran(spec=resnet(), start_s=0, duration_s=10, devices=(0,)),
+            Ran(spec=resnet(1), start_s=0, duration_s=10, devices=()),
+        ]
     )
     assert "not stored" in words(picture("timeline"))
 
@@ -144,7 +213,10 @@ def test_long_sweeps_are_told_in_longer_units(duration_s, unit):
 
 def test_the_newest_sweeps_are_drawn_and_the_others_told():
     for day in range(7):
-        fill_with([Ran(spec=resnet(seed=day), start_s=86_400 * day, duration_s=10, devices=(0,))], name=f"day{day}")
+        fill_with(
+            [Ran(spec=resnet(seed=day), start_s=86_400 * day, duration_s=10, devices=(0,))],
+            name=f"day{day}",
+        )
     found = pictures("timeline")
     assert [one.name for one in found] == ["day2", "day3", "day4", "day5", "day6"]
     assert "2 older sweeps are not drawn; see one with --sweep NAME" in found[0].about
@@ -155,7 +227,10 @@ def test_a_sweep_on_two_machines_has_two_pictures(second_machine):
     fill("results.db", [(resnet(), 100.0)])
     fill("results.db", [(resnet(), 50.0)], name="second", machine=second_machine)
     found = pictures("timeline")
-    assert [("testbox" in words(one.figure), "otherbox" in words(one.figure)) for one in found] == [(True, False), (False, True)]
+    assert [("testbox" in words(one.figure), "otherbox" in words(one.figure)) for one in found] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_published_figures_have_no_timeline(published):

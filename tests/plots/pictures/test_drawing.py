@@ -41,12 +41,21 @@ def source(db: str = "results.db", command: str = "python -m plots charts") -> S
 
 @pytest.fixture
 def filled() -> None:
-    fill("results.db", [(resnet(index, num_gpus), 100.0 * num_gpus - index) for index in (0, 1) for num_gpus in (1, 2)])
+    fill(
+        "results.db",
+        [
+            (resnet(index, num_gpus), 100.0 * num_gpus - index)
+            for index in (0, 1)
+            for num_gpus in (1, 2)
+        ],
+    )
 
 
 @pytest.mark.usefixtures("filled")
 def test_files_are_named_by_chart_and_model_in_each_format_and_theme():
-    paths = draw(source(), Path("figures"), ["scaling", "strategies"], list(PictureFormat), list(Theme))
+    paths = draw(
+        source(), Path("figures"), ["scaling", "strategies"], list(PictureFormat), list(Theme)
+    )
     assert [path.name for path in paths] == [
         "scaling-resnet50.png",
         "scaling-resnet50.svg",
@@ -66,7 +75,10 @@ def test_files_are_named_by_chart_and_model_in_each_format_and_theme():
 
 
 def test_names_tell_what_differs_between_pictures_of_a_model_alone():
-    fill("results.db", [(resnet(), 1.0), (resnet(precision="fp16"), 1.0), (small(model="vgg16"), 1.0)])
+    fill(
+        "results.db",
+        [(resnet(), 1.0), (resnet(precision="fp16"), 1.0), (small(model="vgg16"), 1.0)],
+    )
     assert [path.name for path in draw(source(), Path(), ["scaling"])] == [
         "scaling-resnet50-precision=fp32.png",
         "scaling-resnet50-precision=fp16.png",
@@ -75,7 +87,13 @@ def test_names_tell_what_differs_between_pictures_of_a_model_alone():
 
 
 def test_names_hold_no_paths_and_stay_short_and_different():
-    fill("results.db", [(small(model=model), 1.0) for model in ("../../a b", "../../a_b", "x" * 300, "x" * 299 + "y")])
+    fill(
+        "results.db",
+        [
+            (small(model=model), 1.0)
+            for model in ("../../a b", "../../a_b", "x" * 300, "x" * 299 + "y")
+        ],
+    )
     found = [path.name for path in draw(source(), Path("figures"), ["scaling"])]
     assert len(set(found)) == 4
     assert len(list(Path("figures").iterdir())) == 4
@@ -89,7 +107,10 @@ def test_the_same_name_twice_is_numbered():
 @pytest.mark.usefixtures("filled")
 def test_the_same_results_are_the_same_bytes():
     first, second = (
-        {path.name: path.read_bytes() for path in draw(source(), Path(folder), OURS, list(PictureFormat))}
+        {
+            path.name: path.read_bytes()
+            for path in draw(source(), Path(folder), OURS, list(PictureFormat))
+        }
         for folder in ("a", "b")
     )
     assert len(first) == 10
@@ -104,7 +125,9 @@ def test_a_picture_that_fails_leaves_the_old_one_and_no_draft(monkeypatch):
         path.write_text("half of it")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("plots.pictures.drawing.write", lambda figure, path, form: break_down(path, form))
+    monkeypatch.setattr(
+        "plots.pictures.drawing.write", lambda figure, path, form: break_down(path, form)
+    )
     with pytest.raises(StoreError, match="No space left on device"):
         list(draw(source(), Path(), ["scaling"]))
     assert Path("scaling-resnet50.png").read_text() == "old"
@@ -127,7 +150,12 @@ def test_text_in_svg_stays_text():
 
 def test_a_dollar_is_no_formula_and_markup_is_text():
     fill("$x_{$.db", [(small(model="<script>$\\alpha$"), 1.0)])
-    (path,) = draw(source("$x_{$.db", "python -m plots charts --db '$x_{$.db'"), Path(), ["scaling"], [PictureFormat.SVG])
+    (path,) = draw(
+        source("$x_{$.db", "python -m plots charts --db '$x_{$.db'"),
+        Path(),
+        ["scaling"],
+        [PictureFormat.SVG],
+    )
     assert "<script>" not in path.read_text()
     assert "$x_{$.db" in path.read_text().replace("</text>", "")
 
@@ -135,7 +163,9 @@ def test_a_dollar_is_no_formula_and_markup_is_text():
 def test_a_chart_without_anything_to_show_is_passed_over_and_why_is_told():
     fill("results.db", [(resnet(), 100.0)])
     told: list[str] = []
-    assert [path.name for path in draw(source(), Path(), OURS, passed_over=told.append)] == ["scaling-resnet50.png"]
+    assert [path.name for path in draw(source(), Path(), OURS, passed_over=told.append)] == [
+        "scaling-resnet50.png"
+    ]
     assert told == [
         "speed_up: nothing to show: no strategy completed on two GPU counts, so there is nothing to compare with",
         "efficiency: nothing to show: no strategy completed on two GPU counts, so there is nothing to compare with",
@@ -170,7 +200,10 @@ def test_a_long_footer_is_wrapped_and_whole():
     assert command.replace(" ", "") in words(figure).replace(" ", "")
 
 
-@pytest.mark.parametrize("text", ["resnet50 with a very long name and words", "a_name_of_parts_with_no_space_at_all", "x" * 100])
+@pytest.mark.parametrize(
+    "text",
+    ["resnet50 with a very long name and words", "a_name_of_parts_with_no_space_at_all", "x" * 100],
+)
 def test_wrapped_lines_fit_and_lose_nothing(text: str):
     lines = wrapped(text, FOOTER_PT, 1.0)
     assert width_in(lines, FOOTER_PT) <= 1.0
@@ -205,7 +238,10 @@ def test_the_color_blind_and_grey_tell_series_apart(theme: Theme):
     assert min(contrast(color, palette.ground) for color in palette.series[:5]) > 3
     for seen in _SEEN.values():
         colors = [np.clip(np.array(seen) @ _linear(color), 0, 1) for color in palette.series]
-        assert min(np.abs(_gamma(one) - _gamma(other)).max() for one, other in combinations(colors, 2)) > 0.09
+        assert (
+            min(np.abs(_gamma(one) - _gamma(other)).max() for one, other in combinations(colors, 2))
+            > 0.09
+        )
     styles = [palette.style(index) for index in range(12)]
     assert len({style["marker"] for style in styles}) == 12
     assert len({(style["color"], style["linestyle"]) for style in styles}) == 12
@@ -213,9 +249,21 @@ def test_the_color_blind_and_grey_tell_series_apart(theme: Theme):
 
 
 _SEEN = {  # Machado, Oliveira, Fernandes (2009), severity 1
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 
 
@@ -229,7 +277,12 @@ def _gamma(part: np.ndarray) -> np.ndarray:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "plots", "charts", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "plots", "charts", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def without_progress(stderr: str) -> str:
@@ -239,9 +292,15 @@ def without_progress(stderr: str) -> str:
 
 @pytest.mark.usefixtures("filled")
 def test_the_command_prints_paths_also_as_json():
-    assert run("--chart", "scaling", "--chart", "strategies", "--out", "a").stdout == "a/scaling-resnet50.png\na/strategies.png\n"
+    assert (
+        run("--chart", "scaling", "--chart", "strategies", "--out", "a").stdout
+        == "a/scaling-resnet50.png\na/strategies.png\n"
+    )
     asked = run("--chart", "scaling", "--format", "png,svg", "--theme", "dark", "--json")
-    assert json.loads(asked.stdout) == ["figures/scaling-resnet50-dark.png", "figures/scaling-resnet50-dark.svg"]
+    assert json.loads(asked.stdout) == [
+        "figures/scaling-resnet50-dark.png",
+        "figures/scaling-resnet50-dark.svg",
+    ]
     assert without_progress(asked.stderr) == ""
 
 
@@ -273,7 +332,10 @@ def test_why_a_chart_asked_for_has_nothing_is_told():
     fill("results.db", [(resnet(), 100.0)])
     both = run("--chart", "scaling", "--chart", "strategies")
     assert (both.returncode, both.stdout) == (0, "figures/scaling-resnet50.png\n")
-    assert without_progress(both.stderr) == "plots: strategies: nothing to show: there is one strategy alone\n"
+    assert (
+        without_progress(both.stderr)
+        == "plots: strategies: nothing to show: there is one strategy alone\n"
+    )
     assert without_progress(run().stderr) == ""
     alone = run("--chart", "strategies")
     assert alone.returncode == 2
@@ -285,7 +347,10 @@ def test_only_failures_are_told():
     ended = run(*[part for name in OURS for part in ("--chart", name)])
     assert ended.returncode == 2
     assert "scaling: nothing to show: no trial completed" in ended.stderr
-    assert "no picture: nothing of this selection can be drawn; see python -m plots tables" in ended.stderr
+    assert (
+        "no picture: nothing of this selection can be drawn; see python -m plots tables"
+        in ended.stderr
+    )
 
 
 @pytest.mark.usefixtures("filled")
@@ -296,7 +361,11 @@ def test_a_chart_that_cannot_be_written_is_named_and_the_others_are_drawn():
     why = "figures/scaling-resnet50.png: Is a directory; choose another folder with --out"
     assert f"plots: scaling: not drawn: {why}\n" in ended.stderr
     alone = run("--chart", "scaling")
-    assert (alone.returncode, alone.stdout, alone.stderr) == (1, "", f"plots: scaling: not drawn: {why}\n")
+    assert (alone.returncode, alone.stdout, alone.stderr) == (
+        1,
+        "",
+        f"plots: scaling: not drawn: {why}\n",
+    )
     of_all = run()
     assert of_all.returncode == 1
     assert "plots: scaling: not drawn: " in of_all.stderr
@@ -317,7 +386,9 @@ def test_a_chart_that_crashes_is_told_with_what_it_drew_before(monkeypatch):
     failed: dict[str, Exception] = {}
     paths = draw(source(), Path(), list(found), failed=failed.setdefault)
     assert [path.name for path in paths] == ["scaling-x.png", "strategies.png"]
-    assert [(name, in_words(error)) for name, error in failed.items()] == [("scaling", "ZeroDivisionError: a mistake of ours")]
+    assert [(name, in_words(error)) for name, error in failed.items()] == [
+        ("scaling", "ZeroDivisionError: a mistake of ours")
+    ]
 
 
 SOURCES = sorted({reference.source for reference in published()})
@@ -327,7 +398,13 @@ SOURCES = sorted({reference.source for reference in published()})
 def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str):
     chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source=name)
     empty: list[str] = []
-    paths = draw(Source(selection=chosen, command="python -m plots charts"), Path(), names(), passed_over=empty.append, most=1)
+    paths = draw(
+        Source(selection=chosen, command="python -m plots charts"),
+        Path(),
+        names(),
+        passed_over=empty.append,
+        most=1,
+    )
     drawn = {path.name.removesuffix(".png").split("-")[0] for path in paths}
     assert drawn | {reason.split(":")[0] for reason in empty} == set(names())
     assert "scaling" in drawn
@@ -344,12 +421,17 @@ def test_published_figures_name_a_database_only_where_there_is_one():
 def test_an_empty_database_is_told():
     fill("results.db", [])
     ended = run()
-    assert (ended.returncode, ended.stderr) == (2, "plots: results.db: no attempt in it yet; run a sweep first\n")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "plots: results.db: no attempt in it yet; run a sweep first\n",
+    )
 
 
 def test_long_work_tells_how_far_it_is(capsys):
     times = iter([0.0, 0.5, 3.0, 3.1, 3.2])
-    assert len(list(told_of([Path("a.png"), Path("b.png"), Path("c.png")], lambda: next(times)))) == 3
+    assert (
+        len(list(told_of([Path("a.png"), Path("b.png"), Path("c.png")], lambda: next(times)))) == 3
+    )
     assert capsys.readouterr().err == "plots: 2 files so far, b.png the last\n"
 
 

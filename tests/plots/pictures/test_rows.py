@@ -19,14 +19,18 @@ def test_axes_side_by_side_share_the_width_and_do_not_touch():
     sheet = Sheet(PALETTES[Theme.LIGHT])
     left, right = beside(sheet, 1.0, 1.0, 0.3, (2, 1))
     figure = sheet.finished()
-    (x0, y0, wide, high), (other_x0, other_y0, narrow, other_high) = left.get_position().bounds, right.get_position().bounds
+    (x0, y0, wide, high), (other_x0, other_y0, narrow, other_high) = (
+        left.get_position().bounds,
+        right.get_position().bounds,
+    )
     assert (y0, high) == (other_y0, other_high)
     assert wide == pytest.approx(2 * narrow)
     assert (other_x0 - x0 - wide) * figure.get_figwidth() == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"), [([1.0, 7.0], "linear"), ([1.0, 9.0], "log"), ([0.0, 9.0], "linear"), ([0.0], "linear")]
+    ("values", "scale"),
+    [([1.0, 7.0], "linear"), ([1.0, 9.0], "log"), ([0.0, 9.0], "linear"), ([0.0], "linear")],
 )
 def test_values_far_apart_are_drawn_on_a_logarithmic_axis(values, scale):
     axes = Sheet(PALETTES[Theme.LIGHT]).axes(1.0, 0.5)

@@ -21,9 +21,16 @@ PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 RESNET = {"model": "resnet50", "image_px": 64}
 VGG = {"model": "vgg16", "batch_size": 8}
 GPU = Gpu(
-    uuid="GPU-1", name="Testla V9", memory_bytes=16 * 2**30, pci_bus_id="00:1E.0", compute_capability="7.0", power_limit_w=300.0
+    uuid="GPU-1",
+    name="Testla V9",
+    memory_bytes=16 * 2**30,
+    pci_bus_id="00:1E.0",
+    compute_capability="7.0",
+    power_limit_w=300.0,
 )
-WITH_GPU = Machine(host="gpubox", cpu="Testium", num_cores=8, memory_bytes=64 * 2**30, gpus=(GPU,), driver="580.1")
+WITH_GPU = Machine(
+    host="gpubox", cpu="Testium", num_cores=8, memory_bytes=64 * 2**30, gpus=(GPU,), driver="580.1"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,13 @@ class Ended:
     reasons: tuple[str, ...] = ()
 
 
-def write(url: str, ends: list[tuple[TrialSpec, Ended]], *, machine: Machine = MACHINE, name: str = "first") -> None:
+def write(
+    url: str,
+    ends: list[tuple[TrialSpec, Ended]],
+    *,
+    machine: Machine = MACHINE,
+    name: str = "first",
+) -> None:
     """One sweep, an attempt for each; those of one trial are its repeats."""
     writer = Writer(url)
     num_repeats = {spec: sum(other == spec for other, _ in ends) for spec, _ in ends}
@@ -49,7 +62,9 @@ def write(url: str, ends: list[tuple[TrialSpec, Ended]], *, machine: Machine = M
         repeat = waiting[spec.trial_id, seen[spec.trial_id]]
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        finished = attempt(spec, end.images_per_second, repeat=repeat.repeat, number=number, outcome=end.outcome)
+        finished = attempt(
+            spec, end.images_per_second, repeat=repeat.repeat, number=number, outcome=end.outcome
+        )
         if end.images_per_second is None:
             result = replace(finished.result, message=end.message)
         else:
@@ -69,14 +84,27 @@ EVERYTHING = [
     *times(small(**RESNET, num_gpus=4), 300.0, 303.0, 297.0),
     *times(small(**RESNET, **PS), 100.5, 99.5, 100.0),
     *times(small(**RESNET, **PS, num_gpus=2), 150.0, 151.0, 149.0),
-    (small(**RESNET, **PS, num_gpus=4), Ended(outcome=Outcome.OUT_OF_MEMORY, message="OOM when allocating <b>tensor</b>")),
+    (
+        small(**RESNET, **PS, num_gpus=4),
+        Ended(outcome=Outcome.OUT_OF_MEMORY, message="OOM when allocating <b>tensor</b>"),
+    ),
     *times(small(**VGG), 20.0),
     (
         small(**VGG, num_gpus=2),
-        Ended(images_per_second=31.0, verdict=Verdict.SUSPECT, reasons=("others took 1.5 cores", "no steady state")),
+        Ended(
+            images_per_second=31.0,
+            verdict=Verdict.SUSPECT,
+            reasons=("others took 1.5 cores", "no steady state"),
+        ),
     ),
-    (small(**VGG, **PS), Ended(images_per_second=15.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",))),
-    (small(**VGG, **PS, num_gpus=2), Ended(outcome=Outcome.HUNG, message="no step for 600 s\nlast: 17")),
+    (
+        small(**VGG, **PS),
+        Ended(images_per_second=15.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",)),
+    ),
+    (
+        small(**VGG, **PS, num_gpus=2),
+        Ended(outcome=Outcome.HUNG, message="no step for 600 s\nlast: 17"),
+    ),
 ]
 
 NASTY = [
@@ -104,9 +132,13 @@ Make = Callable[..., Path]
 def make() -> Make:
     """make("results.db", sweep=..., live=True) is a page's file."""
 
-    def make(db: str, *, live: bool = False, scripts: tuple[str, ...] = (), **selection: Any) -> Path:
+    def make(
+        db: str, *, live: bool = False, scripts: tuple[str, ...] = (), **selection: Any
+    ) -> Path:
         path = Path("report.html")
-        path.write_text(render(source(db, **selection), NOON, live=live, scripts=scripts), encoding="utf-8")
+        path.write_text(
+            render(source(db, **selection), NOON, live=live, scripts=scripts), encoding="utf-8"
+        )
         return path
 
     return make
@@ -160,7 +192,10 @@ class Parsed(HTMLParser):
         """Of the island."""
         packed = self.island["trials"]
         rows = [dict(zip(packed["fields"], row, strict=True)) for row in packed["rows"]]
-        return [row | {"command": " ".join(packed["words"][word] for word in row["command"])} for row in rows]
+        return [
+            row | {"command": " ".join(packed["words"][word] for word in row["command"])}
+            for row in rows
+        ]
 
 
 def parsed(path: Path) -> Parsed:

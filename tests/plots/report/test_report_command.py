@@ -18,7 +18,12 @@ from tests.plots.report.conftest import parsed
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "plots", "report", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "plots", "report", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
@@ -31,7 +36,11 @@ def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
 
 def test_scripts_are_told_size_and_trials(everything):
     told = json.loads(run("--json").stdout)
-    assert told == {"path": "report.html", "bytes": Path("report.html").stat().st_size, "trials": 10}
+    assert told == {
+        "path": "report.html",
+        "bytes": Path("report.html").stat().st_size,
+        "trials": 10,
+    }
 
 
 def test_a_database_without_results_is_named():
@@ -85,12 +94,18 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
 
     monkeypatch.setattr("plots.report.content.answers", broken)
     monkeypatch.setattr("plots.report.content.Page.verdict_counts", property(broken))
-    monkeypatch.setattr("plots.report.content.summarize", fails_once(ZeroDivisionError("another"), summarize))
+    monkeypatch.setattr(
+        "plots.report.content.summarize", fails_once(ZeroDivisionError("another"), summarize)
+    )
     monkeypatch.setattr(sys, "argv", ["plots", "report"])
     with pytest.raises(SystemExit) as ended:
         app(["report"])
     assert ended.value.code == 1
-    why = {"answers": "a mistake of ours", "verdicts": "a mistake of ours", "table resnet50": "another"}
+    why = {
+        "answers": "a mistake of ours",
+        "verdicts": "a mistake of ours",
+        "table resnet50": "another",
+    }
     told = capsys.readouterr()
     assert told.out == "report.html\n"
     page = parsed(Path("report.html"))

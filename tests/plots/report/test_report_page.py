@@ -20,7 +20,19 @@ from store.writer import Writer
 from tests.conftest import PROJECT
 from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.over_hosts import mixed
-from tests.plots.report.conftest import EVERYTHING, NASTY, PS, RESNET, VGG, WITH_GPU, Ended, parsed, source, times, write
+from tests.plots.report.conftest import (
+    EVERYTHING,
+    NASTY,
+    PS,
+    RESNET,
+    VGG,
+    WITH_GPU,
+    Ended,
+    parsed,
+    source,
+    times,
+    write,
+)
 from tests.specs import small
 
 
@@ -30,9 +42,17 @@ def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
     assert len(trials) == len({spec.trial_id for spec, _ in EVERYTHING}) == 10
     for result, trial in zip(results, trials, strict=True):
         assert trial["trial_id"] == result.trial_id
-        assert (trial["model"], trial["strategy"], trial["num_gpus"]) == (result.axes["model"], result.strategy, result.num_gpus)
+        assert (trial["model"], trial["strategy"], trial["num_gpus"]) == (
+            result.axes["model"],
+            result.strategy,
+            result.num_gpus,
+        )
         assert trial["outcome"] == result.outcome
-        assert (trial["images_per_second"], trial["low"], trial["high"]) == (result.images_per_second, result.low, result.high)
+        assert (trial["images_per_second"], trial["low"], trial["high"]) == (
+            result.images_per_second,
+            result.low,
+            result.high,
+        )
         assert (trial["speed_up"], trial["efficiency"]) == (result.speed_up, result.efficiency)
         assert trial["repeats"] == list(result.repeats)
 
@@ -45,15 +65,22 @@ def test_a_line_of_the_charts_is_over_one_number_of_hosts_and_so_is_a_row_of_the
     trials = [dict(zip(names, row, strict=True)) for row in rows]
     whole = {spec.trial_id: value for spec, value in mixed()}
     assert {trial["trial_id"]: trial["images_per_second"] for trial in trials} == whole
-    for trial, series in zip((trials[at] for at in lines["scaling"]["trials"]), lines["scaling"]["series"], strict=True):
+    for trial, series in zip(
+        (trials[at] for at in lines["scaling"]["trials"]), lines["scaling"]["series"], strict=True
+    ):
         over = trial["width"].removeprefix(str(trial["num_gpus"]))
         assert series == f"{trial['strategy']}{over}"
     heat = lines["heat_map"]
     cells = [
-        (trials[at]["num_gpus"], row, name) for at, row, name in zip(heat["trials"], heat["rows"], heat["series"], strict=True)
+        (trials[at]["num_gpus"], row, name)
+        for at, row, name in zip(heat["trials"], heat["rows"], heat["series"], strict=True)
     ]
     assert len(cells) == len(set(cells)) == len(whole)
-    assert {row.removeprefix("trivial") for row in heat["rows"]} == {"", " over 2 hosts", " over 4 hosts"}
+    assert {row.removeprefix("trivial") for row in heat["rows"]} == {
+        "",
+        " over 2 hosts",
+        " over 4 hosts",
+    }
     assert "processes of one machine" in make("hosts.db").read_text()
 
 
@@ -66,15 +93,30 @@ def test_numbers_are_those_of_the_database(everything, make):
         stored: dict[str, list[float]] = {}
         for trial_id, images in rows:
             stored.setdefault(trial_id, []).append(images)
-    told = {trial["trial_id"]: trial["repeats"] for trial in parsed(make(everything)).trials if trial["repeats"]}
+    told = {
+        trial["trial_id"]: trial["repeats"]
+        for trial in parsed(make(everything)).trials
+        if trial["repeats"]
+    }
     assert told == stored
 
 
 def test_tables_and_summary_can_be_read_without_a_script(everything, make):
     text = parsed(make(everything)).text
-    for told in ("replicated_none 100", "(1.80x)", "(3.00x)", "OOM", "HANG", "31.0* (1.55x)", "OOM: out of memory"):
+    for told in (
+        "replicated_none 100",
+        "(1.80x)",
+        "(3.00x)",
+        "OOM",
+        "HANG",
+        "31.0* (1.55x)",
+        "OOM: out of memory",
+    ):
         assert told in text, told
-    assert "On 2 CPU stand-ins replicated_none is fastest with 180 images/s, 20% ahead of ps_cpu." in text
+    assert (
+        "On 2 CPU stand-ins replicated_none is fastest with 180 images/s, 20% ahead of ps_cpu."
+        in text
+    )
     assert "10 trials of 2 models; 3 without a number; 1 suspect." in text
 
 
@@ -99,7 +141,10 @@ def test_failures_are_told_with_message_log_and_command(everything, make):
 PARTLY = [
     *times(small(), 95.0),
     (small(), Ended(outcome=Outcome.OUT_OF_MEMORY, message="OOM of the second")),
-    (small(), Ended(images_per_second=70.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",))),
+    (
+        small(),
+        Ended(images_per_second=70.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",)),
+    ),
 ]
 
 
@@ -107,7 +152,11 @@ def test_repeats_that_brought_no_number_are_told_beside_the_number_of_others(mak
     write("results.db", PARTLY)
     page = parsed(make("results.db"))
     (trial,) = page.trials
-    assert (trial["images_per_second"], trial["repeats"], trial["failed"]) == (95.0, [95.0], ["out_of_memory", "invalid"])
+    assert (trial["images_per_second"], trial["repeats"], trial["failed"]) == (
+        95.0,
+        [95.0],
+        ["out_of_memory", "invalid"],
+    )
     assert trial["reasons"] == ["2 reductions, wanted 1 (repeat 3, left out)"]
     assert "1 trial of 1 model; 1 with repeats that brought no number." in page.text
     assert "OOM of the second" in page.text
@@ -149,7 +198,9 @@ def test_verdicts_are_told_with_their_reasons(everything, make):
 
 def test_every_trial_has_its_command(everything, make):
     for trial in parsed(make(everything)).trials:
-        assert trial["command"].startswith(f"python sweep.py model={trial['model']} num_gpus={trial['num_gpus']} strategy=")
+        assert trial["command"].startswith(
+            f"python sweep.py model={trial['model']} num_gpus={trial['num_gpus']} strategy="
+        )
     assert "sweep.repeats=3 sweep.rerun=true" in parsed(make(everything)).trials[0]["command"]
 
 
@@ -204,7 +255,10 @@ def test_only_failures_make_a_page_that_says_so(make):
 
 def test_one_point_is_enough(make):
     write("results.db", times(small(), 10.0))
-    assert "Only replicated_none was run: 10.0 images/s on 1 CPU stand-in." in parsed(make("results.db")).text
+    assert (
+        "Only replicated_none was run: 10.0 images/s on 1 CPU stand-in."
+        in parsed(make("results.db")).text
+    )
 
 
 def test_a_missing_baseline_is_said_and_another_can_be_had(make):
@@ -213,7 +267,10 @@ def test_a_missing_baseline_is_said_and_another_can_be_had(make):
     assert "it has no number on 1 to compare with (--baseline fewest takes another)" in page.text
     assert [trial["speed_up"] for trial in page.trials] == [None, None]
     other = parsed(make("results.db", baseline=BaselineRule.FEWEST))
-    assert [(trial["speed_up"], trial["baseline"]) for trial in other.trials][1] == (1.5, "replicated_none on 2")
+    assert [(trial["speed_up"], trial["baseline"]) for trial in other.trials][1] == (
+        1.5,
+        "replicated_none on 2",
+    )
 
 
 def test_an_empty_database_is_refused():
@@ -264,15 +321,22 @@ def test_a_long_message_is_cut(make):
 def test_no_text_of_others_becomes_html(make, nasty):
     ends = [*times(small(model=nasty), 10.0), *times(small(model=nasty, num_gpus=2), 10.0)]
     write("results.db", [*ends, (small(model=nasty, num_gpus=4), Ended(message=nasty))])
-    harmless = times(small(model="harmless"), 10.0) + times(small(model="harmless", num_gpus=2), 10.0)
+    harmless = times(small(model="harmless"), 10.0) + times(
+        small(model="harmless", num_gpus=2), 10.0
+    )
     write("other.db", [*harmless, (small(model="harmless", num_gpus=4), Ended(message="harmless"))])
     page, other = parsed(make("results.db")), parsed(make("other.db"))
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in other.elements]
-    assert [sorted(attributes) for _, attributes in page.elements] == [sorted(attributes) for _, attributes in other.elements]
+    assert [sorted(attributes) for _, attributes in page.elements] == [
+        sorted(attributes) for _, attributes in other.elements
+    ]
     assert page.trials[0]["model"] == nasty
     assert len(page.scripts) == 3
     raw = make("results.db").read_text()
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", raw.replace(libraries.vega(), ""))
+    assert not re.search(
+        "[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2066-\u2069]",
+        raw.replace(libraries.vega(), ""),
+    )
 
 
 def test_nothing_is_loaded_from_anywhere(everything, make):
@@ -281,8 +345,13 @@ def test_nothing_is_loaded_from_anywhere(everything, make):
     loading = {"src", "srcset", "poster", "data", "action", "formaction", "background", "ping"}
     for tag, attributes in page.elements:
         assert not loading & set(attributes), (tag, attributes)
-        assert (attributes.get("href") or "#").startswith("#") or (tag, attributes["href"]) == ("link", "data:,")
-    assert {"iframe", "object", "embed", "base", "img"}.isdisjoint({tag for tag, _ in page.elements})
+        assert (attributes.get("href") or "#").startswith("#") or (tag, attributes["href"]) == (
+            "link",
+            "data:,",
+        )
+    assert {"iframe", "object", "embed", "base", "img"}.isdisjoint(
+        {tag for tag, _ in page.elements}
+    )
     style = re.search(r"<style>(.*?)</style>", path.read_text(), re.DOTALL)
     assert style
     assert not re.search(r"url\(|@import|@font-face", style[1])
@@ -290,7 +359,9 @@ def test_nothing_is_loaded_from_anywhere(everything, make):
 
 def policy(page) -> str:
     (found,) = [
-        attributes["content"] for tag, attributes in page.elements if attributes.get("http-equiv") == "Content-Security-Policy"
+        attributes["content"]
+        for tag, attributes in page.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
     ]
     return found
 
@@ -301,7 +372,10 @@ def test_the_policy_forbids_the_network_and_all_scripts_but_the_pages_own(everyt
     assert told["default-src"] == "'none'"
     assert "connect-src" not in told
     scripts = [text for attributes, text in page.scripts if attributes.get("type") == "module"]
-    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts}
+    hashes = {
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in scripts
+    }
     assert set(told["script-src"].split()) == hashes
     assert len(hashes) == 2
 
@@ -324,7 +398,9 @@ def test_newer_data_has_the_island_and_every_part(everything, make):
 
 
 def test_scripts_cannot_end_their_element():
-    told = libraries.safe("a = '</script>'; b = '</SCRIPT'; c = '<script'; d = '<!--'; e = 1 </script/.test(x);")
+    told = libraries.safe(
+        "a = '</script>'; b = '</SCRIPT'; c = '<script'; d = '<!--'; e = 1 </script/.test(x);"
+    )
     assert not re.search(r"</?script|<!--", told, re.IGNORECASE)
     assert told.startswith("a = '<\\/script>'")
 
@@ -333,9 +409,15 @@ def test_the_page_has_the_colors_of_the_charts():
     css = (PROJECT / "plots" / "report" / "page.css").read_text()
     light, dark = css.split("@media (prefers-color-scheme: dark)", 1)
     colors = re.findall(r"--s\d: (#\w{6})", light)
-    assert [color.lower() for color in colors] == [color.lower() for color in PALETTES[Theme.LIGHT].series]
+    assert [color.lower() for color in colors] == [
+        color.lower() for color in PALETTES[Theme.LIGHT].series
+    ]
     of_light, of_dark = (PALETTES[theme].series for theme in (Theme.LIGHT, Theme.DARK))
-    other = [number for number, (one, two) in enumerate(zip(of_light, of_dark, strict=True)) if one != two]
+    other = [
+        number
+        for number, (one, two) in enumerate(zip(of_light, of_dark, strict=True))
+        if one != two
+    ]
     assert [(f"s{number}", of_dark[number].lower()) for number in other] == [("s3", "#f0e442")]
     assert dark.count("--s3: #F0E442") == 2
 
@@ -351,7 +433,9 @@ def test_a_table_cell_leads_to_its_trial(everything, make):
     page = parsed(make(everything))
     keys = {f"#t-{trial['key']}" for trial in page.trials}
     cells = [
-        attributes["href"] for tag, attributes in page.elements if tag == "a" and str(attributes.get("href")).startswith("#t-")
+        attributes["href"]
+        for tag, attributes in page.elements
+        if tag == "a" and str(attributes.get("href")).startswith("#t-")
     ]
     assert set(cells) == keys
     assert PS["variable_update"] == "parameter_server"

@@ -36,7 +36,11 @@ class Made:
         self.num_pages = self.num_reports = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
-        self.makers = Makers(source=lambda: Source(selection=Selection(db=db), command=""), page=self._page, report=self._report)
+        self.makers = Makers(
+            source=lambda: Source(selection=Selection(db=db), command=""),
+            page=self._page,
+            report=self._report,
+        )
 
     def _page(self, source: Source, mark: str) -> str:
         self.num_pages += 1
@@ -93,7 +97,10 @@ def test_a_database_that_is_not_there_empty_gone_or_new_is_said_and_recovered_fr
     made = Made("r.db")
     shown = Current("r.db", made.makers, every_s=0)
     told = shown.ask(What.PAGE)
-    assert told.problem == "r.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB"
+    assert (
+        told.problem
+        == "r.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB"
+    )
     assert (told.page, told.report, told.report_mark) == ("", "null", None)
     Writer("r.db").close()
     assert shown.ask(What.PAGE).problem == "r.db: no attempt in it yet; run a sweep first"
@@ -117,7 +124,9 @@ def test_a_database_of_an_older_version_is_shown_once_it_is_upgraded():
             "CREATE TABLE alembic_version (version_num TEXT); INSERT INTO alembic_version VALUES ('0001'); CREATE TABLE attempts (id);"
         )
     shown = Current("r.db", Made("r.db").makers, every_s=0)
-    assert shown.ask(What.REPORT).problem.endswith("`python -m store upgrade --db r.db` makes it so, and keeps a copy as it is")
+    assert shown.ask(What.REPORT).problem.endswith(
+        "`python -m store upgrade --db r.db` makes it so, and keeps a copy as it is"
+    )
     Path("r.db").unlink()
     fill("new.db", [(small(), 50.0)])
     Path("new.db").rename("r.db")
@@ -164,7 +173,9 @@ def test_a_report_that_cannot_be_made_is_said_and_the_next_one_is_made(capsys):
     made.may_go_on = None  # nothing can be made without
     shown = Current("r.db", made.makers, every_s=0)
     for _ in range(2):
-        assert shown.ask(What.REPORT).problem.startswith("the report cannot be made: AttributeError: 'NoneType' object has no")
+        assert shown.ask(What.REPORT).problem.startswith(
+            "the report cannot be made: AttributeError: 'NoneType' object has no"
+        )
     assert capsys.readouterr().err.count("Traceback") == 1
     made.may_go_on = threading.Event()
     made.may_go_on.set()
@@ -182,7 +193,9 @@ def test_a_sweep_that_runs_is_told_until_it_has_ended(db):
         label = f"trivial-replicated_none-x1 {small().trial_id[:8]}"
         assert shown.ask(What.REPORT).sweeps == (f"sweep mine: 0 of 2 done; now: {label} repeat 1",)
         ledger.finish(first.repeat_id, attempt(small(), None), NOON)
-        assert shown.ask(What.REPORT).sweeps == ("sweep mine: 1 of 2 done (1 failed); now: nothing",)
+        assert shown.ask(What.REPORT).sweeps == (
+            "sweep mine: 1 of 2 done (1 failed); now: nothing",
+        )
         ledger.end(NOON, finished=True)
     assert shown.ask(What.REPORT).sweeps == ()
 
@@ -191,6 +204,8 @@ def test_a_sweep_that_runs_is_told_until_it_has_ended(db):
 def running(db: str) -> Iterator[object]:
     writer = Writer(db)
     try:
-        yield begin(writer, {small(): 2}, name="mine", process=this_process(), started_at=datetime.now(UTC))
+        yield begin(
+            writer, {small(): 2}, name="mine", process=this_process(), started_at=datetime.now(UTC)
+        )
     finally:
         writer.close()

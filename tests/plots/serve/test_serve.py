@@ -26,7 +26,9 @@ PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The process, and its address."""
     command = [sys.executable, "-m", "plots", "serve", "--port", "0", "--every", "0.2", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process, process.stdout.readline().strip()
         finally:
@@ -56,7 +58,11 @@ def test_it_says_where_it_listens_and_ends_at_once_without_a_word(sign, code):
     fill("results.db", [(small(), 100.0)])
     with serving("--json") as (process, line):
         told = json.loads(line)
-        assert told == {"url": f"http://127.0.0.1:{told['port']}/", "host": "127.0.0.1", "port": told["port"]}
+        assert told == {
+            "url": f"http://127.0.0.1:{told['port']}/",
+            "host": "127.0.0.1",
+            "port": told["port"],
+        }
         assert health(told["url"]) == (200, "ok\n")
         status, page = get(told["url"])
         assert status == 200
@@ -73,11 +79,19 @@ def test_nothing_that_is_asked_for_changes_the_database_or_its_folder():
         for path in ("/", "/data.json", "/healthz", "/results.db", "/../results.db"):
             assert get(url, path)[0] in (200, 404)
     assert Path("results.db").read_bytes() == before
-    assert {path.name for path in Path().iterdir()} <= {"results.db", "results.db-wal", "results.db-shm", "results.db.lock"}
+    assert {path.name for path in Path().iterdir()} <= {
+        "results.db",
+        "results.db-wal",
+        "results.db-shm",
+        "results.db.lock",
+    }
 
 
 def test_who_lets_others_read_is_told_who_can():
-    with serving("--host", "0.0.0.0", "--db", "postgresql://me:hidden@127.0.0.1:1/none") as (process, url):
+    with serving("--host", "0.0.0.0", "--db", "postgresql://me:hidden@127.0.0.1:1/none") as (
+        process,
+        url,
+    ):
         status, body = health(re.sub("//.*:", "//127.0.0.1:", url))
         assert status == 503
         assert "is the server there" in body
@@ -98,7 +112,10 @@ def test_who_lets_others_read_is_told_who_can():
             ["--allow-host", "http://bench.example:1"],
             "plots: --allow-host http://bench.example:1: wanted a name alone, without sch",
         ),
-        (["--host", "192.0.2.1"], "plots: 192.0.2.1:0: no address of this machine; 127.0.0.1 is for this machine alone"),
+        (
+            ["--host", "192.0.2.1"],
+            "plots: 192.0.2.1:0: no address of this machine; 127.0.0.1 is for this machine alone",
+        ),
         (["--db", "mysql://x"], "plots: mysql://...: no such kind of database"),
     ],
 )
@@ -112,7 +129,10 @@ def test_what_cannot_be_served_is_refused_before_anything_listens(arguments, mes
 def test_results_appear_on_the_open_page_as_they_land_and_it_stays_as_its_reader_left_it(open_page):
     fill("results.db", [(small(), 100.0), (small(num_gpus=2), 120.0)])
     with serving() as (_, url):
-        assert health(url) == (200, "ok\n")  # so that the first page has them: one that waits for them would be loaded again
+        assert health(url) == (
+            200,
+            "ok\n",
+        )  # so that the first page has them: one that waits for them would be loaded again
         visit = open_page(url)
         page = visit.page
         page.wait_for_selector('#live[data-state="live"]')

@@ -100,7 +100,17 @@ def test_who_has_it_is_told_so(served, etag):
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "/../../etc/passwd", "/%00", "/%2e%2e/results.db", "/data.json/", "/\xff", "http://x/", "*", "/%"],
+    [
+        "/etc/passwd",
+        "/../../etc/passwd",
+        "/%00",
+        "/%2e%2e/results.db",
+        "/data.json/",
+        "/\xff",
+        "http://x/",
+        "*",
+        "/%",
+    ],
 )
 def test_no_path_leads_anywhere_else(served, path):
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("latin-1")
@@ -109,7 +119,9 @@ def test_no_path_leads_anywhere_else(served, path):
     assert found.endswith("there are /, /data.json, /big\n")
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "NONSENSE"])
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "NONSENSE"]
+)
 def test_no_other_method_does_anything(served, method):
     response, body = ask(served, "/", method)
     assert (response.status, response.getheader("Allow")) == (405, "GET, HEAD")
@@ -118,17 +130,30 @@ def test_no_other_method_does_anything(served, method):
 
 def test_what_is_sent_along_is_not_read_and_the_answer_arrives(served):
     body = b"x" * 200_000
-    found = told(served, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n" + body)
+    found = told(
+        served, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n" + body
+    )
     assert found.startswith(b"HTTP/1.1 405 ")
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "LOCALHOST:99", "[::1]", "[::1]:8265", "127.0.0.1:"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "LOCALHOST:99", "[::1]", "[::1]:8265", "127.0.0.1:"]
+)
 def test_on_loopback_our_own_names_are_answered_also_through_a_tunnel(served, host):
     assert ask(served, "/", Host=host)[0].status == 200
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8265", "localhost.evil.example", "127.0.0.1.evil", "", "[::1", "a b"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8265",
+        "localhost.evil.example",
+        "127.0.0.1.evil",
+        "",
+        "[::1",
+        "a b",
+    ],
 )
 def test_on_loopback_another_sites_name_is_not(served, host):
     response, body = ask(served, "/", Host=host)
@@ -149,7 +174,15 @@ def test_where_all_may_read_addresses_and_names_of_this_machine_are_answered_and
             "bench.example:1",
         ]
         assert [host for host in ours if not opened.is_our_name(host)] == []
-        others = ["evil.example", "evil.example:8265", "192.0.2.7.evil.example", "x.bench.example", "", "[evil]", "192.0.2.7evil"]
+        others = [
+            "evil.example",
+            "evil.example:8265",
+            "192.0.2.7.evil.example",
+            "x.bench.example",
+            "",
+            "[evil]",
+            "192.0.2.7evil",
+        ]
         assert [host for host in others if opened.is_our_name(host)] == []
 
 
@@ -167,7 +200,18 @@ def test_where_all_may_read_addresses_and_names_of_this_machine_are_answered_and
         b"\0" * 1000 + b"\r\n",
         b"GET / HTTP/1.1\r\nHost\xff\xfe\r\n\r\n",
     ],
-    ids=["no host", "two hosts", "0.9", "9.9", "TLS", "long header", "many headers", "long path", "zeros", "no header"],
+    ids=[
+        "no host",
+        "two hosts",
+        "0.9",
+        "9.9",
+        "TLS",
+        "long header",
+        "many headers",
+        "long path",
+        "zeros",
+        "no header",
+    ],
 )
 def test_what_is_no_request_is_told_so_and_others_are_answered(served, request_, capfd):
     found = told(served, request_)
@@ -209,7 +253,10 @@ def test_who_says_nothing_is_hung_up_on_and_nobody_waits_for_it(monkeypatch):
 
 def test_who_does_not_take_its_answer_is_hung_up_on(monkeypatch):
     monkeypatch.setattr(server, "ANSWER_S", 0.2)
-    with running() as served, socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S) as client:
+    with (
+        running() as served,
+        socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S) as client,
+    ):
         client.sendall(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert client.recv(1)  # and no more
         monkeypatch.setattr(server, "ANSWER_S", PATIENCE_S)
@@ -220,7 +267,12 @@ def test_who_does_not_take_its_answer_is_hung_up_on(monkeypatch):
 def test_many_who_say_nothing_keep_nobody_out(served, monkeypatch):
     monkeypatch.setattr(server, "MOST_OPEN", 5)
     with ExitStack() as stack:
-        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S)) for _ in range(20)]
+        idle = [
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S)
+            )
+            for _ in range(20)
+        ]
         for _ in range(10):
             assert ask(served, "/")[0].status == 200
         assert rest(idle[0]) == b""
@@ -241,7 +293,9 @@ def test_more_than_there_is_room_for_are_refused_while_all_wait_for_their_answer
         serving.start()
 
         def asked() -> socket.socket:
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S))
+            client = stack.enter_context(
+                socket.create_connection(("127.0.0.1", served.server_port), PATIENCE_S)
+            )
             client.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
             return client
 
@@ -276,7 +330,10 @@ def test_many_are_answered_at_once():
         serving = threading.Thread(target=served.serve_forever, args=[0.01])
         serving.start()
         found: list[int] = []
-        clients = [threading.Thread(target=lambda: found.append(ask(served, "/slow")[0].status)) for _ in range(10)]
+        clients = [
+            threading.Thread(target=lambda: found.append(ask(served, "/slow")[0].status))
+            for _ in range(10)
+        ]
         for client in clients:
             client.start()
         begun.wait(PATIENCE_S)
@@ -299,7 +356,8 @@ def test_requests_are_told_only_when_asked_for_and_nothing_in_them_moves_the_cur
 
 def test_a_port_in_use_is_said(served):
     with pytest.raises(
-        StoreError, match=rf"^127\.0\.0\.1:{served.server_port}: something listens there already; choose another --port, 0 "
+        StoreError,
+        match=rf"^127\.0\.0\.1:{served.server_port}: something listens there already; choose another --port, 0 ",
     ):
         Server("127.0.0.1", served.server_port, answers())
 
@@ -307,7 +365,8 @@ def test_a_port_in_use_is_said(served):
 @pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "x" * 300, "\0", ""])
 def test_an_address_that_is_none_of_ours_is_said(host):
     with pytest.raises(
-        StoreError, match=r"no address of this machine; 127\.0\.0\.1 is for this machine alone, 0\.0\.0\.0 for all"
+        StoreError,
+        match=r"no address of this machine; 127\.0\.0\.1 is for this machine alone, 0\.0\.0\.0 for all",
     ):
         Server(host, 0, answers())
 

@@ -155,7 +155,8 @@ TABLES = [
 ]
 
 STRATEGIES = {
-    "NVIDIA DGX-1 8xP100-SXM2 NVLink": dict.fromkeys(MODELS[:3], "ps_cpu") | dict.fromkeys(MODELS[3:], "replicated_nccl"),
+    "NVIDIA DGX-1 8xP100-SXM2 NVLink": dict.fromkeys(MODELS[:3], "ps_cpu")
+    | dict.fromkeys(MODELS[3:], "replicated_nccl"),
     "GCE n1-standard-32-k80x8": dict.fromkeys(MODELS, "ps_cpu"),
     "AWS p2.8xlarge 8xK80": {"inception3": "ps_cpu", "alexnet": "ps_gpu", "vgg16": "ps_gpu"}
     | dict.fromkeys(("resnet50", "resnet152"), "replicated_none"),

@@ -32,12 +32,23 @@ HOSTILE = "<script>alert(1)</script> | a_b* `c` [d](e) \\x & 50% {f} $g^~#\n\x1b
 
 @pytest.fixture
 def filled():
-    fill("results.db", [(small(), 100.25), (small(num_gpus=2), 180.5), (small(**PS), 90.0), (small(num_gpus=2, **PS), None)])
+    fill(
+        "results.db",
+        [
+            (small(), 100.25),
+            (small(num_gpus=2), 180.5),
+            (small(**PS), 90.0),
+            (small(num_gpus=2, **PS), None),
+        ],
+    )
 
 
 @pytest.fixture
 def hostile():
-    fill("results.db", [(small(model=HOSTILE), 100.0), (small(model="[b]"), 1.0), (small(model="名前"), 2.0)])
+    fill(
+        "results.db",
+        [(small(model=HOSTILE), 100.0), (small(model="[b]"), 1.0), (small(model="名前"), 2.0)],
+    )
 
 
 def test_the_folder_is_the_registry():
@@ -56,7 +67,9 @@ def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
 def test_a_terminal_gets_bold_for_the_best(filled):
     leader, follower = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
-    ended = subprocess.run([sys.executable, "-m", "plots", "tables"], stdout=follower, env=environment, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "plots", "tables"], stdout=follower, env=environment, check=True
+    )
     os.close(follower)
     shown = os.read(leader, 100_000).decode()
     os.close(leader)
@@ -73,7 +86,9 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize(("num_rows", "is_styled"), [(2, True), (1_001, False)])
-def test_very_long_tables_are_printed_plainly_also_on_a_terminal(monkeypatch, filled, num_rows, is_styled):
+def test_very_long_tables_are_printed_plainly_also_on_a_terminal(
+    monkeypatch, filled, num_rows, is_styled
+):
     monkeypatch.setenv("TERM", "xterm-256color")
     (table,) = pivot(load(Selection(db="results.db")))
     layout = lay_out(table, rule=BaselineRule.SAME, show="python -m store show", only=())
@@ -102,15 +117,21 @@ def test_markdown_is_githubs(plots, filled):
     ],
 )
 def test_who_is_as_fast_as_the_fastest_is_bold_in_every_format(plots, form, bold):
-    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0)] + [(small(**PS), speed) for speed in (97.0, 104.0, 100.0)]
-    fill("results.db", [*entries, (small(all_reduce="pscpu"), 10.0), (small(all_reduce="pscpu"), 10.1)])
+    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0)] + [
+        (small(**PS), speed) for speed in (97.0, 104.0, 100.0)
+    ]
+    fill(
+        "results.db",
+        [*entries, (small(all_reduce="pscpu"), 10.0), (small(all_reduce="pscpu"), 10.1)],
+    )
     text = plots("tables", "--format", form).stdout
     assert all(re.search(bold.format(number), text) for number in ("100 ", "101 "))
     assert not re.search(bold.format("10"), text.replace("100 ", "").replace("101 ", ""))
 
 
 @pytest.mark.parametrize(
-    ("form", "mark"), [("terminal", "100†"), ("markdown", "100†"), ("html", "100†"), ("latex", "100$\\dagger$")]
+    ("form", "mark"),
+    [("terminal", "100†"), ("markdown", "100†"), ("html", "100†"), ("latex", "100$\\dagger$")],
 )
 def test_every_format_marks_numbers_of_which_some_repeats_failed(plots, form, mark):
     fill("results.db", [(small(), 100.0), (small(), None)])
@@ -121,16 +142,26 @@ def test_every_format_marks_numbers_of_which_some_repeats_failed(plots, form, ma
 
 def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, filled):
     rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
-    assert {(row["strategy"], row["num_gpus"]): (row["images_per_second"], row["outcome"]) for row in rows} == {
+    assert {
+        (row["strategy"], row["num_gpus"]): (row["images_per_second"], row["outcome"])
+        for row in rows
+    } == {
         ("replicated_none", "1"): ("100.25", "completed"),
         ("replicated_none", "2"): ("180.5", "completed"),
         ("ps_cpu", "1"): ("90.0", "completed"),
         ("ps_cpu", "2"): ("", "failed"),
     }
     assert float(rows[3]["speed_up"]) == 180.5 / 100.25
-    assert {"seed", "momentum", "data_format", "prefetch", "host", "versions", "attempt_ids", "baseline_strategy"} <= rows[
-        0
-    ].keys()
+    assert {
+        "seed",
+        "momentum",
+        "data_format",
+        "prefetch",
+        "host",
+        "versions",
+        "attempt_ids",
+        "baseline_strategy",
+    } <= rows[0].keys()
 
 
 def test_json_has_the_same_records_with_types(plots, filled):
@@ -174,7 +205,12 @@ def test_latex_compiles(plots, filled):
     table = plots("tables", "--format", "latex").stdout
     preamble = "\\documentclass{article}\\usepackage[utf8]{inputenc}\\usepackage[T1]{fontenc}\\usepackage{booktabs}"
     Path("t.tex").write_text(f"{preamble}\\begin{{document}}{table}\\end{{document}}")
-    assert subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert (
+        subprocess.run(
+            ["pdflatex", "-halt-on-error", "t.tex"], stdout=subprocess.DEVNULL, check=False
+        ).returncode
+        == 0
+    )
 
 
 class Page(HTMLParser):
@@ -220,7 +256,10 @@ def test_hostile_names_are_escaped_in_markdown(plots, hostile):
     text = plots("tables", "--format", "markdown", "--rows", "model").stdout
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
-    assert "\\<script\\>alert(1)\\</script\\> \\| a_b\\* \\`c\\` \\[d\\](e) \\\\x \\& 50% {f} $g^\\~\\#\\\\n\\\\x1b\\[31m" in text
+    assert (
+        "\\<script\\>alert(1)\\</script\\> \\| a_b\\* \\`c\\` \\[d\\](e) \\\\x \\& 50% {f} $g^\\~\\#\\\\n\\\\x1b\\[31m"
+        in text
+    )
 
 
 def test_nothing_that_a_terminal_would_obey_is_printed(plots, hostile):
@@ -247,7 +286,10 @@ def test_csv_quotes_and_keeps_hostile_names(plots, hostile):
 
 
 def test_an_unknown_format_names_those_there_are():
-    with pytest.raises(StoreError, match=r"pdf: no such format; there are csv, html, json, latex, markdown, terminal"):
+    with pytest.raises(
+        StoreError,
+        match=r"pdf: no such format; there are csv, html, json, latex, markdown, terminal",
+    ):
         formats.chosen("pdf")
     with pytest.raises(StoreError, match=r"latx: no such format; did you mean latex\?"):
         formats.chosen("latx")

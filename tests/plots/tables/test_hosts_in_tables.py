@@ -33,8 +33,14 @@ def test_hosts_go_across_as_any_axis(several):
         if " hosts" in row or "ring" in row
     )
     assert header.split() == ["strategy", "1", "host", "2", "hosts", "4", "hosts"]
-    numbers = {spec.hosts: value for spec, value in mixed() if spec.num_gpus == 4 and spec.all_reduce == "ring"}
-    assert [float(word) for word in ring.split() if word[0].isdigit()] == pytest.approx(list(numbers.values()), rel=5e-3)
+    numbers = {
+        spec.hosts: value
+        for spec, value in mixed()
+        if spec.num_gpus == 4 and spec.all_reduce == "ring"
+    }
+    assert [float(word) for word in ring.split() if word[0].isdigit()] == pytest.approx(
+        list(numbers.values()), rel=5e-3
+    )
 
 
 def test_hosts_stay_in_the_rows_where_other_axes_go_across(several):
@@ -55,9 +61,16 @@ def test_a_filter_of_hosts_shows_these_alone_against_the_same_baseline(several):
 
 def test_every_record_is_one_whole_trial(several):
     whole = {spec.trial_id: (spec.hosts, spec.num_gpus, value) for spec, value in mixed()}
-    for arguments in ((), ("--columns", "hosts"), ("--rows", "hosts,num_gpus", "--columns", "strategy")):
+    for arguments in (
+        (),
+        ("--columns", "hosts"),
+        ("--rows", "hosts,num_gpus", "--columns", "strategy"),
+    ):
         told = json.loads(several("tables", *arguments, "--json").stdout)
-        found = {row["trial_id"]: (row["hosts"], row["num_gpus"], row["images_per_second"]) for row in told}
+        found = {
+            row["trial_id"]: (row["hosts"], row["num_gpus"], row["images_per_second"])
+            for row in told
+        }
         assert found == whole
         assert len(told) == len(whole)
 

@@ -42,7 +42,10 @@ def notes(layout):
 
 def test_a_cell_has_images_per_second_and_speed_up_against_a_named_baseline():
     layout = laid_out([(small(), 100.0), (small(num_gpus=2), 180.0), (small(**PS), 90.0)])
-    assert texts(layout) == {"ps_cpu": ["90.0 (1.00x)", "–"], "replicated_none": ["100 (1.00x)", "180 (1.80x)"]}
+    assert texts(layout) == {
+        "ps_cpu": ["90.0 (1.00x)", "–"],
+        "replicated_none": ["100 (1.00x)", "180 (1.80x)"],
+    }
     assert (layout.corner, layout.columns) == ("strategy", ("1 CPU stand-in", "2 CPU stand-ins"))
     assert "cells: images/s (speed-up)" in layout.notes
     assert "speed-up: against the same strategy on 1 CPU stand-in" in layout.notes
@@ -50,22 +53,39 @@ def test_a_cell_has_images_per_second_and_speed_up_against_a_named_baseline():
 
 
 def test_repeats_bring_an_interval_and_ties_are_marked():
-    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0)] + [(small(**PS), speed) for speed in (99.0, 103.0, 100.0)]
+    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0)] + [
+        (small(**PS), speed) for speed in (99.0, 103.0, 100.0)
+    ]
     layout = laid_out(entries)
-    assert texts(layout) == {"ps_cpu": ["100 ≈ [96..106] (1.00x)"], "replicated_none": ["101 [99..104] (1.00x)"]}
-    assert layout.legend == ("≈: not told apart from the fastest: the 95 % interval of their ratio reaches 1",)
+    assert texts(layout) == {
+        "ps_cpu": ["100 ≈ [96..106] (1.00x)"],
+        "replicated_none": ["101 [99..104] (1.00x)"],
+    }
+    assert layout.legend == (
+        "≈: not told apart from the fastest: the 95 % interval of their ratio reaches 1",
+    )
     assert "sweep.repeats=3" not in notes(layout)
 
 
 def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
     """Its two repeats alone are too few; a sweep that ran it without racing later lifts the mark."""
-    entries = [(small(), 1101.0), (small(), 1105.0), (small(), 1100.0), (small(**PS), 990.0), (small(**PS), 1050.0)]
+    entries = [
+        (small(), 1101.0),
+        (small(), 1105.0),
+        (small(), 1100.0),
+        (small(**PS), 990.0),
+        (small(**PS), 1050.0),
+    ]
     fill("r.db", entries)
     assert {name: cells[0].rank for name, cells in laid_out_from_file().rows} == {
         "ps_cpu": Rank.TIE,
         "replicated_none": Rank.BEST,
     }
-    ruling = judge([contender("a", 1101.0, 1105.0), contender("b", 990.0, 1050.0)], Spread(squares=0.006, freedom=60), 5)
+    ruling = judge(
+        [contender("a", 1101.0, 1105.0), contender("b", 990.0, 1050.0)],
+        Spread(squares=0.006, freedom=60),
+        5,
+    )
     writer = Writer("r.db")
     raced = begin(writer, {small(**PS): 3}, name="race", rerun=True)
     raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], ruling.out["b"], NOON)
@@ -93,7 +113,10 @@ def contender(name, *speeds):
 
 def test_one_process_each_is_said_to_be_too_few():
     layout = laid_out([(small(), 100.0), (small(**PS), 90.0)])
-    assert "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 would tell" in layout.notes
+    assert (
+        "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 would tell"
+        in layout.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +124,15 @@ def test_one_process_each_is_said_to_be_too_few():
     [
         (("images/s",), "200"),
         (
-            ("images/s", "interval", "speed-up", "efficiency", "repeats", "ms/step", "images/s/gpu"),
+            (
+                "images/s",
+                "interval",
+                "speed-up",
+                "efficiency",
+                "repeats",
+                "ms/step",
+                "images/s/gpu",
+            ),
             "200 [190..210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU stand-in)",
         ),
         (("efficiency",), "80.0 %"),
@@ -115,9 +146,12 @@ def test_other_quantities_can_stand_in_cells(show, text):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "symbol"), [(outcome, symbol) for outcome, symbol in SYMBOLS.items() if outcome is not Outcome.INVALID]
+    ("outcome", "symbol"),
+    [(outcome, symbol) for outcome, symbol in SYMBOLS.items() if outcome is not Outcome.INVALID],
 )
-def test_failures_are_symbols_with_a_legend_and_the_command_that_says_what_happened(outcome, symbol):
+def test_failures_are_symbols_with_a_legend_and_the_command_that_says_what_happened(
+    outcome, symbol
+):
     from store.writer import Writer
 
     writer = Writer("r.db")
@@ -142,7 +176,9 @@ def test_every_outcome_but_completed_has_a_symbol():
 def test_a_suspect_number_is_marked_with_the_command_that_says_why():
     fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), 150.0)])
     with changing("r.db") as connection:
-        connection.exec_driver_sql("UPDATE measurements SET verdict = 'suspect' WHERE attempt_id < 3")
+        connection.exec_driver_sql(
+            "UPDATE measurements SET verdict = 'suspect' WHERE attempt_id < 3"
+        )
     layout = laid_out(show=("images/s",))
     assert texts(layout) == {"replicated_none": ["100*", "150"]}
     assert "* suspect: python -m store show 1 (or 2) says why" in layout.notes
@@ -150,9 +186,14 @@ def test_a_suspect_number_is_marked_with_the_command_that_says_why():
 
 def test_a_number_of_which_some_repeats_failed_is_marked_with_what_became_of_them():
     out_of_memory = {"outcome": Outcome.OUT_OF_MEMORY}
-    layout = laid_out([(small(), 100.0), (small(), None), (small(num_gpus=2), 150.0)], details=[{}, out_of_memory, {}])
+    layout = laid_out(
+        [(small(), 100.0), (small(), None), (small(num_gpus=2), 150.0)],
+        details=[{}, out_of_memory, {}],
+    )
     assert texts(layout) == {"replicated_none": ["100† (1.00x)", "150 (1.50x)"]}
-    said = f"† some repeats brought no number: OOM ({SHOW} {small().trial_id[:12]} says what happened)"
+    said = (
+        f"† some repeats brought no number: OOM ({SHOW} {small().trial_id[:12]} says what happened)"
+    )
     assert said in layout.notes
     assert layout.legend == ("OOM: out of memory",)
 
@@ -161,7 +202,8 @@ def test_what_the_number_and_its_interval_are_is_said_where_there_are_repeats():
     layout = laid_out([(small(), 100.0), (small(), 101.0)])
     assert "images/s: median of the repeats, each a process of its own" in layout.notes
     assert (
-        "interval: 95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it" in layout.notes
+        "interval: 95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it"
+        in layout.notes
     )
 
 
@@ -194,7 +236,11 @@ def test_a_missing_baseline_of_strong_scaling_would_run_with_the_whole_batch():
 @pytest.mark.parametrize(
     ("rule", "text", "said"),
     [
-        (BaselineRule.BEST, "150 (1.50x)", "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s"),
+        (
+            BaselineRule.BEST,
+            "150 (1.50x)",
+            "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s",
+        ),
         (
             BaselineRule.FEWEST,
             "150 (1.00x)",
@@ -226,20 +272,34 @@ def test_stand_ins_carry_their_note():
 def told(entries, **options):
     fill("r.db", entries, **options)
     return document(
-        pivot(measured(queries.measured(open_for_reading("r.db")))), partial(lay_out, rule=BaselineRule.SAME, show=SHOW, only=())
+        pivot(measured(queries.measured(open_for_reading("r.db")))),
+        partial(lay_out, rule=BaselineRule.SAME, show=SHOW, only=()),
     )
 
 
 def test_one_table_says_everything_itself():
     found = told([(small(), 100.0)])
     assert (found.heading, found.notes) == ("", ())
-    assert found.tables[0].title == "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)"
+    assert (
+        found.tables[0].title
+        == "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)"
+    )
 
 
 def test_several_tables_say_once_what_they_have_in_common():
-    found = told([(small(), 100.0), (small(precision="bf16"), 200.0), (small(model="vgg16", num_gpus=2), None)])
+    found = told(
+        [
+            (small(), 100.0),
+            (small(precision="bf16"), 200.0),
+            (small(model="vgg16", num_gpus=2), None),
+        ]
+    )
     assert found.heading == "synthetic data, image_px 32, batch_size 2, weak scaling"
-    assert [layout.title for layout in found.tables] == ["trivial (fp32)", "trivial (bf16)", "vgg16 (fp32)"]
+    assert [layout.title for layout in found.tables] == [
+        "trivial (fp32)",
+        "trivial (bf16)",
+        "vgg16 (fp32)",
+    ]
     assert found.notes[0].startswith("testbox: 2 cores Testium")
     assert found.notes[-1] == "FAIL: failed"
     assert [len(layout.notes) for layout in found.tables] == [2, 2, 1]
@@ -263,15 +323,25 @@ def test_places_of_one_machine_are_told_apart_by_the_package_that_differs():
 
 def test_a_variable_that_only_one_place_had_tells_it_apart():
     fill("r.db", [(small(), 10.0)])
-    found = told([(small(), 99.0)], name="second", environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}})
-    assert [layout.title.rpartition(", ")[2] for layout in found.tables] == ["no NCCL_ALGO", "NCCL_ALGO Tree"]
+    found = told(
+        [(small(), 99.0)],
+        name="second",
+        environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}},
+    )
+    assert [layout.title.rpartition(", ")[2] for layout in found.tables] == [
+        "no NCCL_ALGO",
+        "NCCL_ALGO Tree",
+    ]
 
 
 def test_machines_of_one_name_that_read_alike_are_told_apart_by_their_keys():
     fill("r.db", [(small(), 10.0)])
     found = told([(small(), 99.0)], name="second", machine=replace(MACHINE, memory_bytes=2**40))
     first, second = found.tables
-    assert first.title == f"trivial, with TensorFlow 2.21.0, scalemark 0.1.0, place {first.table.place.key}"
+    assert (
+        first.title
+        == f"trivial, with TensorFlow 2.21.0, scalemark 0.1.0, place {first.table.place.key}"
+    )
     assert first.title != second.title
 
 

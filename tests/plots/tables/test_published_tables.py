@@ -18,12 +18,16 @@ def printed(plots):
 
 @pytest.fixture
 def records(plots):
-    ended = plots("tables", "--origin", "published", "--source", "tf-benchmarks-2017", "--format", "csv")
+    ended = plots(
+        "tables", "--origin", "published", "--source", "tf-benchmarks-2017", "--format", "csv"
+    )
     return list(csv.DictReader(io.StringIO(ended.stdout)))
 
 
 @pytest.mark.parametrize(("machine", "data", "batch_sizes", "models", "text"), TABLES)
-def test_csv_has_every_cell_of_the_page_and_its_speed_up(records, machine, data, batch_sizes, models, text):
+def test_csv_has_every_cell_of_the_page_and_its_speed_up(
+    records, machine, data, batch_sizes, models, text
+):
     typed = cells(text)
     for column, (model, batch_size) in enumerate(zip(models, batch_sizes, strict=True)):
         on_1 = float(typed[0][column])
@@ -31,7 +35,13 @@ def test_csv_has_every_cell_of_the_page_and_its_speed_up(records, machine, data,
             found = [
                 (record["images_per_second"], record["speed_up"], record["strategy"])
                 for record in records
-                if (record["host"], record["data"], record["model"], record["batch_size"], record["num_gpus"])
+                if (
+                    record["host"],
+                    record["data"],
+                    record["model"],
+                    record["batch_size"],
+                    record["num_gpus"],
+                )
                 == (machine, data, model, str(batch_size), str(num_gpus))
             ]
             if typed[row][column] == "N/A":
@@ -53,13 +63,22 @@ def test_the_text_is_the_page_with_speed_ups(printed, machine, data, batch_sizes
     typed = cells(text)
     wanted = [["num_gpus", *models]]
     for num_gpus, row in zip(GPUS, typed, strict=True):
-        shown = [cell if cell == "N/A" else f"{cell} ({float(cell) / float(typed[0][at]):.2f}x)" for at, cell in enumerate(row)]
+        shown = [
+            cell if cell == "N/A" else f"{cell} ({float(cell) / float(typed[0][at]):.2f}x)"
+            for at, cell in enumerate(row)
+        ]
         wanted.append([f"{num_gpus} GPU{'s' if num_gpus > 1 else ''}", *shown])
     title = f"{data} data, on {machine}"
-    (found,) = [table for table in tables_of(printed, title) if [re.split(r" {2,}", line) for line in table[:5]] == wanted]
+    (found,) = [
+        table
+        for table in tables_of(printed, title)
+        if [re.split(r" {2,}", line) for line in table[:5]] == wanted
+    ]
     sizes = dict(zip(models, batch_sizes, strict=True))
     assert found[5] == f"batch_size {grouped({model: str(size) for model, size in sizes.items()})}"
-    assert found[6] == f"strategy {grouped({model: STRATEGIES[machine][model] for model in models})}"
+    assert (
+        found[6] == f"strategy {grouped({model: STRATEGIES[machine][model] for model in models})}"
+    )
 
 
 def tables_of(text, title):
@@ -73,13 +92,19 @@ def grouped(values):
     for model, value in values.items():
         by_value.setdefault(value, []).append(model)
     return (
-        next(iter(by_value)) if len(by_value) == 1 else "; ".join(f"{value}: {', '.join(of)}" for value, of in by_value.items())
+        next(iter(by_value))
+        if len(by_value) == 1
+        else "; ".join(f"{value}: {', '.join(of)}" for value, of in by_value.items())
     )
 
 
 def test_what_holds_of_all_tables_is_told_once(printed):
     assert printed.startswith("fp32\n\n")
-    for told in ("speed-up: against the same strategy on 1 GPU", "N/A: not published", "cells: images/s (speed-up)"):
+    for told in (
+        "speed-up: against the same strategy on 1 GPU",
+        "N/A: not published",
+        "cells: images/s (speed-up)",
+    ):
         assert printed.count(told) == 1
 
 
@@ -90,10 +115,14 @@ def test_a_part_of_a_sources_machines_can_be_asked_for(plots):
 
 
 def test_every_shipped_figure_is_printed_exactly(plots):
-    records = csv.DictReader(io.StringIO(plots("tables", "--origin", "published", "--format", "csv").stdout))
+    records = csv.DictReader(
+        io.StringIO(plots("tables", "--origin", "published", "--format", "csv").stdout)
+    )
     figures = sorted(float(record["images_per_second"]) for record in records)
     text = plots("tables", "--origin", "published", "--show", "images/s").stdout
-    printed = sorted(float(cell) for cell in re.findall(r"(?<=  )\d+(?:\.\d+)?(?=\*?(?:  |\n))", text))
+    printed = sorted(
+        float(cell) for cell in re.findall(r"(?<=  )\d+(?:\.\d+)?(?=\*?(?:  |\n))", text)
+    )
     assert printed == figures
     assert len(figures) == 399
 
@@ -104,7 +133,13 @@ def test_every_shipped_figure_is_printed_exactly(plots):
         (("model=resnet50", "hardware~gce*", "batch_size=64"), {"GCE n1-standard-32-k80x8"}, 8),
         (("source~tensorflow benchmarks*", "num_gpus>=64"), {"AWS p2.8xlarge x n/8 nodes K80"}, 5),
         (
-            ("model=VGG16", "data!=synthetic", "hardware~*p100*", "strategy=replicated_nccl", "batch_size=32"),
+            (
+                "model=VGG16",
+                "data!=synthetic",
+                "hardware~*p100*",
+                "strategy=replicated_nccl",
+                "batch_size=32",
+            ),
             {"NVIDIA DGX-1 8xP100-SXM2 NVLink"},
             4,
         ),
@@ -118,7 +153,14 @@ def test_filters_choose_by_the_fields_of_references(plots, filters, hosts, num):
 
 def test_a_filter_leaves_baselines_alone(plots):
     ended = plots(
-        "tables", "--origin", "published", "model=resnet50", "hardware~gce*", "batch_size=64", "data=real", "num_gpus=8"
+        "tables",
+        "--origin",
+        "published",
+        "model=resnet50",
+        "hardware~gce*",
+        "batch_size=64",
+        "data=real",
+        "num_gpus=8",
     )
     assert "381 (7.44x)" in ended.stdout
 
@@ -136,7 +178,9 @@ def test_published_figures_can_be_pivoted(plots):
         "batch_size,data",
         "num_gpus=8",
     )
-    assert re.search(r"model +batch_size 32, synthetic data +batch_size 32, real data", ended.stdout)
+    assert re.search(
+        r"model +batch_size 32, synthetic data +batch_size 32, real data", ended.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,14 +188,20 @@ def test_published_figures_can_be_pivoted(plots):
     [
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
         (("image_px=64",), "image_px: nothing to filter by; there are model, hardware, source"),
-        (("model=resnet5000",), "no published figure like model=resnet5000; see python -m store reference list"),
+        (
+            ("model=resnet5000",),
+            "no published figure like model=resnet5000; see python -m store reference list",
+        ),
         (("num_gpus=many",), "num_gpus=many: num_gpus is a whole number; found many"),
         (("num_gpus~4",), "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
         (("model>a",), "model>a: > does not suit model; wanted one of = != ~"),
         (("--source", "nowhere"), "nowhere: no such source; there are tf-benchmarks-2017, "),
         (("--sweep", "night"), "--sweep night: published figures belong to no sweep"),
         (("--rows", "image_px"), "image_px: no such axis; there are model, batch_size, data"),
-        (("--against", "host=other"), "--against compares our own numbers; leave --origin published out"),
+        (
+            ("--against", "host=other"),
+            "--against compares our own numbers; leave --origin published out",
+        ),
     ],
 )
 def test_what_published_figures_have_not_is_refused(plots, arguments, said):

@@ -18,7 +18,12 @@ from tests.filled import MACHINE, fill
 from tests.specs import small
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
-RESULTS = [(small(), 100.0), (small(num_gpus=2), 180.0), (small(**PS), 90.0), (small(num_gpus=2, **PS), None)]
+RESULTS = [
+    (small(), 100.0),
+    (small(num_gpus=2), 180.0),
+    (small(**PS), 90.0),
+    (small(num_gpus=2, **PS), None),
+]
 
 
 @pytest.fixture
@@ -31,7 +36,9 @@ def rows(text):
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "plots", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "plots", *arguments], capture_output=True, text=True, check=False
+    )
 
 
 def test_the_command_itself_prints_tables(filled):
@@ -65,28 +72,42 @@ def test_only_the_trials_of_the_sweep_are_shown_also_those_it_found_finished(plo
 
 
 def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, filled):
-    (only,) = rows(plots("tables", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout)
+    (only,) = rows(
+        plots("tables", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout
+    )
     assert (only["images_per_second"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
 
 
 def test_axes_go_where_they_are_told(plots, filled):
     text = plots("tables", "--rows", "num_gpus", "--columns", "strategy").stdout
-    assert re.search(r"num_gpus +ps_cpu +replicated_none\n1 CPU stand-in +90\.0 \(1\.00x\) +100 \(1\.00x\)", text)
+    assert re.search(
+        r"num_gpus +ps_cpu +replicated_none\n1 CPU stand-in +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
+    )
     assert plots("tables", "--rows", "num_gpus").stdout == text, "what is free goes across"
     assert plots("tables", "--columns", "strategy").stdout == text
 
 
 def test_what_is_not_told_goes_where_there_is_room(plots, filled):
     text = plots("tables", "--rows", "strategy,num_gpus").stdout
-    assert re.search(r"strategy num_gpus +trivial\nps_cpu, 1 CPU stand-in +90\.0 \(1\.00x\)\n", text)
+    assert re.search(
+        r"strategy num_gpus +trivial\nps_cpu, 1 CPU stand-in +90\.0 \(1\.00x\)\n", text
+    )
 
 
 def test_two_axes_can_go_across(plots):
     fill(
-        "results.db", [(small(num_gpus=num, precision=precision), 10.0 * num) for num in (1, 2) for precision in ("fp32", "bf16")]
+        "results.db",
+        [
+            (small(num_gpus=num, precision=precision), 10.0 * num)
+            for num in (1, 2)
+            for precision in ("fp32", "bf16")
+        ],
     )
     text = plots("tables", "--columns", "precision,num_gpus").stdout
-    assert re.search(r"bf16, 1 CPU stand-in +bf16, 2 CPU stand-ins +fp32, 1 CPU stand-in +fp32, 2 CPU stand-ins", text)
+    assert re.search(
+        r"bf16, 1 CPU stand-in +bf16, 2 CPU stand-ins +fp32, 1 CPU stand-in +fp32, 2 CPU stand-ins",
+        text,
+    )
 
 
 def test_two_machines_get_a_table_each(plots, filled):
@@ -98,7 +119,12 @@ def test_two_machines_get_a_table_each(plots, filled):
 
 
 def test_against_another_machine_every_cell_has_its_ratio(plots, filled):
-    fill("results.db", [(small(), 50.0), (small(num_gpus=2), 60.0)], name="second", machine=replace(MACHINE, host="other"))
+    fill(
+        "results.db",
+        [(small(), 50.0), (small(num_gpus=2), 60.0)],
+        name="second",
+        machine=replace(MACHINE, host="other"),
+    )
     text = plots("tables", "--against", "host=other").stdout
     assert text.startswith("against host=other, other: 2 cores Testium")
     assert re.search(r"replicated_none +100 \(2\.00 of 50\.0\) +180 \(3\.00 of 60\.0\)\n", text)
@@ -107,7 +133,9 @@ def test_against_another_machine_every_cell_has_its_ratio(plots, filled):
 
 def test_against_an_earlier_sweep_its_attempts_are_not_among_ours(plots, filled):
     fill("results.db", [(small(), 110.0)], name="second")
-    (only,) = rows(plots("tables", "--sweep", "second", "--against", "sweep=first", "--format", "csv").stdout)
+    (only,) = rows(
+        plots("tables", "--sweep", "second", "--against", "sweep=first", "--format", "csv").stdout
+    )
     assert (only["images_per_second"], float(only["ratio"]), only["against_images_per_second"]) == (
         "110.0",
         pytest.approx(1.1),
@@ -153,12 +181,18 @@ def test_a_single_point_is_a_table(plots):
     fill("results.db", [(small(num_gpus=2), 10.0)])
     ended = plots("tables")
     assert re.search(r"replicated_none +10\.0\n", ended.stdout)
-    assert "no speed-up: no number of replicated_none on 1 CPU stand-in; --baseline fewest" in ended.stdout
+    assert (
+        "no speed-up: no number of replicated_none on 1 CPU stand-in; --baseline fewest"
+        in ended.stdout
+    )
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json", "latex", "html"])
 def test_0_images_per_second_divide_nothing(plots, form):
-    fill("results.db", [(small(), 0.0), (small(), 0.0), (small(num_gpus=2), 10.0), (small(num_gpus=2), 11.0)])
+    fill(
+        "results.db",
+        [(small(), 0.0), (small(), 0.0), (small(num_gpus=2), 10.0), (small(num_gpus=2), 11.0)],
+    )
     ended = plots("tables", "--format", form)
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert not re.search(r"\b(nan|inf)\b", ended.stdout, re.IGNORECASE)
@@ -169,22 +203,40 @@ def test_0_images_per_second_divide_nothing(plots, form):
     [
         (("--rows", "modle"), "modle: no such axis; did you mean model?"),
         (("--columns", "num_gpus,num_gpus"), "num_gpus: wanted down or across, once"),
-        (("--format", "pdf"), "pdf: no such format; there are csv, html, json, latex, markdown, terminal"),
+        (
+            ("--format", "pdf"),
+            "pdf: no such format; there are csv, html, json, latex, markdown, terminal",
+        ),
         (("--show", "speedup"), "speedup: no such quantity; did you mean speed-up?"),
         (("--show", ""), "an empty name: no such quantity; there are images/s, interval"),
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
-        (("model=resnet50",), "results.db: no attempt is like model=resnet50; see python -m store list"),
+        (
+            ("model=resnet50",),
+            "results.db: no attempt is like model=resnet50; see python -m store list",
+        ),
         (("--sweep", "none"), "none: no such sweep; the newest are first"),
         (
             ("--source", "tf-benchmarks-2017"),
             "--source tf-benchmarks-2017: of published figures only; add --origin published; python -m plots tables --against tf-benchmarks-2017",
         ),
         (("--against", "nowhere"), "nowhere: no such source; there are tf-benchmarks-2017"),
-        (("--against", "tf-benchmarks-2017", "--against", "host=x"), "host=x: wanted one source, or filters"),
-        (("--against", "host=testbox"), "--against host=testbox: nothing is left to compare with these"),
-        (("--against", "tf-benchmarks-2017"), "nothing in common with the other side; here trivial"),
+        (
+            ("--against", "tf-benchmarks-2017", "--against", "host=x"),
+            "host=x: wanted one source, or filters",
+        ),
+        (
+            ("--against", "host=testbox"),
+            "--against host=testbox: nothing is left to compare with these",
+        ),
+        (
+            ("--against", "tf-benchmarks-2017"),
+            "nothing in common with the other side; here trivial",
+        ),
         (("--show", "ratio"), "ratio: against what? name the other side with --against"),
-        (("--out", "no/folder/t.txt"), "no/folder/t.txt: No such file or directory; choose another file with --out"),
+        (
+            ("--out", "no/folder/t.txt"),
+            "no/folder/t.txt: No such file or directory; choose another file with --out",
+        ),
         (("--out", "."), ".: Is a directory; choose another file with --out"),
         (("--db", "no.db"), "no.db: no such database; run a sweep first"),
     ],
@@ -206,7 +258,10 @@ def test_an_unknown_baseline_lists_those_there_are(plots, filled):
 def test_an_empty_database_is_told_from_a_missing_one(plots):
     fill("results.db", [])
     ended = plots("tables")
-    assert (ended.exit_code, ended.stderr) == (2, "plots: results.db: no attempt in it yet; run a sweep first\n")
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "plots: results.db: no attempt in it yet; run a sweep first\n",
+    )
 
 
 def test_an_older_schema_is_named_with_what_to_do(plots):
@@ -216,7 +271,9 @@ def test_an_older_schema_is_named_with_what_to_do(plots):
     connection.close()
     ended = plots("tables")
     assert ended.exit_code == 2
-    assert re.search(r"its schema is 0001, this version reads \d+; `python -m store upgrade`", ended.stderr)
+    assert re.search(
+        r"its schema is 0001, this version reads \d+; `python -m store upgrade`", ended.stderr
+    )
 
 
 def test_a_file_that_is_no_database_is_named(plots):
@@ -230,13 +287,18 @@ def test_a_full_disk_is_told(filled):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     ended = run("tables", "--out", "/dev/full")
-    assert (ended.returncode, ended.stderr) == (2, "plots: /dev/full: No space left on device; choose another file with --out\n")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "plots: /dev/full: No space left on device; choose another file with --out\n",
+    )
 
 
 def test_tables_import_neither_numpy_nor_pandas_nor_scipy_nor_matplotlib(filled):
     fill("results.db", [(small(), 101.0), (small(**PS), 91.0)], name="second")
     script = "import sys; from plots.commands.tables import tables; tables('results.db'); print(sorted({'numpy', 'pandas', 'scipy', 'matplotlib', 'jinja2'} & set(sys.modules)), file=sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert ended.stderr == "[]\n"
 
 
@@ -267,6 +329,11 @@ def test_a_baseline_that_nothing_is_told_against_is_refused(plots, filled, shown
 
 def test_the_ending_of_a_file_tells_its_format(plots):
     fill("results.db", [(small(), 100.0)])
-    for name, beginning in (("t.csv", "origin,place,"), ("t.html", "<!DOCTYPE html>"), ("t.tex", "%"), ("t.txt", "trivial (")):
+    for name, beginning in (
+        ("t.csv", "origin,place,"),
+        ("t.html", "<!DOCTYPE html>"),
+        ("t.tex", "%"),
+        ("t.txt", "trivial ("),
+    ):
         plots("tables", "--out", name)
         assert Path(name).read_text().lstrip().startswith(beginning), name

@@ -23,7 +23,12 @@ def result() -> Result:
 
 def of(result: Result, *numbers: float | None) -> list[Result]:
     return [
-        replace(result, images_per_second=number, outcome="completed" if number is not None else "failed") for number in numbers
+        replace(
+            result,
+            images_per_second=number,
+            outcome="completed" if number is not None else "failed",
+        )
+        for number in numbers
     ]
 
 
@@ -41,7 +46,9 @@ def test_failures_are_letters_of_their_own_and_what_was_not_run_is_a_dot(result)
     failed = [replace(result, images_per_second=None, outcome=outcome) for outcome in SYMBOLS]
     assert sparkline([None, *failed], 800.0) == "·OHTUFSI"
     assert len(set(sparkline(failed, 800.0))) == len(SYMBOLS) == len(Outcome) - 1
-    assert legend([None, *failed[:2]]) == "█ the most images/s of the table, O OOM, H HANG, · not run"
+    assert (
+        legend([None, *failed[:2]]) == "█ the most images/s of the table, O OOM, H HANG, · not run"
+    )
     assert legend([result], ascii_only=True) == "8 the most images/s of the table"
 
 

@@ -31,10 +31,16 @@ TWO = small(num_gpus=2)
 class Terminal:
     """Runs the command, and keeps all that it wrote."""
 
-    def __init__(self, *arguments: str, width: int = 100, height: int = 40, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, width: int = 100, height: int = 40, env: dict[str, str] | None = None
+    ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+        }
         command = [sys.executable, "-m", "plots", "watch", "--every", "0.2", *arguments]
         self.process = subprocess.Popen(
             command,
@@ -66,7 +72,9 @@ class Terminal:
         deadline, since = time.monotonic() + PATIENCE_S, len(self.written)
         while text not in self.written[since:]:
             left_s = max(0.0, deadline - time.monotonic())
-            assert select.select([self._master], [], [], left_s)[0], f"no {text!r} in {self.written[since:][-2000:]}"
+            assert select.select([self._master], [], [], left_s)[0], (
+                f"no {text!r} in {self.written[since:][-2000:]}"
+            )
             assert self._read(), f"it ended without {text!r}: {self.written[since:][-2000:]}"
 
     def rest(self) -> str:
@@ -107,7 +115,12 @@ def running(name: str, db: str = "results.db") -> Iterator[Ledger]:
     writer = Writer(db)
     try:
         yield begin(
-            writer, {small(): 2, TWO: 1}, name=name, wanted_repeats=2, process=this_process(), started_at=datetime.now(UTC)
+            writer,
+            {small(): 2, TWO: 1},
+            name=name,
+            wanted_repeats=2,
+            process=this_process(),
+            started_at=datetime.now(UTC),
         )
     finally:
         writer.close()
@@ -209,7 +222,11 @@ def test_a_database_that_is_not_there_is_waited_for_and_one_that_goes_is_said():
 
 
 def test_a_narrow_low_terminal_shows_what_there_is_room_for():
-    specs = [small(model=model, num_gpus=num_gpus) for model in ("trivial", "vgg16", "alexnet") for num_gpus in (1, 2, 4, 8)]
+    specs = [
+        small(model=model, num_gpus=num_gpus)
+        for model in ("trivial", "vgg16", "alexnet")
+        for num_gpus in (1, 2, 4, 8)
+    ]
     fill("results.db", [(spec, 100.0 * spec.num_gpus) for spec in specs])
     with watching(width=44, height=14) as terminal:
         terminal.wait_for("and 2 more tables")
@@ -227,7 +244,12 @@ def test_a_terminal_without_blocks_gets_digits():
 
 
 def once(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "plots", "watch", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "plots", "watch", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_what_all_tables_have_in_common_is_told_once():

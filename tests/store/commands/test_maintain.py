@@ -66,7 +66,9 @@ def of_version(revision: str) -> None:
 
 def tree(path: Path | str = ".") -> dict[str, bytes]:
     return {
-        found.name: found.read_bytes() for found in Path(path).iterdir() if not found.name.endswith((".lock", "-shm", "-wal"))
+        found.name: found.read_bytes()
+        for found in Path(path).iterdir()
+        if not found.name.endswith((".lock", "-shm", "-wal"))
     }
 
 
@@ -80,8 +82,14 @@ def test_current_tells_what_a_database_is(store):
     assert "           2  attempts" in lines
     _, told, _ = store("current", "--db", "r.db", "--json")
     found = json.loads(told)
-    (id_,) = queries.rows(open_for_reading("r.db"), "SELECT value FROM database_info WHERE name = 'id'")
-    assert (found["id"], found["revision"], found["num_rows"]["events"]) == (id_["value"], "0006", 8)
+    (id_,) = queries.rows(
+        open_for_reading("r.db"), "SELECT value FROM database_info WHERE name = 'id'"
+    )
+    assert (found["id"], found["revision"], found["num_rows"]["events"]) == (
+        id_["value"],
+        "0006",
+        8,
+    )
     assert found["size_bytes"] == Path("r.db").stat().st_size + found["wal_bytes"]
 
 
@@ -117,15 +125,28 @@ def test_a_database_from_the_future_is_identity_and_otherwise_refused(store):
         "r.db: schema 0999, this version's is 0006; written by a newer scalemark; upgrade scalemark",
     )
     before = tree()
-    for command in (["upgrade"], ["check"], ["backup", "b.db"], ["vacuum"], ["check", "--salvage", "s.db"]):
+    for command in (
+        ["upgrade"],
+        ["check"],
+        ["backup", "b.db"],
+        ["vacuum"],
+        ["check", "--salvage", "s.db"],
+    ):
         code, _, error = store(*command, "--db", "r.db")
-        assert (code, error.startswith("store: r.db: written by a newer scalemark")) == (2, True), (command, error)
+        assert (code, error.startswith("store: r.db: written by a newer scalemark")) == (2, True), (
+            command,
+            error,
+        )
     assert tree() == before
 
 
 def test_upgrade_makes_upgrades_and_has_nothing_to_do(store):
     assert store("upgrade", "--db", "r.db") == (0, "r.db: made, with schema 0006\n", "")
-    assert store("upgrade", "--db", "r.db") == (0, "r.db: has schema 0006, this version's; nothing to do\n", "")
+    assert store("upgrade", "--db", "r.db") == (
+        0,
+        "r.db: has schema 0006, this version's; nothing to do\n",
+        "",
+    )
     Path("r.db").unlink()
     of_version("0003")
     told = "r.db: upgraded from schema 0003 to 0006; as it was: r.db.schema-0003.backup\n"
@@ -145,7 +166,9 @@ def test_an_upgrade_without_space_for_the_copy_changes_nothing():
 
     command = [sys.executable, "-m", "store", "upgrade", "--db", "r.db"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
-    ended = subprocess.run(command, preexec_fn=small_files, env=environment, capture_output=True, text=True)
+    ended = subprocess.run(
+        command, preexec_fn=small_files, env=environment, capture_output=True, text=True
+    )
     assert ended.stderr.startswith(
         "store: r.db: not upgraded, nothing was changed: the copy r.db.schema-0003.backup that is kept of it cannot be made: "
     )
@@ -171,7 +194,9 @@ def test_a_backup_is_whole_while_a_sweep_writes(store, writer):
     for number, repeat in enumerate(ledger.open_repeats()):
         ledger.claim(repeat, NOON)
         ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(repeat.repeat_id, attempt(small(), 100.0 + number, repeat=repeat.repeat), NOON)
+        ledger.finish(
+            repeat.repeat_id, attempt(small(), 100.0 + number, repeat=repeat.repeat), NOON
+        )
         code, told, _ = store("backup", f"b{number}.db", "--db", "r.db")
         assert code == 0
         assert (
@@ -179,9 +204,16 @@ def test_a_backup_is_whole_while_a_sweep_writes(store, writer):
             == f"b{number}.db: {Path(f'b{number}.db').stat().st_size:,} bytes; SHA-256 in b{number}.db.sha256, which `sha256sum -c` and `store check` read\n"
         )
         assert list(check(f"b{number}.db")) == []
-        (found,) = queries.rows(open_for_reading(f"b{number}.db"), "SELECT count(*) AS num FROM attempts")
+        (found,) = queries.rows(
+            open_for_reading(f"b{number}.db"), "SELECT count(*) AS num FROM attempts"
+        )
         assert found["num"] == number + 1
-        assert subprocess.run(["sha256sum", "-c", f"b{number}.db.sha256"], capture_output=True).returncode == 0
+        assert (
+            subprocess.run(
+                ["sha256sum", "-c", f"b{number}.db.sha256"], capture_output=True
+            ).returncode
+            == 0
+        )
 
 
 def test_a_backup_is_of_one_moment_and_not_begun_anew_whenever_somebody_writes(monkeypatch):
@@ -193,11 +225,15 @@ def test_a_backup_is_of_one_moment_and_not_begun_anew_whenever_somebody_writes(m
         steps.append(told)
         assert len(steps) < 500
         with closing(sqlite3.connect("r.db")) as connection, connection:
-            connection.execute("INSERT INTO tags (sweep_id, tag, added_at) VALUES (1, 'later', '2026-11-21 12:00:00.000000')")
+            connection.execute(
+                "INSERT INTO tags (sweep_id, tag, added_at) VALUES (1, 'later', '2026-11-21 12:00:00.000000')"
+            )
 
     back_up("r.db", "b.db", progress=somebody_writes)
     assert len(steps) > 10
-    assert queries.rows(open_for_reading("b.db"), "SELECT count(*) AS num FROM tags") == [{"num": 0}]
+    assert queries.rows(open_for_reading("b.db"), "SELECT count(*) AS num FROM tags") == [
+        {"num": 0}
+    ]
     assert list(check("b.db")) == []
 
 
@@ -229,7 +265,16 @@ def test_a_backup_of_a_servers_database_is_a_file_with_all_of_it(db):
     engine = open_for_writing(db)
     add_all(
         engine,
-        [portable_attempt(sweep=replace(HEAD, uid=sweep_uid("imported", NOON, "sweep.py"), name="imported", origin="abc x.db"))],
+        [
+            portable_attempt(
+                sweep=replace(
+                    HEAD,
+                    uid=sweep_uid("imported", NOON, "sweep.py"),
+                    name="imported",
+                    origin="abc x.db",
+                )
+            )
+        ],
     )
     engine.dispose()
     for force in (False, True):
@@ -284,7 +329,9 @@ def test_a_damaged_database_is_not_backed_up_and_leaves_nothing_behind(store):
 
 def delete(sql: str) -> None:
     with closing(sqlite3.connect("r.db")) as connection, connection:
-        connection.execute(f"UPDATE attempts SET deleted_at = '2026-11-21 12:00:00.000000' WHERE {sql}")
+        connection.execute(
+            f"UPDATE attempts SET deleted_at = '2026-11-21 12:00:00.000000' WHERE {sql}"
+        )
 
 
 def test_vacuum_gives_space_back_and_tells_how_much(store):
@@ -295,11 +342,17 @@ def test_vacuum_gives_space_back_and_tells_how_much(store):
     removed, sizes = told.splitlines()
     assert removed == "r.db: 39 attempts removed for good"
     before, after = (int(word.replace(",", "")) for word in sizes.split() if word[0].isdecimal())
-    assert (sizes.endswith("now"), before > after, after) == (True, True, Path("r.db").stat().st_size)
+    assert (sizes.endswith("now"), before > after, after) == (
+        True,
+        True,
+        Path("r.db").stat().st_size,
+    )
     assert list(check("r.db")) == []
 
 
-def test_what_was_deleted_is_removed_with_all_that_hangs_on_it_and_measured_anew_when_its_sweep_is_repeated(store):
+def test_what_was_deleted_is_removed_with_all_that_hangs_on_it_and_measured_anew_when_its_sweep_is_repeated(
+    store,
+):
     fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), None)])
     with closing(sqlite3.connect("r.db")) as connection, connection:
         connection.execute(
@@ -309,25 +362,41 @@ def test_what_was_deleted_is_removed_with_all_that_hangs_on_it_and_measured_anew
             "INSERT INTO notes (attempt_id, note, added_at) VALUES (1, 'the fan stood still', '2026-11-21 12:00:00.000000')"
         )
     delete("id IN (1, 3)")
-    assert store("vacuum", "--deleted", "--yes", "--db", "r.db")[1].startswith("r.db: 2 attempts removed for good\n")
+    assert store("vacuum", "--deleted", "--yes", "--db", "r.db")[1].startswith(
+        "r.db: 2 attempts removed for good\n"
+    )
     reader = open_for_reading("r.db")
-    for table, left in (("attempts", 1), ("measurements", 1), ("step_arrays", 1), ("tags", 1), ("notes", 0), ("repeats", 3)):
-        assert queries.rows(reader, f"SELECT count(*) AS num FROM {table}") == [{"num": left}], table
+    for table, left in (
+        ("attempts", 1),
+        ("measurements", 1),
+        ("step_arrays", 1),
+        ("tags", 1),
+        ("notes", 0),
+        ("repeats", 3),
+    ):
+        assert queries.rows(reader, f"SELECT count(*) AS num FROM {table}") == [{"num": left}], (
+            table
+        )
     said = queries.rows(
-        reader, "SELECT state, attempt FROM events WHERE detail = 'the attempt was removed for good' ORDER BY repeat_id"
+        reader,
+        "SELECT state, attempt FROM events WHERE detail = 'the attempt was removed for good' ORDER BY repeat_id",
     )
     assert said == [{"state": "completed", "attempt": 1}, {"state": "failed", "attempt": 1}]
     assert list(check("r.db")) == []
     writer = Writer("r.db")
     done = queries.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
-    ledger = begin(writer, {small(): 2 - done[small().trial_id], small(num_gpus=2): 1}, wanted_repeats=2)
+    ledger = begin(
+        writer, {small(): 2 - done[small().trial_id], small(num_gpus=2): 1}, wanted_repeats=2
+    )
     opened = ledger.open_repeats()
     assert [(repeat.repeat, repeat.num_attempts) for repeat in opened] == [(3, 0), (1, 1)]
     for repeat in opened:
         spec = small() if repeat.repeat == 3 else small(num_gpus=2)
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(repeat.repeat_id, attempt(spec, 90.0, repeat=repeat.repeat, number=number), NOON)
+        ledger.finish(
+            repeat.repeat_id, attempt(spec, 90.0, repeat=repeat.repeat, number=number), NOON
+        )
     ledger.end(NOON, finished=True)
     writer.close()
     assert list(check("r.db")) == []
@@ -335,11 +404,15 @@ def test_what_was_deleted_is_removed_with_all_that_hangs_on_it_and_measured_anew
 
 def test_vacuum_removes_nothing_unasked_and_asks_only_a_person(store):
     fill("r.db", [(small(), 100.0)])
-    assert store("vacuum", "--deleted", "--db", "r.db")[1].startswith("r.db: nothing in it is deleted\n")
+    assert store("vacuum", "--deleted", "--db", "r.db")[1].startswith(
+        "r.db: nothing in it is deleted\n"
+    )
     delete("1")
     told = "store: 1 deleted attempts would be removed for good, and nobody is there to ask; say so with --yes\n"
     assert store("vacuum", "--deleted", "--db", "r.db") == (2, "", told)
-    assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [{"num": 1}]
+    assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [
+        {"num": 1}
+    ]
 
 
 @pytest.mark.parametrize(("typed", "code", "left"), [("n\n", 2, 1), ("y\n", 0, 0)])
@@ -354,7 +427,9 @@ def test_vacuum_does_what_a_person_at_a_terminal_answers(typed, code, left):
     os.close(slave)
     assert "1 deleted attempts would be removed for good: do it?" in ended.stderr
     assert (ended.returncode, "store: nothing was changed" in ended.stderr) == (code, code == 2)
-    assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [{"num": left}]
+    assert queries.rows(open_for_reading("r.db"), "SELECT count(*) AS num FROM attempts") == [
+        {"num": left}
+    ]
 
 
 @pytest.mark.parametrize("db", ["sqlite"], indirect=True)
@@ -362,14 +437,19 @@ def test_vacuum_waits_for_no_writer_for_ever(writer, monkeypatch):
     monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.01)
     with closing(sqlite3.connect("r.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match=r"^r\.db: database is locked; another program kept it so"):
+        with pytest.raises(
+            StoreError, match=r"^r\.db: database is locked; another program kept it so"
+        ):
             compact("r.db")
         connection.execute("ROLLBACK")
     compact("r.db")
 
 
 WRONG = {
-    "UPDATE trials SET curve = 'ffffffffffffffff' WHERE num_gpus = 1": ("trials", "its curve is ffffffffffffffff; its spec's is"),
+    "UPDATE trials SET curve = 'ffffffffffffffff' WHERE num_gpus = 1": (
+        "trials",
+        "its curve is ffffffffffffffff; its spec's is",
+    ),
     "UPDATE trials SET spec = replace(spec, '\"seed\":1', '\"seed\": 1') WHERE num_gpus = 1": (
         "trials",
         "its id is not the hash of its spec",
@@ -379,7 +459,10 @@ WRONG = {
         "trials",
         "columns differ from its spec: precision=fp16 (spec: fp32)",
     ),
-    "DELETE FROM measurements WHERE attempt_id = 1": ("attempts", "completed, and without a measurement"),
+    "DELETE FROM measurements WHERE attempt_id = 1": (
+        "attempts",
+        "completed, and without a measurement",
+    ),
     "UPDATE measurements SET gpu_telemetry = '[{\"uuid\": 1}]' WHERE attempt_id = 1": (
         "measurements",
         "gpu_telemetry: makes no sense: TypeError",
@@ -388,39 +471,87 @@ WRONG = {
         "measurements",
         "verdict_reasons: makes no sense: ValueError: not a list of reasons",
     ),
-    "UPDATE measurements SET profile = '{\"num\": 1}' WHERE attempt_id = 1": ("measurements", "profile: makes no sense"),
+    "UPDATE measurements SET profile = '{\"num\": 1}' WHERE attempt_id = 1": (
+        "measurements",
+        "profile: makes no sense",
+    ),
     "UPDATE measurements SET num_steps = 3 WHERE attempt_id = 1": (
         "step_arrays",
         "it has 2 measured steps; its measurement was made of 3",
     ),
-    "DELETE FROM step_arrays WHERE attempt_id = 1": ("measurements", "it has no steps; its measurement was made of 2"),
-    "UPDATE step_arrays SET data_wait = '[1]' WHERE attempt_id = 1": ("step_arrays", "its steps cannot be unpacked: zip()"),
+    "DELETE FROM step_arrays WHERE attempt_id = 1": (
+        "measurements",
+        "it has no steps; its measurement was made of 2",
+    ),
+    "UPDATE step_arrays SET data_wait = '[1]' WHERE attempt_id = 1": (
+        "step_arrays",
+        "its steps cannot be unpacked: zip()",
+    ),
     "UPDATE step_arrays SET gap_before = '[0, 0, 0.5]' WHERE attempt_id = 1": (
         "step_arrays",
         "gap_before is not a list of whole numbers",
     ),
-    "UPDATE step_arrays SET loss_over_least = '[' WHERE attempt_id = 1": ("step_arrays", "loss_over_least holds [; wanted JSON"),
-    "UPDATE attempts SET outcome = 'hung' WHERE id = 2": ("repeats", "failed, but its last attempt is hung"),
+    "UPDATE step_arrays SET loss_over_least = '[' WHERE attempt_id = 1": (
+        "step_arrays",
+        "loss_over_least holds [; wanted JSON",
+    ),
+    "UPDATE attempts SET outcome = 'hung' WHERE id = 2": (
+        "repeats",
+        "failed, but its last attempt is hung",
+    ),
     "DELETE FROM attempts WHERE id = 2": ("repeats", "it has 0 attempts that ended; it counts 1"),
     "UPDATE repeats SET state = 'running', num_attempts = 2 WHERE id = 2": (
         "repeats",
         "running, but its orchestrator 1 has ended",
     ),
-    "UPDATE repeats SET orchestrator_id = NULL, state = 'claimed' WHERE id = 2": ("repeats", "claimed, but by no orchestrator"),
-    "DELETE FROM events WHERE repeat_id = 1 AND number = 4": ("repeats", "completed, but its last event is running"),
-    "DELETE FROM events WHERE repeat_id = 1 AND number = 2": ("repeats", "its events are 3, and the last has number 4"),
-    "DELETE FROM events WHERE repeat_id = 1": ("repeats", "completed, but its last event is missing"),
+    "UPDATE repeats SET orchestrator_id = NULL, state = 'claimed' WHERE id = 2": (
+        "repeats",
+        "claimed, but by no orchestrator",
+    ),
+    "DELETE FROM events WHERE repeat_id = 1 AND number = 4": (
+        "repeats",
+        "completed, but its last event is running",
+    ),
+    "DELETE FROM events WHERE repeat_id = 1 AND number = 2": (
+        "repeats",
+        "its events are 3, and the last has number 4",
+    ),
+    "DELETE FROM events WHERE repeat_id = 1": (
+        "repeats",
+        "completed, but its last event is missing",
+    ),
     "UPDATE machines SET cpu = 'Other'": ("machines", "its key is"),
-    "UPDATE environments SET keras = '1.0'": ("environments", "its keras is 1.0; what it stands for gives 3.15.1"),
-    "UPDATE environments SET description = '{}'": ("environments", "description: makes no sense: KeyError: 'packages'"),
+    "UPDATE environments SET keras = '1.0'": (
+        "environments",
+        "its keras is 1.0; what it stands for gives 3.15.1",
+    ),
+    "UPDATE environments SET description = '{}'": (
+        "environments",
+        "description: makes no sense: KeyError: 'packages'",
+    ),
     "UPDATE placements SET cores = '1'": ("placements", "its key is"),
     "UPDATE op_placements SET description = '{}'": ("op_placements", "its key is"),
     "UPDATE sweeps SET name = 'second'": ("sweeps", "its uid is"),
-    "UPDATE sweeps SET started_at = 'yesterday'": ("sweeps", "started_at holds yesterday; wanted UtcDateTime"),
-    "UPDATE attempts SET duration_s = 'long' WHERE id = 1": ("attempts", "duration_s holds long; wanted"),
-    "UPDATE attempts SET message = CAST(x'ff41' AS TEXT) WHERE id = 1": ("attempts", "message holds \ufffdA; wanted Text"),
-    "UPDATE attempts SET shares_host = 2 WHERE id = 1": ("attempts", "shares_host holds 2; wanted Boolean"),
-    "UPDATE attempts SET machine_id = 77 WHERE id = 1": ("attempts", "the row of machines that it names is not there"),
+    "UPDATE sweeps SET started_at = 'yesterday'": (
+        "sweeps",
+        "started_at holds yesterday; wanted UtcDateTime",
+    ),
+    "UPDATE attempts SET duration_s = 'long' WHERE id = 1": (
+        "attempts",
+        "duration_s holds long; wanted",
+    ),
+    "UPDATE attempts SET message = CAST(x'ff41' AS TEXT) WHERE id = 1": (
+        "attempts",
+        "message holds \ufffdA; wanted Text",
+    ),
+    "UPDATE attempts SET shares_host = 2 WHERE id = 1": (
+        "attempts",
+        "shares_host holds 2; wanted Boolean",
+    ),
+    "UPDATE attempts SET machine_id = 77 WHERE id = 1": (
+        "attempts",
+        "the row of machines that it names is not there",
+    ),
     "DELETE FROM database_info": ("database_info", "it has no id"),
     "DROP VIEW scaling": ("scaling", "the view is missing"),
     "DROP INDEX ix_trials_curve": ("trials", "the index is missing"),
@@ -459,7 +590,11 @@ def test_check_counts_what_is_too_much_to_list():
 
 def test_check_tells_that_rows_of_an_older_schema_are_not_looked_at(store):
     of_version("0002")
-    assert store("check", "--db", "r.db") == (0, "r.db: nothing is wrong; rows are checked once it is upgraded\n", "")
+    assert store("check", "--db", "r.db") == (
+        0,
+        "r.db: nothing is wrong; rows are checked once it is upgraded\n",
+        "",
+    )
     assert store("upgrade", "--db", "r.db")[0] == 0
     assert store("check", "--db", "r.db") == (0, "r.db: nothing is wrong\n", "")
     assert json.loads(store("check", "--db", "r.db", "--json")[1]) == {"findings": []}

@@ -31,7 +31,19 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(command.app, arguments)
 
 
-ADD = ["add", "--db", "r.db", "--model", "resnet50?", "--hardware", "8x V100?", "--gpus", "8", "--images-per-second", "5000.5"]
+ADD = [
+    "add",
+    "--db",
+    "r.db",
+    "--model",
+    "resnet50?",
+    "--hardware",
+    "8x V100?",
+    "--gpus",
+    "8",
+    "--images-per-second",
+    "5000.5",
+]
 CITED = ["--source", "A blog", "--citation", "Somebody, 2020"]
 
 
@@ -45,8 +57,22 @@ def test_without_a_database_the_published_references_are_listed():
 def test_the_list_numbers_each_citation_once():
     lines = call("list", "--db", "none.db", "--model", "alexnet", "--gpus", "4").stdout.splitlines()
     end = lines.index("")
-    assert lines[0].split() == ["model", "hardware", "gpus", "images/s", "batch", "strategy", "precision", "data", "source"]
-    assert {line.split()[-1] for line in lines[1:end]} == {line.split()[0] for line in lines[end + 1 :]} == {"[1]", "[2]", "[3]"}
+    assert lines[0].split() == [
+        "model",
+        "hardware",
+        "gpus",
+        "images/s",
+        "batch",
+        "strategy",
+        "precision",
+        "data",
+        "source",
+    ]
+    assert (
+        {line.split()[-1] for line in lines[1:end]}
+        == {line.split()[0] for line in lines[end + 1 :]}
+        == {"[1]", "[2]", "[3]"}
+    )
     assert [line.split(": ")[0] for line in lines[end + 1 :]] == [
         "[1] TensorFlow benchmarks page (2017)",
         "[2] tensorflow/benchmarks#283",
@@ -60,31 +86,55 @@ def test_the_list_numbers_each_citation_once():
 
 def test_the_list_fits_a_narrow_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    print_columns(console, command._COLUMNS, [command._line(asdict(reference), 1) for reference in published()])
-    assert max(map(len, console.file.getvalue().splitlines())) < 80 + len("\x1b[1m\x1b[0m") * 20  # the header is bold
+    print_columns(
+        console,
+        command._COLUMNS,
+        [command._line(asdict(reference), 1) for reference in published()],
+    )
+    assert (
+        max(map(len, console.file.getvalue().splitlines())) < 80 + len("\x1b[1m\x1b[0m") * 20
+    )  # the header is bold
 
 
 def test_a_list_of_nothing_says_what_there_is():
     listed = call("list", "--db", "none.db", "--model", "resnet51")
     assert listed.stdout == ""
-    assert "no reference is like that; there are 399, of the models alexnet, inception3," in listed.stderr
+    assert (
+        "no reference is like that; there are 399, of the models alexnet, inception3,"
+        in listed.stderr
+    )
     assert json.loads(call("list", "--db", "none.db", "--model", "resnet51", "--json").stdout) == []
 
 
 def test_an_added_reference_is_listed_and_not_added_twice(database):
     assert call(*ADD, *CITED, "--data", "real?").stdout == "added\n"
-    assert call(*ADD, *CITED, "--data", "real?").stdout == "it is there already; nothing was changed\n"
-    (row,) = json.loads(call("list", "--db", database, "--source", "a blog", "--origin", "added", "--json").stdout)
+    assert (
+        call(*ADD, *CITED, "--data", "real?").stdout == "it is there already; nothing was changed\n"
+    )
+    (row,) = json.loads(
+        call("list", "--db", database, "--source", "a blog", "--origin", "added", "--json").stdout
+    )
     assert row["images_per_second"] == 5000.5
-    assert (row["origin"], row["data"], row["batch_size"], row["evidence"]) == ("added", "real?", None, "added by hand")
+    assert (row["origin"], row["data"], row["batch_size"], row["evidence"]) == (
+        "added",
+        "real?",
+        None,
+        "added by hand",
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*ADD, "--citation", "c"], "a figure that nobody can look up is no reference: give its source with --source"),
+        (
+            [*ADD, "--citation", "c"],
+            "a figure that nobody can look up is no reference: give its source with --source",
+        ),
         ([*ADD, "--source", "s"], "give its citation with --citation"),
-        ([*ADD, *CITED, "--images-per-second", "nan"], "images_per_second=nan: wanted a finite number greater than 0"),
+        (
+            [*ADD, *CITED, "--images-per-second", "nan"],
+            "images_per_second=nan: wanted a finite number greater than 0",
+        ),
         ([*ADD, *CITED, "--gpus", "0"], "num_gpus=0: wanted 1 or more"),
         ([*ADD, *CITED, "--batch-size", "-2"], "batch_size=-2: wanted 1 or more"),
     ],
@@ -108,7 +158,13 @@ def test_hostile_text_is_shown_escaped_on_one_line(database, text):
 
 def test_the_command_is_part_of_the_store():
     ended = subprocess.run(
-        [sys.executable, "-m", "store", "reference", "add", *ADD[1:]], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "store", "reference", "add", *ADD[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "store: a figure that nobody can look up is no reference: give its source with --source\n"
+    assert (
+        ended.stderr
+        == "store: a figure that nobody can look up is no reference: give its source with --source\n"
+    )

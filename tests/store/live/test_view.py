@@ -15,9 +15,17 @@ from store.live.view import clock_text, plain_line, render
 from store.records import DeviceKind, Result
 
 
-def running(*slots: int, label: str = "resnet50-replicated_nccl-x4", **changes: object) -> RunningAttempt:
+def running(
+    *slots: int, label: str = "resnet50-replicated_nccl-x4", **changes: object
+) -> RunningAttempt:
     attempt = RunningAttempt(
-        slots=slots, label=label, repeat=2, attempt=1, doing="step 12 of about 40", elapsed_s=34.2, expected_s=80.0
+        slots=slots,
+        label=label,
+        repeat=2,
+        attempt=1,
+        doing="step 12 of about 40",
+        elapsed_s=34.2,
+        expected_s=80.0,
     )
     return replace(attempt, **changes)
 
@@ -38,7 +46,14 @@ def ended(label: str = "vgg16-ps_cpu-x1", **changes: object) -> EndedAttempt:
 
 
 def failed(outcome: str, message: str) -> EndedAttempt:
-    return ended(outcome=outcome, message=message, images_per_second=None, median_step_s=None, jitter_s=None, verdict=None)
+    return ended(
+        outcome=outcome,
+        message=message,
+        images_per_second=None,
+        median_step_s=None,
+        jitter_s=None,
+        verdict=None,
+    )
 
 
 def snapshot(num_slots: int, *attempts: RunningAttempt, **changes: object) -> Snapshot:
@@ -47,10 +62,16 @@ def snapshot(num_slots: int, *attempts: RunningAttempt, **changes: object) -> Sn
             sweep="night-1",
             machine="host7: 64 cores, 503 GiB; 8 usable GPUs: NVIDIA A100-SXM4-80GB, driver 535.1",
             kind=DeviceKind.GPU,
-            slots=tuple(SlotName(number=number, name=f"GPU {number}") for number in range(num_slots)),
+            slots=tuple(
+                SlotName(number=number, name=f"GPU {number}") for number in range(num_slots)
+            ),
             running=attempts,
             counts=Counts(
-                completed=9, failed={"out_of_memory": 2, "hung": 1}, running=len(attempts), pending=28 - len(attempts), skipped=4
+                completed=9,
+                failed={"out_of_memory": 2, "hung": 1},
+                running=len(attempts),
+                pending=28 - len(attempts),
+                skipped=4,
             ),
             recent=(ended(), failed("out_of_memory", "no room\nfor it")),
             eta_s=3725.0,
@@ -59,20 +80,36 @@ def snapshot(num_slots: int, *attempts: RunningAttempt, **changes: object) -> Sn
     )
 
 
-def drawn(shown: Snapshot, width: int = 80, height: int = 50, *, terminal: bool = True) -> list[str]:
-    console = Console(width=width, height=height, record=True, file=io.StringIO(), force_terminal=terminal)
+def drawn(
+    shown: Snapshot, width: int = 80, height: int = 50, *, terminal: bool = True
+) -> list[str]:
+    console = Console(
+        width=width, height=height, record=True, file=io.StringIO(), force_terminal=terminal
+    )
     console.print(render(shown))
     return console.export_text().rstrip("\n").split("\n")
 
 
-SIXTEEN = tuple(running(slot, label=f"resnet50-replicated_none-x1 batch_size=64 seed={slot}") for slot in range(16))
-EIGHT = (running(0, 1, 2, 3), running(4, label="vgg16-ps_cpu-x1", doing="building", attempt=2, expected_s=None))
+SIXTEEN = tuple(
+    running(slot, label=f"resnet50-replicated_none-x1 batch_size=64 seed={slot}")
+    for slot in range(16)
+)
+EIGHT = (
+    running(0, 1, 2, 3),
+    running(4, label="vgg16-ps_cpu-x1", doing="building", attempt=2, expected_s=None),
+)
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 99, 100, 160])
 @pytest.mark.parametrize(
     "shown",
-    [snapshot(1, running(0)), snapshot(8, *EIGHT), snapshot(16, *SIXTEEN), snapshot(16), snapshot(64, running(*range(32)))],
+    [
+        snapshot(1, running(0)),
+        snapshot(8, *EIGHT),
+        snapshot(16, *SIXTEEN),
+        snapshot(16),
+        snapshot(64, running(*range(32))),
+    ],
     ids=["one", "eight", "sixteen", "idle", "many"],
 )
 def test_no_line_is_wider_than_the_terminal_nor_the_whole_higher(shown, width):
@@ -125,26 +162,49 @@ def test_in_a_pipe_nothing_is_cut():
 
 
 def test_slots_that_are_not_neighbors_are_listed():
-    assert any(line.startswith("·■·■■···") and "1,3-4" in line for line in drawn(snapshot(8, running(1, 3, 4)), 160))
+    assert any(
+        line.startswith("·■·■■···") and "1,3-4" in line
+        for line in drawn(snapshot(8, running(1, 3, 4)), 160)
+    )
 
 
 def test_failures_are_told_in_words_by_outcome():
     lines = drawn(snapshot(8, *EIGHT))
-    assert any("9 completed   3 failed: 2 out_of_memory, 1 hung   2 running   26 pending" in line for line in lines)
+    assert any(
+        "9 completed   3 failed: 2 out_of_memory, 1 hung   2 running   26 pending" in line
+        for line in lines
+    )
     assert any("4 skipped" in line for line in lines)
-    assert any(line.startswith("     out_of_memory  vgg16-ps_cpu-x1: no room for it") for line in lines)
+    assert any(
+        line.startswith("     out_of_memory  vgg16-ps_cpu-x1: no room for it") for line in lines
+    )
 
 
 def test_failures_are_red_where_there_are_colors_and_without_there_is_nothing_but_text():
-    colored = Console(width=80, height=50, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False)
+    colored = Console(
+        width=80,
+        height=50,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="standard",
+        no_color=False,
+    )
     colored.print(render(snapshot(8)))
     assert "\x1b[1;31m3 failed: 2 out_of_memory, 1 hung" in colored.file.getvalue()
     assert "\x1b[31m━" in colored.file.getvalue()
-    assert not any("failed" in line for line in drawn(snapshot(8, counts=Counts(completed=1, failed={"hung": 0}))))
+    assert not any(
+        "failed" in line
+        for line in drawn(snapshot(8, counts=Counts(completed=1, failed={"hung": 0})))
+    )
 
 
 def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
-    lines = drawn(snapshot(8, recent=(ended(), ended("b", verdict="suspect", verdict_reasons=("jitter 12 %", "hot")))))
+    lines = drawn(
+        snapshot(
+            8,
+            recent=(ended(), ended("b", verdict="suspect", verdict_reasons=("jitter 12 %", "hot"))),
+        )
+    )
     assert "  1234.50 images/s  vgg16-ps_cpu-x1" in lines
     assert "  1234.50 images/s  b  (suspect: jitter 12 %; hot)" in lines
 
@@ -176,7 +236,12 @@ def test_notes_stand_above_the_slots():
 def test_markup_in_names_is_shown_as_it_is():
     evil = "[red]x[/red]"
     shown = snapshot(
-        8, running(0, label=evil), sweep=evil, machine=evil, recent=(ended(evil), failed("failed", evil)), notes=(evil,)
+        8,
+        running(0, label=evil),
+        sweep=evil,
+        machine=evil,
+        recent=(ended(evil), failed("failed", evil)),
+        notes=(evil,),
     )
     assert sum(line.count(evil) for line in drawn(shown, 160)) == 6
     assert evil in plain_line(ended(evil), num_done=1, total=2, eta_s=None).plain
@@ -186,7 +251,12 @@ def test_markup_in_names_is_shown_as_it_is():
 @given(st.text(max_size=60), st.integers(30, 160))
 def test_no_text_moves_the_cursor_or_breaks_a_line(text, width):
     shown = snapshot(
-        8, running(0, label=text, doing=text), sweep=text, machine=text, recent=(failed("failed", text),), notes=(text,)
+        8,
+        running(0, label=text, doing=text),
+        sweep=text,
+        machine=text,
+        recent=(failed("failed", text),),
+        notes=(text,),
     )
     lines = drawn(shown, width)
     assert len(lines) == len(drawn(snapshot(8, running(0), recent=(ended(),), notes=("x",)), width))
@@ -196,13 +266,20 @@ def test_no_text_moves_the_cursor_or_breaks_a_line(text, width):
 
 def test_a_terminal_without_unicode_gets_ascii():
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Console(width=60, height=50, file=file, force_terminal=True).print(render(snapshot(16, *SIXTEEN, notes=("hält",))))
+    Console(width=60, height=50, file=file, force_terminal=True).print(
+        render(snapshot(16, *SIXTEEN, notes=("hält",)))
+    )
     file.seek(0)
     assert "h?lt" in file.read()
 
 
 def test_a_plain_line_tells_speed_doubt_time_and_eta():
-    line = plain_line(ended(verdict="suspect", verdict_reasons=("hot",), message="no profile"), num_done=3, total=12, eta_s=330.0)
+    line = plain_line(
+        ended(verdict="suspect", verdict_reasons=("hot",), message="no profile"),
+        num_done=3,
+        total=12,
+        eta_s=330.0,
+    )
     assert line.plain == (
         f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ± 2.0 ms  (no profile)  (suspect: hot)"
         "  took 12.3 s  ETA 5:30"
@@ -211,7 +288,9 @@ def test_a_plain_line_tells_speed_doubt_time_and_eta():
 
 def test_a_plain_line_tells_what_was_wrong_in_one_line():
     line = plain_line(failed("out_of_memory", "no room\nfor it"), num_done=12, total=12, eta_s=0.0)
-    assert line.plain == f"[12/12] {'vgg16-ps_cpu-x1':<36} out_of_memory: no room for it  took 12.3 s"
+    assert (
+        line.plain == f"[12/12] {'vgg16-ps_cpu-x1':<36} out_of_memory: no room for it  took 12.3 s"
+    )
 
 
 def test_times_are_told_in_the_units_they_need():

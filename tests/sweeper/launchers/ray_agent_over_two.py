@@ -19,11 +19,17 @@ PATIENCE_S = 300.0
 
 
 def main(address: str) -> None:
-    launcher = Launcher(config("launcher=ray", f"launcher.ray.address={address}", "launcher.agents.num_hosts=2"))
+    launcher = Launcher(
+        config("launcher=ray", f"launcher.ray.address={address}", "launcher.agents.num_hosts=2")
+    )
     launcher.check()
     told = Path("environment.json").absolute()
     tells = f"import json, os; print(json.dumps([os.getppid(), dict(os.environ)]), file=open({str(told)!r} + '.part', 'w'))"
-    argv = ("/bin/sh", "-c", f'{sys.executable} -c "{tells}"; mv {told}.part {told}; sleep 600 & wait')
+    argv = (
+        "/bin/sh",
+        "-c",
+        f'{sys.executable} -c "{tells}"; mv {told}.part {told}; sleep 600 & wait',
+    )
     launcher.start(1, AgentCommand(sweep="s", hosts=2, argv=argv, environment={}, logs=Path.cwd()))
     gives_up_s = monotonic() + PATIENCE_S
     while not told.exists():

@@ -20,24 +20,35 @@ SHELL = "echo GPUs $CUDA_VISIBLE_DEVICES, secret $SECRET; echo $$ >>pids; sleep 
 
 
 def main(address: str) -> None:
-    launcher = Launcher(config("launcher=ray", f"launcher.ray.address={address}", "launcher.agents.num_hosts=2"))
+    launcher = Launcher(
+        config("launcher=ray", f"launcher.ray.address={address}", "launcher.agents.num_hosts=2")
+    )
     inventory = launcher.check()
     pids = Path("pids").absolute()
     argv = ("/bin/sh", "-c", SHELL.replace("pids", str(pids)))
-    launcher.start(3, AgentCommand(sweep="s", hosts=1, argv=argv, environment={"SECRET": "hush"}, logs=Path.cwd()))
+    launcher.start(
+        3,
+        AgentCommand(
+            sweep="s", hosts=1, argv=argv, environment={"SECRET": "hush"}, logs=Path.cwd()
+        ),
+    )
 
     gives_up_s = monotonic() + PATIENCE_S
 
     def until(states: str, holds: Callable[[], bool] = lambda: True) -> list[AgentJob]:
         while "".join(sorted(job.state[0] for job in launcher.look("s"))) != states or not holds():
-            assert monotonic() < gives_up_s, f"wanted {states}, found {launcher.look('s')}; told so far: {told}"
+            assert monotonic() < gives_up_s, (
+                f"wanted {states}, found {launcher.look('s')}; told so far: {told}"
+            )
             sleep(0.05)
         return list(launcher.look("s"))
 
     told: dict[str, object] = {"devices": [inventory.kind.value, inventory.num_devices]}
     first = until("qrr", lambda: pids.exists() and len(pids.read_text().split()) == 2)
     told["waits"] = [job.why for job in first if job.state is JobState.QUEUED]
-    told["logs"] = sorted(job.log.read_text() for job in first if job.log and job.state is JobState.RUNNING)
+    told["logs"] = sorted(
+        job.log.read_text() for job in first if job.log and job.state is JobState.RUNNING
+    )
     agent = psutil.Process(int(pids.read_text().split()[0]))
     worker = agent.parent()
     assert worker
@@ -48,7 +59,9 @@ def main(address: str) -> None:
     launcher.stop("s", at_once=False)
     told["stopped"] = sorted(job.why for job in until("eee"))
     told["left"] = [pid for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
-    launcher.start(1, AgentCommand(sweep="s", hosts=1, argv=("/none",), environment={}, logs=Path("/none")))
+    launcher.start(
+        1, AgentCommand(sweep="s", hosts=1, argv=("/none",), environment={}, logs=Path("/none"))
+    )
     told["no folder"] = until("eeee")[-1].why
     print(json.dumps(told))
 

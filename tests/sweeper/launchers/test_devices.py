@@ -23,38 +23,70 @@ def refused(gpus_per_host: int | None, *overrides: str) -> str:
 
 def test_the_settings_come_first_then_what_the_engine_tells():
     told = devices_of_hosts(config("launcher=slurm", "launcher.agents.num_hosts=3"), 8)
-    assert (told.kind, told.num_devices, told.num_hosts, told.is_per_host) == (DeviceKind.GPU, 8, 3, True)
-    assert devices_of_hosts(config("launcher=slurm", "launcher.agents.gpus_per_host=4"), 8).num_devices == 4
-    stand_ins = devices_of_hosts(config("launcher=slurm", "hardware=cpu", "hardware.num_stand_ins=2"), 8)
+    assert (told.kind, told.num_devices, told.num_hosts, told.is_per_host) == (
+        DeviceKind.GPU,
+        8,
+        3,
+        True,
+    )
+    assert (
+        devices_of_hosts(config("launcher=slurm", "launcher.agents.gpus_per_host=4"), 8).num_devices
+        == 4
+    )
+    stand_ins = devices_of_hosts(
+        config("launcher=slurm", "hardware=cpu", "hardware.num_stand_ins=2"), 8
+    )
     assert (stand_ins.kind, stand_ins.num_devices) == (DeviceKind.CPU_STAND_IN, 2)
     assert devices_of_hosts(config("launcher=slurm"), 0).kind is DeviceKind.CPU_STAND_IN
 
 
 def test_what_is_left_open_or_contradicted_is_refused():
-    assert "nobody tells how many GPUs each host has; say launcher.agents.gpus_per_host=8, or choose hardware=cpu" in refused(
-        None
+    assert (
+        "nobody tells how many GPUs each host has; say launcher.agents.gpus_per_host=8, or choose hardware=cpu"
+        in refused(None)
     )
-    assert "launcher=slurm knows hosts with 4 at most" in refused(4, "launcher.agents.gpus_per_host=8")
+    assert "launcher=slurm knows hosts with 4 at most" in refused(
+        4, "launcher.agents.gpus_per_host=8"
+    )
     assert "with hardware=cpu each host has hardware.num_stand_ins; leave it out" in refused(
         None, "hardware=cpu", "launcher.agents.gpus_per_host=8"
     )
     assert "knows no host with GPUs; choose hardware=cpu" in refused(0, "hardware=gpu")
-    assert "launcher.agents.num_hosts=0: wanted 1 or more" in refused(8, "launcher.agents.num_hosts=0")
-    assert "launcher.agents.gpus_per_host=0: wanted 1 or more, or null" in refused(8, "launcher.agents.gpus_per_host=0")
-    assert "hardware.num_stand_ins=0: wanted 1 or more" in refused(8, "hardware=cpu", "hardware.num_stand_ins=0")
+    assert "launcher.agents.num_hosts=0: wanted 1 or more" in refused(
+        8, "launcher.agents.num_hosts=0"
+    )
+    assert "launcher.agents.gpus_per_host=0: wanted 1 or more, or null" in refused(
+        8, "launcher.agents.gpus_per_host=0"
+    )
+    assert "hardware.num_stand_ins=0: wanted 1 or more" in refused(
+        8, "hardware=cpu", "hardware.num_stand_ins=0"
+    )
 
 
 def test_a_trial_may_have_as_many_devices_as_its_hosts_together():
     two = Hosts(most=2, remedy="raise it")
-    assert resolve(config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two).gpus_per_host == 4
-    with pytest.raises(TrialRefusedError, match="num_gpus=16 hosts=2: 8 on each host, which has 4 CPU stand-ins"):
-        resolve(config(DISTRIBUTED, "num_gpus=16", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two)
-    with pytest.raises(TrialRefusedError, match="hosts=4: here a trial has 2 hosts at most; raise it"):
+    assert (
+        resolve(
+            config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two
+        ).gpus_per_host
+        == 4
+    )
+    with pytest.raises(
+        TrialRefusedError, match="num_gpus=16 hosts=2: 8 on each host, which has 4 CPU stand-ins"
+    ):
+        resolve(
+            config(DISTRIBUTED, "num_gpus=16", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two
+        )
+    with pytest.raises(
+        TrialRefusedError, match="hosts=4: here a trial has 2 hosts at most; raise it"
+    ):
         resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=4"), DeviceKind.CPU_STAND_IN, 4, hosts=two)
 
 
 def test_hosts_that_are_processes_of_this_machine_share_its_devices():
-    assert resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=2"), DeviceKind.CPU_STAND_IN, 4).hosts == 2
+    assert (
+        resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=2"), DeviceKind.CPU_STAND_IN, 4).hosts == 2
+    )
     with pytest.raises(TrialRefusedError, match="num_gpus=8: there are 4 CPU stand-ins"):
         resolve(config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_STAND_IN, 4)
 
@@ -62,18 +94,26 @@ def test_hosts_that_are_processes_of_this_machine_share_its_devices():
 def test_agents_that_people_start_run_trials_of_one_host():
     here = load(config("launcher=agents", "hardware=cpu")).check()
     assert here.num_hosts == 1
-    assert here.more_hosts == "choose launcher=slurm or ray, or launcher=local, whose hosts are processes of this machine"
+    assert (
+        here.more_hosts
+        == "choose launcher=slurm or ray, or launcher=local, whose hosts are processes of this machine"
+    )
     assert "agents" in SHARED
 
 
 def test_every_launcher_but_the_local_one_starts_agents():
     """A launcher that was added to conf/launcher/ alone ran its sweep on this machine."""
-    assert {LOCAL, *SHARED} == {path.stem for path in (PROJECT / "conf" / "launcher").glob("*.yaml")}
+    assert {LOCAL, *SHARED} == {
+        path.stem for path in (PROJECT / "conf" / "launcher").glob("*.yaml")
+    }
     assert all(hasattr(import_module(f"sweeper.launchers.{name}"), "Launcher") for name in SHARED)
 
 
 def test_a_launcher_without_its_file_is_refused_by_name():
     asked = config("launcher=agents")
     asked.launcher.name = "kubernetes"
-    with pytest.raises(SweepRefusedError, match=r"launcher=kubernetes: .* and sweeper/launchers/kubernetes.py is missing"):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"launcher=kubernetes: .* and sweeper/launchers/kubernetes.py is missing",
+    ):
         load(asked)

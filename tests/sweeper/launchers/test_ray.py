@@ -61,7 +61,13 @@ def cluster() -> Iterator[Cluster]:
     command = [sys.executable, "-m", "tests.ray_keeper", str(folder)]
     with (folder / "keeper.txt").open("w") as log:
         keeper = subprocess.Popen(
-            command, cwd=PROJECT, env=os.environ | HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            command,
+            cwd=PROJECT,
+            env=os.environ | HERE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         )
     with keeper:
         assert keeper.stdout
@@ -73,11 +79,25 @@ def cluster() -> Iterator[Cluster]:
     shutil.rmtree(folder)
 
 
-def sweep(cluster: Cluster, url: str, *arguments: str, program: str = "tests/tiny_sweep.py") -> subprocess.Popen[str]:
+def sweep(
+    cluster: Cluster, url: str, *arguments: str, program: str = "tests/tiny_sweep.py"
+) -> subprocess.Popen[str]:
     """Over both nodes."""
     asked = [
-        *("-m", "launcher=ray", f"launcher.ray.address={cluster.address}", "launcher.agents.num_hosts=2", "hardware=cpu"),
-        *("hardware.num_stand_ins=2", "model=trivial", "sweep.name=s", "launcher.agents.lease_s=30", *arguments),
+        *(
+            "-m",
+            "launcher=ray",
+            f"launcher.ray.address={cluster.address}",
+            "launcher.agents.num_hosts=2",
+            "hardware=cpu",
+        ),
+        *(
+            "hardware.num_stand_ins=2",
+            "model=trivial",
+            "sweep.name=s",
+            "launcher.agents.lease_s=30",
+            *arguments,
+        ),
     ]
     return subprocess.Popen(
         [sys.executable, str(PROJECT / program), *asked],
@@ -109,7 +129,11 @@ BOTH_RUN = "SELECT count(DISTINCT orchestrator_id) = 2 FROM repeats WHERE state 
 def test_agents_have_hosts_of_their_own_and_end_with_their_tasks(cluster):
     script = str(PROJECT / "tests" / "sweeper" / "launchers" / "ray_agents.py")
     ran = subprocess.run(
-        [sys.executable, script, cluster.address], env=os.environ | VARIABLES | HERE, capture_output=True, text=True, check=False
+        [sys.executable, script, cluster.address],
+        env=os.environ | VARIABLES | HERE,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
@@ -131,7 +155,12 @@ def test_ctrl_c_gives_back_what_runs_and_leaves_no_agent(cluster, postgresql_url
     _, said = command.communicate()
     assert command.returncode == 130, said
     assert states(postgresql_url) == {State.PENDING: 2}
-    wait_for(lambda: rows(postgresql_url, "SELECT count(*) FROM orchestrators WHERE ended_at IS NULL") == [(0,)])
+    wait_for(
+        lambda: (
+            rows(postgresql_url, "SELECT count(*) FROM orchestrators WHERE ended_at IS NULL")
+            == [(0,)]
+        )
+    )
 
 
 def test_what_the_cluster_does_not_have_is_refused_by_the_command(cluster, postgresql_url):
@@ -206,7 +235,9 @@ print("GPUs", os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 """
 
 
-def test_ranks_run_on_both_hosts_with_their_share_of_gpus_and_none_is_left(agent_over_two, tmp_path):
+def test_ranks_run_on_both_hosts_with_their_share_of_gpus_and_none_is_left(
+    agent_over_two, tmp_path
+):
     def begin(name: str, script: str, **spec: object) -> Trial:
         return Trial(agent_over_two, new_trial(tmp_path / name, "ray", ("a", "b"), script, **spec))
 
@@ -263,7 +294,9 @@ def other_node(agent: AgentOverTwo) -> str:
     return {"n1": "n2", "n2": "n1"}[agent.environment["TEST_NODE"]]
 
 
-def test_a_rank_does_not_run_where_ray_has_replaced_its_host_and_its_agent_ends(cluster, agent_over_two, tmp_path):
+def test_a_rank_does_not_run_where_ray_has_replaced_its_host_and_its_agent_ends(
+    cluster, agent_over_two, tmp_path
+):
     other = other_node(agent_over_two)
     cluster.kill(other)
     cluster.replace(other)
@@ -298,7 +331,14 @@ def test_an_agent_whose_host_dies_between_two_trials_is_ended(cluster, agent_ove
 
 @pytest.mark.slow  # ctrl_c with trials on one host is tested above, and ranks that run when their agent is canceled
 def test_ctrl_c_gives_back_a_trial_over_two_hosts(cluster, postgresql_url):
-    asked = ("variable_update=distributed_replicated", "hosts=2", "num_gpus=2", "batch_size=4", "image_px=32", "min_window_s=600")
+    asked = (
+        "variable_update=distributed_replicated",
+        "hosts=2",
+        "num_gpus=2",
+        "batch_size=4",
+        "image_px=32",
+        "min_window_s=600",
+    )
     command = sweep(cluster, postgresql_url, *asked, program="sweep.py")
     wait_for(lambda: [path for path in Path("runs").rglob("steps.jsonl") if path.stat().st_size])
     command.send_signal(signal.SIGINT)
@@ -309,15 +349,26 @@ def test_ctrl_c_gives_back_a_trial_over_two_hosts(cluster, postgresql_url):
 
 
 def test_tensorflow_trains_over_two_hosts(cluster, postgresql_url):
-    asked = ("variable_update=distributed_replicated", "hosts=1,2", "num_gpus=2", "batch_size=4", "image_px=32")
+    asked = (
+        "variable_update=distributed_replicated",
+        "hosts=1,2",
+        "num_gpus=2",
+        "batch_size=4",
+        "image_px=32",
+    )
     command = sweep(cluster, postgresql_url, *asked, program="sweep.py")
     _, said = command.communicate()
     assert command.returncode == 0, said
-    placed = rows(postgresql_url, "SELECT rank_start FROM attempts JOIN placements ON placements.id = placement_id ORDER BY 1")
+    placed = rows(
+        postgresql_url,
+        "SELECT rank_start FROM attempts JOIN placements ON placements.id = placement_id ORDER BY 1",
+    )
     assert placed == [("",), ("ray",)]
 
 
-def test_the_trials_of_a_dead_node_run_elsewhere_and_each_repeat_is_completed_once(cluster, postgresql_url):
+def test_the_trials_of_a_dead_node_run_elsewhere_and_each_repeat_is_completed_once(
+    cluster, postgresql_url
+):
     """The last of the cluster's tests: it has one node for agents then. All may be done before Ray sees that the other died."""
     command = sweep(cluster, postgresql_url, f"seed={UNTIL_TOLD}", "sweep.repeats=8")
     until(command, postgresql_url, BOTH_RUN)
@@ -345,7 +396,10 @@ def test_an_address_where_no_cluster_answers_is_refused_at_once(monkeypatch, tmp
         unheard.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unheard.getsockname()[1]}"
         told = refused(f"launcher.ray.address='{address}'")
-        assert f"launcher.ray.address={address}: no Ray cluster answers there ([Errno 111] Connection refused)" in told
+        assert (
+            f"launcher.ray.address={address}: no Ray cluster answers there ([Errno 111] Connection refused)"
+            in told
+        )
         monkeypatch.setenv("RAY_ADDRESS", address)
         assert f"RAY_ADDRESS={address}: no Ray cluster answers there" in refused()
         monkeypatch.delenv("RAY_ADDRESS")
@@ -354,11 +408,17 @@ def test_an_address_where_no_cluster_answers_is_refused_at_once(monkeypatch, tmp
         newest.parent.mkdir()
         newest.write_text(address)
         assert f"{newest}={address}: no Ray cluster answers there" in refused()
-    assert "launcher.ray.address=ray://head:1: wanted HOST:PORT" in refused("launcher.ray.address='ray://head:1'")
+    assert "launcher.ray.address=ray://head:1: wanted HOST:PORT" in refused(
+        "launcher.ray.address='ray://head:1'"
+    )
     assert "launcher.ray.address=head: wanted HOST:PORT" in refused("launcher.ray.address=head")
 
 
-UNEQUAL = [Node(num_cpus=0, num_gpus=0), Node(num_cpus=32, num_gpus=4), Node(num_cpus=64, num_gpus=8)]
+UNEQUAL = [
+    Node(num_cpus=0, num_gpus=0),
+    Node(num_cpus=32, num_gpus=4),
+    Node(num_cpus=64, num_gpus=8),
+]
 
 
 def hosts(num: int, *more: str) -> list[str]:
@@ -375,15 +435,21 @@ def test_hosts_are_asked_for_what_the_least_of_the_best_has():
 
 
 def test_more_than_the_hosts_have_is_refused():
-    with pytest.raises(SweepRefusedError, match="num_hosts=4: the Ray cluster has 3 nodes; wanted 3 or fewer"):
+    with pytest.raises(
+        SweepRefusedError, match="num_hosts=4: the Ray cluster has 3 nodes; wanted 3 or fewer"
+    ):
         feasible.gpus_per_host(config(*hosts(4)), UNEQUAL)
     with pytest.raises(SweepRefusedError) as error:
         feasible.gpus_per_host(config(*hosts(2, "launcher.agents.gpus_per_host=8")), UNEQUAL)
     assert (
-        str(error.value) == "launcher.agents.gpus_per_host=8: wanted on 2 nodes, and of the Ray cluster 1 have so many GPUs "
+        str(error.value)
+        == "launcher.agents.gpus_per_host=8: wanted on 2 nodes, and of the Ray cluster 1 have so many GPUs "
         "(nodes by their GPUs: 1 of 8, 1 of 4, 1 of 0); ask for fewer GPUs or hosts"
     )
-    with pytest.raises(SweepRefusedError, match="num_hosts=3: 2 nodes of the Ray cluster have CPUs for tasks; ask for as many"):
+    with pytest.raises(
+        SweepRefusedError,
+        match="num_hosts=3: 2 nodes of the Ray cluster have CPUs for tasks; ask for as many",
+    ):
         whole_host(UNEQUAL, *hosts(3, "hardware=cpu"))
 
 

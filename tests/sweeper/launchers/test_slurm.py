@@ -26,7 +26,12 @@ while :; do sleep 0.1; done
 @pytest.fixture
 def config(tmp_path) -> Config:
     hardware = HardwareConfig(device_kind="cpu_stand_in")
-    config = Config(model=ModelConfig(), data=DataConfig(), launcher=LauncherConfig(name="slurm"), hardware=hardware)
+    config = Config(
+        model=ModelConfig(),
+        data=DataConfig(),
+        launcher=LauncherConfig(name="slurm"),
+        hardware=hardware,
+    )
     config.store.runs_dir = str(tmp_path / "runs")
     config.launcher.agents.num_hosts = 2
     return config
@@ -36,7 +41,9 @@ def command(hosts: int = 1, agent: str = AGENT, sweep: str = "s") -> AgentComman
     logs = Path("runs/s/agents").resolve()
     logs.mkdir(parents=True, exist_ok=True)
     environment = {"SCALEMARK_DB": "postgresql://me:secret@db/x, y"}
-    return AgentCommand(sweep=sweep, hosts=hosts, argv=("bash", "-c", agent), environment=environment, logs=logs)
+    return AgentCommand(
+        sweep=sweep, hosts=hosts, argv=("bash", "-c", agent), environment=environment, logs=logs
+    )
 
 
 def started(launcher: Launcher, num: int, asked: AgentCommand) -> list[AgentJob]:
@@ -45,7 +52,13 @@ def started(launcher: Launcher, num: int, asked: AgentCommand) -> list[AgentJob]
 
     def all_said() -> list[AgentJob]:
         jobs = list(launcher.look(asked.sweep))
-        return jobs if all(job.log and job.log.exists() and "agent on" in job.log.read_text() for job in jobs) else []
+        return (
+            jobs
+            if all(
+                job.log and job.log.exists() and "agent on" in job.log.read_text() for job in jobs
+            )
+            else []
+        )
 
     jobs = until(all_said)
     assert len(jobs) >= num
@@ -57,7 +70,9 @@ def ended(launcher: Launcher, sweep: str = "s") -> list[AgentJob]:
     return looked(launcher, lambda job: job.state is JobState.ENDED, sweep)
 
 
-def looked(launcher: Launcher, wanted: Callable[[AgentJob], bool], sweep: str = "s") -> list[AgentJob]:
+def looked(
+    launcher: Launcher, wanted: Callable[[AgentJob], bool], sweep: str = "s"
+) -> list[AgentJob]:
     """All, when each is as wanted."""
 
     def look() -> list[AgentJob]:
@@ -82,14 +97,18 @@ def words(log: str) -> str:
 def test_without_slurm_it_says_where_to_start(config, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(
-        SweepRefusedError, match=r"^launcher=slurm: no sbatch on the path; start this on a host .*launcher=agents"
+        SweepRefusedError,
+        match=r"^launcher=slurm: no sbatch on the path; start this on a host .*launcher=agents",
     ):
         load(config).check()
 
 
 def test_a_controller_that_does_not_answer_is_refused(config, slurm_cluster):
     slurm_cluster.kill_controller()
-    with pytest.raises(SweepRefusedError, match=r"^launcher=slurm: Slurm's controller does not answer .*see `scontrol ping`"):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"^launcher=slurm: Slurm's controller does not answer .*see `scontrol ping`",
+    ):
         load(config).check()
 
 
@@ -103,11 +122,19 @@ def test_what_the_cluster_can_never_give_is_refused_in_one_sentence_each(config,
     """In one test, because each wants a cluster."""
     launcher = config.launcher
     launcher.slurm.partition = "gpu"
-    assert refused(config) == "launcher.slurm.partition=gpu: no such partition; there are main, high"
+    assert (
+        refused(config) == "launcher.slurm.partition=gpu: no such partition; there are main, high"
+    )
     launcher.slurm.partition = "high,gpu"
-    assert refused(config) == "launcher.slurm.partition=high,gpu: no such partition as gpu; there are main, high"
+    assert (
+        refused(config)
+        == "launcher.slurm.partition=high,gpu: no such partition as gpu; there are main, high"
+    )
     launcher.slurm.partition, launcher.agents.num_hosts = "main", 5
-    assert refused(config) == "launcher.agents.num_hosts=5: the partition main has 4 nodes; wanted 4 or fewer"
+    assert (
+        refused(config)
+        == "launcher.agents.num_hosts=5: the partition main has 4 nodes; wanted 4 or fewer"
+    )
     launcher.agents.num_hosts, launcher.slurm.time_min = 4, 61
     assert refused(config) == (
         "launcher.slurm.time_min=61: jobs of the partition main may take 60 minutes at most; agents whose time is over are "
@@ -118,21 +145,34 @@ def test_what_the_cluster_can_never_give_is_refused_in_one_sentence_each(config,
         "launcher.slurm.gres=gpu:9: wanted on 4 nodes, and of the partition main 0 have so many GPUs (nodes by their GPUs: 4 of 8); "
         "ask for fewer GPUs or hosts, or name another partition"
     )
-    launcher.slurm.gres, launcher.agents.gpus_per_host, config.hardware.device_kind = None, 16, "gpu"
-    assert refused(config).startswith("launcher.agents.gpus_per_host=16: wanted on 4 nodes, and of the partition main 0 have")
+    launcher.slurm.gres, launcher.agents.gpus_per_host, config.hardware.device_kind = (
+        None,
+        16,
+        "gpu",
+    )
+    assert refused(config).startswith(
+        "launcher.agents.gpus_per_host=16: wanted on 4 nodes, and of the partition main 0 have"
+    )
     launcher.agents.gpus_per_host, launcher.slurm.time_min = None, 2
     assert refused(config) == (
         "launcher.slurm.time_min=2: wanted minutes, 3 or more, or null: agents are told to end one to two minutes before their "
         "time is over"
     )
-    launcher.slurm.time_min, launcher.slurm.partition, launcher.slurm.options = None, None, ["--nonsense"]
+    launcher.slurm.time_min, launcher.slurm.partition, launcher.slurm.options = (
+        None,
+        None,
+        ["--nonsense"],
+    )
     assert refused(config) == (
         "launcher=slurm: sbatch refuses a job of 1 host: sbatch: unrecognized option '--nonsense'; see launcher.slurm.options="
         "[--nonsense] and the other settings of launcher.slurm"
     )
     launcher.slurm.options = []
     slurm_cluster.run("scontrol", "update", "PartitionName=main", "State=DOWN")
-    assert refused(config) == "launcher=slurm: the partition main is not up; choose another by launcher.slurm.partition"
+    assert (
+        refused(config)
+        == "launcher=slurm: the partition main is not up; choose another by launcher.slurm.partition"
+    )
     slurm_cluster.run("scontrol", "update", "PartitionName=main", "State=UP")
     assert load(config).check().num_hosts == 4
     slurm_cluster.run("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=broken")
@@ -152,7 +192,9 @@ def test_jobs_are_as_wide_as_a_partition_and_its_limits_allow(config, slurm_clus
         "jobs of the partition main have no more nodes; another is chosen by launcher.slurm.partition",
     )
     launcher.check_width(2)
-    with pytest.raises(SweepRefusedError, match=r"^launcher=slurm: sbatch refuses a job of 3 hosts: "):
+    with pytest.raises(
+        SweepRefusedError, match=r"^launcher=slurm: sbatch refuses a job of 3 hosts: "
+    ):
         launcher.check_width(3)
     config.launcher.slurm.partition, config.launcher.slurm.time_min = "main,high", 120
     assert load(config).check().num_hosts == 4
@@ -161,7 +203,9 @@ def test_jobs_are_as_wide_as_a_partition_and_its_limits_allow(config, slurm_clus
 def test_an_account_that_slurm_refuses_is_told_as_such(config):
     """By its words: only a cluster that keeps accounts refuses any."""
     config.launcher.slurm.account = "chemistry"
-    error = SlurmError("Batch job submission failed: Invalid account or account/partition combination specified")
+    error = SlurmError(
+        "Batch job submission failed: Invalid account or account/partition combination specified"
+    )
     assert str(refusal(error, config)) == (
         f"launcher.slurm.account=chemistry: Slurm refuses it ({error}); name one of yours, which "
         "`sacctmgr show associations user=$USER` lists"
@@ -192,13 +236,18 @@ def test_each_agent_has_a_host_of_its_own_and_gives_back_when_stopped(config, sl
     assert {(job.state, job.hosts) for job in jobs} == {(JobState.RUNNING, 1)}
     told = [words(said(job)) for job in jobs]
     assert sorted(told) == [
-        f"n{n} of by with postgresql://me:secret@db/x, y GPUs 0,1,2,3,4,5,6,7 two words" for n in (1, 2, 3, 4)
+        f"n{n} of by with postgresql://me:secret@db/x, y GPUs 0,1,2,3,4,5,6,7 two words"
+        for n in (1, 2, 3, 4)
     ]
     shown = slurm_cluster.run("scontrol", "show", "job", jobs[0].job_id)
     assert "secret" not in shown
-    assert "secret" not in slurm_cluster.run("scontrol", "write", "batch_script", jobs[0].job_id, "-")
+    assert "secret" not in slurm_cluster.run(
+        "scontrol", "write", "batch_script", jobs[0].job_id, "-"
+    )
     launcher.start(1, command())
-    assert until(lambda: [job.why for job in launcher.look("s") if job.state is JobState.QUEUED and job.why]) in (
+    assert until(
+        lambda: [job.why for job in launcher.look("s") if job.state is JobState.QUEUED and job.why]
+    ) in (
         ["Resources"],
         ["Priority"],
     )
@@ -235,13 +284,17 @@ def test_an_agent_that_the_user_cancels_is_told_and_the_others_run_on(config, sl
 def test_a_preempted_agent_gives_back_and_is_not_run_again(config, slurm_cluster):
     launcher = load(config)
     jobs = started(launcher, 4, command())
-    slurm_cluster.run("sbatch", "--partition=high", "--wait", "--exclusive", "--output=/dev/null", "--wrap=true")
+    slurm_cluster.run(
+        "sbatch", "--partition=high", "--wait", "--exclusive", "--output=/dev/null", "--wrap=true"
+    )
     (taken,) = until(lambda: [job for job in launcher.look("s") if job.state is JobState.ENDED])
     assert said(taken).endswith("gave back\n")
     assert sum(job.state is JobState.RUNNING for job in launcher.look("s")) == len(jobs) - 1
 
 
-def test_a_new_controller_finds_the_agents_of_a_killed_one_and_only_those(config, slurm_cluster, tmp_path):
+def test_a_new_controller_finds_the_agents_of_a_killed_one_and_only_those(
+    config, slurm_cluster, tmp_path
+):
     started(load(config), 2, command())
     other = slurm_cluster.run(
         "sbatch", "--parsable", "--job-name=scalemark-s", "--output=/dev/null", "--wrap=sleep 600"
@@ -250,20 +303,29 @@ def test_a_new_controller_finds_the_agents_of_a_killed_one_and_only_those(config
     assert list(load(config).look("s")) == []
     config.store.runs_dir = str(tmp_path / "runs")
     successor = load(config)
-    assert [(job.job_id, job.state) for job in successor.look("s")] == [("1_1", JobState.RUNNING), ("1_2", JobState.RUNNING)]
+    assert [(job.job_id, job.state) for job in successor.look("s")] == [
+        ("1_1", JobState.RUNNING),
+        ("1_2", JobState.RUNNING),
+    ]
     successor.stop("s", at_once=True)
     ended(successor)
     assert list(load(config).look("s")) == []  # what ended before counts for nobody
     until(lambda: "RUNNING" in slurm_cluster.run("squeue", "-h", "-j", other.strip(), "-o", "%T"))
 
 
-def test_jobs_of_an_earlier_cluster_have_ended_whatever_has_their_numbers_now(config, slurm_cluster):
+def test_jobs_of_an_earlier_cluster_have_ended_whatever_has_their_numbers_now(
+    config, slurm_cluster
+):
     launcher = load(config)
     started(launcher, 1, command())
     slurm_cluster.kill_controller()
     slurm_cluster.start_controller("-c")
-    slurm_cluster.run("sbatch", "--array=1-1", "--job-name=other", "--output=/dev/null", "--wrap=sleep 600")
-    assert [(job.job_id, job.state, job.why) for job in launcher.look("s")] == [("1_1", JobState.ENDED, "")]
+    slurm_cluster.run(
+        "sbatch", "--array=1-1", "--job-name=other", "--output=/dev/null", "--wrap=sleep 600"
+    )
+    assert [(job.job_id, job.state, job.why) for job in launcher.look("s")] == [
+        ("1_1", JobState.ENDED, "")
+    ]
 
 
 def test_a_controller_that_is_away_is_waited_for(config, slurm_cluster):
@@ -294,7 +356,9 @@ exit 1
 """The first submission arrives, and its answer is lost."""
 
 
-def test_what_arrived_without_an_answer_is_not_sent_again(config, slurm_cluster, tmp_path, monkeypatch):
+def test_what_arrived_without_an_answer_is_not_sent_again(
+    config, slurm_cluster, tmp_path, monkeypatch
+):
     program = tmp_path / "bin" / "sbatch"
     program.parent.mkdir()
     program.write_text(SBATCH.format(folder=tmp_path, sbatch=shutil.which("sbatch")))
@@ -318,12 +382,18 @@ until {squeue} -h -t all -j {job_id} -o %T | grep -q CANCELLED; do :; done
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_jobs_that_end_while_they_are_stopped_are_no_error(config, slurm_cluster, tmp_path, monkeypatch, at_once):
+def test_jobs_that_end_while_they_are_stopped_are_no_error(
+    config, slurm_cluster, tmp_path, monkeypatch, at_once
+):
     launcher = load(config)
     first, second = started(launcher, 2, command())
     program = tmp_path / "bin" / "squeue"
     program.parent.mkdir()
-    program.write_text(SQUEUE.format(squeue=shutil.which("squeue"), scancel=shutil.which("scancel"), job_id=first.job_id))
+    program.write_text(
+        SQUEUE.format(
+            squeue=shutil.which("squeue"), scancel=shutil.which("scancel"), job_id=first.job_id
+        )
+    )
     program.chmod(0o755)
     with monkeypatch.context() as only_now:
         only_now.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")

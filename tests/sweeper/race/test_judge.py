@@ -7,10 +7,17 @@ from store.welch import known_ratio_interval
 from sweeper.race.judge import Contender, Ruling, judge
 
 NONE = Spread()
-QUIET = Spread(squares=60 * 0.01**2, freedom=60)  # other races have shown that processes differ by 1 %
+QUIET = Spread(
+    squares=60 * 0.01**2, freedom=60
+)  # other races have shown that processes differ by 1 %
 
 
-def race(most_repeats: int = 5, spread: Spread = NONE, failures: dict[str, str] | None = None, **speeds: list[float]) -> Ruling:
+def race(
+    most_repeats: int = 5,
+    spread: Spread = NONE,
+    failures: dict[str, str] | None = None,
+    **speeds: list[float],
+) -> Ruling:
     """Of contenders by their names, each with all its other repeats still to come; `spread` is that of other races."""
     contenders = [
         Contender(
@@ -53,7 +60,10 @@ def test_the_one_that_is_left_runs_twice_so_that_it_has_an_interval():
 def test_those_that_are_close_run_all_their_repeats_and_are_told_as_a_tie():
     close = {"a": [100.0, 102.0, 99.0, 101.0, 100.0], "b": [101.0, 99.0, 100.0, 102.0, 99.0]}
     for num in range(1, 5):
-        assert race(**{name: speeds[:num] for name, speeds in close.items()}).wanted == {"a": 5 - num, "b": 5 - num}
+        assert race(**{name: speeds[:num] for name, speeds in close.items()}).wanted == {
+            "a": 5 - num,
+            "b": 5 - num,
+        }
     ruling = race(**close)
     assert (ruling.leader, ruling.tied, ruling.is_over) == ("a", ("b",), True)
 
@@ -68,7 +78,10 @@ def test_who_could_hardly_lead_in_the_end_is_out_though_the_distance_may_be_chan
     noisy = Spread(squares=60 * 0.012**2, freedom=60)
     assert race(spread=noisy, **{name: speeds[:2] for name, speeds in steady.items()}).out == {}
     ruling = race(spread=noisy, **steady)
-    assert ruling.out["b"] == "race: 1.2 % behind a (which may be chance) after 4 repeats; the others would hardly make it lead"
+    assert (
+        ruling.out["b"]
+        == "race: 1.2 % behind a (which may be chance) after 4 repeats; the others would hardly make it lead"
+    )
     assert ruling.tied == ()
 
 
@@ -82,16 +95,26 @@ def test_who_was_put_out_is_no_tie_though_its_few_repeats_alone_would_not_tell_i
 
 
 def test_a_tie_is_what_tables_mark_as_one():
-    speeds = {"a": [103.0, 104.0, 102.0], "b": [102.5, 103.5, 101.0], "c": [100.1, 100.0, 100.2], "d": [101.5]}
+    speeds = {
+        "a": [103.0, 104.0, 102.0],
+        "b": [102.5, 103.5, 101.0],
+        "c": [100.1, 100.0, 100.2],
+        "d": [101.5],
+    }
     ruling = race(most_repeats=3, spread=Spread(squares=60 * 0.05**2, freedom=60), **speeds)
     assert (ruling.leader, ruling.out) == ("a", {})
-    marked = [name for name in "bcd" if (known_ratio_interval(speeds["a"], speeds[name])[0] or 2) <= 1]
+    marked = [
+        name for name in "bcd" if (known_ratio_interval(speeds["a"], speeds[name])[0] or 2) <= 1
+    ]
     assert list(ruling.tied) == marked == ["b"]
 
 
 def test_who_failed_before_it_completed_anything_is_out_and_the_others_race_on():
     ruling = race(a=[100.0], b=[99.0], c=[], failures={"c": "out_of_memory"})
-    assert (ruling.out, ruling.wanted) == ({"c": "race: it ended as out_of_memory"}, {"a": 4, "b": 4, "c": 0})
+    assert (ruling.out, ruling.wanted) == (
+        {"c": "race: it ended as out_of_memory"},
+        {"a": 4, "b": 4, "c": 0},
+    )
 
 
 def test_who_failed_later_stays_with_what_it_has():
@@ -137,5 +160,9 @@ def test_more_repeats_than_asked_for_are_no_harm():
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_units_do_not_matter(factor):
     plain = race(a=[100.0, 101.0], b=[90.0, 91.0], c=[99.0, 100.0])
-    scaled = race(a=[100.0 * factor, 101.0 * factor], b=[90.0 * factor, 91.0 * factor], c=[99.0 * factor, 100.0 * factor])
+    scaled = race(
+        a=[100.0 * factor, 101.0 * factor],
+        b=[90.0 * factor, 91.0 * factor],
+        c=[99.0 * factor, 100.0 * factor],
+    )
     assert plain.wanted == scaled.wanted

@@ -30,11 +30,22 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]], rep
 
     def read(trial_ids):
         return {
-            id_: tuple(CompletedRepeat(images_per_second=one, duration_s=2.0) for one in speeds.get(id_, ())) for id_ in trial_ids
+            id_: tuple(
+                CompletedRepeat(images_per_second=one, duration_s=2.0)
+                for one in speeds.get(id_, ())
+            )
+            for id_ in trial_ids
         }
 
-    plan = make_plan(specs, [], SweepConfig(repeats=repeats), {trial_id: len(found) for trial_id, found in speeds.items()})
-    return with_races(plan, Tally(sort_into_races(specs, ["strategy"]), repeats, read), ["strategy"])
+    plan = make_plan(
+        specs,
+        [],
+        SweepConfig(repeats=repeats),
+        {trial_id: len(found) for trial_id, found in speeds.items()},
+    )
+    return with_races(
+        plan, Tally(sort_into_races(specs, ["strategy"]), repeats, read), ["strategy"]
+    )
 
 
 def shown(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> list[str]:
@@ -92,9 +103,18 @@ def test_where_nothing_races_the_plan_says_so():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"race": True}, r"with sweep\.repeats=1 each trial runs once, and there is nothing to save; say .* as sweep\.repeats=5"),
-        ({"race": True, "repeats": 3, "race_over": ["speed"]}, r"sweep\.race_over=speed: wanted strategy, or axes out of model"),
-        ({"repeats": 3, "race_over": ["precision"]}, r"sweep\.race_over=\[precision\]: nothing races; add sweep\.race=true"),
+        (
+            {"race": True},
+            r"with sweep\.repeats=1 each trial runs once, and there is nothing to save; say .* as sweep\.repeats=5",
+        ),
+        (
+            {"race": True, "repeats": 3, "race_over": ["speed"]},
+            r"sweep\.race_over=speed: wanted strategy, or axes out of model",
+        ),
+        (
+            {"repeats": 3, "race_over": ["precision"]},
+            r"sweep\.race_over=\[precision\]: nothing races; add sweep\.race=true",
+        ),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):

@@ -22,16 +22,28 @@ def test_strategies_race_where_all_else_is_equal():
 
 def test_what_tells_races_apart_is_in_their_names():
     specs = [small(batch_size=size, **axes) for size in (2, 4) for axes in ({}, PS_CPU)]
-    assert [race.label for race in sort_into_races(specs, ["strategy"])] == ["trivial-x1 batch_size=2", "trivial-x1 batch_size=4"]
+    assert [race.label for race in sort_into_races(specs, ["strategy"])] == [
+        "trivial-x1 batch_size=2",
+        "trivial-x1 batch_size=4",
+    ]
 
 
 def test_what_each_model_has_of_its_own_is_in_no_name():
-    specs = [small(model=model, image_px=px, **axes) for model, px in (("trivial", 32), ("vgg16", 224)) for axes in ({}, PS_CPU)]
-    assert [race.label for race in sort_into_races(specs, ["strategy"])] == ["trivial-x1", "vgg16-x1"]
+    specs = [
+        small(model=model, image_px=px, **axes)
+        for model, px in (("trivial", 32), ("vgg16", 224))
+        for axes in ({}, PS_CPU)
+    ]
+    assert [race.label for race in sort_into_races(specs, ["strategy"])] == [
+        "trivial-x1",
+        "vgg16-x1",
+    ]
 
 
 def test_strategies_race_over_as_many_hosts_and_say_over_how_many():
-    specs = [spread(way, 4, hosts) for hosts in (1, 2) for way in ("distributed_ring", "distributed_ps")]
+    specs = [
+        spread(way, 4, hosts) for hosts in (1, 2) for way in ("distributed_ring", "distributed_ps")
+    ]
     races = sort_into_races(specs, ["strategy"])
     assert [race.specs for race in races] == [tuple(specs[:2]), tuple(specs[2:])]
     assert [race.label for race in races] == ["trivial-x4", "trivial-x4h2"]
@@ -45,7 +57,11 @@ def test_who_has_no_rival_is_in_no_race():
 
 
 def test_other_axes_can_race():
-    specs = [small(precision=precision, **axes) for precision in ("fp32", "bf16") for axes in ({}, PS_CPU)]
+    specs = [
+        small(precision=precision, **axes)
+        for precision in ("fp32", "bf16")
+        for axes in ({}, PS_CPU)
+    ]
     (race,) = sort_into_races(specs, ["strategy", "precision"])
     assert race.names == (
         "replicated_none precision=fp32",
@@ -58,7 +74,10 @@ def test_other_axes_can_race():
 
 
 def test_an_axis_that_is_none_is_refused():
-    with pytest.raises(SweepRefusedError, match=r"sweep\.race_over=speed: wanted strategy, or axes out of model, num_gpus"):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"sweep\.race_over=speed: wanted strategy, or axes out of model, num_gpus",
+    ):
         sort_into_races([], ["strategy", "speed"])
     with pytest.raises(SweepRefusedError, match=r"sweep\.race_over=\[\]: nothing would race"):
         sort_into_races([], [])

@@ -35,12 +35,18 @@ def specs(*seeds: int, **axes):
 def completed() -> dict[int, int]:
     """Seed -> completed attempts."""
     return dict(
-        rows("SELECT seed, count(*) FROM attempts JOIN trials ON trials.id = trial_id WHERE outcome = 'completed' GROUP BY seed")
+        rows(
+            "SELECT seed, count(*) FROM attempts JOIN trials ON trials.id = trial_id WHERE outcome = 'completed' GROUP BY seed"
+        )
     )
 
 
 def skipped() -> set[tuple[int, str]]:
-    return set(rows("SELECT seed, reason FROM repeats JOIN trials ON trials.id = trial_id WHERE state = 'skipped'"))
+    return set(
+        rows(
+            "SELECT seed, reason FROM repeats JOIN trials ON trials.id = trial_id WHERE state = 'skipped'"
+        )
+    )
 
 
 def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
@@ -106,7 +112,9 @@ def _when_two_are_completed_or_it_steps(world: World) -> None:
 
     def stop(repeat_id: int, pid: int, start_ticks: int) -> None:
         started(repeat_id, pid, start_ticks)
-        ((seed,),) = rows(f"SELECT seed FROM trials JOIN repeats ON trials.id = trial_id WHERE repeats.id = {repeat_id}")
+        ((seed,),) = rows(
+            f"SELECT seed FROM trials JOIN repeats ON trials.id = trial_id WHERE repeats.id = {repeat_id}"
+        )
         if seed == 903:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -140,7 +148,13 @@ def test_nothing_more_begins_once_a_race_cannot_be_judged(stack):
 
 
 def test_side_by_side_it_races_too(stack):
-    world = World(stack, specs(1000, 2000, 4000), repeats=5, sweep=BY_SEED, launcher={"share_host": True, "max_parallel": 3})
+    world = World(
+        stack,
+        specs(1000, 2000, 4000),
+        repeats=5,
+        sweep=BY_SEED,
+        launcher={"share_host": True, "max_parallel": 3},
+    )
     states = world.run()
     assert states.total() == 15
     assert completed()[1000] < 5
@@ -148,7 +162,12 @@ def test_side_by_side_it_races_too(stack):
 
 
 def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
-    command = [sys.executable, "-m", "tests.tiny_sweep", *["-m", "model=trivial", "hardware=cpu", "num_gpus=1", "seed=1000,4000"]]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.tiny_sweep",
+        *["-m", "model=trivial", "hardware=cpu", "num_gpus=1", "seed=1000,4000"],
+    ]
     command += [
         "sweep.race=true",
         "sweep.race_over=[seed]",
@@ -161,8 +180,9 @@ def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
         for more in ([], ["sweep.dry_run=true"])
     )
     assert (first.returncode, again.returncode) == (0, 0), first.stderr
-    assert "sweep.race: 1 race of 2 trials (sweep.race_over=[seed]): 3 attempts at least, 8 at most" in " ".join(
-        first.stderr.split()
+    assert (
+        "sweep.race: 1 race of 2 trials (sweep.race_over=[seed]): 3 attempts at least, 8 at most"
+        in " ".join(first.stderr.split())
     )
     assert ": 3 completed, 5 skipped; racing saved 5 of 8 repeats, " in first.stderr
     assert "decided earlier" in again.stdout

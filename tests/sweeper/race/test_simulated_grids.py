@@ -8,7 +8,13 @@ from benchmarks.racing import Kind, Score, grid, play
 
 
 def played(kind: Kind, num_grids: int) -> Score:
-    return sum((play(grid(kind, random.Random(seed)), kind.most_repeats, seed) for seed in range(num_grids)), Score())
+    return sum(
+        (
+            play(grid(kind, random.Random(seed)), kind.most_repeats, seed)
+            for seed in range(num_grids)
+        ),
+        Score(),
+    )
 
 
 def test_a_race_ends_with_the_winner_of_the_full_grid_for_half_of_its_gpu_seconds():

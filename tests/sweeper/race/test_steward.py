@@ -30,20 +30,35 @@ class Played:
         return Counter(seed for _, seed in self.ran)
 
 
-def play(shown: dict[TrialSpec, list[Shown]], earlier: dict[TrialSpec, list[float]] | None = None) -> Played:
+def play(
+    shown: dict[TrialSpec, list[Shown]], earlier: dict[TrialSpec, list[float]] | None = None
+) -> Played:
     """Trials that differ in `seed` race. Of each as many repeats are to run as it has to show."""
     specs = {spec.trial_id: spec for spec in shown}
     completed = {spec.trial_id: list((earlier or {}).get(spec, ())) for spec in shown}
 
     def read(trial_ids):
-        return {id_: tuple(CompletedRepeat(images_per_second=one, duration_s=2.0) for one in completed[id_]) for id_ in trial_ids}
+        return {
+            id_: tuple(
+                CompletedRepeat(images_per_second=one, duration_s=2.0) for one in completed[id_]
+            )
+            for id_ in trial_ids
+        }
 
     most = max(map(len, shown.values()))
     tally = Tally(sort_into_races(list(shown), ["seed"]), most, read)
     waiting = [(spec, turn) for spec, found in shown.items() for turn in range(len(found))]
     trial_of = {key: spec.trial_id for key, (spec, _) in enumerate(waiting)}
-    tasks = [Task(key=key, num_gpus=spec.num_gpus, expected_s=None, round=turn) for key, (spec, turn) in enumerate(waiting)]
-    queue = Queue(tasks, blocks=Blocks(order=tuple(range(8)), aligned=False, most_at_once=1), seed=1, packs=False)
+    tasks = [
+        Task(key=key, num_gpus=spec.num_gpus, expected_s=None, round=turn)
+        for key, (spec, turn) in enumerate(waiting)
+    ]
+    queue = Queue(
+        tasks,
+        blocks=Blocks(order=tuple(range(8)), aligned=False, most_at_once=1),
+        seed=1,
+        packs=False,
+    )
     steward = Steward(tally, queue, trial_of, "GPU")
     ran: list[tuple[int, int]] = []
     given_up: dict[int, str] = {}
@@ -51,7 +66,13 @@ def play(shown: dict[TrialSpec, list[Shown]], earlier: dict[TrialSpec, list[floa
 
     def steer(race: int) -> None:
         if end := steward.steer(race, []):
-            given_up.update({specs[trial_of[key]].seed: reason for reason, keys in end.given_up.items() for key in keys})
+            given_up.update(
+                {
+                    specs[trial_of[key]].seed: reason
+                    for reason, keys in end.given_up.items()
+                    for key in keys
+                }
+            )
             texts.append(end.text)
 
     for race in steward.open_races():
@@ -93,7 +114,12 @@ def test_those_that_tie_run_all_their_repeats():
 def test_who_was_put_out_is_told_so_and_never_as_a_tie():
     """A user saw a race without a tie whose table marked one: of two repeats the interval of their own was hopelessly wide."""
     quiet = {small(seed=seed, num_gpus=2): [100.0 + seed / 100] * 5 for seed in (1, 2, 3, 4)}
-    played = play(quiet | seeds(s5=[1101.0, 1105.0, 1100.0, 1102.0, 1104.0], s6=[1010.0, 1080.0, 1080.0, 1080.0, 1080.0]))
+    played = play(
+        quiet
+        | seeds(
+            s5=[1101.0, 1105.0, 1100.0, 1102.0, 1104.0], s6=[1010.0, 1080.0, 1080.0, 1080.0, 1080.0]
+        )
+    )
     (told,) = [text for text in played.texts if "trivial-x1" in text]
     assert told.startswith(
         "race trivial-x1: seed=5 leads with 1103.0 images/s, 9.2 % more than seed=6; out early: seed=6 8.4 % behind after 1 repeat; "

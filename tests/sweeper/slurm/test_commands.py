@@ -9,7 +9,13 @@ DONE = "scancel: error: Kill job error on job id 1_2: Job/step already completin
 
 
 def test_variables_of_the_user_and_of_a_job_that_we_run_in_do_not_count(monkeypatch):
-    for name in ("SQUEUE_PARTITION", "SCANCEL_INTERACTIVE", "SBATCH_WAIT", "SACCT_FORMAT", "SLURM_JOB_ID"):
+    for name in (
+        "SQUEUE_PARTITION",
+        "SCANCEL_INTERACTIVE",
+        "SBATCH_WAIT",
+        "SACCT_FORMAT",
+        "SLURM_JOB_ID",
+    ):
         monkeypatch.setenv(name, "theirs")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
     monkeypatch.setenv("WORD", "kept")
@@ -23,13 +29,21 @@ def test_variables_of_the_user_and_of_a_job_that_we_run_in_do_not_count(monkeypa
     [
         (GONE, SlurmEndedError),
         (f"{GONE}\n{DONE}", SlurmEndedError),
-        (f"{GONE}\nscancel: error: Kill job error on job id 1_3: Access/permission denied", SlurmError),
-        (f"{GONE}\nscancel: error: Kill job error on job id 1_3: Socket timed out on send/recv operation", SlurmSilentError),
+        (
+            f"{GONE}\nscancel: error: Kill job error on job id 1_3: Access/permission denied",
+            SlurmError,
+        ),
+        (
+            f"{GONE}\nscancel: error: Kill job error on job id 1_3: Socket timed out on send/recv operation",
+            SlurmSilentError,
+        ),
         ("sbatch: error: Batch job submission failed: Connection reset by peer", SlurmSilentError),
         ("", SlurmError),
     ],
 )
-def test_jobs_that_have_ended_and_a_controller_that_does_not_answer_are_told_from_what_is_refused(said, kind):
+def test_jobs_that_have_ended_and_a_controller_that_does_not_answer_are_told_from_what_is_refused(
+    said, kind
+):
     with pytest.raises(SlurmError) as error:
         ask("sh", "-c", "printf '%s\\n' \"$0\" >&2; exit 1", said)
     assert type(error.value) is kind

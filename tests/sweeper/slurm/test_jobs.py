@@ -16,7 +16,9 @@ slurm_load_jobs error: this is no job
 
 def test_jobs_are_read_in_order_with_why_they_wait_or_ended():
     assert read_jobs(LINES) == [
-        SlurmJob(job_id="7", state=JobState.ENDED, hosts=2, why="its host failed", comment="/runs/a|b"),
+        SlurmJob(
+            job_id="7", state=JobState.ENDED, hosts=2, why="its host failed", comment="/runs/a|b"
+        ),
         SlurmJob(job_id="8", state=JobState.ENDED, hosts=1, why="canceled", comment="(null)"),
         SlurmJob(job_id="12_7", state=JobState.RUNNING, hosts=1, why="", comment="/runs/s"),
         SlurmJob(job_id="12_8", state=JobState.ENDED, hosts=1, why="", comment="/runs/s"),
@@ -27,7 +29,9 @@ def test_jobs_are_read_in_order_with_why_they_wait_or_ended():
             why="its time limit came; launcher.slurm.time_min sets it",
             comment="/runs/s",
         ),
-        SlurmJob(job_id="12_10", state=JobState.QUEUED, hosts=1, why="Resources", comment="/runs/s"),
+        SlurmJob(
+            job_id="12_10", state=JobState.QUEUED, hosts=1, why="Resources", comment="/runs/s"
+        ),
     ]
 
 

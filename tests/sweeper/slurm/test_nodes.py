@@ -19,9 +19,13 @@ NodeName=n2 Gres=(null) State=DOWN+CLOUD Reason=Not responding [slurm@2026-01-01
 
 def test_partitions_are_read_with_their_limits():
     assert read_partitions(PARTITIONS) == [
-        Partition(name="main", is_default=True, max_time_min=2190.5, max_nodes=math.inf, is_up=True),
+        Partition(
+            name="main", is_default=True, max_time_min=2190.5, max_nodes=math.inf, is_up=True
+        ),
         Partition(name="debug", is_default=False, max_time_min=60, max_nodes=2, is_up=False),
-        Partition(name="long", is_default=False, max_time_min=math.inf, max_nodes=math.inf, is_up=True),
+        Partition(
+            name="long", is_default=False, max_time_min=math.inf, max_nodes=math.inf, is_up=True
+        ),
     ]
 
 

@@ -64,18 +64,37 @@ def test_options_that_change_how_agents_are_found_are_refused(option, name):
 def test_options_that_are_settings_are_refused(option, setting):
     with pytest.raises(SweepRefusedError) as error:
         check([option])
-    assert str(error.value) == f"launcher.slurm.options: {option} is said by launcher.slurm.{setting}; set that"
+    assert (
+        str(error.value)
+        == f"launcher.slurm.options: {option} is said by launcher.slurm.{setting}; set that"
+    )
 
 
 @pytest.mark.parametrize("before", ["--qos=long", "-Q", "-qlong", "-Qv", "--quiet", "--contig"])
 def test_a_script_in_the_place_of_the_agent_is_refused(before):
-    with pytest.raises(SweepRefusedError, match=r"^launcher.slurm.options: 'job.sh' is no option of sbatch, .*; leave it out$"):
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"^launcher.slurm.options: 'job.sh' is no option of sbatch, .*; leave it out$",
+    ):
         check([before, "job.sh"])
 
 
 def test_other_options_are_taken():
-    check(["--qos=long", "-q", "long", "--mem=64G", "--time-min=10", "--gres-flags=enforce-binding", "-C", "a100&nvlink"])
-    check(["-Qwnode-Hs", "-xNHs", "-Qq", "long", "--nodelist", "n1", "-O", "--exclude=n1", "-Lfoo:2"])
+    check(
+        [
+            "--qos=long",
+            "-q",
+            "long",
+            "--mem=64G",
+            "--time-min=10",
+            "--gres-flags=enforce-binding",
+            "-C",
+            "a100&nvlink",
+        ]
+    )
+    check(
+        ["-Qwnode-Hs", "-xNHs", "-Qq", "long", "--nodelist", "n1", "-O", "--exclude=n1", "-Lfoo:2"]
+    )
 
 
 def test_they_are_refused_before_the_cluster_is_asked(monkeypatch):

@@ -50,12 +50,18 @@ def prepare(start, folder, variables):
 
 
 def test_trials_of_one_environment_share_a_server_whatever_their_devices(fork, tmp_path):
-    servers = {server_of(fork, tmp_path / visible, CUDA_VISIBLE_DEVICES=visible) for visible in ("GPU-a", "GPU-b")}
+    servers = {
+        server_of(fork, tmp_path / visible, CUDA_VISIBLE_DEVICES=visible)
+        for visible in ("GPU-a", "GPU-b")
+    }
     assert len(servers) == 1
 
 
 def test_a_variable_that_tensorflow_reads_at_import_has_a_server_of_its_own(fork, tmp_path):
-    servers = [server_of(fork, tmp_path / f"run{run}", XLA_FLAGS=flags) for run, flags in enumerate(("1", "2", "1"))]
+    servers = [
+        server_of(fork, tmp_path / f"run{run}", XLA_FLAGS=flags)
+        for run, flags in enumerate(("1", "2", "1"))
+    ]
     assert servers[0] == servers[2] != servers[1]
 
 
@@ -68,22 +74,32 @@ def test_an_axis_that_reaches_tensorflow_by_a_variable_has_a_server_of_its_own(f
 
 
 def test_the_server_not_used_for_longest_makes_room_and_a_busy_one_does_not(fork, tmp_path):
-    busy = fork.start(make_folder(tmp_path / "busy", SERVER + "; import time; time.sleep(600)"), environment(os.environ, ""))
+    busy = fork.start(
+        make_folder(tmp_path / "busy", SERVER + "; import time; time.sleep(600)"),
+        environment(os.environ, ""),
+    )
     servers = [server_of(fork, tmp_path / f"run{i}", XLA_FLAGS=str(i)) for i in range(MOST_SERVERS)]
     assert_gone(servers[0])
-    assert servers[1:] == [server_of(fork, tmp_path / f"again{i}", XLA_FLAGS=str(i)) for i in range(1, MOST_SERVERS)]
+    assert servers[1:] == [
+        server_of(fork, tmp_path / f"again{i}", XLA_FLAGS=str(i)) for i in range(1, MOST_SERVERS)
+    ]
     os.kill(busy.pid, signal.SIGTERM)
     wait_for_end(busy.descriptor)
     assert busy.reap() == -signal.SIGTERM
 
 
-@pytest.mark.parametrize(("free_bytes", "num_kept"), [(0, 1), (8 * SERVER_BYTES, 2), (12 * SERVER_BYTES, 3)])
+@pytest.mark.parametrize(
+    ("free_bytes", "num_kept"), [(0, 1), (8 * SERVER_BYTES, 2), (12 * SERVER_BYTES, 3)]
+)
 def test_servers_take_a_quarter_of_the_free_memory_at_most(tmp_path, free_bytes, num_kept):
     with closing(Fork(SCRIPTED, free_bytes=lambda: free_bytes)) as fork:
         servers = [server_of(fork, tmp_path / f"run{i}", XLA_FLAGS=str(i)) for i in range(4)]
         for server in servers[:-num_kept]:
             assert_gone(server)
-        again = [server_of(fork, tmp_path / f"again{i}", XLA_FLAGS=str(i)) for i in range(4 - num_kept, 4)]
+        again = [
+            server_of(fork, tmp_path / f"again{i}", XLA_FLAGS=str(i))
+            for i in range(4 - num_kept, 4)
+        ]
         assert again == servers[-num_kept:]
 
 
@@ -107,19 +123,28 @@ def test_what_a_start_needs_is_loaded_while_nobody_waits(tmp_path):
 
 def test_servers_that_do_not_load_in_time_are_given_up(tmp_path):
     os.mkfifo(tmp_path / "gate")
-    folder, variables = make_folder(tmp_path / "run", ""), environment(os.environ, "") | {"GATE": str(tmp_path / "gate")}
+    folder, variables = (
+        make_folder(tmp_path / "run", ""),
+        environment(os.environ, "") | {"GATE": str(tmp_path / "gate")},
+    )
     now_s = 0.0
     with closing(Fork(GATED, clock=lambda: now_s)) as fork:
         for _ in range(2):
             assert fork.prepare(folder, variables) is not None
             now_s += LOAD_TIMEOUT_S
         assert fork.prepare(folder, variables) is None
-    assert fork.problem == "the fork server was lost: not loaded within 300 s; attempts are spawned instead"
+    assert (
+        fork.problem
+        == "the fork server was lost: not loaded within 300 s; attempts are spawned instead"
+    )
 
 
 def test_one_that_was_prepared_is_not_closed_before_it_was_used(tmp_path):
     with closing(Fork(SCRIPTED, free_bytes=lambda: 0)) as fork:
-        folder, variables = make_folder(tmp_path / "run", ""), environment(os.environ, "") | {"XLA_FLAGS": "prepared"}
+        folder, variables = (
+            make_folder(tmp_path / "run", ""),
+            environment(os.environ, "") | {"XLA_FLAGS": "prepared"},
+        )
         prepare(fork, folder, variables)
         server_of(fork, tmp_path / "other")
         assert fork.prepare(folder, variables) is None
@@ -136,7 +161,9 @@ def test_a_trial_that_is_none_cannot_be_started(fork, tmp_path):
     folder = make_folder(tmp_path / "run", "")
     folder.trial.write_text("{}")
     assert fork.prepare(folder, environment(os.environ, "")) is None
-    with pytest.raises(OSError, match=r"no trial: .*trial\.json is damaged: spec: all_reduce, .* missing"):
+    with pytest.raises(
+        OSError, match=r"no trial: .*trial\.json is damaged: spec: all_reduce, .* missing"
+    ):
         fork.start(folder, environment(os.environ, ""))
 
 
@@ -148,7 +175,10 @@ def test_closing_ends_servers_and_what_they_started(tmp_path):
     fork = Fork(SCRIPTED)
     folder = make_folder(tmp_path / "run", SERVER + "; import time; time.sleep(600)")
     process = fork.start(folder, environment(os.environ, ""))
-    wait_until(lambda: (folder.path / "server").exists() and (folder.path / "server").read_text() != "", process.descriptor)
+    wait_until(
+        lambda: (folder.path / "server").exists() and (folder.path / "server").read_text() != "",
+        process.descriptor,
+    )
     fork.close()
     assert_gone(process.pid)
     assert_gone(int((folder.path / "server").read_text()))
@@ -156,7 +186,9 @@ def test_closing_ends_servers_and_what_they_started(tmp_path):
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_killing_a_server_ends_its_trainer_with_its_children_and_the_next_trial_has_a_new_server(fork, tmp_path, is_stopped):
+def test_killing_a_server_ends_its_trainer_with_its_children_and_the_next_trial_has_a_new_server(
+    fork, tmp_path, is_stopped
+):
     script = """
         import os, subprocess, sys
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -175,7 +207,9 @@ def test_killing_a_server_ends_its_trainer_with_its_children_and_the_next_trial_
     ended = attempt.ended()
     judged = judge(folder, ended, LIMITS)
     assert (judged.result.outcome, judged.crashed) == (Outcome.FAILED, True)
-    assert judged.result.message.startswith("ended unseen, and left no result (the fork server that started it was lost): ")
+    assert judged.result.message.startswith(
+        "ended unseen, and left no result (the fork server that started it was lost): "
+    )
     assert ended.exit_code is None
     assert_gone(child)
     assert server_of(fork, tmp_path / "next") != server
@@ -189,7 +223,11 @@ def test_what_had_completed_when_its_server_was_killed_is_completed(fork, tmp_pa
     os.kill(int((folder.path / "server").read_text()), signal.SIGKILL)
     ended = attempt.ended()
     judged = judge(folder, ended, LIMITS)
-    assert (ended.exit_code, judged.result.outcome, judged.crashed) == (None, Outcome.COMPLETED, False)
+    assert (ended.exit_code, judged.result.outcome, judged.crashed) == (
+        None,
+        Outcome.COMPLETED,
+        False,
+    )
 
 
 def test_a_server_that_died_while_idle_is_replaced(fork, tmp_path):
@@ -217,13 +255,24 @@ def test_a_server_that_does_not_answer_is_replaced(fork, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("leaves", "problem"),
     [
-        ("a thread", "forking is not safe: 2 threads run after the import; attempts are spawned instead"),
-        ("libcuda", "forking is not safe: libcuda is loaded after the import; attempts are spawned instead"),
-        ("nothing", "the fork server was lost: it ended: ImportError: no TensorFlow here; attempts are spawned instead"),
+        (
+            "a thread",
+            "forking is not safe: 2 threads run after the import; attempts are spawned instead",
+        ),
+        (
+            "libcuda",
+            "forking is not safe: libcuda is loaded after the import; attempts are spawned instead",
+        ),
+        (
+            "nothing",
+            "the fork server was lost: it ended: ImportError: no TensorFlow here; attempts are spawned instead",
+        ),
     ],
 )
 @pytest.mark.parametrize("prepares", [False, True])
-def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(tmp_path, prepares, leaves, problem):
+def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(
+    tmp_path, prepares, leaves, problem
+):
     fork = Fork("tests.sweeper.starts.unsafe")
     (tmp_path / "libcuda.so.1").write_text("only its name matters")
     folder = make_folder(tmp_path / "run", "exit_code = 5")
@@ -249,15 +298,23 @@ def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(tmp_path, pr
 )
 def test_a_real_trial_is_the_same_forked_and_spawned(tmp_path, spec):
     with closing(Fork()) as fork, closing(Spawn()) as spawn:
-        forked, spawned = (_run_trial(start, tmp_path / start.name, spec) for start in (fork, spawn))
+        forked, spawned = (
+            _run_trial(start, tmp_path / start.name, spec) for start in (fork, spawn)
+        )
         assert fork.problem is None
     assert forked.environment.read_text() == spawned.environment.read_text()
     assert '"set_by_trial": {}' not in forked.environment.read_text()
     assert forked.read_result().op_placement == spawned.read_result().op_placement
-    assert forked.read_result().measurement.first_loss == spawned.read_result().measurement.first_loss
-    losses = [(a.loss, b.loss) for a, b in zip(forked.read_steps(), spawned.read_steps(), strict=False)]  # warm-up varies
+    assert (
+        forked.read_result().measurement.first_loss == spawned.read_result().measurement.first_loss
+    )
+    losses = [
+        (a.loss, b.loss) for a, b in zip(forked.read_steps(), spawned.read_steps(), strict=False)
+    ]  # warm-up varies
     assert len(losses) >= 6
-    assert [a for a, _ in losses] == pytest.approx([b for _, b in losses], rel=1e-4)  # threads add in any order
+    assert [a for a, _ in losses] == pytest.approx(
+        [b for _, b in losses], rel=1e-4
+    )  # threads add in any order
 
 
 def _run_trial(start, path, spec) -> RunFolder:

@@ -30,14 +30,20 @@ def other_group():
 
 
 def started():
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+    )
     yield process
     process.kill()
     process.wait()
 
 
 def _keepers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "keeper.py" in [Path(part).name for part in _command(child)]]
+    return [
+        child
+        for child in psutil.Process().children()
+        if "keeper.py" in [Path(part).name for part in _command(child)]
+    ]
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -55,7 +61,9 @@ def test_closing_kills_the_groups_that_are_listed(keeper, group):
 
 def test_a_keeper_that_was_stopped_holds_nobody_up(keeper, group):
     keeper.add(group.pid)
-    (process,) = until(_keepers)  # Linux tells the command of a new program a moment after it has begun
+    (process,) = until(
+        _keepers
+    )  # Linux tells the command of a new program a moment after it has begun
     process.suspend()
     keeper.close()
     assert group.wait() == -9
@@ -70,7 +78,9 @@ def test_a_removed_group_is_left_alone(keeper, group):
 
 def test_a_killed_keeper_is_replaced_and_told_everything(keeper, group, other_group):
     keeper.add(group.pid)
-    (first,) = until(_keepers)  # Linux tells the command of a new program a moment after it has begun
+    (first,) = until(
+        _keepers
+    )  # Linux tells the command of a new program a moment after it has begun
     first.kill()
     assert_gone(first.pid)
     keeper.add(other_group.pid)

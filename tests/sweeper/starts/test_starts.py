@@ -31,7 +31,9 @@ def run(start, folder, **variables):
     return process.reap()
 
 
-def test_a_trainer_leads_its_session_in_its_folder_with_exactly_the_environment_given(start, tmp_path):
+def test_a_trainer_leads_its_session_in_its_folder_with_exactly_the_environment_given(
+    start, tmp_path
+):
     folder = make_folder(
         tmp_path / "run",
         """
@@ -46,9 +48,9 @@ def test_a_trainer_leads_its_session_in_its_folder_with_exactly_the_environment_
     assert process.reap() == 0
     found = json.loads((folder.path / "found.json").read_text())
     ignored = {"LC_CTYPE"}  # Python itself may set it
-    assert {name: value for name, value in found.pop("environment").items() if name not in ignored} == {
-        name: value for name, value in wanted.items() if name not in ignored
-    }
+    assert {
+        name: value for name, value in found.pop("environment").items() if name not in ignored
+    } == {name: value for name, value in wanted.items() if name not in ignored}
     assert found == {"session": True, "group": True, "cwd": str(folder.path), "stdin": ""}
 
 
@@ -144,7 +146,10 @@ def test_killing_the_orchestrator_leaves_nothing(tmp_path, start, is_stopped):
     folder = make_folder(tmp_path / "run", PARENT)
     script = textwrap.dedent(ORCHESTRATOR).format(start=start, module=SCRIPTED, folder=folder.path)
     orchestrator = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(os.environ, "")
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(os.environ, ""),
     )
     with orchestrator:
         trainer = int(orchestrator.stdout.readline())

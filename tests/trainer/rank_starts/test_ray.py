@@ -12,7 +12,10 @@ from trainer import ranks
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts.ray import start_ranks
 
-FIRST, SECOND = {"address": "10.0.0.1", "gpus": "4,5"}, {"address": "10.0.0.2", "gpus": "GPU-a,GPU-b,GPU-c"}
+FIRST, SECOND = (
+    {"address": "10.0.0.1", "gpus": "4,5"},
+    {"address": "10.0.0.2", "gpus": "GPU-a,GPU-b,GPU-c"},
+)
 
 
 class RayTask(threading.Thread):
@@ -64,7 +67,8 @@ def test_each_rank_is_asked_for_on_its_host_with_its_gpus(listening, job, monkey
     task.join()
     asked = json.loads(task.asked)
     assert [
-        (rank["name"], rank["host"], rank["gpus"]) for rank in sorted(asked["ranks"], key=lambda rank: RANKS.index(rank["name"]))
+        (rank["name"], rank["host"], rank["gpus"])
+        for rank in sorted(asked["ranks"], key=lambda rank: RANKS.index(rank["name"]))
     ] == [
         ("worker-0", 0, "4,5"),
         ("ps-0", 0, ""),
@@ -74,7 +78,9 @@ def test_each_rank_is_asked_for_on_its_host_with_its_gpus(listening, job, monkey
     assert [address.split(":")[0] for address in addresses] == ["10.0.0.1", "10.0.0.2"] * 2
     assert len({address.split(":")[1] for address in addresses}) == 4
     assert asked["environment"]["TF_NUM_INTEROP_THREADS"] == "3"
-    assert not {"TMPDIR", "RAY_JOB_ID", "CUDA_VISIBLE_DEVICES", "SCALEMARK_ORCHESTRATOR"} & set(asked["environment"])
+    assert not {"TMPDIR", "RAY_JOB_ID", "CUDA_VISIBLE_DEVICES", "SCALEMARK_ORCHESTRATOR"} & set(
+        asked["environment"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,10 @@ def test_hosts_that_will_not_do_are_told(listening, job, hosts, error, told):
 
 
 def test_without_an_agent_over_several_hosts_there_is_none_to_ask(job):
-    with pytest.raises(UnsupportedTrialError, match="SCALEMARK_RANK_SOCKET is not set; only agents that launcher=ray started"):
+    with pytest.raises(
+        UnsupportedTrialError,
+        match="SCALEMARK_RANK_SOCKET is not set; only agents that launcher=ray started",
+    ):
         start_ranks(job).__enter__()
 
 

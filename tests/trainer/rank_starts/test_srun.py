@@ -46,8 +46,16 @@ class Trial(Ranks):
 def begin(tmp_path, slurm_cluster):
     """begin(script): a trial of 2 workers and 2 parameter servers that all run it."""
 
-    def begin(script: str = "", *, module: str = MODULE, hosts: tuple[str, ...] = ("n1", "n2"), **spec: object) -> Trial:
-        return Trial(slurm_cluster, new_trial(tmp_path / "run", "srun", hosts, script, **spec), module)
+    def begin(
+        script: str = "",
+        *,
+        module: str = MODULE,
+        hosts: tuple[str, ...] = ("n1", "n2"),
+        **spec: object,
+    ) -> Trial:
+        return Trial(
+            slurm_cluster, new_trial(tmp_path / "run", "srun", hosts, script, **spec), module
+        )
 
     return begin
 
@@ -64,8 +72,16 @@ def test_ranks_run_on_their_nodes_with_their_share_of_gpus(begin):
     assert trial.outcome() == (Outcome.COMPLETED, "")
     told = {rank: trial.log(rank) for rank in RANKS}
     assert "\non n1 GPUs 0,1\n" in told.pop("worker-0")
-    assert told == {"ps-0": "on n1 GPUs \n", "worker-1": "on n2 GPUs 0,1\n", "ps-1": "on n2 GPUs \n"}
-    cluster = [line.split()[2] for line in trial.folder.log.read_text().splitlines() if line.startswith("rank ")]
+    assert told == {
+        "ps-0": "on n1 GPUs \n",
+        "worker-1": "on n2 GPUs 0,1\n",
+        "ps-1": "on n2 GPUs \n",
+    }
+    cluster = [
+        line.split()[2]
+        for line in trial.folder.log.read_text().splitlines()
+        if line.startswith("rank ")
+    ]
     assert len({address.rstrip(",") for address in cluster}) == 4
     assert all(address.startswith("127.0.0.1:") for address in cluster)
 
