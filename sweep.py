@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from store import entry_point
+from scalemark.cli import entry_point
 
 if __name__ == "__main__":
     entry_point.loading()
@@ -21,13 +21,13 @@ from omegaconf.errors import OmegaConfBaseException
 from conf.schema import register
 from costs.profiles import profiles
 from plots import again
+from scalemark.cli.terminal import silence, tolerate
+from scalemark.records.outcomes import State
+from scalemark.text.redact import masked
+from scalemark.text.untrusted import quoted, quoted_lines
 from store.errors import StoreError
-from store.outside import quoted, quoted_lines
-from store.records import State
-from store.redact import masked
-from store.terminal import silence, tolerate
 from sweeper.errors import SweepRefusedError
-from sweeper.explain import explain, is_of_null
+from sweeper.grid.explain import explain, is_of_null
 from sweeper.notify import notify
 from sweeper.report import Report
 

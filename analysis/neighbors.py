@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from store.records import TrialSpec, planted_on_one_host
+from scalemark.records.planted import planted_on_one_host
+from scalemark.records.trial import TrialSpec
 
 
 def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:

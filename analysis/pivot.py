@@ -12,10 +12,11 @@ from operator import itemgetter
 from typing import Any
 
 from analysis.results import AXES, Origin, Place, Result, global_batch
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.trial import unusual_axes
+from scalemark.stats.relation import Relation, relation
 from store.errors import StoreError
-from store.records import STRATEGY_AXES, unusual_axes
-from store.relation import Relation, relation
-from store.selection import nearest
+from store.filters.selection import nearest
 
 _ALWAYS_NAMED = ("model", "batch_size", "image_px", "precision", "data", "scaling")
 _SHARED = "shares_host"  # not an axis, but told in titles like one

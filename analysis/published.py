@@ -12,9 +12,11 @@ from typing import Any
 
 from analysis.pivot import Table, lines, pivot
 from analysis.results import BaselineRule, Origin, Place, Result, with_baselines
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from store.errors import StoreError
-from store.queries import Row
-from store.records import STRATEGY_AXES, DeviceKind, Outcome, strategy_name
+from store.reading.queries import Row
 
 SHORT_NAMES = {"tf-benchmarks-2017": "TensorFlow benchmarks page (2017)"}
 """Of sources, for command lines."""
@@ -34,7 +36,7 @@ _AXES = (
 def published(
     references: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Of references in `store.queries.list_references` form. One figure is one result without an
+    """Of references in `store.reading.queries.list_references` form. One figure is one result without an
     interval.
     """
     places: dict[tuple[str, str], Place] = {}

@@ -15,19 +15,16 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from analysis.versions import Where, told_apart
-from analysis.wording import over
+from analysis.text.versions import Where, told_apart
+from analysis.text.wording import over
 from costs.profiles import overrides_of
-from store import welch
-from store.records import (
-    STRATEGY_AXES,
-    DeviceKind,
-    Outcome,
-    TrialSpec,
-    Verdict,
-    planted_on_one_host,
-)
-from store.relation import Relation, relation_by
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.planted import planted_on_one_host
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.trial import TrialSpec
+from scalemark.stats import welch
+from scalemark.stats.relation import Relation, relation_by
 
 
 class Origin(StrEnum):
@@ -79,7 +76,7 @@ class Place:
     origin: Origin
     shares_host: bool = False  # made side by side with others
     gpus: Gpus | None = None  # of a measured place
-    hardware_profile: str = ""  # of a simulated place: as in store.records.Machine
+    hardware_profile: str = ""  # of a simulated place: as in scalemark.records.machine.Machine
 
     @property
     def is_simulated(self) -> bool:
@@ -88,7 +85,7 @@ class Place:
 
     @property
     def hardware(self) -> tuple[str, ...]:
-        """Of a simulated place the overrides that choose its hardware, as `store.overrides` takes
+        """Of a simulated place the overrides that choose its hardware, as `scalemark.records.overrides` takes
         them.
         """
         return overrides_of(self.hardware_profile) if self.hardware_profile else ()
@@ -147,7 +144,7 @@ class Result:
     high: float | None
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
-    against: Against | None = None  # see `analysis.against`
+    against: Against | None = None  # see `analysis.comparison.against`
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
 
@@ -240,7 +237,7 @@ _OUTSIDE_CURVE = ("strategy", *STRATEGY_AXES, "num_gpus", "hosts")
 def measured(
     attempts: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Of all attempts in `store.queries.measured` form, in their order. Nothing is averaged but the
+    """Of all attempts in `store.reading.queries.measured` form, in their order. Nothing is averaged but the
     repeats of one trial.
 
     Attempts on simulated GPUs make results of their own, whose place has the origin SIMULATED.

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from analysis.asked_for import belonging
+from analysis.comparison.asked_for import belonging
 from analysis.published import named, of_source, published
 from analysis.results import BaselineRule, Origin, Result, measured
-from store import queries, reference_selection
+from scalemark.text.redact import command_line
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
-from store.raced_out import raced_out
-from store.redact import command_line
-from store.selection import is_of_trials, looks_like_filter, parsed
+from store.filters import reference_selection
+from store.filters.selection import is_of_trials, looks_like_filter, parsed
+from store.reading import queries
+from store.reading.raced_out import raced_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class Selection:
 
     db: str  # file or URL
     sweep: str | None = None  # only the trials that it asked for
-    filters: tuple[str, ...] = ()  # see store.selection
+    filters: tuple[str, ...] = ()  # see store.filters.selection
     origin: Origin = Origin.MEASURED
     # of published figures: only this source, see analysis.published.of_source
     source: str | None = None

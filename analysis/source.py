@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from analysis.results import Result
 from analysis.selection import Selection, load
-from store import provenance, queries
+from scalemark.records.measurement import StepSample
+from scalemark.text.redact import masked
 from store.database import open_existing, open_for_reading
-from store.queries import Row
-from store.records import StepSample
-from store.redact import masked
+from store.reading import provenance, queries
+from store.reading.queries import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Source:
 
     @cached_property
     def attempts(self) -> dict[int, Row]:
-        """Of measured results by attempt's number, see `store.queries.attempt_details`. Published
+        """Of measured results by attempt's number, see `store.reading.queries.attempt_details`. Published
         figures have none.
         """
         ids = sorted({attempt_id for result in self.results for attempt_id in result.attempt_ids})
@@ -64,21 +64,21 @@ class Source:
 
     @cached_property
     def references(self) -> list[Row]:
-        """All published figures that the database knows, in `store.queries.list_references`
+        """All published figures that the database knows, in `store.reading.queries.list_references`
         form.
         """
         return queries.known_references(open_existing(self.selection.db))
 
     @cached_property
     def machines(self) -> list[Row]:
-        """Behind measured results, see `store.provenance.machines`."""
+        """Behind measured results, see `store.reading.provenance.machines`."""
         return provenance.machines(
             self.engine, sorted({row["machine"] for row in self.attempts.values()})
         )
 
     @cached_property
     def sweeps(self) -> list[Row]:
-        """Behind measured results, and the one that was selected; see `store.provenance.sweeps`."""
+        """Behind measured results, and the one that was selected; see `store.reading.provenance.sweeps`."""
         names = {row["sweep"] for row in self.attempts.values()} | {self.selection.sweep or ""}
         return provenance.sweeps(self.engine, sorted(names))
 

@@ -20,8 +20,8 @@ from statistics import median
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from store import queries
 from store.database import open_for_reading
+from store.reading import queries
 from tests import postgresql
 from tests.specs import small
 from tests.sweeper.sharing import agent, begin

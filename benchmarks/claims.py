@@ -28,8 +28,8 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from benchmarks.figures import Row, table
 from benchmarks.ratio import machine
 from store.finished_attempt import FinishedAttempt
-from store.ledger import Claim, OpenRepeat
-from store.shared import SharedLedger
+from store.sweeps.ledger import Claim, OpenRepeat
+from store.sweeps.shared import SharedLedger
 from store.writer import Writer
 from tests import postgresql
 from tests.filled import PLACEMENT, attempt

@@ -24,9 +24,9 @@ from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from analysis.statistics.trends import trend
 from benchmarks.step_times import BATCH, Times, processes, truth
+from scalemark.stats.student import log_quantile
+from scalemark.stats.within_process import interval_within
 from simulator.noise import step_times
-from store.student import log_quantile
-from store.within_process import interval_within
 
 SEED = 7
 NUM_RESAMPLES = 400

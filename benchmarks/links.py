@@ -27,7 +27,7 @@ from analysis.source import Source
 from benchmarks.linking.counted import Counts, counting
 from costs.between_hosts import between_hosts
 from costs.networks import network
-from store import queries
+from store.reading import queries
 
 STRATEGIES = (
     "distributed_ps",

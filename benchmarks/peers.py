@@ -15,7 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from store.records import DeviceKind, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
 from trainer import layers, registry
 from trainer.data import synthetic
 from trainer.devices import Devices

@@ -23,8 +23,8 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 from benchmarks.figures import Row, table
 from benchmarks.ratio import machine
 from benchmarks.storing import results
-from store.bulk import add_all
 from store.database import open_for_writing
+from store.exchange.bulk import add_all
 
 FOLDER = Path(__file__).parent / ".store"
 NUM_STEPS = 34

@@ -17,7 +17,7 @@ from analysis.calibration.predictive import Predictive
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from analysis.calibration.refusals import refusal
 from analysis.calibration.row import Row
-from analysis.predictions import Learned, learned, most_gpus
+from analysis.prediction.predictions import Learned, learned, most_gpus
 from analysis.published import published
 from analysis.results import Result
 from costs.work import Work

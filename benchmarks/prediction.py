@@ -18,7 +18,7 @@ from typing import Any
 from analysis.calibration.priors import LEFT_OUT, LeftOut
 from benchmarks.predicting import Checked, Pair, checked, pairs, rested, summary
 from store.database import open_existing
-from store.queries import known_references
+from store.reading.queries import known_references
 
 
 def main() -> None:

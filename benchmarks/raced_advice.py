@@ -26,7 +26,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.advice.aims import Aim
 from analysis.advice.ranking import Ranking, rank
 from analysis.results import Origin
-from store.spread import Spread
+from scalemark.stats.spread import Spread
 from sweeper.race.judge import Contender, Ruling, judge
 
 NUM_GRIDS = 1000

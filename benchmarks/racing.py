@@ -27,13 +27,16 @@ from statistics import fmean
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
-from store.completed_repeats import CompletedRepeat
-from store.records import STRATEGY_COLUMNS, DeviceKind, Outcome, TrialSpec
-from sweeper.blocks import Blocks
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.strategies import STRATEGY_COLUMNS
+from scalemark.records.trial import TrialSpec
+from store.reading.completed_repeats import CompletedRepeat
+from sweeper.devices.blocks import Blocks
 from sweeper.race.races import sort_into_races
 from sweeper.race.steward import Steward
 from sweeper.race.tally import Tally
-from sweeper.schedule import Queue, Task
+from sweeper.running.schedule import Queue, Task
 
 NUM_GRIDS = 200
 WIDTHS = (1, 2, 4, 8)

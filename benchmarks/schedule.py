@@ -20,9 +20,9 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
-from sweeper.blocks import Blocks
-from sweeper.schedule import Queue, Running, Task
-from sweeper.simulate import Played, Waiting, simulate
+from sweeper.devices.blocks import Blocks
+from sweeper.planning.simulate import Played, Waiting, simulate
+from sweeper.running.schedule import Queue, Running, Task
 
 NUM_DEVICES = 8
 BLOCKS = Blocks(order=tuple(range(NUM_DEVICES)), aligned=True, most_at_once=NUM_DEVICES)

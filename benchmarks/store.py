@@ -2,7 +2,7 @@
 
 `python benchmarks/store.py [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json
 FILE]` prints a Markdown table. At scale 1: 100,000 trials, 300,000 attempts, 10 million steps,
-written by `store.bulk`, which imports and rebuilds, too, and kept in FILE (default
+written by `store.exchange.bulk`, which imports and rebuilds, too, and kept in FILE (default
 benchmarks/.store/SCALE.db) for the next call. A hundredth goes into MLflow, beside ours: more takes
 hours.
 """
@@ -29,16 +29,19 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from benchmarks.figures import Row, table
 from benchmarks.ratio import machine
 from benchmarks.storing import mlflow_store, results
-from store import api, queries
-from store.bulk import add_all
+from scalemark.records.measurement import Measurement, Result
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.placement import ProcessIdentity
+from scalemark.records.step_arrays import unpack
+from store import api
 from store.database import open_for_reading, open_for_writing
-from store.exports import ExportFormat, export
+from store.exchange.bulk import add_all
+from store.exchange.exports import ExportFormat, export
+from store.exchange.imports import import_files
+from store.filters.selection import attempt_ids
 from store.finished_attempt import FinishedAttempt
-from store.imports import import_files
-from store.records import Measurement, Outcome, ProcessIdentity, Result, Verdict
-from store.selection import attempt_ids
-from store.show import show
-from store.step_arrays import unpack
+from store.reading import queries
+from store.reading.show import show
 from store.writer import NewSweep, Writer
 
 FOLDER = Path(__file__).parent / ".store"

@@ -21,7 +21,7 @@ from benchmarks.trainer import MODES, Candidate, Ready, Turn
 
 if TYPE_CHECKING:
     from benchmarks.peers import Loop
-    from store.records import TrialSpec
+    from scalemark.records.trial import TrialSpec
 
 GEMM_SIZES = (1024, 2048, 3072, 4096)  # square matrices; the fastest makes the peak
 

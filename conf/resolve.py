@@ -9,7 +9,9 @@ from pathlib import Path
 
 from conf import rules
 from conf.schema import Config, DataConfig, Engine
-from store.records import PLANTED, DeviceKind, TrialSpec, planted_text
+from scalemark.records.devices import DeviceKind
+from scalemark.records.planted import PLANTED, planted_text
+from scalemark.records.trial import TrialSpec
 
 
 class TrialRefusedError(Exception):

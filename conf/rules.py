@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from costs.unknown import not_simulated
-from store.records import (
-    PLANTED,
-    PLANTED_FOR_REAL,
-    PLANTED_ON_LINKS,
-    RANK_JOBS,
-    STRATEGY_NAMES,
-    DeviceKind,
-    TrialSpec,
-)
+from scalemark.records.cluster import RANK_JOBS
+from scalemark.records.devices import DeviceKind
+from scalemark.records.planted import PLANTED, PLANTED_FOR_REAL, PLANTED_ON_LINKS
+from scalemark.records.strategies import STRATEGY_NAMES
+from scalemark.records.trial import TrialSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +151,7 @@ for _of, _own, _theirs in (
     if _lacking := set(_own) ^ set(_theirs):
         raise NotImplementedError(
             f"{', '.join(sorted(_lacking))}: wanted both in {_of} of conf/rules.py and in "
-            "store/records.py"
+            "scalemark/records/"
         )
 
 

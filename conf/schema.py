@@ -15,7 +15,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from costs.hardware import Hardware
-from store.records import PLANTED
+from scalemark.records.planted import PLANTED
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
 Engine = Enum("Engine", ["tensorflow", "simulated"])

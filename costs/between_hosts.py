@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from costs.spread import spread
-from store.records import RANK_JOBS
+from scalemark.records.cluster import RANK_JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +115,6 @@ WAYS = tuple(_WAYS)
 
 if lacking := RANK_JOBS.keys() ^ _WAYS.keys():
     raise NotImplementedError(
-        f"{', '.join(sorted(lacking))}: wanted both in RANK_JOBS of store/records.py and in _WAYS of "
+        f"{', '.join(sorted(lacking))}: wanted both in RANK_JOBS of scalemark/records/ and in _WAYS of "
         "costs/between_hosts.py, which says what it sends"
     )

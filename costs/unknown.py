@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 
 SIMULATED = (
     "model",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from scalemark.text.redact import masked
 from store.database import default_url
-from store.redact import masked
 
 
 def command(

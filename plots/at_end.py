@@ -17,9 +17,9 @@ from plots.source import Source
 from plots.tables import formats
 from plots.tables.document import document
 from plots.tables.layout import laid_out
+from scalemark.cli.terminal import silence
+from scalemark.text.redact import masked
 from store.errors import LostDatabaseError
-from store.redact import masked
-from store.terminal import silence
 
 MOST_TABLES = 30
 MOST_PICTURES = 12  # of each chart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import count
 
-from store.records import STRATEGY_COLUMNS
+from scalemark.records.strategies import STRATEGY_COLUMNS
 
 Looks = Mapping[str, int]
 """By name the number of its color, marker and dashes, for `Palette.style`."""

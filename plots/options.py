@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from plots.tables.quantities import QUANTITIES
-from store.redact import command_line
+from scalemark.text.redact import command_line
 
 RowsOption = Annotated[
     str | None,

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from scalemark.text.untrusted import quoted
 from store.errors import StoreError
-from store.outside import quoted
 
 T = TypeVar("T")
 

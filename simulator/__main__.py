@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from store import entry_point
+from scalemark.cli import entry_point
 
 if __name__ == "__main__":
     entry_point.loading()
@@ -16,20 +16,16 @@ import os
 import traceback
 from pathlib import Path
 
+from scalemark.host.host_memory import is_lack_of_host_memory
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from scalemark.text.redact import without_secrets
 from simulator import environment
 from simulator.run import NoResultError, NotSimulatedError, run
-from store.host_memory import is_lack_of_host_memory
-from store.records import (
-    ORCHESTRATOR_VARIABLE,
-    TRAINER_EXIT_CODES,
-    Doing,
-    Outcome,
-    Result,
-    RunFolder,
-    TrialSpec,
-)
-from store.redact import without_secrets
-from trainer import ending, parent
+from trainer.process import ending, parent
 
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 

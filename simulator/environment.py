@@ -9,8 +9,8 @@ import os
 from functools import cache
 from typing import Any
 
-from store import software
-from store.records import RunFolder
+from scalemark.host import software
+from scalemark.run_folder.folder import RunFolder
 
 
 def write(folder: RunFolder) -> None:
@@ -23,7 +23,7 @@ def write(folder: RunFolder) -> None:
 
 @cache
 def _of_checkout() -> dict[str, Any]:
-    """As `trainer.environment` has it, of the code that this process has loaded."""
+    """As `trainer.process.environment` has it, of the code that this process has loaded."""
     built = {"cuda_build": "", "cudnn_build": ""}
     return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
 

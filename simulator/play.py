@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from costs.step import Costs
+from scalemark.records.measurement import StepSample
+from scalemark.records.trial import TrialSpec
 from simulator import noise
-from store.records import StepSample, TrialSpec
 from trainer import timing
 
 WARMING = (3.0, 1.5, 1.2)  # so many times longer the first calls take: allocators and caches fill

@@ -18,20 +18,14 @@ from costs.hardware import Hardware
 from costs.step import Costs, costs
 from costs.unknown import not_simulated
 from costs.work import Work
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Machine
+from scalemark.records.measurement import GpuTelemetry, Measurement, Result, StepSample
+from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from simulator import play
 from simulator.truth import told, with_planted
-from store.records import (
-    DeviceKind,
-    Doing,
-    GpuTelemetry,
-    Machine,
-    Measurement,
-    Outcome,
-    Result,
-    RunFolder,
-    StepSample,
-    TrialSpec,
-)
 from trainer import measured, verdict
 
 START_S = 0.5  # of a forked trainer, until it builds its model

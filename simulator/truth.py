@@ -12,7 +12,7 @@ from costs.work import Work
 
 
 def with_planted(costs: Costs, planted: Mapping[str, float], work: Work) -> Costs:
-    """`planted` as `TrialSpec.planted_values` has it; see `store.records.PLANTED`.
+    """`planted` as `TrialSpec.planted_values` has it; see `scalemark.records.planted.PLANTED`.
 
     Gradients are reduced, and batches made, only where they are: one GPU alone never waits for
     `reduction_s`, synthetic data never for `input_s`. All GPUs draw from one pipeline, so that a

@@ -1,1 +1,1 @@
-"""The results database and the words (`store.records`) that every other room uses."""
+"""The results database and the words (`scalemark.records`) that every other room uses."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from store import entry_point
+from scalemark.cli import entry_point
 
 if __name__ == "__main__":
     entry_point.loading()

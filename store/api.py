@@ -23,16 +23,23 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from store import step_arrays
-from store.attempt_columns import ALL, NEEDED_FOR_GROUPS, chosen_by, read_attempts, read_others
-from store.columns import take
+from scalemark.records import step_arrays
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
 from store.database import default_url, open_for_reading, reading
 from store.errors import StoreError
-from store.groups import grouped, kinds_of
-from store.records import Phase, StepSample
-from store.scaling_frame import scaling_frame
+from store.reading.attempt_columns import (
+    ALL,
+    NEEDED_FOR_GROUPS,
+    chosen_by,
+    read_attempts,
+    read_others,
+)
+from store.reading.columns import take
+from store.reading.groups import grouped, kinds_of
+from store.reading.scaling_frame import scaling_frame
+from store.reading.trial_columns import read_trials
 from store.schema import AttemptRow, StepArraysRow
-from store.trial_columns import read_trials
 
 
 def open(url: str | None = None) -> Database:  # noqa: A001  # as store.api.open it shadows nothing
@@ -68,7 +75,7 @@ class Database:
         | sweep, origin | category | origin: where it was imported from, empty for our own |
         | repeat, attempt | int64 | counted from 1: repeat within the sweep, attempt within the
         repeat |
-        | outcome | category | `store.records.Outcome` |
+        | outcome | category | `scalemark.records.outcomes.Outcome` |
         | shares_host | bool | others ran beside it |
         | started_at | datetime64[us, UTC] | |
         | duration_s | float64 | |
@@ -80,7 +87,7 @@ class Database:
         | cores_taken_by_others | float64 | |
         | steady | boolean | |
         | peak_host_memory_bytes, peak_device_memory_bytes | Int64 | |
-        | verdict | category | `store.records.Verdict` |
+        | verdict | category | `scalemark.records.outcomes.Verdict` |
         | machine, host, cpu, gpu, driver | category | machine: the key that tells it from others |
         | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended
         before it was known |

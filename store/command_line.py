@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from scalemark.cli.terminal import silence, tolerate
+from scalemark.text.untrusted import quoted_lines
 from store.database import default_url
 from store.errors import StoreError
-from store.outside import quoted_lines
-from store.terminal import silence, tolerate
 
 OK, USAGE = 0, 2
 _LONGEST_ERROR = 20_000  # characters: some list all choices

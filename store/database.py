@@ -18,9 +18,9 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from scalemark.text.redact import masked
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
-from store.redact import masked
 from store.sqlite import SqliteFile, sqlite_explained
 from store.upgrade import Upgraded, head_revision
 

@@ -12,8 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from store import schema, software, step_arrays
-from store.records import BESIDE_A_MEASUREMENT, Placement, Result, StepSample
+from scalemark.host import software
+from scalemark.records import step_arrays
+from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Result, StepSample
+from scalemark.records.placement import Placement
+from store import schema
 from store.rows import digest, find_or_insert, inserted_id
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.records.machine import Gpu, Machine
 from store import schema
-from store.records import Gpu, Machine
 from store.rows import insert_all, inserted_id
 
 

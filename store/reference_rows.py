@@ -8,7 +8,7 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from store.references import Reference
+from scalemark.records.references import Reference
 from store.rows import insert_all
 from store.schema import ReferenceRow
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from store.records import Outcome, Phase, State, Verdict
+from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -117,7 +117,7 @@ class MachineRow(Base):
 
 class GpuRow(Base):
     """A physical GPU of a machine, or a MIG device cut from one: the fields of
-    `store.records.Gpu`.
+    `scalemark.records.machine.Gpu`.
     """
 
     __tablename__ = "gpus"
@@ -137,7 +137,7 @@ class GpuRow(Base):
 
 
 class GpuLinkRow(Base):
-    """How two GPUs of a machine reach each other: the fields of `store.records.GpuLink`."""
+    """How two GPUs of a machine reach each other: the fields of `scalemark.records.machine.GpuLink`."""
 
     __tablename__ = "gpu_links"
 
@@ -145,7 +145,7 @@ class GpuLinkRow(Base):
     first_uuid: Mapped[str] = mapped_column(primary_key=True)
     second_uuid: Mapped[str] = mapped_column(primary_key=True)
     num_nvlinks: Mapped[int]
-    pcie: Mapped[str | None]  # store.records.PcieLevel
+    pcie: Mapped[str | None]  # scalemark.records.machine.PcieLevel
 
 
 class EnvironmentRow(Base):
@@ -174,7 +174,7 @@ class SweepRow(Base):
     __tablename__ = "sweeps"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    # store.records.sweep_uid: tells it from sweeps of other databases
+    # scalemark.records.sweep.sweep_uid: tells it from sweeps of other databases
     uid: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str] = mapped_column(unique=True)
     reason: Mapped[str]
@@ -189,7 +189,7 @@ class SweepRow(Base):
 
 
 class TrialRow(Base):
-    """One cell of a grid: the fields of `store.records.TrialSpec`, and its identity."""
+    """One cell of a grid: the fields of `scalemark.records.trial.TrialSpec`, and its identity."""
 
     __tablename__ = "trials"
     __table_args__ = (
@@ -200,7 +200,7 @@ class TrialRow(Base):
     id: Mapped[str] = mapped_column(primary_key=True)  # TrialSpec.trial_id
     # TrialSpec.curve: the same for trials that differ in GPUs, hosts and their links alone
     curve: Mapped[str]
-    strategy: Mapped[str]  # store.records.strategy_name
+    strategy: Mapped[str]  # scalemark.records.strategies.strategy_name
     model: Mapped[str]
     num_gpus: Mapped[int]
     hosts: Mapped[int]
@@ -343,7 +343,7 @@ class RepeatRow(Base):
     # of the attempt that runs, as all below; null when none does
     started_at: Mapped[datetime | None]
     run_dir: Mapped[str | None]
-    placement: Mapped[dict[str, Any] | None]  # store.records.Placement
+    placement: Mapped[dict[str, Any] | None]  # scalemark.records.placement.Placement
     pid: Mapped[int | None]  # leader of its process group
     start_ticks: Mapped[int | None] = mapped_column(types.BigInteger)
 
@@ -368,7 +368,7 @@ class EventRow(Base):
 
 
 class PlacementRow(Base):
-    """What an attempt was given to run on: the fields of `store.records.Placement`."""
+    """What an attempt was given to run on: the fields of `scalemark.records.placement.Placement`."""
 
     __tablename__ = "placements"
 
@@ -426,7 +426,7 @@ class OpPlacementRow(Base):
 
 
 class MeasurementRow(Base):
-    """What follows from the measured steps: the fields of `store.records.Measurement`, and of
+    """What follows from the measured steps: the fields of `scalemark.records.measurement.Measurement`, and of
     Result around it.
 
     Of trials on simulated GPUs it was computed, not measured: `trials.device_kind` tells, and the
@@ -471,14 +471,16 @@ class MeasurementRow(Base):
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
-    gpu_telemetry: Mapped[list[Any] | None]  # store.records.GpuTelemetry of each GPU
-    profile: Mapped[dict[str, Any] | None]  # store.records.Profile
+    gpu_telemetry: Mapped[
+        list[Any] | None
+    ]  # scalemark.records.measurement.GpuTelemetry of each GPU
+    profile: Mapped[dict[str, Any] | None]  # scalemark.records.measurement.Profile
     # of a simulated attempt: what the cost model made it from; null of a measurement
     truth: Mapped[dict[str, Any] | None]
 
 
 class StepArraysRow(Base):
-    """All steps of one attempt, as `store.step_arrays` packs them. The view `step_samples` has a
+    """All steps of one attempt, as `scalemark.records.step_arrays` packs them. The view `step_samples` has a
     row per step.
 
     Times have five digits of the shortest step, losses five of the smallest; the run folder keeps
@@ -531,7 +533,7 @@ class NoteRow(Base):
 
 
 class ReferenceRow(Base):
-    """A figure that others measured: the fields of `store.references.Reference`."""
+    """A figure that others measured: the fields of `scalemark.records.references.Reference`."""
 
     __tablename__ = "reference_results"
     __table_args__ = (

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
+from scalemark.cli.progress import Progress
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
-from store.progress import Progress
 from store.upgrade import (
     IF_DAMAGED,
     Upgraded,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from scalemark.records.references import published
 from store.errors import DamagedError, StoreError
 from store.reference_rows import add_references
-from store.references import published
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -10,25 +10,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.host.process_identity import dead_in_s, is_alive
+from scalemark.records.machine import Machine, check_kind_of_machine
+from scalemark.records.outcomes import IN_FLIGHT, State
+from scalemark.records.placement import ProcessIdentity
+from scalemark.records.strategies import strategy_name
+from scalemark.records.sweep import sweep_uid
+from scalemark.records.trial import TrialSpec
 from store import schema
 from store.database import locate, open_for_writing, writing
 from store.errors import StoreError
-from store.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
 from store.machine_rows import machine_id_of
-from store.process_identity import dead_in_s, is_alive
-from store.records import (
-    IN_FLIGHT,
-    Machine,
-    ProcessIdentity,
-    State,
-    TrialSpec,
-    check_kind_of_machine,
-    strategy_name,
-    sweep_uid,
-)
-from store.repeat_states import CONTINUED, add_pending, change_all, in_chunks
 from store.rows import insert_all, inserted_id
-from store.shared import (
+from store.sweeps.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
+from store.sweeps.repeat_states import CONTINUED, add_pending, change_all, in_chunks
+from store.sweeps.shared import (
     DATABASE_TIME,
     SILENT_S,
     SharedLedger,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from store import entry_point
+from scalemark.cli import entry_point
 
 if __name__ == "__main__":
     entry_point.loading()
@@ -20,6 +20,7 @@ import typer
 from rich.console import Group
 from rich.live import Live
 
+from scalemark.cli.terminal import make_console
 from store.command_line import Db, Json, make_app
 from store.command_line import run as run_app
 from store.database import open_for_reading
@@ -27,8 +28,7 @@ from store.errors import StoreError
 from store.live.snapshot import Snapshot
 from store.live.status import snapshot_of
 from store.live.view import render
-from store.sweep_status import sweep_status
-from store.terminal import make_console
+from store.sweeps.sweep_status import sweep_status
 from sweeper.errors import SweepRefusedError
 
 EVERY_S = 2.0
@@ -94,7 +94,7 @@ def agent(
     """Run trials of a sweep that hosts share, on the devices of this one, until nothing of it is
     left.
     """
-    from sweeper.agent import Joining, run  # here, because status needs little of it
+    from sweeper.agents.agent import Joining, run  # here, because status needs little of it
 
     if idle_timeout is not None and not idle_timeout >= 0:
         raise typer.BadParameter(f"--idle-timeout {idle_timeout:g}: wanted seconds, 0 or more")

@@ -14,14 +14,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from scalemark.cli.terminal import make_console, silence
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import State
+from scalemark.run_folder.folder import RunFolder
+from scalemark.text.untrusted import quoted
 from store.live.doing import doing_text
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 from store.live.view import LABEL_WIDTH, plain_line, render
-from store.outside import quoted
-from store.records import DeviceKind, Result, RunFolder, State
-from store.terminal import make_console, silence
-from sweeper.machine import Inventory
-from sweeper.plan import Plan, PlannedTrial
+from sweeper.devices.machine import Inventory
+from sweeper.planning.plan import Plan, PlannedTrial
 
 NUM_RECENT = 5
 

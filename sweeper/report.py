@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.records import State
+from scalemark.records.outcomes import State
 from sweeper.race.tally import Saved
 
 

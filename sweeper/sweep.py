@@ -11,37 +11,41 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from conf.schema import Config, Engine
-from store import queries, software
+from scalemark.cli.terminal import make_console, silence
+from scalemark.host import software
+from scalemark.host.filesystem import without_reliable_locks
+from scalemark.host.process_identity import is_alive
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Machine
+from scalemark.records.trial import TrialSpec
+from scalemark.text.untrusted import quoted
 from store.database import check_writable, file_of, open_existing
-from store.filesystem import without_reliable_locks
-from store.ledger import Ledger
-from store.outside import quoted
-from store.process_identity import is_alive
-from store.records import DeviceKind, Machine, TrialSpec
-from store.sweep_record import read_sweep
-from store.terminal import make_console, silence
+from store.reading import queries
+from store.sweeps.ledger import Ledger
+from store.sweeps.sweep_record import read_sweep
 from store.writer import NewSweep, Writer
-from sweeper import simulated_box, sweep_shared
-from sweeper.compose import Composer
+from sweeper import sweep_shared
+from sweeper.devices import simulated_box
+from sweeper.devices.host_lock import HostLock, NoHostLock
+from sweeper.devices.machine import Inventory, describe_machine, take_inventory
+from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
-from sweeper.estimate import Estimate
-from sweeper.expand import Cell
-from sweeper.host_lock import HostLock, NoHostLock
+from sweeper.grid.compose import Composer
+from sweeper.grid.expand import Cell
 from sweeper.launchers import SHARED
-from sweeper.machine import Inventory, describe_machine, take_inventory
-from sweeper.new_sweep import new_sweep
-from sweeper.orchestrator import Orchestrator, Policy, Tools
-from sweeper.plan import Plan, make_plan, resolve_grid
-from sweeper.plan_view import machine_line, plan_json, print_plan
+from sweeper.planning.estimate import Estimate
+from sweeper.planning.new_sweep import new_sweep
+from sweeper.planning.plan import Plan, make_plan, resolve_grid
+from sweeper.planning.plan_view import machine_line, plan_json, print_plan
+from sweeper.planning.settings import check
 from sweeper.progress import Progress
 from sweeper.race.planned import PlannedRaces, with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
-from sweeper.recover import recover
 from sweeper.report import Report
-from sweeper.run_folders import RunFolders
-from sweeper.settings import check
-from sweeper.slots import Slots
+from sweeper.running.orchestrator import Orchestrator, Policy, Tools
+from sweeper.running.recover import recover
+from sweeper.running.run_folders import RunFolders
 from sweeper.starts import START, START_SIMULATOR
 from sweeper.stop import Stop
 

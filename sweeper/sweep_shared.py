@@ -13,32 +13,34 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from conf.schema import Config, HardwareConfig
-from store import software
-from store.agents import num_completed_shared
+from scalemark.cli.terminal import make_console, silence
+from scalemark.host import software
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Machine
+from scalemark.records.trial import TrialSpec
+from scalemark.text.untrusted import quoted
 from store.database import check_writable, open_existing
-from store.outside import quoted
-from store.records import DeviceKind, Machine, TrialSpec
-from store.sweep_record import read_sweep
-from store.terminal import make_console, silence
+from store.sweeps.agents import num_completed_shared
+from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
-from sweeper.compose import Composer
-from sweeper.controller import Controller, ControllerTools
+from sweeper.agents.controller import Controller, ControllerTools
+from sweeper.agents.fleet import Fleet
+from sweeper.agents.shared_settings import shared_settings
+from sweeper.devices.machine import Inventory, describe_machine
 from sweeper.errors import SweepRefusedError
-from sweeper.estimate import Estimate
-from sweeper.expand import Cell
-from sweeper.fleet import Fleet
+from sweeper.grid.compose import Composer
+from sweeper.grid.expand import Cell
 from sweeper.launchers import HostLauncher, agent_command, load
 from sweeper.launchers.settings import doubts
-from sweeper.machine import Inventory, describe_machine
-from sweeper.new_sweep import new_sweep
-from sweeper.plan import Plan, make_plan, resolve_grid
-from sweeper.plan_view import machine_line, plan_json, print_plan
+from sweeper.planning.estimate import Estimate
+from sweeper.planning.new_sweep import new_sweep
+from sweeper.planning.plan import Plan, make_plan, resolve_grid
+from sweeper.planning.plan_view import machine_line, plan_json, print_plan
 from sweeper.progress import Progress
 from sweeper.race.tally import Saved
-from sweeper.recover import recover
 from sweeper.report import Report
-from sweeper.run_folders import RunFolders
-from sweeper.shared_settings import shared_settings
+from sweeper.running.recover import recover
+from sweeper.running.run_folders import RunFolders
 from sweeper.stop import Stop
 
 LOGS = "agents"  # a folder of the sweep's, for what agents write

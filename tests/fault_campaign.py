@@ -191,14 +191,16 @@ class Campaign:
         forked = [
             trainer
             for server in own
-            if _runs(server, "trainer.fork_server")
+            if _runs(server, "trainer.process.fork_server")
             for trainer in _children(server)
         ]
         return forked + [process for process in own if _runs(process, "trainer")]
 
     def servers(self, orchestrator: subprocess.Popen[bytes]) -> list[psutil.Process]:
         return [
-            process for process in _children(orchestrator) if _runs(process, "trainer.fork_server")
+            process
+            for process in _children(orchestrator)
+            if _runs(process, "trainer.process.fork_server")
         ]
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:

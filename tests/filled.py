@@ -7,25 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from costs.profiles import profile
-from store import software
+from scalemark.host import software
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Machine
+from scalemark.records.measurement import Measurement, Profile, Result, StepSample
+from scalemark.records.outcomes import Outcome, Phase, Verdict
+from scalemark.records.placement import Placement, ProcessIdentity
+from scalemark.records.trial import TrialSpec
 from store.finished_attempt import FinishedAttempt
-from store.ledger import Ledger
-from store.records import (
-    DeviceKind,
-    Machine,
-    Measurement,
-    Outcome,
-    Phase,
-    Placement,
-    ProcessIdentity,
-    Profile,
-    Result,
-    StepSample,
-    TrialSpec,
-    Verdict,
-)
+from store.sweeps.ledger import Ledger
 from store.writer import NewSweep, Writer
-from sweeper.simulated_box import machine_of
+from sweeper.devices.simulated_box import machine_of
 from tests.empty import make_empty
 
 MACHINE = Machine(

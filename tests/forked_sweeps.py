@@ -17,7 +17,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 def main() -> None:
     sys.path[0] = str(PROJECT)
     import sweep  # noqa: F401  # all that a command imports
-    import sweeper.compose
+    import sweeper.grid.compose
     import sweeper.sweep  # noqa: F401
 
     for folder, arguments in json.load(sys.stdin):

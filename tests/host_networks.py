@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from trainer.errors import UnsupportedTrialError
-from trainer.host_networks import HostNetworks, host_networks
+from trainer.ranks.host_networks import HostNetworks, host_networks
 
 
 @contextmanager

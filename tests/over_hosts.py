@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from tests.filled import PLACEMENT
 from tests.specs import small
 

@@ -11,7 +11,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from store.records import Placement, RunFolder
+from scalemark.records.placement import Placement
+from scalemark.run_folder.folder import RunFolder
 
 VARIABLE = (
     "SCALEMARK_CAMPAIGN_OVERLAP"  # environment variable: folder of the locks and of what was found

@@ -4,7 +4,13 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
-from store.portable import (
+from scalemark.records.machine import Gpu, GpuLink, PcieLevel
+from scalemark.records.outcomes import Outcome, State, Verdict
+from scalemark.records.placement import Placement
+from scalemark.records.references import Origin, Reference
+from scalemark.records.sweep import sweep_uid
+from scalemark.records.trial import TrialSpec
+from store.exchange.portable import (
     Annotation,
     Change,
     Measured,
@@ -16,18 +22,6 @@ from store.portable import (
     SweepHead,
     pack,
 )
-from store.records import (
-    Gpu,
-    GpuLink,
-    Outcome,
-    PcieLevel,
-    Placement,
-    State,
-    TrialSpec,
-    Verdict,
-    sweep_uid,
-)
-from store.references import Origin, Reference
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, measurement
 from tests.specs import small
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from store.records import DeviceKind, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
 
 SMALL = TrialSpec(
     model="trivial",

@@ -56,7 +56,7 @@ def interrupted(name: str, at: str) -> subprocess.CompletedProcess[str]:
         ("sweeper", "typer"),
         ("plots", "typer"),
         ("analysis", "typer"),
-        ("trainer", "store.switches"),
+        ("trainer", "scalemark.records.switches"),
         ("simulator", "simulator.run"),
         ("sweep.py", "omegaconf"),
     ],

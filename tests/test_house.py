@@ -83,7 +83,7 @@ def test_help_and_plans_need_no_tensorflow(arguments):
 
 
 def test_words_are_imported_without_any_library():
-    script = "import sys, store.records; print([n for n in ('sqlalchemy', 'pandas', 'rich', 'hydra') if n in sys.modules])"
+    script = "import sys, scalemark.records; print([n for n in ('sqlalchemy', 'pandas', 'rich', 'hydra') if n in sys.modules])"
     assert (
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True

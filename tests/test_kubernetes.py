@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from sweeper.__main__ import app
-from sweeper.settings import check
+from sweeper.planning.settings import check
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT
 

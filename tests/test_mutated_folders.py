@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.records.sweep import sweep_uid
 from store.checks.every import check
-from store.records import sweep_uid
 from store.writer import Writer
-from sweeper.recover import recover
+from sweeper.running.recover import recover
 from tests.agreement import rows
 from tests.conftest import PROJECT
 from tests.mutations import as_json, sampled

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.records import State
+from scalemark.records.outcomes import State
 from tests.conftest import PROJECT
 from tests.filled import measurement
 from tests.specs import small

@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from sweeper.host_lock import HostLock
+from sweeper.devices.host_lock import HostLock
 from tests.conftest import PROJECT
 
 SWEEP = [

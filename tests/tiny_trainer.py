@@ -25,8 +25,11 @@ import time
 from pathlib import Path
 from zlib import crc32
 
-from store import software
-from store.records import TRAINER_EXIT_CODES, Doing, Outcome, Result, RunFolder, TrialSpec
+from scalemark.host import software
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from tests import overlap
 from tests.filled import STEPS, measurement
 

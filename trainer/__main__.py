@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from store import entry_point
+from scalemark.cli import entry_point
 
 if __name__ == "__main__":
     entry_point.loading()
@@ -24,28 +24,23 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import trainer
-from store import switches
-from store.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory, other_limit
-from store.records import (
-    ORCHESTRATOR_VARIABLE,
-    RANK_JOBS,
-    RANK_LOST,
-    TRAINER_EXIT_CODES,
-    Cluster,
-    Doing,
-    Outcome,
-    Placement,
-    Rank,
-    Result,
-    RunFolder,
-    TrialSpec,
-)
-from store.redact import without_secrets
-from store.telling_line import telling_line
-from trainer import beat, ending, environment, own_rank, parent, placement, ranks, selfcheck
-from trainer.ending import BAD_USAGE
+from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory, other_limit
+from scalemark.records import switches
+from scalemark.records.cluster import RANK_JOBS, RANK_LOST, Cluster, Rank
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from scalemark.text.error_line import telling_line
+from scalemark.text.redact import without_secrets
+from trainer import selfcheck
 from trainer.errors import BadDataError, LostRankError, UnsupportedTrialError
-from trainer.own_rank import NO_FLAGS, Flags, OwnRank
+from trainer.process import ending, environment, parent, placement
+from trainer.process.ending import BAD_USAGE
+from trainer.ranks import beat, own_rank
+from trainer.ranks import supervision as ranks
+from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
 
 _GPU_MEMORY = re.compile(
     r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
@@ -208,7 +203,8 @@ def _work(
     """What needs TensorFlow."""
     import tensorflow as tf
 
-    from trainer import rank_work, run
+    from trainer import run
+    from trainer.ranks import rank_work
 
     if own and not own.leads:
         return rank_work.accompany(spec, folder, own)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from store.records import StepSample
+from scalemark.records.measurement import StepSample
 from trainer.statistics import jitter
 
 DISPLAY_EVERY = 10  # steps

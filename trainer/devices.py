@@ -15,10 +15,12 @@ from typing import TypeVar
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from store.records import WORKER_0, Cluster, DeviceKind, Rank, RankLimits, TrialSpec
-from store.telling_line import telling_line
+from scalemark.records.cluster import WORKER_0, Cluster, Rank, RankLimits
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from scalemark.text.error_line import telling_line
 from trainer.errors import LostRankError, UnsupportedTrialError
-from trainer.lockstep import Lockstep
+from trainer.ranks.lockstep import Lockstep
 
 _JOB = "/job:localhost/replica:0/task:0"
 _TASK = re.compile(r"/job:(\w+)/replica:\d+/task:(\d+)/device:(\w+:\d+)")
@@ -147,7 +149,7 @@ def set_threads(spec: TrialSpec) -> None:
 
 def connect(own: Devices, cluster: Cluster, reach_s: float = _REACH_S) -> Devices:
     """The devices of all hosts, of which this process, worker 0, has claimed its own; the other
-    ranks are `trainer/servers.py`.
+    ranks are `trainer/ranks/servers.py`.
 
     Raises LostRankError.
     """

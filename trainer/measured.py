@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 
-from store.records import Measurement
-from store.within_process import interval_within
+from scalemark.records.measurement import Measurement
+from scalemark.stats.within_process import interval_within
 from trainer.statistics import jitter, p90
 from trainer.timing import Timed
 
@@ -27,7 +27,7 @@ def measurement(
     num_parameters: int,
     link_bytes_per_s: float | None = None,
 ) -> Measurement:
-    """The rest as in `store.records.Measurement`; a loss may be no finite number."""
+    """The rest as in `scalemark.records.measurement.Measurement`; a loss may be no finite number."""
     durations_s = timed.step_durations_s()
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.towers import Placed

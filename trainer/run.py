@@ -23,39 +23,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from store import switches
-from store.records import (
-    WORKER_0,
-    Cluster,
-    DeviceKind,
-    Doing,
-    Measurement,
-    Outcome,
-    Placement,
-    Profile,
-    Result,
-    RunFolder,
-    StepSample,
-    TrialSpec,
-)
-from trainer import (
-    ancestor_log,
-    beat,
-    contention,
-    devices,
-    link_probe,
-    measured,
-    op_placement,
-    profile,
-    registry,
-    telemetry,
-    timing,
-    towers,
-    verdict,
-    watched_gpus,
-)
+from scalemark.records import switches
+from scalemark.records.cluster import WORKER_0, Cluster
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import Measurement, Profile, Result, StepSample
+from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.placement import Placement
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer import ancestor_log, devices, measured, registry, timing, towers, verdict
 from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.own_rank import OwnRank
+from trainer.ranks import beat, link_probe
+from trainer.ranks.own_rank import OwnRank
+from trainer.watching import contention, op_placement, profile, telemetry, watched_gpus
 
 PROFILED_CALLS = 5
 LONGER_THAN_DEADLINE_S = 30.0

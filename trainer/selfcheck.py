@@ -2,7 +2,7 @@
 each shortly. Run it first.
 
 ```
-  this process: which devices, which modes ──► one process per mode (trainer/mode_check.py) ──► tables, JSON
+  this process: which devices, which modes ──► one process per mode (trainer/check/mode_check.py) ──► tables, JSON
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """
@@ -24,8 +24,10 @@ from tempfile import TemporaryDirectory
 
 import pynvml
 
-from store.outside import quoted
-from store.records import ORCHESTRATOR_VARIABLE, STAND_INS_NOTE, DeviceKind, strategy_name
+from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.strategies import strategy_name
+from scalemark.text.untrusted import quoted
 from trainer import registry
 
 MODE_TIMEOUT_S = 180.0
@@ -308,7 +310,7 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
                 [
                     sys.executable,
                     "-m",
-                    "trainer.mode_check",
+                    "trainer.check.mode_check",
                     json.dumps(asdict(mode)),
                     json.dumps(asdict(bench)),
                     str(out),

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import SupportsFloat, TypeVar
 
-from store.counted_calls import counted_calls
-from store.records import Phase, StepSample
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
+from scalemark.stats.counted_calls import counted_calls
 
 Batches = TypeVar("Batches")
 

@@ -19,7 +19,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from store.records import DeviceKind, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
 from trainer import planted
 from trainer.devices import Devices
 from trainer.loss_scale import LossScale

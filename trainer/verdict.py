@@ -6,17 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from store.records import (
-    NOISE,
-    PLANTED_REASON,
-    DeviceKind,
-    GpuTelemetry,
-    Measurement,
-    TrialSpec,
-    Verdict,
-    planted_text,
-)
-from store.within_process import FEWEST_STEPS
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import GpuTelemetry, Measurement
+from scalemark.records.outcomes import Verdict
+from scalemark.records.planted import NOISE, PLANTED_REASON, planted_text
+from scalemark.records.trial import TrialSpec
+from scalemark.stats.within_process import FEWEST_STEPS
 from trainer import statistics
 
 MIN_CALLS = FEWEST_STEPS  # fewer durations tell too little of their spread, and have no interval

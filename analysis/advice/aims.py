@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from analysis.numbers import number
 from analysis.results import Result
+from analysis.text.numbers import number
 from store.errors import StoreError
 
 

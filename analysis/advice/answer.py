@@ -14,15 +14,15 @@ from analysis.advice.facts import Facts
 from analysis.advice.next_trials import Next, next_trials
 from analysis.advice.questions import Question, questions
 from analysis.advice.ranking import Candidate, Ranking, candidates, rank
-from analysis.paying import Stop, stop
 from analysis.results import Origin, Place, Result
-from analysis.scaling import curve_of
+from analysis.scaling.curves import curve_of
+from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
+from scalemark.records.devices import DeviceKind
+from scalemark.text.redact import command_line
 from store.database import default_url
 from store.errors import StoreError
-from store.records import DeviceKind
-from store.redact import command_line
 
 _DIGITS = 8  # of a trial's id, to name it
 

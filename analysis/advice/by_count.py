@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from analysis.advice.ranking import Candidate
 from analysis.results import setting
-from store.welch import known_ratio_interval
+from scalemark.stats.welch import known_ratio_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.results import Result
-from analysis.titles import named
-from store.records import unusual_axes
+from analysis.text.titles import named
+from scalemark.records.trial import unusual_axes
 
 _TOLD_APART = ("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "planted")
 

@@ -13,7 +13,7 @@ from analysis.advice.questions import Question
 from analysis.advice.ranking import Candidate, Ranking
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 
 
 def doubts(question: Question, ranking: Ranking | None, facts: Facts) -> list[str]:

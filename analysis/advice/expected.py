@@ -11,15 +11,16 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from analysis.advice.questions import Question
-from analysis.numbers import number, span
 from analysis.results import Result
+from analysis.text.numbers import number, span
 from costs.work import Work
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from scalemark.stats.welch import error_of_log_mean
 from store.errors import StoreError
-from store.records import DeviceKind, TrialSpec
-from store.welch import error_of_log_mean
 
 if TYPE_CHECKING:
-    from analysis.predictions import Prediction
+    from analysis.prediction.predictions import Prediction
 
 _REACH = 1.96  # standard deviations from the middle to the end of a 95 % interval
 
@@ -70,7 +71,7 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> list[Expected | 
         return nothing
     from analysis.calibration.places import guess_of
     from analysis.calibration.row import Row  # here, because scipy takes its time to import
-    from analysis.predictions import learned, predictions
+    from analysis.prediction.predictions import learned, predictions
 
     try:
         known = learned(

@@ -9,9 +9,9 @@ from functools import cached_property
 from analysis.results import Origin, Place, Result, is_quotable
 from analysis.source import Source
 from costs.hardware import Hardware
-from store.durations import Durations, recorded_durations_s
-from store.power import powers_w
-from store.queries import Row
+from store.reading.durations import Durations, recorded_durations_s
+from store.reading.power import powers_w
+from store.reading.queries import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Facts:
         return Hardware.from_json(place.hardware_profile) if place.hardware_profile else None
 
     def machine(self, place: Place) -> Row | None:
-        """As `store.provenance.machines` has it; None of published figures."""
+        """As `store.reading.provenance.machines` has it; None of published figures."""
         return self._machines.get(place.key)
 
     def durations(self, place: Place) -> Durations:

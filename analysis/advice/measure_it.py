@@ -10,7 +10,7 @@ from analysis.advice.questions import Question
 from analysis.results import Result
 from costs.models import trainable
 from costs.registry import names
-from store.records import STRATEGY_COLUMNS
+from scalemark.records.strategies import STRATEGY_COLUMNS
 
 _DATA = ("synthetic",)  # which pictures the real ones of others are, and where, is for each to say
 

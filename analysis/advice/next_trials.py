@@ -16,16 +16,16 @@ from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
 from analysis.results import Result, setting
-from store.overrides import command
-from store.records import (
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.overrides import command
+from scalemark.records.strategies import (
     STRATEGY_AXES,
     STRATEGY_COLUMNS,
     STRATEGY_NAMES,
-    DeviceKind,
-    Outcome,
-    TrialSpec,
     strategy_name,
 )
+from scalemark.records.trial import TrialSpec
 
 MOST = 8
 REPEATS = 3  # of what is tried anew, or has one process alone

@@ -16,12 +16,12 @@ from enum import Enum, auto
 from analysis.advice.aims import Aim, Goal
 from analysis.advice.questions import Question
 from analysis.results import Origin, Result
-from analysis.ties import CLOSE
-from store import welch
-from store.records import unusual_axes
-from store.relation import Relation, relation_by
-from store.spread import Spread, variance_of
-from store.student import LEVEL, upper_quantile
+from analysis.text.ties import CLOSE
+from scalemark.records.trial import unusual_axes
+from scalemark.stats import welch
+from scalemark.stats.relation import Relation, relation_by
+from scalemark.stats.spread import Spread, variance_of
+from scalemark.stats.student import LEVEL, upper_quantile
 
 PLAUSIBLE = 0.1  # behind: one process alone is not expected to be off by so much
 _ENDLESS = 500.0  # half of an interval of logarithms

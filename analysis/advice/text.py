@@ -13,12 +13,12 @@ from analysis.advice.description import described
 from analysis.advice.measure_it import measure_it
 from analysis.advice.more_repeats import why_none
 from analysis.advice.ranking import Behind, Candidate, Ranking
-from analysis.numbers import number, span
 from analysis.results import Origin, Result
-from analysis.scaling_text import LITTLE_LOST, brings
-from analysis.titles import host_notes, title
-from analysis.wording import counted, listed_phrases, shortened
-from store.records import DeviceKind
+from analysis.scaling.text import LITTLE_LOST, brings
+from analysis.text.numbers import number, span
+from analysis.text.titles import host_notes, title
+from analysis.text.wording import counted, listed_phrases, shortened
+from scalemark.records.devices import DeviceKind
 
 _FOR = {
     Goal.THROUGHPUT: "the most images/s",

@@ -14,8 +14,8 @@ from costs.communication import UPDATES
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
-from store.records import STRATEGY_AXES, strategy_name
-from store.welch import error_of_log_mean
+from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.stats.welch import error_of_log_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from analysis.claims.scaling import c7, c8, c9, c10, c11, c14
 from analysis.claims.strategies import c1, c2, c3, c4, c5, c6
 from analysis.claims.switches import c12, c13
 from analysis.results import Result
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 
 _CHECKS = {
     "C1": c1,

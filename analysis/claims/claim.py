@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from analysis.conclusions.cases import Compared
 from analysis.results import Result
-from store.relation import Relation
+from scalemark.stats.relation import Relation
 
 
 class Answer(StrEnum):

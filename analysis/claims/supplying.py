@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from analysis.claims.claim import Claim
 from analysis.results import Origin, Result
-from store import overrides
+from scalemark.records import overrides
 
 _SWEEP = "python sweep.py "
 

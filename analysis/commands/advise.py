@@ -17,14 +17,14 @@ from analysis.advice.description import described
 from analysis.advice.next_trials import Next
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import heading, sentences
-from analysis.numbers import number, span
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.results import Origin
 from analysis.source import Source
-from analysis.titles import alone_notes, place_notes
+from analysis.text.numbers import number, span
+from analysis.text.titles import alone_notes, place_notes
+from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
-from store.outside import visible
-from store.terminal import make_console, print_columns, print_json
 
 _MOST_ROWS = 12
 

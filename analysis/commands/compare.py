@@ -12,20 +12,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from analysis.compared import Compared, compared, fold, interval_told
-from analysis.numbers import number
+from analysis.comparison.compared import Compared, compared, fold, interval_told
+from analysis.comparison.pairs import Paired, paired
+from analysis.comparison.sides import Side, sides
 from analysis.options import Filters, Sweep
-from analysis.pairs import Paired, paired
 from analysis.pivot import axes_of
 from analysis.results import Origin, Result
-from analysis.sides import Side, sides
 from analysis.statistics.judgement import Answer
 from analysis.statistics.sample import Sample
-from analysis.summary import failed_repeats
-from analysis.titles import host_notes, named, place_notes
+from analysis.text.numbers import number
+from analysis.text.summary import failed_repeats
+from analysis.text.titles import host_notes, named, place_notes
+from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
+from scalemark.records.overrides import command
 from store.command_line import Db, Json
-from store.overrides import command
-from store.terminal import for_people, make_console, print_columns, print_json
 
 _MOST_LISTED = 5  # findings and missing counterparts, before they are counted
 _NUMBERS = frozenset({"A images/s", "B images/s", "A / B", "95 % interval", "processes"})

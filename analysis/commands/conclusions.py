@@ -18,15 +18,15 @@ from analysis.conclusions.cases import PUBLISHED_MARGIN
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.counting import counting
 from analysis.conclusions.noted import with_notes
-from analysis.numbers import number
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.results import BaselineRule, Origin, Result
 from analysis.source import Source
-from analysis.titles import host_notes, place_notes
+from analysis.text.numbers import number
+from analysis.text.titles import host_notes, place_notes
+from scalemark.cli.terminal import make_console, print_json
+from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
-from store.outside import visible
-from store.records import SIMULATED_NOTE, DeviceKind
-from store.terminal import make_console, print_json
 
 _MOST_ROWS = 8
 _MOST_CASES = 3

@@ -21,14 +21,14 @@ from analysis.options import Filters, OriginOption, SourceOption, Sweep, selecti
 from analysis.results import Origin, Result
 from analysis.selection import Selection, load
 from analysis.source import Source
-from analysis.titles import place_notes
-from store import provenance
+from analysis.text.titles import place_notes
+from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.records.devices import DeviceKind
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.filter_values import ID_BEGINNING, begins_id
-from store.outside import visible
-from store.records import DeviceKind
-from store.terminal import make_console, print_columns, print_json
+from store.filters.filter_values import ID_BEGINNING, begins_id
+from store.reading import provenance
 
 Trial = Annotated[
     str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")

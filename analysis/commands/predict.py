@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from analysis.calibration.places import Guess, guess_of
-from analysis.links import relinked
-from analysis.measuring import measuring
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
-from analysis.prediction_text import order, show
-from analysis.predictions import (
+from analysis.prediction.links import relinked
+from analysis.prediction.measuring import measuring
+from analysis.prediction.predictions import (
     Learned,
     NothingToLearnError,
     Prediction,
@@ -22,6 +21,7 @@ from analysis.predictions import (
     most_gpus,
     predictions,
 )
+from analysis.prediction.text import order, show
 from analysis.published import published
 from analysis.results import Origin, Result
 from analysis.source import Source
@@ -29,10 +29,10 @@ from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from costs.hardware import Hardware
 from costs.profiles import profile
+from scalemark.cli.terminal import make_console, print_json
+from scalemark.records.devices import DeviceKind
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.records import DeviceKind
-from store.terminal import make_console, print_json
 
 ToOption = Annotated[
     list[str] | None,

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.numbers import number, span
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
-from analysis.paying import Stop
 from analysis.results import BaselineRule, Origin
-from analysis.scaling import Curve, Point, Scaling, scalings
-from analysis.scaling_text import sentences
+from analysis.scaling.curves import Curve, Point, Scaling, scalings
+from analysis.scaling.paying import Stop
+from analysis.scaling.text import sentences
 from analysis.source import Source
-from analysis.titles import alone_notes, table_notes, title
+from analysis.text.numbers import number, span
+from analysis.text.titles import alone_notes, table_notes, title
+from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
-from store.outside import visible
-from store.terminal import make_console, print_columns, print_json
 
 
 def scaling(

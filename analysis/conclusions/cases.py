@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.numbers import number
 from analysis.pivot import axes_of
 from analysis.results import Origin, Result
-from store.records import STRATEGY_AXES
-from store.relation import Relation, relation_by
-from store.welch import known_ratio_interval
+from analysis.text.numbers import number
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.stats.relation import Relation, relation_by
+from scalemark.stats.welch import known_ratio_interval
 
 PUBLISHED_MARGIN = 0.02
 """Single figures of others have no interval: nearer than this they count as the same."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.conclusions.cases import Compared
 from analysis.results import Place, Result
-from store.relation import Relation
+from scalemark.stats.relation import Relation
 
 _MOST_TOLD = 6
 

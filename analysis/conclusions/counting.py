@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result
-from store.records import NOISE, read_planted
-from store.selection import parsed
+from scalemark.records.planted import NOISE, read_planted
+from store.filters.selection import parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from analysis.conclusions.cases import PUBLISHED_MARGIN, model
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.sizes import CLASSES, network_of, of_class
-from analysis.crossovers import Lead, leads
-from analysis.numbers import number
 from analysis.pivot import pivot
 from analysis.results import Origin, Result
-from analysis.ties import tied_text, undecided
+from analysis.scaling.crossovers import Lead, leads
+from analysis.text.numbers import number
+from analysis.text.ties import tied_text, undecided
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:

@@ -10,9 +10,9 @@ from analysis.conclusions.cases import by_efficiency, is_synthetic, model, perce
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.sizes import mb_per_gflop, network_of
 from analysis.results import Result
-from analysis.titles import named
-from store.records import unusual_axes
-from store.relation import Relation
+from analysis.text.titles import named
+from scalemark.records.trial import unusual_axes
+from scalemark.stats.relation import Relation
 
 _UNSURE = (Relation.TIE, Relation.UNKNOWN)
 

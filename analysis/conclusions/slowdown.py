@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.conclusions.cases import Compared, as_run, by_speed, model, with_number
 from analysis.conclusions.conclusion import Conclusion, rows_of
-from analysis.numbers import number
 from analysis.results import Origin, Result
-from store.relation import Relation, relation_by
-from store.welch import known_ratio_interval
+from analysis.text.numbers import number
+from scalemark.stats.relation import Relation, relation_by
+from scalemark.stats.welch import known_ratio_interval
 
 _LONGER = 1.05  # of a step's time: less is not worth a sentence
 _MOST_TOLD = 6

@@ -18,11 +18,12 @@ from analysis.explanation.waterfall import Waterfall, waterfall
 from analysis.results import Origin, Result
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from analysis.summary import failed_repeats
-from analysis.titles import host_notes
+from analysis.text.summary import failed_repeats
+from analysis.text.titles import host_notes
 from costs.models import trainable
-from store import overrides
-from store.records import STRATEGY_COLUMNS, DeviceKind
+from scalemark.records import overrides
+from scalemark.records.devices import DeviceKind
+from scalemark.records.strategies import STRATEGY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

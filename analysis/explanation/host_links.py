@@ -15,7 +15,7 @@ from analysis.explanation.waterfall import Waterfall
 from analysis.results import Result
 from costs.between_hosts import WAYS, between_hosts
 from costs.networks import network
-from store.records import read_planted
+from scalemark.records.planted import read_planted
 
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
 COMPACT_BYTES = 2  # of one, with compact_gradients

@@ -17,7 +17,7 @@ from analysis.explanation.quick_check import QuickCheck
 from analysis.results import Result
 from costs.hardware import Hardware
 from costs.step import costs
-from store.records import STRATEGY_COLUMNS
+from scalemark.records.strategies import STRATEGY_COLUMNS
 
 # times its own cost: published figures on synthetic data lost up to 3 times as much, of K80 boards
 # 4

@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.results import Result, is_quotable
 from analysis.source import Source
-from store.records import PLANTED_REASON
+from scalemark.records.planted import PLANTED_REASON
 
 THROTTLING = (
     "hw_slowdown",
@@ -35,7 +35,7 @@ class Observed:
     num_parameters: int | None = None
     link_bytes_per_s: float | None = None  # between its hosts, before the measured steps
     doubts: tuple[str, ...] = ()  # why an attempt is suspect, what is planted left out
-    # of the newest attempt that has one: a store.records.Profile
+    # of the newest attempt that has one: a scalemark.records.measurement.Profile
     profile: Mapping[str, Any] | None = None
 
     @property
@@ -56,7 +56,7 @@ NOTHING = Observed()
 
 
 def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
-    """Of rows of `store.queries.attempt_details`, oldest first."""
+    """Of rows of `store.reading.queries.attempt_details`, oldest first."""
     taken = [
         row["cores_taken_by_others"] / row["num_cores"]
         for row in attempts

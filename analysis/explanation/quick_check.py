@@ -92,7 +92,7 @@ def of_profile(hardware_profile: str) -> Bandwidth:
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:
-    """Of a machine's GPUs, by `store.provenance.links`; None without links."""
+    """Of a machine's GPUs, by `store.reading.provenance.links`; None without links."""
     if not links:
         return None
     return _of_ring(

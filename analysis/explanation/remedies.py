@@ -19,8 +19,10 @@ from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.unknown import NOT_SIMULATED
 from costs.work import Work
-from store import overrides
-from store.records import STRATEGY_AXES, STRATEGY_NAMES, DeviceKind, TrialSpec
+from scalemark.records import overrides
+from scalemark.records.devices import DeviceKind
+from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
+from scalemark.records.trial import TrialSpec
 
 MORE_BATCHES = 8  # that wait on each device
 FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking

@@ -18,8 +18,9 @@ from typing import Any
 
 from analysis.results import Origin, Result
 from costs.registry import names
-from store import overrides
-from store.records import TrialSpec, planted_text, read_planted
+from scalemark.records import overrides
+from scalemark.records.planted import planted_text, read_planted
+from scalemark.records.trial import TrialSpec
 
 FLOOR = "trivial"
 """The model whose step is nothing but what every step costs."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result
-from store import welch
-from store.student import log_quantile
+from scalemark.stats import welch
+from scalemark.stats.student import log_quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from analysis.explanation.rungs import FLOOR, Rung, reads
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Cause, Part, Waterfall, shares_cores
 from costs.networks import network
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 
 
 class Bound(StrEnum):

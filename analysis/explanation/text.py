@@ -11,9 +11,9 @@ from analysis.explanation.step_times import Seconds, global_images, step_s
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
-from analysis.numbers import number, span
 from analysis.results import Origin, Result
-from store.records import unusual_axes
+from analysis.text.numbers import number, span
+from scalemark.records.trial import unusual_axes
 
 COLUMNS = ("where the step goes", "ms", "interval", "share", "", "images/s without", "trials")
 BAR_WIDTH = 24  # characters of a whole step

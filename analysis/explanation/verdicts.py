@@ -33,7 +33,7 @@ from analysis.explanation.waterfall import Waterfall, shares_cores
 from analysis.results import Origin
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
-from analysis.wording import listed
+from analysis.text.wording import listed
 
 # of the step: the performance guide's own example of launch gaps worth mending has so much
 MATTERS = 0.10

@@ -10,7 +10,7 @@ from itertools import pairwise
 from analysis.explanation.rungs import LADDER, Rung, Rungs
 from analysis.explanation.step_times import Seconds, combined, difference, step_s
 from analysis.results import Result
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 
 
 class Cause(StrEnum):

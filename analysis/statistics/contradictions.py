@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.numbers import number
 from analysis.statistics.sample import Sample
-from store.within_process import spread_within
+from analysis.text.numbers import number
+from scalemark.stats.within_process import spread_within
 
 LEAST_GAP = 1.1  # between the camps
 NUM_ERRORS_APART = 4.0  # standard errors within processes that do not explain the gap

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.numbers import number
 from analysis.statistics.sample import Sample
+from analysis.text.numbers import number
 
 NORMAL = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
 FAR_STEP = 6.0  # of these from the median; of 100,000 normal steps none is

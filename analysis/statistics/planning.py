@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 from analysis.statistics.sample import Sample
-from store.student import LEVEL, upper_quantile
-from store.welch import freedom_of_sum, log_variance, reach_of_ratio
+from scalemark.stats.student import LEVEL, upper_quantile
+from scalemark.stats.welch import freedom_of_sum, log_variance, reach_of_ratio
 
 POWER = 0.8
 MOST_WORTH_IT = 50  # more repeats of each side

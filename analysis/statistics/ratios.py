@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from analysis.statistics.sample import Sample
-from store.welch import error_of_log_mean, ratio_interval, reach_of_sum
-from store.within_process import Spread, spread_within
+from scalemark.stats.welch import error_of_log_mean, ratio_interval, reach_of_sum
+from scalemark.stats.within_process import Spread, spread_within
 
 
 class Method(StrEnum):
@@ -42,7 +42,7 @@ def ratio(a: Sample, b: Sample) -> Ratio:
     """With two or more processes of each side the interval is over processes, else within the only
     one, and `note` says so.
 
-    Over processes it is Student's t, see `store.welch`; measured, it holds the truth in 93 to 98 %
+    Over processes it is Student's t, see `scalemark.stats.welch`; measured, it holds the truth in 93 to 98 %
     of cases of 2 to 10. A hierarchical bootstrap (of processes, then of blocks of their steps) does
     so in 70 to 77 % of 2, 81 to 86 % of 3, 88 to 91 % of 5 and 92 % of 10, so it is not used; it
     would know no more: a process's images/s are the mean of its steps (`benchmarks/coverage.py`).

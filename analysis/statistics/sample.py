@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result, is_quotable
-from store.queries import Row
-from store.records import Phase, StepSample
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
+from store.reading.queries import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.within_process import FEWEST_STEPS, correlation, without_trend
+from scalemark.stats.within_process import FEWEST_STEPS, correlation, without_trend
 
 ALPHA = 0.01  # each attempt is asked
 WORTH_TELLING = 0.01  # of growth over the attempt

@@ -27,10 +27,12 @@ from benchmarks.explaining.simulated import (
     drawn,
     rungs,
 )
+from scalemark.records.attempt import AttemptBegin, AttemptEnd
+from scalemark.records.placement import Placement
+from scalemark.run_folder.folder import RunFolder
 from simulator.__main__ import main as simulate
-from store.rebuild import rebuild
-from store.records import AttemptBegin, AttemptEnd, Placement, RunFolder
-from sweeper.simulated_box import machine_of
+from store.upkeep.rebuild import rebuild
+from sweeper.devices.simulated_box import machine_of
 
 _DIGEST = 4 * "ca5e"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

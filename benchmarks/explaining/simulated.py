@@ -24,10 +24,14 @@ from costs.hardware import Hardware
 from costs.profiles import profile
 from costs.step import Costs, costs
 from costs.work import Work
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.planted import planted_text
+from scalemark.records.strategies import strategy_name
+from scalemark.records.trial import TrialSpec
+from scalemark.stats import welch
 from simulator.noise import step_times
 from simulator.truth import with_planted
-from store import welch
-from store.records import DeviceKind, Outcome, TrialSpec, planted_text, strategy_name
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
 BATCHES = {

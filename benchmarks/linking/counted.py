@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.records import Doing, Phase, RunFolder
+from scalemark.records.outcomes import Doing, Phase
+from scalemark.run_folder.folder import RunFolder
 
 LINK = "eth0"
 LOOK_EVERY_S = 0.1

@@ -15,10 +15,10 @@ from hydra.types import RunMode
 from benchmarks.orchestration.settings import ROOT
 from benchmarks.orchestration.trial_folders import TINY
 from conf.schema import register
-from store.records import State
+from scalemark.records.outcomes import State
 from sweeper import starts, sweep
-from sweeper.compose import Composer
-from sweeper.expand import Request, expand
+from sweeper.grid.compose import Composer
+from sweeper.grid.expand import Request, expand
 from sweeper.starts import Fork
 
 TRAINER = "benchmarks.noop_trainer"

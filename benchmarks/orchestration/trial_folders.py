@@ -11,7 +11,10 @@ from hydra.core.global_hydra import GlobalHydra
 from benchmarks.orchestration.settings import ROOT, BrokenError
 from conf.resolve import resolve
 from conf.schema import register, typed
-from store.records import DeviceKind, Outcome, RunFolder, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 
 TINY = ("model=trivial", "num_steps=3", "min_warm_up_steps=1", "min_window_s=0", "hardware=cpu")
 NUM_STAND_INS = 16  # conf/schema.py's default

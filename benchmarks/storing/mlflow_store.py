@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from store.portable import PortableAttempt
-from store.step_arrays import unpack
+from scalemark.records.step_arrays import unpack
+from store.exchange.portable import PortableAttempt
 
 NUM_TRIALS = 1_000  # three attempts each
 _MOST_METRICS = 1000  # that MLflow takes at once

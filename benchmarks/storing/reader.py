@@ -8,8 +8,8 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
-from store import queries
 from store.database import open_for_reading
+from store.reading import queries
 
 url, times, *filters = sys.argv[1:]
 for _ in range(int(times)):

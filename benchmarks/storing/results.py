@@ -12,18 +12,19 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from store.portable import Change, Measured, PortableAttempt, PortableRepeat, SweepHead, pack
-from store.records import (
-    Machine,
-    Measurement,
-    Outcome,
-    Phase,
-    Placement,
-    State,
-    StepSample,
-    TrialSpec,
-    Verdict,
-    sweep_uid,
+from scalemark.records.machine import Machine
+from scalemark.records.measurement import Measurement, StepSample
+from scalemark.records.outcomes import Outcome, Phase, State, Verdict
+from scalemark.records.placement import Placement
+from scalemark.records.sweep import sweep_uid
+from scalemark.records.trial import TrialSpec
+from store.exchange.portable import (
+    Change,
+    Measured,
+    PortableAttempt,
+    PortableRepeat,
+    SweepHead,
+    pack,
 )
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")

@@ -33,8 +33,8 @@ class ScalemarkSweeper(Sweeper):
         """Run the grid that the arguments and `hydra.sweeper` span; arguments win."""
         # here, because Hydra imports every plugin at every start, `--help` included
         from sweeper import sweep
-        from sweeper.compose import Composer
-        from sweeper.expand import Request, expand
+        from sweeper.grid.compose import Composer
+        from sweeper.grid.expand import Request, expand
 
         loader = self._hydra_context.config_loader
         composer = Composer(loader, self._config)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from analysis.pivot import Label, Table, pivot
 from analysis.results import Origin, Result
-from analysis.titles import headings, notes, row_title
+from analysis.text.titles import headings, notes, row_title
 from plots.looks import Looks
 from plots.pictures.curves import Curve, Values, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture

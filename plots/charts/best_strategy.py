@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from analysis.crossovers import Lead, crossovers, leads
 from analysis.pivot import Rank
-from analysis.titles import scaling, table_notes
+from analysis.scaling.crossovers import Lead, crossovers, leads
+from analysis.text.titles import scaling, table_notes
 from plots.looks import Looks
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture

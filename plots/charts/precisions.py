@@ -13,7 +13,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from analysis.pivot import Label, Table, pivot
 from analysis.results import Result
-from analysis.titles import headings, in_doubt, table_notes
+from analysis.text.titles import headings, in_doubt, table_notes
 from plots.pictures.curves import log_ticks
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -23,7 +23,7 @@ from plots.pictures.rows import left_in, name_rows, row_name, rows_in
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, Palette
 from plots.source import Source
-from store.welch import known_ratio_interval
+from scalemark.stats.welch import known_ratio_interval
 
 ABOUT = "gains of precision and XLA: images/s against fp32 without XLA, all else equal"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.pivot import Table, lines, pivot
-from analysis.titles import headings, notes, row_title
+from analysis.text.titles import headings, notes, row_title
 from plots.looks import Looks
 from plots.pictures.curves import Curve, Ideal, Values, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.pivot import Table, pivot
 from analysis.results import Result
-from analysis.titles import headings, table_notes
+from analysis.text.titles import headings, table_notes
 from plots.looks import Looks
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -27,9 +27,10 @@ from plots.pictures.sheet import Sheet
 from plots.pictures.theme import SMALL_PT, Palette
 from plots.pictures.typical import at_most, completed, typical
 from plots.source import Source
-from store.counted_calls import counted_calls
-from store.queries import Row
-from store.records import Phase, StepSample
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
+from scalemark.stats.counted_calls import counted_calls
+from store.reading.queries import Row
 
 ABOUT = (
     "distribution of step times per trial, and step by step with warm-up and steady state marked"

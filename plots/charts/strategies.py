@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from analysis.pivot import Cell, Label, Rank, Table
 from analysis.results import Result
-from analysis.titles import in_doubt, row_title, scaling, table_notes
+from analysis.text.titles import in_doubt, row_title, scaling, table_notes
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names

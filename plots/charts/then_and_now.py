@@ -13,7 +13,7 @@ from analysis.hosts_told import hosts_of
 from analysis.pivot import Label, Table, pivot
 from analysis.published import precision_as_published, published
 from analysis.results import Origin, Result
-from analysis.titles import headings, row_title, scaling, table_notes
+from analysis.text.titles import headings, row_title, scaling, table_notes
 from plots.looks import Looks
 from plots.pictures.curves import Curve, Values, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
@@ -22,7 +22,7 @@ from plots.pictures.points import failures, partly_failed, points
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import Palette
 from plots.source import Source
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 
 ABOUT = "our images/s against published figures of the same model"
 

@@ -15,7 +15,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from analysis.pivot import Table, pivot
 from analysis.results import Result
-from analysis.titles import headings, table_notes
+from analysis.text.titles import headings, table_notes
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
 from plots.pictures.lettering import width_in
@@ -25,8 +25,9 @@ from plots.pictures.theme import FOOTER_PT, Palette
 from plots.pictures.typical import at_most, typical
 from plots.source import Source
 from plots.tables.layout import SYMBOLS
-from store.queries import Row
-from store.records import Outcome, Phase, StepSample
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Outcome, Phase
+from store.reading.queries import Row
 
 ABOUT = (
     "where the time goes: start, tracing, compiling, warm-up, measuring; waiting for data; and "

@@ -17,14 +17,15 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from analysis.results import Place, Result
-from analysis.titles import host_notes, place_notes
+from analysis.text.titles import host_notes, place_notes
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.rows import HATCHES, left_in, name_rows
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import Palette
 from plots.source import Source
-from store.queries import Row
-from store.records import DeviceKind, Outcome
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from store.reading.queries import Row
 
 ABOUT = "a sweep on its devices: attempts, failures, second tries and idle time"
 

@@ -17,10 +17,10 @@ from plots.options import command
 from plots.parts import in_words
 from plots.pictures.choices import PictureFormat, Theme
 from plots.source import Source
+from scalemark.cli.terminal import print_json
+from scalemark.text.untrusted import quoted
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.outside import quoted
-from store.terminal import print_json
 
 if TYPE_CHECKING:
     from plots.pictures import drawing

@@ -16,9 +16,9 @@ from plots.options import command
 from plots.parts import in_words
 from plots.source import Source
 from plots.whole_file import draft_of
+from scalemark.cli.progress import shown
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.progress import shown
 
 
 def report(

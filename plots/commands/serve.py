@@ -17,12 +17,12 @@ from analysis.options import BaselineOption, Filters, OriginOption, Sweep, own, 
 from analysis.results import BaselineRule, Origin
 from plots.options import command
 from plots.source import Source
+from scalemark.cli.entry_point import INTERRUPTED
+from scalemark.text.redact import masked
 from store.command_line import Db, Json
 from store.database import locate
-from store.entry_point import INTERRUPTED
 from store.errors import StoreError
-from store.redact import masked
-from store.selection import attempt_ids
+from store.filters.selection import attempt_ids
 
 if TYPE_CHECKING:
     from plots.serve.current import Current

@@ -10,21 +10,21 @@ from typing import Annotated
 
 import typer
 
-from analysis.against import opposed
+from analysis.comparison.against import opposed
 from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
 from analysis.pivot import Table, lines, pivot
 from analysis.published import usual_tables
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection, load, load_against
-from analysis.titles import made_with
+from analysis.text.titles import made_with
 from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption, axes
 from plots.parts import Failed, in_words
 from plots.tables import formats, quantities
 from plots.tables.document import Document, document
 from plots.tables.layout import Layout, laid_out
-from store.collector import paused
 from store.command_line import Db, Json
 from store.errors import StoreError
+from store.reading.collector import paused
 
 
 def tables(

@@ -15,12 +15,12 @@ from analysis.options import BaselineOption, Filters, OriginOption, Sweep, own, 
 from analysis.results import BaselineRule, Origin
 from plots.watch.sight import Sight, Watcher
 from plots.watch.view import View
+from scalemark.cli.entry_point import INTERRUPTED
+from scalemark.cli.terminal import make_console
+from scalemark.text.untrusted import quoted
 from store.command_line import Db
-from store.entry_point import INTERRUPTED
 from store.errors import StoreError
-from store.outside import quoted
-from store.selection import attempt_ids
-from store.terminal import make_console
+from store.filters.selection import attempt_ids
 
 
 def watch(

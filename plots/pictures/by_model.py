@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.pivot import Table, pivot, table
 from analysis.results import Result
-from analysis.titles import title
+from analysis.text.titles import title
 from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT
 

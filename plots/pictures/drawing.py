@@ -26,7 +26,7 @@ from plots.pictures.theme import PALETTES, Palette, settings
 from plots.source import Source
 from plots.whole_file import draft_of
 from store.errors import StoreError
-from store.selection import nearest
+from store.filters.selection import nearest
 
 DPI = 120  # 500 pixels wide; who needs more asks for SVG
 _COMPRESSION = 1  # of 9: higher ones take longer than they save

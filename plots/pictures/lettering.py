@@ -8,7 +8,7 @@ from functools import lru_cache
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ft2font import FT2Font, LoadFlags
 
-from store.outside import visible
+from scalemark.text.untrusted import visible
 
 _POINTS_PER_INCH = 72
 _LINE = 1.3  # height of a line, times its letters' size

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from analysis.results import Result
 from plots.tables.layout import SYMBOLS
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 
 PARTLY = "†"
 """Beside a number that some repeats brought, and others did not."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.numbers import number
 from analysis.pivot import Label, Table, lines, pivot
 from analysis.results import Baseline, BaselineRule, Place, Result, with_baselines
-from analysis.titles import headings, notes, row_title
+from analysis.text.numbers import number
+from analysis.text.titles import headings, notes, row_title
 from plots.looks import Looks
 from plots.pictures.curves import Curve, Ideal, Values, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
@@ -19,7 +19,7 @@ from plots.pictures.points import Point, failures, partly_failed
 from plots.pictures.sheet import Sheet
 from plots.pictures.theme import Palette
 from plots.source import Source
-from store.welch import known_ratio_interval
+from scalemark.stats.welch import known_ratio_interval
 
 AGAINST = {
     BaselineRule.SAME: "the same strategy on {one}",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from analysis.results import Result
 from plots.source import Source
-from store.queries import Row
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
+from store.reading.queries import Row
 
 
 def completed(source: Source, result: Result) -> list[Row]:

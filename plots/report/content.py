@@ -20,14 +20,16 @@ from analysis.advice.text import heading, sentences
 from analysis.pivot import Table
 from analysis.published import usual_tables
 from analysis.results import Origin, Place, Result, is_quotable
-from analysis.summary import Summary, summarize
-from analysis.titles import made_with, place_notes, table_title, title
+from analysis.text.summary import Summary, summarize
+from analysis.text.titles import made_with, place_notes, table_title, title
 from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
 from plots.tables.layout import Layout, laid_out
-from store.counted_calls import counted_calls
-from store.overrides import again
-from store.records import Outcome, Phase, StepSample, Verdict, unusual_axes
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Outcome, Phase, Verdict
+from scalemark.records.overrides import again
+from scalemark.records.trial import unusual_axes
+from scalemark.stats.counted_calls import counted_calls
 
 MOST_STEPS = 60_000  # calls of training functions that one page holds
 

@@ -19,15 +19,15 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from analysis.pivot import Rank
-from analysis.wording import over
+from analysis.text.wording import over
 from plots.looks import numbered
 from plots.parts import Failed, attempted, in_words, stop
 from plots.report import ideal, interactive, libraries
 from plots.report.content import Page, PlaceSection, Section, Trial, compose
 from plots.source import Source
 from plots.tables.layout import SYMBOLS, Shown
-from store.outside import visible
-from store.terminal import finite
+from scalemark.cli.terminal import finite
+from scalemark.text.untrusted import visible
 
 _FOLDER = Path(__file__).parent
 _PARTS = (

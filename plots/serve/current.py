@@ -17,14 +17,14 @@ from enum import Enum, auto
 from typing import Any
 
 from plots.source import Source
-from store.changes import Changes
+from scalemark.cli.terminal import finite
+from scalemark.text.untrusted import quoted
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.live.snapshot import Snapshot
 from store.live.status import snapshot_of
-from store.outside import quoted
-from store.sweep_status import sweep_status
-from store.terminal import finite
+from store.reading.changes import Changes
+from store.sweeps.sweep_status import sweep_status
 
 
 class What(Enum):

@@ -19,8 +19,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from scalemark.text.untrusted import visible
 from store.errors import StoreError
-from store.outside import visible
 
 REQUEST_S, ANSWER_S = 10.0, 60.0
 """How long a connection may take to ask, and to take its answer."""

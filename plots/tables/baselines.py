@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.neighbors import with_num_gpus
-from analysis.numbers import number
 from analysis.pivot import Table
 from analysis.results import BaselineRule, Result
-from store.overrides import command
+from analysis.text.numbers import number
+from scalemark.records.overrides import command
 
 _MOST_NAMED = 3  # strategies in a note
 

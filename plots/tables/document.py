@@ -9,7 +9,7 @@ from functools import partial
 
 from analysis.pivot import Table
 from analysis.results import Place
-from analysis.titles import table_title, title
+from analysis.text.titles import table_title, title
 from plots.parts import Failed, attempted, stop
 from plots.tables.layout import Layout
 from store.errors import StoreError

@@ -11,10 +11,10 @@ from functools import partial
 from analysis.pivot import Cell, Rank, Table
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
-from analysis.titles import model_notes, short_title, table_notes, table_title
+from analysis.text.titles import model_notes, short_title, table_notes, table_title
 from plots.tables.baselines import baseline_notes
 from plots.tables.quantities import QUANTITIES, usual
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 
 NOT_RUN = "–"
 NOT_PUBLISHED = "N/A"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.numbers import number, span
 from analysis.results import Origin, Result
+from analysis.text.numbers import number, span
 from store.errors import StoreError
-from store.selection import nearest
+from store.filters.selection import nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from analysis.results import Origin
 from analysis.selection import NothingFoundError, OtherOriginError, Selection, load
 from plots.tables.document import Document, document
 from plots.tables.layout import Layout, laid_out
-from store import queries
-from store.changes import Changes
 from store.database import open_for_reading
 from store.live.snapshot import Snapshot
 from store.live.status import snapshot_of
-from store.sweep_status import sweep_status
+from store.reading import queries
+from store.reading.changes import Changes
+from store.sweeps.sweep_status import sweep_status
 
 RUNNING = "running"
 NOTHING_YET = "no attempt of it has ended yet"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.results import Result
 from plots.tables.layout import SYMBOLS
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 
 BLOCKS, DIGITS = "▁▂▃▄▅▆▇█", "12345678"
 NOT_RUN, ASCII_NOT_RUN = "·", "."

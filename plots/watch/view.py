@@ -12,13 +12,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from analysis.pivot import Rank
-from analysis.titles import table_notes
+from analysis.text.titles import table_notes
 from plots.tables.layout import Layout, Shown
 from plots.watch.sight import Sight
 from plots.watch.sparkline import legend, scale, sparkline
+from scalemark.cli.terminal import for_people
+from scalemark.text.untrusted import visible
 from store.live.view import fitted, render
-from store.outside import visible
-from store.terminal import for_people
 
 LEAST_OF_SWEEP = 8  # lines, where tables want the rest
 

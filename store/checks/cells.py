@@ -14,9 +14,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.cli.progress import Progress
 from store.checks.file import unreadable
 from store.checks.finding import MADE_BY_HAND, Finding
-from store.progress import Progress
 from store.schema import Base, UnixMicroseconds, UtcDateTime
 from store.sqlite import connect_read_only
 

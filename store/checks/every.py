@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from scalemark.cli.progress import Progress, silent
 from store import database as databases
 from store.checks import cells, file, keys, measurements, repeats, trials
 from store.checks.finding import SALVAGE, Finding, first_of
@@ -18,7 +19,6 @@ from store.checks.tables import tables
 from store.database import Database
 from store.engine import ONLY_READS
 from store.errors import DamagedError, LockedError, StoreError
-from store.progress import Progress, silent
 from store.sqlite import SqliteFile, connect_read_only, end_if_interrupted
 from store.upgrade import IF_DAMAGED, head_revision
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from store.backup import digest_path_of, sha256_of
+from scalemark.cli.progress import Progress
 from store.checks.finding import MADE_BY_HAND, MOST_OF_ONE_CHECK, SALVAGE, Finding
 from store.checks.wal import wal_problem
-from store.progress import Progress
 from store.sqlite import cause_of, connect_read_only, end_if_interrupted, wal_of
+from store.upkeep.backup import digest_path_of, sha256_of
 
 _FILE = "(file)"
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from store import software
-from store.bulk import RENAMED
+from scalemark.cli.progress import Progress
+from scalemark.host import software
+from scalemark.records.machine import Gpu, Machine
+from scalemark.records.references import Reference
+from scalemark.records.sweep import sweep_uid
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import as_text, streamed
+from store.exchange.bulk import RENAMED
 from store.finished_attempt import environment_values, placement_key
-from store.progress import Progress
-from store.records import Gpu, Machine, sweep_uid
-from store.references import Reference
 from store.rows import digest
 from store.schema import (
     Base,

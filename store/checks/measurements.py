@@ -10,12 +10,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.cli.progress import Progress
+from scalemark.records.measurement import GpuTelemetry, Profile
+from scalemark.records.outcomes import Outcome, Phase
+from scalemark.records.step_arrays import unpack
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import as_text, streamed
-from store.progress import Progress
-from store.records import GpuTelemetry, Outcome, Phase, Profile
 from store.schema import AttemptRow, MeasurementRow, StepArraysRow, SweepRow
-from store.step_arrays import unpack
 
 _IN_ITS_FOLDER = (
     "its run folder may still have them: `python -m store rebuild` reads it; else run the trial "

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
+from scalemark.cli.progress import Progress
+from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.measurements import problem_of_json
 from store.checks.streaming import as_text, streamed
-from store.ledger import placement_of
-from store.progress import Progress
-from store.records import IN_FLIGHT, Outcome, State
-from store.repeat_states import REMOVED
 from store.schema import AttemptRow, EventRow, OrchestratorRow, RepeatRow, SweepRow
+from store.sweeps.ledger import placement_of
+from store.sweeps.repeat_states import REMOVED
 
 _IS_LAST = (
     (AttemptRow.trial_id == RepeatRow.trial_id)

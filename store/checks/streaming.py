@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute
 
-from store.progress import Progress
+from scalemark.cli.progress import Progress
 
 _ROWS_AT_ONCE = 1000
 

@@ -11,8 +11,8 @@ from functools import cache
 
 import sqlalchemy as sa
 
+from scalemark.cli.progress import Progress
 from store.checks.finding import Finding
-from store.progress import Progress
 from store.upgrade import run_migrations
 
 _Parts = dict[str, str]  # name -> what it is

@@ -8,10 +8,12 @@ from dataclasses import fields
 
 import sqlalchemy as sa
 
+from scalemark.cli.progress import Progress
+from scalemark.records.devices import DeviceKind
+from scalemark.records.strategies import strategy_name
+from scalemark.records.trial import TrialSpec
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import streamed
-from store.progress import Progress
-from store.records import DeviceKind, TrialSpec, strategy_name
 from store.schema import AttemptRow, MachineRow, TrialRow
 
 

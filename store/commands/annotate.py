@@ -10,11 +10,12 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
-from store import marking, targets
+from scalemark.text.untrusted import visible
 from store.command_line import Db, ask, make_app
 from store.database import check_writable, open_for_reading, open_for_writing
-from store.filter_values import ID_BEGINNING
-from store.outside import visible
+from store.filters import targets
+from store.filters.filter_values import ID_BEGINNING
+from store.upkeep import marking
 
 app = make_app("Annotate results.")
 

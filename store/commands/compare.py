@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from store import comparison
+from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from store.command_line import Db, Json, make_app
-from store.comparison import Comparison, Speed
 from store.database import open_for_reading
-from store.differences import Difference, Side, differences, sides
 from store.errors import StoreError
-from store.filter_values import ID_BEGINNING
-from store.terminal import for_people, make_console, print_columns, print_json
+from store.filters.filter_values import ID_BEGINNING
+from store.reading import comparison
+from store.reading.comparison import Comparison, Speed
+from store.reading.differences import Difference, Side, differences, sides
 
 app = make_app("Compare results.")
 

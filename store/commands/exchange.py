@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from store.bulk import Added
+from scalemark.cli.progress import shown
+from scalemark.records.references import Rejected
+from scalemark.text.untrusted import visible
 from store.command_line import USAGE, Db, Json
-from store.exports import ExportFormat, export
-from store.imports import ImportFormat, LogSource, import_files
-from store.outside import visible
-from store.progress import shown
-from store.references import Rejected
-from store.selection import attempt_ids
+from store.exchange.bulk import Added
+from store.exchange.exports import ExportFormat, export
+from store.exchange.imports import ImportFormat, LogSource, import_files
+from store.filters.selection import attempt_ids
 
 SOME_REJECTED = 1
 MOST_SHOWN = 20

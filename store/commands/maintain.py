@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from scalemark.cli.progress import shown
+from scalemark.text.untrusted import visible
 from store.command_line import USAGE, Db, Json, ask
 from store.database import check_writable, known_revision, locate
 from store.errors import StoreError
-from store.outside import visible
-from store.progress import shown
 from store.upgrade import head_revision
 
 FINDINGS = 1
@@ -24,7 +24,7 @@ def current(db: Db, as_json: Json = False) -> None:
     it.
     """
     # here, as below: the other commands need not wait for it
-    from store.description import describe
+    from store.upkeep.description import describe
 
     found = describe(db)
     if as_json:
@@ -71,7 +71,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """A checked copy as of one moment, also while a sweep writes, with its SHA-256 beside it."""
-    from store.backup import back_up
+    from store.upkeep.backup import back_up
 
     with shown() as progress:
         made = back_up(db, out, force=force, progress=progress)
@@ -137,7 +137,7 @@ def vacuum(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Gives back the space that nothing uses any more."""
-    from store.vacuum import compact, num_deleted, remove_deleted
+    from store.upkeep.vacuum import compact, num_deleted, remove_deleted
 
     if deleted and (num := num_deleted(db)):
         ask(f"{num} deleted attempts would be removed for good", yes=yes)
@@ -151,7 +151,7 @@ def vacuum(
 
 
 def _salvage(db: str, out: str) -> None:
-    from store.salvage import salvage
+    from store.upkeep.salvage import salvage
 
     with shown() as progress:
         saved = salvage(db, out, progress)

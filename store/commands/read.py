@@ -13,16 +13,16 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 import typer
 
-from store import queries
+from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
+from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json, make_app
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
-from store.filter_values import ID_BEGINNING
+from store.filters.filter_values import ID_BEGINNING
 from store.formats import tabular
 from store.formats.tabular import Format
-from store.show import show as shown
-from store.strict import LARGEST_INTEGER
-from store.terminal import is_narrow, make_console, print_json, tell_left_out
+from store.reading import queries
+from store.reading.show import show as shown
 
 app = make_app("Read the results database.")
 

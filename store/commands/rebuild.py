@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from store import rebuild as rebuilding
+from scalemark.cli.progress import shown
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.commands.exchange import SOME_REJECTED, tell_added
-from store.outside import visible
-from store.progress import shown
+from store.upkeep import rebuild as rebuilding
 
 
 def rebuild(

@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
+from scalemark.cli.terminal import make_console, print_columns
+from scalemark.records.references import Origin, Reference, ReferenceFilter
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
-from store.outside import visible
-from store.queries import Row, known_references
+from store.reading.queries import Row, known_references
 from store.reference_rows import add_references
-from store.references import Origin, Reference, ReferenceFilter
-from store.terminal import make_console, print_columns
 
 app = make_app("Figures that others measured, with their sources.")
 

@@ -1,4 +1,4 @@
-"""Prints what `store.show` found, section by section, so that one can read it."""
+"""Prints what `store.reading.show` found, section by section, so that one can read it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from store.queries import Row
-from store.records import DeviceKind
-from store.terminal import for_people, is_narrow, make_console, print_columns, tell_left_out
+from scalemark.cli.terminal import for_people, is_narrow, make_console, print_columns, tell_left_out
+from scalemark.records.devices import DeviceKind
+from store.reading.queries import Row
 
 _NOT_OF_A_TRIAL = ("spec",)
 _NOT_WHERE_NARROW = ("precision", "data", "num_attempts")  # of the trials of a sweep

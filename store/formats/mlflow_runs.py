@@ -12,8 +12,11 @@ from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import Measurement, StepSample
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.records import DeviceKind, Measurement, Outcome, StepSample, TrialSpec
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scalemark.records.references import Rejected
 from store.formats.log_lines import numbered
-from store.references import Rejected
 
 _TOKEN = re.compile(r":::ML(?=LOG\b|L\s|Pv\d)")
 # since 0.7: `:::MLLOG {"time_ms": ..., "key": ..., "value": ..., "metadata": ...}`

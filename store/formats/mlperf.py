@@ -9,10 +9,12 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import median
 
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.references import Origin, Reference, Rejected
+from scalemark.records.strategies import STRATEGY_COLUMNS
 from store.formats import mllog
 from store.formats.mllog import Event, EventType
-from store.records import STRATEGY_COLUMNS, DeviceKind, Outcome
-from store.references import Origin, Reference, Rejected
 
 IMAGE_BENCHMARKS = {
     "resnet": "resnet50_v1.5",

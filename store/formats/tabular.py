@@ -16,10 +16,10 @@ from typing import IO, Any, BinaryIO, TextIO
 
 from rich.cells import cell_len
 
-from store.csv_lines import CsvLines, guarded
+from scalemark.cli.terminal import as_text, finite, for_people, make_console, print_columns
+from scalemark.text.csv_lines import CsvLines, guarded
+from scalemark.text.untrusted import visible
 from store.errors import StoreError
-from store.outside import visible
-from store.terminal import as_text, finite, for_people, make_console, print_columns
 
 Columns = Sequence[str]
 Rows = Iterable[Sequence[Any]]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from scalemark.records.references import Origin, Reference, Rejected
 from store.formats.log_lines import numbered
-from store.references import Origin, Reference, Rejected
 
 _FIELD = re.compile(
     r"(?:^|[\]|>:\d-])\s*(TensorFlow|Model|Dataset|Mode|SingleSess|Batch size|Num batches|Devices|Data format"

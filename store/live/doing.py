@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from store.records import Doing, RunFolder, TrialSpec
+from scalemark.records.outcomes import Doing
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 
 
 def doing_text(folder: RunFolder, spec: TrialSpec) -> str:

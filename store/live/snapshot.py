@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from store.records import DeviceKind, Outcome, Result, State
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
+from scalemark.host.process_identity import is_alive
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import width_name
+from scalemark.run_folder.folder import RunFolder
 from store.live.doing import doing_text
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
-from store.process_identity import is_alive
-from store.records import DeviceKind, RunFolder, width_name
-from store.shared import SharedStatus
-from store.sweep_status import FinishedRepeat, Pace, RunningRepeat, SweepStatus
+from store.sweeps.shared import SharedStatus
+from store.sweeps.sweep_status import FinishedRepeat, Pace, RunningRepeat, SweepStatus
 
 
 def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:

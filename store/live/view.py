@@ -18,9 +18,10 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.text.untrusted import quoted
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
-from store.outside import quoted
-from store.records import DeviceKind, Outcome, Verdict
 
 WIDE = 100  # columns; with fewer an attempt takes two lines
 MOST_SLOTS_DRAWN = 16  # one character each; more are told by number alone

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from conf.schema import Config
-from sweeper.attempt import PROJECT_ROOT
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.machine import Inventory
+from sweeper.running.attempt import PROJECT_ROOT
 
 # names of the hosts of an agent over several, its own first, with commas between
 HOSTS_VARIABLE = "SCALEMARK_HOSTS"

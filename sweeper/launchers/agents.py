@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conf.schema import Config
-from store.redact import masked
-from store.terminal import silence
-from sweeper.attempt import PROJECT_ROOT
+from scalemark.cli.terminal import silence
+from scalemark.text.redact import masked
+from sweeper.devices.machine import Inventory
 from sweeper.launchers import DATABASE_VARIABLE, AgentCommand, AgentJob
 from sweeper.launchers.devices import devices_of_hosts
-from sweeper.machine import Inventory
+from sweeper.running.attempt import PROJECT_ROOT
 
 
 class Launcher:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conf.schema import Config
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.machine import Inventory
 
 
 def devices_of_hosts(config: Config, gpus_per_host: int | None) -> Inventory:

@@ -17,10 +17,10 @@ from typing import Any
 
 from conf.schema import Config
 from sweeper import ray as of_ray
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentCommand, AgentJob, JobState
 from sweeper.launchers.devices import devices_of_hosts
-from sweeper.machine import Inventory
 from sweeper.ray import agent_task, cluster, feasible, tied
 from sweeper.ray.program import placed
 from sweeper.ray.rank_service import LOST

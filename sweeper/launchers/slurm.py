@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conf.schema import Config
-from store.outside import quoted
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
+from scalemark.text.untrusted import quoted
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE, AgentCommand, AgentJob, JobState
 from sweeper.launchers.devices import devices_of_hosts
-from sweeper.machine import Inventory
 from sweeper.slurm import feasible, jobs
 from sweeper.slurm.commands import SlurmEndedError, SlurmError, SlurmSilentError, ask
 from sweeper.slurm.jobs import SlurmJob

@@ -13,7 +13,7 @@ n of N repeats the distance D between their means of log images/s still moves by
 variance 2 s^2 (1/n - 1/N), whatever the true distance is: who is behind by more than that is likely
 to make up for is out. The error is shared among all rivals and, halved from look to look, among all
 looks. Whether those two are different, or tie, is another question: the interval of their own
-repeats answers it, as in every table (`store.welch`).
+repeats answers it, as in every table (`scalemark.stats.welch`).
 
 Pure: what was measured in, what is worth running out.
 """
@@ -25,9 +25,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from store.spread import Spread, variance_of
-from store.student import upper_quantile
-from store.welch import known_ratio_interval
+from scalemark.stats.spread import Spread, variance_of
+from scalemark.stats.student import upper_quantile
+from scalemark.stats.welch import known_ratio_interval
 
 ERROR_RATE = 0.05
 """How often, over all looks and rivals of a race together, one may be put out that would have led

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sweeper.plan import Plan, PlannedTrial
+from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.race.races import Race
 from sweeper.race.tally import Tally
 

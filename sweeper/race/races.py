@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from store.records import STRATEGY_AXES, TrialSpec, strategy_name, width_name
+from scalemark.records.strategies import STRATEGY_AXES, strategy_name
+from scalemark.records.trial import TrialSpec, width_name
 from sweeper.errors import SweepRefusedError
 
 STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 from sweeper.race.judge import Ruling
 from sweeper.race.tally import Saved, Tally
-from sweeper.schedule import Queue, Task
+from sweeper.running.schedule import Queue, Task
 
 DECIDED = "race: decided, enough repeats of it are completed"
 

@@ -10,9 +10,9 @@ from statistics import fmean, median
 
 import sqlalchemy as sa
 
-from store.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
-from store.records import Outcome
-from store.spread import Spread
+from scalemark.records.outcomes import Outcome
+from scalemark.stats.spread import Spread
+from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.race.judge import Contender, Ruling, judge
 from sweeper.race.races import Race
 

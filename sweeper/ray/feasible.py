@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from conf.schema import Config
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.machine import Inventory
 from sweeper.ray.cluster import Node
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from store.outside import quoted
+from scalemark.text.untrusted import quoted
 
 TIMEOUT_S = 60.0  # they give up themselves after 10 s where nobody answers
 _SILENCE = (

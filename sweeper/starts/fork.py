@@ -24,10 +24,11 @@ from typing import Any
 
 import psutil
 
-from store import switches
-from store.records import ORCHESTRATOR_VARIABLE, RunFolder
-from store.software import PLACEMENT
-from sweeper.readable import is_readable
+from scalemark.host.software import PLACEMENT
+from scalemark.records import switches
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.run_folder.folder import RunFolder
+from sweeper.running.readable import is_readable
 from sweeper.starts.keeper import Keeper
 from sweeper.starts.spawn import Spawn, Spawned
 
@@ -150,7 +151,7 @@ class UnsafeToForkError(Exception):
 
 
 class Server:
-    """One `python -m trainer.fork_server`. Nothing here waits for it without end."""
+    """One `python -m trainer.process.fork_server`. Nothing here waits for it without end."""
 
     def __init__(
         self, module: str, variables: Mapping[str, str], clock: Callable[[], float]
@@ -164,7 +165,14 @@ class Server:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the server
         with its:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "trainer.fork_server", str(its.fileno()), module],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "trainer.process.fork_server",
+                    str(its.fileno()),
+                    module,
+                ],
                 env=variables,
                 cwd="/",
                 pass_fds=[its.fileno()],

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from store.records import RunFolder
+from scalemark.run_folder.folder import RunFolder
 
 
 class Process(Protocol):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from store.records import RunFolder
+from scalemark.run_folder.folder import RunFolder
 from sweeper.starts.keeper import Keeper
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from store.records import DeviceKind, Gpu, Machine, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Gpu, Machine
+from scalemark.records.trial import TrialSpec
 from tests.filled import MACHINE, fill
 from tests.specs import small
 

@@ -1,7 +1,10 @@
 """Results without a database: trials on a made machine, with the images/s of their repeats."""
 
 from analysis.results import BaselineRule, Gpus, Origin, Place, Result, with_baselines
-from store.records import DeviceKind, Outcome, TrialSpec, strategy_name
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.strategies import strategy_name
+from scalemark.records.trial import TrialSpec
 from tests.over_hosts import WAYS
 from tests.specs import small
 

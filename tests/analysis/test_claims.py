@@ -8,8 +8,8 @@ from analysis.claims.claim import Answer, Case, Finding, Part, claims
 from analysis.conclusions.noted import with_notes
 from analysis.published import published
 from analysis.results import BaselineRule
-from store.queries import known_references
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
+from store.reading.queries import known_references
 from tests.analysis.made import made
 
 FAST, GOOD, SLOW = [200.0, 202.0], [185.0, 186.0], [100.0, 101.0]

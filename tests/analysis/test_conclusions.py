@@ -11,9 +11,9 @@ from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.noted import with_notes
 from analysis.published import of_source, published
 from analysis.results import BaselineRule, with_baselines
-from store.queries import known_references
-from store.records import DeviceKind
-from store.relation import Relation
+from scalemark.records.devices import DeviceKind
+from scalemark.stats.relation import Relation
+from store.reading.queries import known_references
 from tests.analysis.made import made
 
 FAST, SLOW = [200.0, 202.0], [100.0, 101.0]

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from analysis.__main__ import app
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Verdict
 from store.command_line import run
-from store.records import DeviceKind, Verdict
 from tests.filled import SIMULATED_MACHINE, fill
 from tests.specs import small
 

@@ -6,21 +6,21 @@ from itertools import permutations, product
 import pytest
 
 from analysis.conclusions import models, slowdown
-from analysis.crossovers import leads
 from analysis.explanation.explanations import chosen
 from analysis.explanation.rungs import Ladder, Rung
 from analysis.hosts_told import hosts_of
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import Rank, by_hosts, lines, pivot
 from analysis.results import BaselineRule, Origin, measured, with_baselines
-from analysis.scaling import scalings
-from analysis.scaling_text import sentences
-from analysis.summary import summarize
-from analysis.titles import host_notes, row_title, table_title
+from analysis.scaling.crossovers import leads
+from analysis.scaling.curves import scalings
+from analysis.scaling.text import sentences
+from analysis.text.summary import summarize
+from analysis.text.titles import host_notes, row_title, table_title
 from plots.pictures.file_names import file_names
-from store import queries
+from scalemark.records.devices import DeviceKind
 from store.database import open_for_reading
-from store.records import DeviceKind
+from store.reading import queries
 from tests.analysis.made import made
 from tests.filled import fill
 from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread

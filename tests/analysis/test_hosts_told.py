@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from analysis.calibration.places import guessed
 from analysis.hosts_told import hosts_of, read, why_several
-from store.references import published
+from scalemark.records.references import published
 
 NAMES = [  # words, GPUs of each host (None: left open), whether they speak of several hosts
     ("1xK80/node", 1, True),

@@ -6,9 +6,9 @@ import pytest
 
 from analysis.pivot import Rank, pivot
 from analysis.results import measured
-from store import queries
 from store.database import open_for_reading
 from store.errors import StoreError
+from store.reading import queries
 from tests.filled import MACHINE, fill
 from tests.specs import small
 

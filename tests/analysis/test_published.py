@@ -13,8 +13,8 @@ from analysis.published import (
     published,
     usual_image_px,
 )
+from scalemark.records.references import published as shipped
 from store.errors import StoreError
-from store.references import published as shipped
 from tests.conftest import PROJECT
 from tests.store.test_references import MINE
 

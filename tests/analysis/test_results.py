@@ -7,9 +7,9 @@ import pytest
 
 from analysis.results import BaselineRule, measured
 from analysis.selection import Selection, load
-from store import queries
+from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading
-from store.records import Outcome
+from store.reading import queries
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small

@@ -7,7 +7,9 @@ import pytest
 
 from benchmarks import noop_trainer
 from benchmarks.orchestration import planning, settings, trial_folders
-from store.records import Outcome, Result, RunFolder
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome
+from scalemark.run_folder.folder import RunFolder
 from tests.specs import small
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.predicting import FAR, FEW, Checked, checked, pairs, rested, summary
-from store.queries import known_references
+from store.reading.queries import known_references
 
 
 @pytest.fixture(name="found", scope="module")

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.storing import results
-from store.records import Phase
-from store.step_arrays import unpack
+from scalemark.records.outcomes import Phase
+from scalemark.records.step_arrays import unpack
 from tests.conftest import PROJECT
 
 

@@ -8,7 +8,9 @@ from hydra import compose, initialize_config_dir
 import conf
 from conf import schema
 from conf.resolve import Hosts, TrialRefusedError, resolve
-from store.records import STRATEGY_NAMES, DeviceKind, TrialSpec, strategy_name
+from scalemark.records.devices import DeviceKind
+from scalemark.records.strategies import STRATEGY_NAMES, strategy_name
+from scalemark.records.trial import TrialSpec
 
 FOLDER = Path(conf.__file__).parent
 GPU, STAND_IN = DeviceKind.GPU, DeviceKind.CPU_STAND_IN

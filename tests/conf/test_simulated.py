@@ -9,8 +9,10 @@ from conf import schema
 from conf.resolve import TrialRefusedError, resolve
 from conf.rules import PLANTED_AT_MOST
 from costs.profiles import profile, profiles
-from store.records import PLANTED, PLANTED_FOR_REAL, DeviceKind, TrialSpec
-from sweeper.simulated_box import hardware_of
+from scalemark.records.devices import DeviceKind
+from scalemark.records.planted import PLANTED, PLANTED_FOR_REAL
+from scalemark.records.trial import TrialSpec
+from sweeper.devices.simulated_box import hardware_of
 from tests.conf.test_resolve import FOLDER, config, trial
 
 SIMULATED, GPU = DeviceKind.SIMULATED_GPU, DeviceKind.GPU

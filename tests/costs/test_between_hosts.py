@@ -3,7 +3,7 @@
 import pytest
 
 from costs.between_hosts import WAYS, between_hosts
-from store.records import RANK_JOBS
+from scalemark.records.cluster import RANK_JOBS
 
 MB = 1e6
 EVEN = [1 * MB] * 4

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from analysis.results import Origin
-from store.records import Machine
+from scalemark.records.machine import Machine
 from tests import browser
 from tests.filled import MACHINE, fill
 from tests.plots.command import plots

@@ -11,7 +11,7 @@ from plots.report import interactive
 from plots.report.content import compose
 from plots.report.page import _styles
 from plots.source import Source
-from store.records import STRATEGY_COLUMNS
+from scalemark.records.strategies import STRATEGY_COLUMNS
 from tests.filled import fill
 from tests.plots.charts.charting import picture, resnet
 

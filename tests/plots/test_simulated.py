@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
-from analysis.against import opposed
+from analysis.comparison.against import opposed
 from analysis.pivot import pivot
 from analysis.results import Origin
 from analysis.selection import Selection, load, load_against
-from analysis.summary import summarize
+from analysis.text.summary import summarize
 from plots import at_end
 from plots.pictures import drawing
 from plots.report.content import compose
@@ -20,9 +20,10 @@ from plots.report.page import render
 from plots.source import Source
 from plots.tables import formats
 from plots.watch.sight import NOTHING_YET, Watcher
+from scalemark.host.process_identity import this_process
+from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
+from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.process_identity import this_process
-from store.records import SIMULATED_NOTE, DeviceKind, TrialSpec
 from store.writer import Writer
 from tests.filled import NOON, SIMULATED_MACHINE, attempt, begin, fill
 from tests.plots.charts.charting import pictures, resnet, steps

@@ -14,19 +14,14 @@ from costs.profiles import profile
 from costs.step import costs
 from costs.unknown import NOT_SIMULATED, SIMULATED
 from costs.work import Work
+from scalemark.records.attempt import AttemptBegin
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import Measurement, Result
+from scalemark.records.outcomes import Doing, Outcome, Phase
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from simulator.__main__ import main
-from store.records import (
-    AttemptBegin,
-    DeviceKind,
-    Doing,
-    Measurement,
-    Outcome,
-    Phase,
-    Result,
-    RunFolder,
-    TrialSpec,
-)
-from sweeper.simulated_box import machine_of
+from sweeper.devices.simulated_box import machine_of
 from tests.conf.test_resolve import trial
 from tests.conftest import PROJECT
 

@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from store import software
+from scalemark.host import software
+from scalemark.host.process_identity import this_process
+from scalemark.records.machine import Machine
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from store.errors import AwayError, LockedError
-from store.ledger import Claim, LostError
-from store.process_identity import this_process
-from store.records import Machine, RunFolder, TrialSpec
-from store.shared import SharedLedger, shared_status
+from store.sweeps.ledger import Claim, LostError
+from store.sweeps.shared import SharedLedger, shared_status
 from store.writer import NewSweep, Writer
-from sweeper.recover import expire
+from sweeper.running.recover import expire
 from tests.filled import (
     ENVIRONMENT,
     MACHINE,

@@ -35,13 +35,13 @@ def main() -> None:
 def _import_all() -> None:
     """What commands import at once or when they want it, and what they in turn import."""
 
-    import store.backup
     import store.checks.every
-    import store.description
     import store.formats.mlperf
     import store.postgresql
-    import store.salvage
-    import store.vacuum  # noqa: F401
+    import store.upkeep.backup
+    import store.upkeep.description
+    import store.upkeep.salvage
+    import store.upkeep.vacuum  # noqa: F401
 
     with (
         redirect_stderr(StringIO()),

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from store import queries
-from store.ledger import (
+from scalemark.host.process_identity import is_alive, this_process
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
+from store.reading import queries
+from store.sweeps.ledger import (
     Claim,
     Ledger,
     OpenRepeat,
@@ -16,8 +19,6 @@ from store.ledger import (
     end_abandoned,
     unended,
 )
-from store.process_identity import is_alive, this_process
-from store.records import Outcome, TrialSpec
 from store.writer import NewSweep, Writer
 from tests.filled import MACHINE, PLACEMENT, SOFTWARE_KEY, attempt
 

@@ -7,10 +7,10 @@ from contextlib import closing
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 
-from store import queries
 from store.checks.every import check
 from store.database import open_for_reading
-from store.shared import shared_status
+from store.reading import queries
+from store.sweeps.shared import shared_status
 from store.writer import Writer
 from tests.specs import small
 from tests.store import agents

@@ -10,18 +10,20 @@ import pytest
 import sqlalchemy as sa
 
 from analysis.results import measured
-from store import marking, queries, targets
 from store.database import open_for_reading
-from store.durations import recorded_durations_s
 from store.errors import StoreError
-from store.ledger import Claim
-from store.show import show
-from store.sweep_status import sweep_status
+from store.filters import targets
+from store.reading import queries
+from store.reading.durations import recorded_durations_s
+from store.reading.show import show
+from store.sweeps.ledger import Claim
+from store.sweeps.sweep_status import sweep_status
+from store.upkeep import marking
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
 from tests.specs import small
 from tests.store.command import store
-from tests.store.test_selection import NASTY, found
+from tests.store.filters.test_selection import NASTY, found
 
 
 def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:

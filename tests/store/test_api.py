@@ -12,11 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 import store.api
-from store import marking, queries
+from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.records import Outcome
+from store.reading import queries
 from store.schema import AttemptRow, MeasurementRow, TagRow, TrialRow
+from store.upkeep import marking
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
@@ -195,7 +196,7 @@ def test_attempts_are_all_that_count_as_they_are_stored(varied):
 
 
 def test_more_rows_than_are_read_at_once_are_all_there(db):
-    from store import columns
+    from store.reading import columns
 
     fill(db, [(ONE, float(speed)) for speed in range(1, 8)])
     for at_a_time in (1, 3, 7, 8):
@@ -219,7 +220,7 @@ def test_trials_too_many_to_be_named_are_read_whole(varied, monkeypatch):
         rows_of(db.scaling("num_gpus=4")),
         rows_of(db.attempts("host=other")),
     ]
-    monkeypatch.setattr("store.trial_columns._MOST_IDS", 0)
+    monkeypatch.setattr("store.reading.trial_columns._MOST_IDS", 0)
     assert few == [
         rows_of(db.trials("model=resnet50")),
         rows_of(db.scaling("num_gpus=4")),
@@ -261,7 +262,7 @@ def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
 
 
 def test_medians_are_those_of_numpy():
-    from store.groups import _spread
+    from store.reading.groups import _spread
 
     rng = np.random.default_rng(3)
     group, values = rng.integers(0, 20, 200), rng.normal(size=200)

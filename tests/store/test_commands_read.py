@@ -12,12 +12,12 @@ import pandas
 import pytest
 import sqlalchemy as sa
 
+from scalemark.records.machine import Gpu, GpuLink
 from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.formats.tabular import Format, write
-from store.records import Gpu, GpuLink
+from store.reading.show import show
 from store.schema import AttemptRow, NoteRow, TagRow
-from store.show import show
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
@@ -134,7 +134,7 @@ def test_a_list_of_a_database_without_attempts_says_so(filled):
 
 
 def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
-    from store.queries import LISTABLE
+    from store.reading.queries import LISTABLE
 
     (row, *_) = json.loads(answer(filled, "list", "--columns", ",".join(LISTABLE), "--json"))
     assert list(row) == list(LISTABLE)
@@ -144,7 +144,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         "/runs/x",
         "testbox",
     )
-    from store.queries import listing, selected
+    from store.reading.queries import listing, selected
 
     engine = open_for_reading(filled)
     for name in LISTABLE:

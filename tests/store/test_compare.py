@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from store.comparison import Comparison, Winner, compare, incomparable, warnings
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Gpu, GpuLink
 from store.database import open_for_reading
-from store.differences import Side, differences, sides
 from store.errors import StoreError
-from store.records import DeviceKind, Gpu, GpuLink
+from store.reading.comparison import Comparison, Winner, compare, incomparable, warnings
+from store.reading.differences import Side, differences, sides
 from store.schema import AttemptRow, MeasurementRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill

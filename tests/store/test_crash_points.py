@@ -14,12 +14,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from store import queries
-from store.backup import back_up
 from store.checks.every import check
 from store.database import open_for_reading
+from store.reading import queries
 from store.sqlite import SqliteFile
 from store.upgrade import head_revision
+from store.upkeep.backup import back_up
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small

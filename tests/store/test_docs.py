@@ -5,8 +5,8 @@ import re
 import pytest
 
 from docs import draw_schema
-from store import queries
 from store.database import open_for_reading
+from store.reading import queries
 from tests.conftest import PROJECT
 from tests.empty import make_empty
 from tests.filled import fill

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from store import engine, queries
+from store import engine
 from store.__main__ import app
 from store.command_line import run
 from store.database import (
@@ -22,7 +22,8 @@ from store.database import (
     writing,
 )
 from store.errors import LockedError, StoreError
-from store.ledger import Claim
+from store.reading import queries
+from store.sweeps.ledger import Claim
 from store.upgrade import head_revision
 from store.writer import Writer
 from tests.filled import NOON, begin, fill

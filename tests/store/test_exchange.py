@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from store import columnar, delimited, flat, schema
-from store.bulk import Added, add_all
+from store import schema
 from store.database import open_for_writing
 from store.errors import StoreError
-from store.exports import ExportFormat, export, short_name
-from store.imports import ImportFormat, LogSource, guessed, import_files
-from store.portable import Portable, to_json
-from store.portable_rows import PortableRows
-from store.selection import attempt_ids
+from store.exchange import columnar, delimited, flat
+from store.exchange.bulk import Added, add_all
+from store.exchange.exports import ExportFormat, export, short_name
+from store.exchange.imports import ImportFormat, LogSource, guessed, import_files
+from store.exchange.portable import Portable, to_json
+from store.exchange.portable_rows import PortableRows
+from store.filters.selection import attempt_ids
 from store.upgrade import head_revision
 from tests.empty import make_empty
 from tests.filled import NOON, PLACEMENT, fill

@@ -14,14 +14,16 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scalemark.host.process_identity import this_process
+from scalemark.records.attempt import AttemptEnd
+from scalemark.records.outcomes import Outcome
+from scalemark.run_folder.folder import RunFolder
 from store.finished_attempt import FinishedAttempt, add_attempt
-from store.ledger import close_abandoned
-from store.process_identity import this_process
-from store.records import AttemptEnd, Outcome, RunFolder
+from store.sweeps.ledger import close_abandoned
 from store.writer import Writer
-from sweeper.attempt import Ended, Limits, judge
-from sweeper.recover import Expiry, Recovered, recover
-from sweeper.run_folders import read_end, recorded_left
+from sweeper.running.attempt import Ended, Limits, judge
+from sweeper.running.recover import Expiry, Recovered, recover
+from sweeper.running.run_folders import read_end, recorded_left
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
 from tests.tables import contents
@@ -336,7 +338,7 @@ def test_a_repeat_that_the_database_refuses_all_the_same_has_failed(db, monkeypa
                 finished = replace(finished, environment={**ENVIRONMENT, "packages": {"keras": {}}})
             return close_abandoned(engine, repeat, finished, at)
 
-        monkeypatch.setattr("sweeper.recover.close_abandoned", unchecked)
+        monkeypatch.setattr("sweeper.running.recover.close_abandoned", unchecked)
         recovered = recover(writer.engine)
         assert "the database refuses what its run folder holds" in str(recovered)
         assert recover(writer.engine) is None
@@ -364,7 +366,7 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
             )
 
         with monkeypatch.context() as broken:
-            broken.setattr("sweeper.recover.close_abandoned", refused)
+            broken.setattr("sweeper.running.recover.close_abandoned", refused)
             with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
                 recover(writer.engine)
         recovered = recover(writer.engine)
@@ -385,7 +387,7 @@ def test_a_problem_that_stays_is_told_once(monkeypatch):
     looks = iter(
         [found(1, "repeat 1: no answer"), found(1, "repeat 1: no answer"), None, found(1), found(1)]
     )
-    monkeypatch.setattr("sweeper.recover.expire", lambda *_: next(looks))
+    monkeypatch.setattr("sweeper.running.recover.expire", lambda *_: next(looks))
     told: list[str] = []
     expiry = Expiry(sa.create_engine("sqlite://"), 1, told.append)
     for _ in range(5):

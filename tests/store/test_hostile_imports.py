@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from store import columnar
-from store.bulk import Bulk, add_all
+from scalemark.records.references import Rejected
 from store.database import open_for_writing
-from store.exports import ExportFormat, export
-from store.flat import Kind, Row
-from store.imports import import_files
-from store.portable import Portable, from_json, to_json
-from store.references import Rejected
+from store.exchange import columnar
+from store.exchange.bulk import Bulk, add_all
+from store.exchange.exports import ExportFormat, export
+from store.exchange.flat import Kind, Row
+from store.exchange.imports import import_files
+from store.exchange.portable import Portable, from_json, to_json
 from tests.conftest import PROJECT
 from tests.empty import make_empty
 from tests.mutations import Mutation, as_json, every, sampled
@@ -36,7 +36,7 @@ IMPORTS = f"""
 import json, sys
 from pathlib import Path
 sys.path.insert(0, {str(PROJECT)!r})
-from store.imports import import_files
+from store.exchange.imports import import_files
 added = import_files("r.db", ["in.parquet"])
 status = Path("/proc/self/status").read_text()  # getrusage would tell of whoever started this process, too
 peak_bytes = int(status.partition("VmHWM:")[2].split()[0]) * 1024

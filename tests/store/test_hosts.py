@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from store import queries
+from scalemark.records.trial import TrialSpec
 from store.checks.every import check
 from store.database import open_for_reading
-from store.exports import ExportFormat, export
-from store.imports import import_files
-from store.portable import from_json, to_json
-from store.records import TrialSpec
+from store.exchange.exports import ExportFormat, export
+from store.exchange.imports import import_files
+from store.exchange.portable import from_json, to_json
+from store.reading import queries
 from tests.filled import MACHINE, PLACEMENT, fill
 from tests.portables import attempt
 from tests.specs import small

@@ -4,12 +4,12 @@ import multiprocessing
 import os
 from multiprocessing.synchronize import Barrier, Event
 
-from store import queries
 from store.checks.every import check
 from store.database import open_for_reading
-from store.show import show
-from store.sweep_status import sweep_status
-from store.vacuum import compact
+from store.reading import queries
+from store.reading.show import show
+from store.sweeps.sweep_status import sweep_status
+from store.upkeep.vacuum import compact
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small

@@ -13,13 +13,17 @@ from pathlib import Path
 import filelock
 import pytest
 
-from store import engine, queries
+from scalemark.records.outcomes import Outcome
+from scalemark.records.placement import Placement
+from scalemark.records.sweep import sweep_uid
+from scalemark.records.trial import TrialSpec
+from store import engine
 from store.checks.every import check
 from store.database import locate, open_for_reading
 from store.errors import StoreError
-from store.ledger import Claim
-from store.records import Outcome, Placement, TrialSpec, sweep_uid
-from store.show import show
+from store.reading import queries
+from store.reading.show import show
+from store.sweeps.ledger import Claim
 from store.upgrade import head_revision
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, attempt, begin, fill

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
 from store.errors import StoreError
 from store.formats.mlflow_runs import UID_TAG, export
-from store.records import Phase, StepSample
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"  # MLflow 3.17 on SQLAlchemy 2.1

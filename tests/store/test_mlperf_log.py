@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalemark.records.references import Origin, Reference
 from store.formats import mlperf
-from store.references import Origin, Reference
 
 LOGS = Path(__file__).parent / "logs"
 FROM = {"source": "a log", "citation": "https://example.org/log", "hardware": "DGX-1"}

@@ -8,10 +8,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from store import queries
+from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
-from store.ledger import unended
-from store.records import TrialSpec
+from store.reading import queries
+from store.sweeps.ledger import unended
 from tests.specs import small
 from tests.store import orchestrator_process
 from tests.store.told_steps import ToldSteps, go_on, is_told

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.outside import MOST_CHARACTERS, quoted, quoted_lines, visible
-from store.records import Result
+from scalemark.records.measurement import Result
+from scalemark.text.untrusted import MOST_CHARACTERS, quoted, quoted_lines, visible
 from tests.app import run_app
 from tests.filled import MACHINE, fill
 from tests.specs import small

@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 from conf.resolve import TrialRefusedError, resolve
 from conf.schema import register
 from costs.profiles import overrides_of, profile
-from store.overrides import again, overrides
-from store.records import STRATEGY_NAMES, DeviceKind, TrialSpec
-from sweeper.compose import Composer
-from sweeper.expand import Request, expand
-from sweeper.simulated_box import machine_of
+from scalemark.records.devices import DeviceKind
+from scalemark.records.overrides import again, overrides
+from scalemark.records.strategies import STRATEGY_NAMES
+from scalemark.records.trial import TrialSpec
+from sweeper.devices.simulated_box import machine_of
+from sweeper.grid.compose import Composer
+from sweeper.grid.expand import Request, expand
 from tests.conf.test_resolve import FOLDER
 from tests.conftest import PROJECT
 from tests.specs import small

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.redact import (
+from scalemark.text.redact import (
     _BEGINS,
     _RULES,
     _TEXT_OF_WORDS,

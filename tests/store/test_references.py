@@ -5,9 +5,9 @@ from dataclasses import asdict, replace
 import pytest
 import sqlalchemy as sa
 
-from store.queries import list_references
+from scalemark.records.references import Origin, Reference, ReferenceFilter, published
+from store.reading.queries import list_references
 from store.reference_rows import add_references
-from store.references import Origin, Reference, ReferenceFilter, published
 from store.schema import ReferenceRow
 
 MINE = Reference(

@@ -8,20 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from store.records import (
-    AskedFor,
-    AttemptBegin,
-    AttemptEnd,
-    Doing,
-    Gpu,
-    GpuLink,
-    Outcome,
-    Placement,
-    Result,
-    RunFolder,
-    SweepRecord,
-    sweep_uid,
-)
+from scalemark.records.attempt import AttemptBegin, AttemptEnd
+from scalemark.records.machine import Gpu, GpuLink
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.placement import Placement
+from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
+from scalemark.run_folder.folder import RunFolder
 from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS
 from tests.specs import small
 

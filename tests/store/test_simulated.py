@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 import store.api
-from store import queries
+from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
+from scalemark.records.measurement import Result
+from scalemark.records.trial import TrialSpec
 from store.checks.every import check
 from store.database import open_for_reading, open_for_writing, writing
-from store.exports import ExportFormat, export
-from store.imports import LogSource, import_files
-from store.portable import from_json, to_json
-from store.records import SIMULATED_NOTE, DeviceKind, Result, TrialSpec
-from store.show import show
+from store.exchange.exports import ExportFormat, export
+from store.exchange.imports import LogSource, import_files
+from store.exchange.portable import from_json, to_json
+from store.reading import queries
+from store.reading.show import show
 from tests.filled import MACHINE, SIMULATED_MACHINE, fill
 from tests.portables import attempt
 from tests.specs import small

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import queries, step_arrays
+from scalemark.records import step_arrays
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
 from store.database import open_for_reading
-from store.ledger import Claim
-from store.records import Phase, StepSample
+from store.reading import queries
+from store.sweeps.ledger import Claim
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small

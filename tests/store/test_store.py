@@ -14,12 +14,15 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from store import queries, schema
+from scalemark.records.measurement import Measurement
+from scalemark.records.placement import Placement
+from scalemark.records.references import Reference
+from scalemark.records.trial import TrialSpec
+from store import schema
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.records import Measurement, Placement, TrialSpec
-from store.references import Reference
-from store.show import show
+from store.reading import queries
+from store.reading.show import show
 from store.upgrade import head_revision
 from store.writer import Writer
 from tests.filled import (

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
+from scalemark.records.references import Origin, Reference
 from store.formats import tf_cnn_benchmarks
-from store.records import Phase, StepSample
-from store.references import Origin, Reference
 from trainer import ancestor_log
 
 LOGS = Path(__file__).parent / "logs"

@@ -3,7 +3,7 @@
 import shutil
 
 from store.database import open_for_reading
-from store.queries import list_attempts
+from store.reading.queries import list_attempts
 from store.writer import Writer
 from tests.filled import fill
 from tests.specs import small

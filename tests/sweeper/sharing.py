@@ -15,15 +15,17 @@ from conf.schema import (
     RetryConfig,
     SweepConfig,
 )
-from store import queries, software
+from scalemark.host import software
+from scalemark.host.process_identity import this_process
+from scalemark.records.outcomes import State
+from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
-from store.process_identity import this_process
-from store.records import State, TrialSpec
-from store.sweep_record import read_sweep
+from store.reading import queries
+from store.sweeps.sweep_record import read_sweep
 from store.writer import NewSweep, Writer
-from sweeper.run_folders import RunFolders
-from sweeper.same_code import Code
-from sweeper.shared_settings import SharedSettings
+from sweeper.agents.same_code import Code
+from sweeper.agents.shared_settings import SharedSettings
+from sweeper.running.run_folders import RunFolders
 from tests.conftest import PROJECT
 from tests.filled import MACHINE, NOON
 

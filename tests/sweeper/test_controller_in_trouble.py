@@ -11,22 +11,23 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from conf.schema import OnFailure, OnInterrupt, SweepConfig
-from store import queries
-from store.agents import come_back, num_open, set_wish, wish_of
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome, State
 from store.errors import StoreError
-from store.ledger import LostError
-from store.records import Outcome, Result, State
-from store.shared import SharedLedger, TakenRepeat
+from store.reading import queries
+from store.sweeps.agents import come_back, num_open, set_wish, wish_of
+from store.sweeps.ledger import LostError
+from store.sweeps.shared import SharedLedger, TakenRepeat
 from store.writer import Writer
-from sweeper.controller import MOST_INTERRUPTED, Controller, ControllerTools
+from sweeper.agents.controller import MOST_INTERRUPTED, Controller, ControllerTools
+from sweeper.agents.fleet import Fleet
 from sweeper.errors import SweepRefusedError
-from sweeper.fleet import Fleet
 from sweeper.launchers import AgentJob, JobState, agent_command
-from sweeper.plan import make_plan
+from sweeper.planning.plan import make_plan
 from sweeper.progress import Progress
-from sweeper.recover import expire
+from sweeper.running.recover import expire
+from sweeper.running.supply import Wish
 from sweeper.stop import Stop
-from sweeper.supply import Wish
 from tests.filled import PLACEMENT, attempt
 from tests.slurm import until
 from tests.specs import small
@@ -152,8 +153,8 @@ class World:
 
 @pytest.fixture
 def begin(postgresql_url, monkeypatch):
-    monkeypatch.setattr("sweeper.controller.LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("sweeper.controller.AGENTS_END_WITHIN_S", 0.1)
+    monkeypatch.setattr("sweeper.agents.controller.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("sweeper.agents.controller.AGENTS_END_WITHIN_S", 0.1)
     with closing(Writer(postgresql_url)) as writer:
         yield lambda **changes: World(postgresql_url, writer, **changes)
 
@@ -236,7 +237,7 @@ def test_ctrl_c_while_the_database_does_not_answer_is_obeyed_when_it_does(
             raise StoreError("the server closed the connection")
         set_wish(*arguments)
 
-    monkeypatch.setattr("sweeper.controller.set_wish", sometimes)
+    monkeypatch.setattr("sweeper.agents.controller.set_wish", sometimes)
     world.do(lambda: world.stop.ask(asks))
     assert outages == []
     assert world.wish == told
@@ -264,7 +265,7 @@ def test_a_failure_stops_the_sweep_even_when_the_database_was_away_for_a_moment(
             now(),
         )
 
-    monkeypatch.setattr("sweeper.controller.set_wish", sometimes)
+    monkeypatch.setattr("sweeper.agents.controller.set_wish", sometimes)
     world.do(fail)
     assert world.wish == Wish.FINISH
     assert world.controller.num_left == 1
@@ -396,7 +397,7 @@ def test_that_no_agent_has_joined_is_shown_until_the_first_has(begin):
 
 def test_the_lease_is_renewed_while_the_engine_takes_its_time(begin, monkeypatch):
     monkeypatch.setattr(
-        "sweeper.lease.BEATS", 600
+        "sweeper.agents.lease.BEATS", 600
     )  # in a lease so long that it is over for nobody, however slow this machine is
     world = begin()
     beat = "SELECT heartbeat_at FROM orchestrators ORDER BY id LIMIT 1"

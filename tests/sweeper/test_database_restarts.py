@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from store.records import State
+from scalemark.records.outcomes import State
 from tests import postgresql
 from tests.specs import small
+from tests.sweeper.agents.test_agent import once_running
+from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until
 from tests.sweeper.sharing import agent, begin, completed, rows, states, told
-from tests.sweeper.test_agent import once_running
-from tests.sweeper.test_controller import controller
 
 ENDLESS, WAITS = 903, 907  # seeds of tests.tiny_trainer
 

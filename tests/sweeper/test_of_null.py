@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from conf.schema import HardwareConfig
-from sweeper.explain import is_of_null
+from sweeper.grid.explain import is_of_null
 
 
 def test_a_setting_of_something_that_is_null_is_told_from_a_mistake_of_ours():

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from store.records import State
-from sweeper.plan import make_plan
+from scalemark.records.outcomes import State
+from sweeper.planning.plan import make_plan
 from sweeper.progress import Progress
 from tests.filled import attempt
 from tests.specs import small

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store.records import State
-from sweeper.supply import Wish
+from scalemark.records.outcomes import State
+from sweeper.running.supply import Wish
+from tests.sweeper.agents.test_agent import once_running
+from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until
 from tests.sweeper.sharing import agent, rows, states, told
-from tests.sweeper.test_agent import once_running
-from tests.sweeper.test_controller import controller
 
 FAILS, ENDLESS, SLOW, WAITS = 901, 903, 905, 907  # seeds of tests.tiny_trainer
 ON_FINISH = "sweep.on_interrupt=finish"

@@ -7,21 +7,24 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, Start, SweepConfig
-from store import queries, software
+from scalemark.host import software
+from scalemark.host.process_identity import is_alive, this_process
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import State
+from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
-from store.process_identity import is_alive, this_process
-from store.records import DeviceKind, State, TrialSpec
-from store.sweep_record import read_sweep
+from store.reading import queries
+from store.sweeps.sweep_record import read_sweep
 from store.writer import NewSweep, Writer
-from sweeper.host_lock import HostLock
-from sweeper.machine import Inventory
-from sweeper.orchestrator import Orchestrator, Policy, Tools
-from sweeper.plan import make_plan
+from sweeper.devices.host_lock import HostLock
+from sweeper.devices.machine import Inventory
+from sweeper.devices.slots import Slots
+from sweeper.planning.plan import make_plan
 from sweeper.progress import Progress
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
-from sweeper.run_folders import RunFolders
-from sweeper.slots import Slots
+from sweeper.running.orchestrator import Orchestrator, Policy, Tools
+from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Fork
 from sweeper.stop import Stop
 from tests.filled import MACHINE, NOON

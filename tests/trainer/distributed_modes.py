@@ -8,11 +8,14 @@ import multiprocessing
 import sys
 from dataclasses import replace
 
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 from tests.specs import small
-from trainer import devices, exactness, local_servers, op_placement, registry, run
+from trainer import devices, registry, run
+from trainer.check import exactness
 from trainer.data import digits
 from trainer.errors import LostRankError, UnsupportedTrialError
+from trainer.ranks import local_servers
+from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
 PLAIN = {"-": {}}

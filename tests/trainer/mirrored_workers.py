@@ -18,9 +18,14 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from store.records import WORKER_0, Cluster, Rank, RunFolder, TrialSpec
+from scalemark.records.cluster import WORKER_0, Cluster, Rank
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from trainer import __main__ as trainer_main
-from trainer import beat, ending, exactness, own_rank, parent, ports, run
+from trainer import run
+from trainer.check import exactness
+from trainer.process import ending, parent
+from trainer.ranks import beat, own_rank, ports
 
 NUM_STEPS = 3
 LOOK_EVERY_S = 0.02

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import psutil
 
-from store.records import Placement, Rank, RunFolder
+from scalemark.records.cluster import Rank
+from scalemark.records.placement import Placement
+from scalemark.run_folder.folder import RunFolder
 from tests.slurm import until
 from tests.specs import small
 

@@ -2,7 +2,8 @@
 
 import re
 
-from store.records import Phase, StepSample
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
 from trainer.ancestor_log import lines
 
 # The pattern that tf_cnn_benchmarks' own tests use (benchmark_cnn_test_util: `regex = ...`).

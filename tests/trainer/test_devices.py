@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 from trainer import devices
 from trainer.errors import UnsupportedTrialError
 

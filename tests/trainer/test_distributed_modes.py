@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from conf import rules
-from store.records import Cluster
+from scalemark.records.cluster import Cluster
 from tests import watched
 from tests.specs import small
 from trainer import devices, registry

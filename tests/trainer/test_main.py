@@ -9,9 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from store import software
-from store.records import Outcome, Phase, RunFolder, TrialSpec
-from sweeper.attempt import environment
+from scalemark.host import software
+from scalemark.records.outcomes import Outcome, Phase
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from sweeper.running.attempt import environment
 from sweeper.starts import Fork
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end

@@ -5,7 +5,8 @@ import pytest
 
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
-from store.records import Phase, StepSample
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
 from trainer.measured import measurement
 from trainer.timing import Timed
 

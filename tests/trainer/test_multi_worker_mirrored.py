@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from store.records import RANK_LOST, Outcome, RunFolder
+from scalemark.records.cluster import RANK_LOST
+from scalemark.records.outcomes import Outcome
+from scalemark.run_folder.folder import RunFolder
 from tests import watched
 from tests.specs import small
 from tests.trainer import image_sets
 from tests.trainer.mirrored_workers import NUM_STEPS, WORKER_1
-from trainer import devices, lockstep, run
-from trainer.data import synthetic
-from trainer.errors import UnsupportedTrialError
-from trainer.exactness import (
+from trainer import devices, run
+from trainer.check.exactness import (
     convolutional,
     largest_difference,
     normalized,
@@ -26,7 +26,10 @@ from trainer.exactness import (
     train,
     whole_batches,
 )
-from trainer.image_records import own_share
+from trainer.data import synthetic
+from trainer.errors import UnsupportedTrialError
+from trainer.input.image_records import own_share
+from trainer.ranks import lockstep
 from trainer.variable_updates import multi_worker_mirrored
 
 MIRRORED = small(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from store import shards
+from scalemark.host import shards
 from tests.specs import small
 from trainer.data import photos
 from trainer.errors import BadDataError

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from store.records import Verdict
+from scalemark.records.outcomes import Verdict
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES, trained
 from tests.trainer.test_verdict import verdict
 from trainer import planted
-from trainer.exactness import convolutional, whole_batches
-from trainer.replica_feed import ReplicaFeed
+from trainer.check.exactness import convolutional, whole_batches
+from trainer.input.replica_feed import ReplicaFeed
 from trainer.run import build
 
 REDUCTION = "reduction_s=0.25"

@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 
-from store.records import Cluster, RankLimits, RunFolder
+from scalemark.records.cluster import Cluster, RankLimits
+from scalemark.run_folder.folder import RunFolder
 from tests.conftest import PROJECT
 from tests.specs import small
 from trainer import devices, run
@@ -15,7 +16,7 @@ PROBED = """
 import json, sys
 import numpy as np
 from pathlib import Path
-from store.records import RunFolder, TrialSpec
+from scalemark.records import RunFolder, TrialSpec
 from trainer import link_probe, run
 from trainer.variable_updates import replicated
 

@@ -178,8 +178,8 @@ def test_a_failure_stands_in_the_table_and_below_it():
 
 def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
     """Gradients averaged where they are summed already: the classic slip."""
-    from trainer import mode_check
     from trainer.all_reduces import pscpu
+    from trainer.check import mode_check
 
     def halved(self, copies, index):
         return [total / 2 for total in right(self, copies, index)]

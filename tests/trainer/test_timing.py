@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from store.records import Phase
+from scalemark.records.outcomes import Phase
 from tests.conftest import PROJECT
 from trainer import timing
 

@@ -7,13 +7,11 @@ import pytest
 import tensorflow as tf
 
 from conf import rules
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 from tests.specs import small
-from trainer import gradient_packs, op_placement, registry
+from trainer import gradient_packs, registry
 from trainer.all_reduces import nccl
-from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
-from trainer.exactness import (
+from trainer.check.exactness import (
     convolutional,
     gradients_at,
     largest_difference,
@@ -22,7 +20,10 @@ from trainer.exactness import (
     train,
     whole_batches,
 )
+from trainer.devices import Devices
+from trainer.errors import UnsupportedTrialError
 from trainer.run import build
+from trainer.watching import op_placement
 
 MODES = {
     "ps_cpu": {"variable_update": "parameter_server", "local_parameter_device": "cpu"},

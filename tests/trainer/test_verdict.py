@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from store.records import DeviceKind, GpuTelemetry, Verdict
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import GpuTelemetry
+from scalemark.records.outcomes import Verdict
 from tests.filled import measurement
 from tests.specs import small
 from trainer.verdict import judge

@@ -13,17 +13,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from store.records import (
-    ORCHESTRATOR_VARIABLE,
-    TRAINER_EXIT_CODES,
-    Cluster,
-    Outcome,
-    Rank,
-    Result,
-    RunFolder,
-    TrialSpec,
-)
-from trainer import ending, parent, ranks
+from scalemark.records.cluster import Cluster, Rank
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer.process import ending, parent
+from trainer.ranks import supervision as ranks
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
 MODULE = "tests.trainer.tiny_ranks"

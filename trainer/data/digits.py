@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from store.records import TrialSpec
-from trainer import made_sets
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.image_records import ImageRecords
+from trainer.input import made_sets
+from trainer.input.image_records import ImageRecords
 
 IMAGE_PX = 32
 BRIGHTEST = 16.0  # of a pixel in the source

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.image_records import ImageRecords
+from trainer.input.image_records import ImageRecords
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:

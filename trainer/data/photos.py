@@ -13,10 +13,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from store.records import TrialSpec
-from trainer import made_sets
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.image_records import ImageRecords
+from trainer.input import made_sets
+from trainer.input.image_records import ImageRecords
 
 PHOTOGRAPHS = ("china.jpg", "flower.jpg")
 SQUARE_PX = 160

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.towers import Batch
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 

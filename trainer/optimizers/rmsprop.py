@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 
 DECAY = 0.9
 EPSILON = 1.0

@@ -3,7 +3,7 @@
 
 ```
   supervisor ── start_ranks(job) ──►  places: which HOST:PORT each rank gets
-  (trainer/ranks.py)                  starts: all ranks at once, as children, by one srun, as Ray tasks, ...
+  (trainer/ranks/supervision.py)                  starts: all ranks at once, as children, by one srun, as Ray tasks, ...
      │  wait for descriptors, look()
      ▼  leave the block               ends: SIGKILL to whatever still runs, and waits until it has ended
 ```
@@ -22,9 +22,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from store.records import Cluster, Placement, Rank, RunFolder, TrialSpec
+from scalemark.records.cluster import Cluster, Rank
+from scalemark.records.placement import Placement
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 from trainer import registry
-from trainer.own_rank import Flags
+from trainer.ranks.own_rank import Flags
 
 LOCAL = "local"
 """What an empty `Placement.rank_start` means."""

@@ -21,10 +21,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from store.records import ORCHESTRATOR_VARIABLE, Cluster, DeviceKind, Rank, RunFolder, TrialSpec
-from trainer import ending, fork_safety, gpu_shares, parent, ports
-from trainer.host_networks import host_networks
+from scalemark.records.cluster import Cluster, Rank
+from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer.process import ending, fork_safety, parent
 from trainer.rank_starts import RanksJob
+from trainer.ranks import gpu_shares, ports
+from trainer.ranks.host_networks import host_networks
 
 
 class Network(Protocol):

@@ -20,12 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from store.records import ORCHESTRATOR_VARIABLE, RANK_SOCKET_VARIABLE, Cluster, DeviceKind, Rank
-from trainer import ports
+from scalemark.records.cluster import RANK_SOCKET_VARIABLE, Cluster, Rank
+from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts import RanksJob
-from trainer.srun_task import visible_devices
-from trainer.told_ranks import ToldRanks
+from trainer.ranks import ports
+from trainer.ranks.srun_task import visible_devices
+from trainer.ranks.told_ranks import ToldRanks
 
 ANSWER_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0

@@ -22,11 +22,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from store.records import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, DeviceKind, Rank
-from trainer import parent, ports, srun_task
+from scalemark.records.cluster import WORKER_0, Cluster, Rank
+from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from trainer.errors import UnsupportedTrialError
+from trainer.process import parent
 from trainer.rank_starts import RanksJob
-from trainer.told_ranks import ToldRanks
+from trainer.ranks import ports, srun_task
+from trainer.ranks.told_ranks import ToldRanks
 
 ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller; its commands give up after 10 s
 END_TIMEOUT_S = 60.0  # Slurm's KillWait is 30 s

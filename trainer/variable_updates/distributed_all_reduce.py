@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer.all_reduces import nccl
 from trainer.all_reduces.pscpu import copies_on
 from trainer.chunked_ring import ChunkedRing

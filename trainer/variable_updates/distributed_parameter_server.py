@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer import parameter_servers
 from trainer.devices import Devices
 from trainer.staging import Staging

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer import parameter_servers, registry
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.towers import Optimizer
 from trainer.variable_updates import Abilities

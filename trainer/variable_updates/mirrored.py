@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import collective_util, cross_device_ops, cross_device_utils
 from tensorflow.python.distribute.values import PerReplica
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult

@@ -20,11 +20,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.values import PerReplica
 
-from store.records import Cluster, DeviceKind, Rank, TrialSpec
+from scalemark.records.cluster import Cluster, Rank
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
 from trainer import devices as devices_of
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.lockstep import Lockstep
+from trainer.ranks.lockstep import Lockstep
 from trainer.towers import Batch, Optimizer, Tower, TowerResult
 from trainer.variable_updates import Abilities
 from trainer.variable_updates.mirrored import Mirrored

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from store.records import TrialSpec
+from scalemark.records.trial import TrialSpec
 from trainer import registry
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks

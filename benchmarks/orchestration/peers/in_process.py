@@ -8,7 +8,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
-from store.records import RunFolder, TrialSpec
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
 
 
 def run_trial(folder: str, trainer: str = "trainer.__main__") -> int:

@@ -12,7 +12,7 @@ from typing import Protocol, TextIO
 from plots.tables.document import Document
 from plots.whole_file import draft_of
 from store.errors import StoreError
-from store.selection import nearest
+from store.filters.selection import nearest
 
 # endings of files, too
 _SHORT_NAMES = {"md": "markdown", "tex": "latex", "htm": "html", "txt": "terminal"}

@@ -7,8 +7,8 @@ from typing import TextIO
 
 from plots.tables.document import Document
 from plots.tables.records import names, records
-from store.csv_lines import CsvLines, guarded
-from store.outside import visible
+from scalemark.text.csv_lines import CsvLines, guarded
+from scalemark.text.untrusted import visible
 
 
 def write(documents: Sequence[Document], out: TextIO) -> None:

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from plots.tables.document import Document
 from plots.tables.records import records
-from store.terminal import finite
+from scalemark.cli.terminal import finite
 
 
 def write(documents: Sequence[Document], out: TextIO) -> None:

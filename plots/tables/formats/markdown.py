@@ -8,7 +8,7 @@ from typing import TextIO
 
 from plots.tables.document import Document
 from plots.tables.layout import Layout, Shown
-from store.outside import visible
+from scalemark.text.untrusted import visible
 
 
 def write(documents: Sequence[Document], out: TextIO) -> None:

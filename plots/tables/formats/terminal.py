@@ -12,7 +12,7 @@ from rich.text import Text
 
 from plots.tables.document import Document
 from plots.tables.layout import Layout
-from store.outside import visible
+from scalemark.text.untrusted import visible
 
 _MOST_ROWS = 1_000  # that are drawn with care; more would take seconds
 

@@ -274,7 +274,7 @@ def _sweeps() -> None:
 
 
 def _sweep_uid(name: str, started_at: datetime, command: str) -> str:
-    """As store.records.sweep_uid was when this was written."""
+    """As scalemark.records.sweep.sweep_uid was when this was written."""
     at = started_at.replace(tzinfo=UTC).isoformat(timespec="microseconds")
     return hashlib.sha256(json.dumps([name, at, command]).encode()).hexdigest()[:16]
 
@@ -299,7 +299,7 @@ def _sweep_trials() -> None:
 
 
 def _curve(spec: str) -> str:
-    """As store.records.TrialSpec.curve was when this was written."""
+    """As scalemark.records.trial.TrialSpec.curve was when this was written."""
     told = json.loads(spec)
     num_gpus = told.pop("num_gpus")
     if told.get("scaling") == "strong":
@@ -456,7 +456,7 @@ def _steps() -> None:
 
 
 def _packed(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """As store.step_arrays.pack was when this was written. Raises ValueError for what no trainer has left."""
+    """As scalemark.records.step_arrays.pack was when this was written. Raises ValueError for what no trainer has left."""
     first, num_steps = steps[0]["step"], steps[0]["num_steps"]
     num_warm_up = sum(step["phase"] == "warm_up" for step in steps)
     for index, step in enumerate(steps):

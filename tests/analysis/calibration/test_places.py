@@ -8,7 +8,7 @@ import pytest
 from analysis.calibration.places import Guess, guess_of, guessed, of_gpus
 from analysis.results import Gpus, Origin, Place
 from costs.profiles import profile, profiles
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 from tests.filled import SIMULATED_MACHINE
 
 GIB = 2**30

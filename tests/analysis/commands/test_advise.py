@@ -9,9 +9,11 @@ import pytest
 from analysis.advice.expected import Expected
 from costs.hardware import Hardware
 from costs.profiles import profile
-from store import welch
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import GpuTelemetry
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.stats import welch
 from store.database import open_for_writing
-from store.records import DeviceKind, GpuTelemetry, Outcome, Verdict
 from store.writer import Writer
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.analysis.made import made

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from store.records import DeviceKind, Outcome, Phase, StepSample
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Outcome, Phase
 from tests.analysis.commands.command import analysis
 from tests.filled import ENVIRONMENT, MACHINE, fill
 from tests.specs import small
@@ -110,7 +112,7 @@ def test_each_setting_is_a_pair_of_its_own_and_nothing_is_averaged_over_them(com
 
 
 def test_steps_are_read_for_many_pairs_at_once(compared, monkeypatch):
-    monkeypatch.setattr("analysis.compared._AT_A_TIME", 2)
+    monkeypatch.setattr("analysis.comparison.compared._AT_A_TIME", 2)
     counts = (1, 2, 3)
     fill("r.db", [(small(num_gpus=num, **of), 100.0 * num) for num in counts for of in (PS, {})])
     asked = []

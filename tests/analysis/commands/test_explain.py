@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from store.records import DeviceKind, GpuLink
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import GpuLink
 from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small

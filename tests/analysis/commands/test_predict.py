@@ -7,9 +7,10 @@ from itertools import combinations
 import pytest
 
 from costs.profiles import profile
-from store.records import DeviceKind, GpuLink
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import GpuLink
+from scalemark.records.references import Reference
 from store.reference_rows import add_references
-from store.references import Reference
 from store.writer import Writer
 from tests.analysis.commands.command import Ended
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, curve, fill_gpus, on_gpus, repeated

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from store.records import DeviceKind, Outcome
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.filled import fill
 from tests.specs import small

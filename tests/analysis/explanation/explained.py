@@ -8,8 +8,11 @@ from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.quick_check import Bandwidth
 from analysis.explanation.rungs import Ladder
 from analysis.results import Gpus, Origin, Place, Result
-from store import welch
-from store.records import DeviceKind, Outcome, TrialSpec, strategy_name
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.records.strategies import strategy_name
+from scalemark.records.trial import TrialSpec
+from scalemark.stats import welch
 from tests.specs import small
 
 GPUS = Place(

@@ -18,7 +18,7 @@ from costs.profiles import profile, sound
 from costs.registry import names
 from costs.step import costs
 from costs.work import Work
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
 
 WAYS = [

@@ -15,9 +15,9 @@ from conf.resolve import resolve
 from conf.schema import register
 from costs.profiles import profile
 from costs.unknown import NOT_SIMULATED
-from store.records import DeviceKind
-from sweeper.compose import Composer
-from sweeper.expand import Request, expand
+from scalemark.records.devices import DeviceKind
+from sweeper.grid.compose import Composer
+from sweeper.grid.expand import Request, expand
 from tests.analysis.explanation.explained import (
     DISTORTED,
     GPUS,

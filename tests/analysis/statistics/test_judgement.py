@@ -9,8 +9,8 @@ from analysis.statistics.contradictions import contradiction
 from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ranks import ranks
 from analysis.statistics.sample import Sample
-from store.relation import Relation, relation, relation_by
-from store.welch import known_ratio_interval
+from scalemark.stats.relation import Relation, relation, relation_by
+from scalemark.stats.welch import known_ratio_interval
 
 
 def alone(images_per_second, seed=1):

@@ -9,8 +9,8 @@ from analysis.statistics.ratios import Method, ratio
 from analysis.statistics.sample import Sample
 from benchmarks.coverage import OURS, Case, alone, repeats, simulated, single_cases, uneven_cases
 from benchmarks.step_times import Times
-from store.welch import ratio_interval
-from store.within_process import spread_within
+from scalemark.stats.welch import ratio_interval
+from scalemark.stats.within_process import spread_within
 
 
 def steps(mean_s=0.1, n=60, seed=1):

@@ -17,7 +17,9 @@ from analysis.selection import Selection
 from plots.pictures.drawing import Picture, chart, finish
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
-from store.records import Phase, StepSample, TrialSpec
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
+from scalemark.records.trial import TrialSpec
 from tests.specs import small
 
 STRATEGIES = [

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.records import DeviceKind, Outcome
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
 from tests.filled import fill
 from tests.plots.charts.charting import (
     checked,

@@ -8,8 +8,8 @@ import pytest
 
 from plots.pictures import drawing
 from plots.pictures.drawing import NothingToShow, Picture
+from scalemark.records.outcomes import Outcome
 from store.errors import StoreError
-from store.records import Outcome
 from tests.filled import NOON, fill
 from tests.plots.charts.charting import checked, pictures, resnet, words
 

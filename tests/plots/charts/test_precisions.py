@@ -9,8 +9,8 @@ from analysis.selection import Selection
 from plots.pictures.drawing import NothingToShow, chart
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
-from store.records import Outcome
-from store.welch import ratio_interval
+from scalemark.records.outcomes import Outcome
+from scalemark.stats.welch import ratio_interval
 from tests.filled import fill
 from tests.plots.charts.charting import (
     checked,

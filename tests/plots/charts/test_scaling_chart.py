@@ -10,7 +10,9 @@ from analysis.selection import Selection
 from plots.pictures.drawing import NothingToShow, chart, finish
 from plots.pictures.theme import PALETTES, Theme, settings
 from plots.source import Source
-from store.records import STAND_INS_NOTE, Machine, Outcome, Verdict
+from scalemark.records.devices import STAND_INS_NOTE
+from scalemark.records.machine import Machine
+from scalemark.records.outcomes import Outcome, Verdict
 from tests.filled import fill
 from tests.plots.charts.charting import checked, picture, pictures, resnet, speed, words
 

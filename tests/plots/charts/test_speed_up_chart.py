@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from analysis.results import BaselineRule
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.welch import ratio_interval
+from scalemark.stats.welch import ratio_interval
 from tests.filled import fill
 from tests.plots.charts.charting import checked, picture, pictures, resnet, speed, words
 from tests.plots.charts.test_scaling_chart import curves, fill_with, picture_test

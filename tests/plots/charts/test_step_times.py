@@ -6,7 +6,9 @@ from matplotlib.figure import Figure
 
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.records import STAND_INS_NOTE, Phase, StepSample
+from scalemark.records.devices import STAND_INS_NOTE
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
 from tests.filled import fill
 from tests.plots.charts.charting import (
     checked,

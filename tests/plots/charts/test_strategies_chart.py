@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from plots.charts.strategies import short_number
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 from tests.filled import fill
 from tests.plots.charts.charting import STRATEGIES, checked, picture, pictures, resnet, speed, words
 from tests.plots.charts.test_scaling_chart import picture_test

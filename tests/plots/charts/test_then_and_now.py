@@ -5,8 +5,8 @@ from matplotlib.figure import Figure
 
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.records import DeviceKind
-from store.references import published as known
+from scalemark.records.devices import DeviceKind
+from scalemark.records.references import published as known
 from tests.filled import fill
 from tests.plots.charts.charting import (
     checked,

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from plots.charts.time_spent import exposed_share, op_shares
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.records import Outcome, Profile
+from scalemark.records.measurement import Profile
+from scalemark.records.outcomes import Outcome
 from tests.filled import STEPS, fill
 from tests.plots.charts.charting import (
     checked,

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from plots.pictures.drawing import NothingToShow
 from plots.pictures.theme import Theme
-from store.records import Outcome, TrialSpec
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.plots.charts.charting import (

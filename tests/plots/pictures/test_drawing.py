@@ -25,8 +25,8 @@ from plots.pictures.lettering import width_in, wrapped
 from plots.pictures.sheet import MARGIN_IN, Sheet
 from plots.pictures.theme import FOOTER_PT, PALETTES, WIDTH_IN, contrast, settings
 from plots.source import Source
+from scalemark.records.references import published
 from store.errors import StoreError
-from store.references import published
 from tests.filled import fill
 from tests.plots.charts.charting import overlaps, resnet, words
 from tests.specs import small

@@ -12,7 +12,9 @@ import pytest
 from analysis.selection import Selection
 from plots.report.page import render
 from plots.source import Source
-from store.records import Gpu, Machine, Outcome, TrialSpec, Verdict
+from scalemark.records.machine import Gpu, Machine
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.trial import TrialSpec
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin
 from tests.specs import small

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.summary import summarize
+from analysis.text.summary import summarize
 from plots.__main__ import app
 from plots.commands.report import write
 from plots.whole_file import draft_of

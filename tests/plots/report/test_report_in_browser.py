@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from analysis.results import BaselineRule, Origin
 from plots.report.page import data
-from store.records import Outcome, Phase
+from scalemark.records.outcomes import Outcome, Phase
 from tests.browser import TIMEOUT_MS, Visit
 from tests.filled import NOON, STEPS, fill
 from tests.plots.report.conftest import NASTY, PS, RESNET, VGG, Ended, Make, source, times, write

@@ -14,8 +14,9 @@ from plots.pictures.theme import PALETTES, Theme
 from plots.report import content, libraries
 from plots.report.content import compose
 from plots.report.page import data
+from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
+from scalemark.records.outcomes import Outcome, Verdict
 from store.errors import StoreError
-from store.records import STAND_INS_NOTE, DeviceKind, Outcome, Verdict
 from store.writer import Writer
 from tests.conftest import PROJECT
 from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin, fill

@@ -14,8 +14,8 @@ from analysis.selection import Selection
 from plots.serve import current
 from plots.serve.current import Current, Makers, Now, What
 from plots.source import Source
+from scalemark.host.process_identity import this_process
 from store import engine
-from store.process_identity import this_process
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small

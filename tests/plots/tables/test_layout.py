@@ -10,10 +10,10 @@ from analysis.results import BaselineRule, measured
 from analysis.selection import Selection, load
 from plots.tables.document import document
 from plots.tables.layout import SYMBOLS, lay_out
-from store import queries
+from scalemark.records.outcomes import Outcome
+from scalemark.stats.spread import Spread
 from store.database import open_for_reading
-from store.records import Outcome
-from store.spread import Spread
+from store.reading import queries
 from store.writer import Writer
 from sweeper.race.judge import Contender, judge
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill

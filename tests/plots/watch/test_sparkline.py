@@ -9,7 +9,7 @@ from analysis.results import Result
 from analysis.selection import Selection, load
 from plots.tables.layout import SYMBOLS
 from plots.watch.sparkline import legend, scale, sparkline
-from store.records import Outcome
+from scalemark.records.outcomes import Outcome
 from tests.filled import fill
 from tests.specs import small
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from store.ledger import Ledger
-from store.process_identity import this_process
+from scalemark.host.process_identity import this_process
+from store.sweeps.ledger import Ledger
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small

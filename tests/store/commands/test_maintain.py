@@ -17,17 +17,18 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from store import engine, queries
+from scalemark.records.sweep import sweep_uid
+from store import engine
 from store.__main__ import app
-from store.backup import back_up, sha256_of
-from store.bulk import add_all
 from store.checks.every import check
 from store.command_line import run
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.portable_rows import database_id
-from store.records import sweep_uid
-from store.vacuum import compact
+from store.exchange.bulk import add_all
+from store.exchange.portable_rows import database_id
+from store.reading import queries
+from store.upkeep.backup import back_up, sha256_of
+from store.upkeep.vacuum import compact
 from store.writer import Writer
 from tests.conftest import PROJECT
 from tests.filled import MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, attempt, begin, fill

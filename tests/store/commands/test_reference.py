@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from scalemark.cli.terminal import print_columns
+from scalemark.records.references import published
+from scalemark.text.untrusted import visible
 from store.commands import reference as command
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.outside import visible
-from store.queries import list_references
-from store.references import published
-from store.terminal import print_columns
+from store.reading.queries import list_references
 from store.writer import Writer
 from tests.store.test_references import HOSTILE
 

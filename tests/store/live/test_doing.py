@@ -2,8 +2,9 @@
 
 import pytest
 
+from scalemark.records.outcomes import Doing
+from scalemark.run_folder.folder import RunFolder
 from store.live.doing import doing_text
-from store.records import Doing, RunFolder
 from tests.specs import small
 
 

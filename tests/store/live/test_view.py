@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import Result
 from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 from store.live.view import clock_text, plain_line, render
-from store.records import DeviceKind, Result
 
 
 def running(

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from conf.resolve import Hosts, TrialRefusedError, resolve
-from store.records import DeviceKind
+from scalemark.records.devices import DeviceKind
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import LOCAL, SHARED, load
 from sweeper.launchers.devices import devices_of_hosts

@@ -14,11 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scalemark.records.cluster import RANK_LOST
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome, State
+from scalemark.run_folder.folder import RunFolder
 from store.errors import StoreError
-from store.records import RANK_LOST, DeviceKind, Outcome, RunFolder, State
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers.ray import Launcher
-from sweeper.machine import Inventory
 from sweeper.ray import feasible
 from sweeper.ray.cluster import Node
 from tests.conf.test_resolve import config

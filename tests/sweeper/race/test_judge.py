@@ -2,8 +2,8 @@
 
 import pytest
 
-from store.spread import Spread
-from store.welch import known_ratio_interval
+from scalemark.stats.spread import Spread
+from scalemark.stats.welch import known_ratio_interval
 from sweeper.race.judge import Contender, Ruling, judge
 
 NONE = Spread()

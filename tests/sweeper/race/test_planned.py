@@ -7,17 +7,18 @@ import pytest
 from rich.console import Console
 
 from conf.schema import Config, LauncherConfig, SweepConfig
-from store.completed_repeats import CompletedRepeat
-from store.records import DeviceKind, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from store.reading.completed_repeats import CompletedRepeat
+from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.estimate import Estimate
-from sweeper.machine import Inventory
-from sweeper.plan import make_plan
-from sweeper.plan_view import plan_json, print_plan
+from sweeper.planning.estimate import Estimate
+from sweeper.planning.plan import make_plan
+from sweeper.planning.plan_view import plan_json, print_plan
+from sweeper.planning.settings import check
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally
-from sweeper.settings import check
 from tests.filled import MACHINE
 from tests.specs import small
 

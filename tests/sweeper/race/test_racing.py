@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from store import software
+from scalemark.host import software
+from scalemark.records.outcomes import State
 from store.errors import StoreError
-from store.records import State
-from sweeper.schedule import Task
+from sweeper.running.schedule import Task
 from tests.filled import NOON, PLACEMENT, attempt
 from tests.specs import small
 from tests.sweeper.world import World, rows

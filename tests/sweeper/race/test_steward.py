@@ -3,13 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from store.completed_repeats import CompletedRepeat
-from store.records import Outcome, TrialSpec
-from sweeper.blocks import Blocks
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
+from store.reading.completed_repeats import CompletedRepeat
+from sweeper.devices.blocks import Blocks
 from sweeper.race.races import sort_into_races
 from sweeper.race.steward import Steward
 from sweeper.race.tally import Saved, Tally
-from sweeper.schedule import Queue, Task
+from sweeper.running.schedule import Queue, Task
 from tests.specs import small
 
 Shown = float | Outcome

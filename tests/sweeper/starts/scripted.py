@@ -4,8 +4,10 @@ import os
 import sys
 from pathlib import Path
 
-from store.records import ORCHESTRATOR_VARIABLE, RunFolder, TrialSpec
-from trainer import ending, parent
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer.process import ending, parent
 
 
 def preload() -> None:

@@ -6,9 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from store.records import Outcome, Placement, RunFolder
-from sweeper.attempt import Attempt, Limits, environment, judge
-from sweeper.readable import is_readable
+from scalemark.records.outcomes import Outcome
+from scalemark.records.placement import Placement
+from scalemark.run_folder.folder import RunFolder
+from sweeper.running.attempt import Attempt, Limits, environment, judge
+from sweeper.running.readable import is_readable
 from sweeper.starts import Fork, Spawn
 from sweeper.starts.fork import LOAD_TIMEOUT_S, MOST_SERVERS, SERVER_BYTES
 from tests.specs import small

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.attempt import environment
+from sweeper.running.attempt import environment
 from sweeper.starts import Fork, Spawn
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
@@ -129,8 +129,8 @@ PARENT = """
 ORCHESTRATOR = """
     import os, sys
     from pathlib import Path
-    from store.records import RunFolder
-    from sweeper.attempt import environment
+    from scalemark.records import RunFolder
+    from sweeper.running.attempt import environment
     from sweeper.starts import Fork, Spawn
 
     start = Fork("{module}") if "{start}" == "fork" else Spawn((sys.executable, "-m", "{module}"))

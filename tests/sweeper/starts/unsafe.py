@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from store.records import ORCHESTRATOR_VARIABLE
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from tests.sweeper.starts import scripted
 from tests.sweeper.starts.scripted import main
 
@@ -28,8 +28,8 @@ def preload() -> None:
 if __name__ == "__main__":
     import sys
 
-    from store.records import RunFolder
-    from trainer import ending, parent
+    from scalemark.run_folder.folder import RunFolder
+    from trainer.process import ending, parent
 
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     ending.run_and_exit(scripted.main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

@@ -6,11 +6,12 @@ import threading
 
 import pytest
 
-from store.records import DeviceKind, TrialSpec
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
 from tests.trainer.ranks_over_hosts import RANKS, new_trial
-from trainer import ranks
 from trainer.errors import UnsupportedTrialError
 from trainer.rank_starts.ray import start_ranks
+from trainer.ranks import supervision as ranks
 
 FIRST, SECOND = (
     {"address": "10.0.0.1", "gpus": "4,5"},

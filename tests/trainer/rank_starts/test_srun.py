@@ -8,13 +8,16 @@ import sys
 import psutil
 import pytest
 
-from store.records import RANK_LOST, DeviceKind, Outcome, RunFolder
+from scalemark.records.cluster import RANK_LOST
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome
+from scalemark.run_folder.folder import RunFolder
 from tests import slurm
 from tests.conftest import PROJECT
 from tests.slurm import until
 from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
-from trainer.srun_task import visible_devices
+from trainer.ranks.srun_task import visible_devices
 
 
 class Trial(Ranks):

@@ -1,0 +1,1 @@
+"""Compares results pair by pair, or with another side."""

@@ -1,0 +1,287 @@
+"""Results beside those of another side: another machine, another time, or what others published.
+Whole trials only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analysis.hosts_told import hosts_of
+from analysis.published import precision_as_published, usual_image_px
+from analysis.results import AXES, Against, Origin, Place, Result
+from scalemark.records.devices import DeviceKind
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.trial import unusual_axes
+from scalemark.stats.welch import known_ratio_interval
+from store.errors import StoreError
+
+_OPEN = ("", "n/a", "?")
+_ABOUT_MACHINES = ("device_kind", "strategy")
+_TRIAL = tuple(axis for axis in AXES if axis not in _ABOUT_MACHINES)
+_MOST_LISTED = 8
+_MOST_TRIED = 200  # of each side, to find the closest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opposed:
+    """Our results, each against the same trial in one place of the other side; None where it has
+    none.
+    """
+
+    other: Place
+    results: tuple[Result, ...]
+    notes: tuple[str, ...]  # what a reader of the ratios must know
+
+
+def opposed(results: Sequence[Result], others: Sequence[Result]) -> list[Opposed]:
+    """One per place of the other side that has something in common with ours. Raises StoreError
+    when none has.
+    """
+    by_place: dict[str, list[Result]] = defaultdict(list)
+    for other in others:
+        by_place[other.place.key].append(other)
+    found = [
+        one for of_place in by_place.values() if (one := _opposed(results, of_place)) is not None
+    ]
+    if not found:
+        sides = f"here {_described(results)}; there {_described(others)}"
+        raise StoreError(
+            f"nothing in common with the other side; {sides}; {_closest(results, others)}"
+        )
+    return found
+
+
+def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | None:
+    place = others[0].place
+    by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for other in others:
+        if other.images_per_second:
+            by_key[
+                _key_of_published(other) if place.origin is Origin.PUBLISHED else _key(other)
+            ].append(other)
+    matched, with_other, open_axes, num_ambiguous, other_sizes = [], [], set(), 0, set()
+    for result in results:
+        candidates = by_key.get(
+            _key_as_published(result) if place.origin is Origin.PUBLISHED else _key(result), []
+        )
+        if place.origin is Origin.PUBLISHED:
+            candidates = sorted(
+                (one for one in candidates if _may_be(result, one)), key=lambda one: len(_open(one))
+            )
+            if candidates and not _has_size_of(candidates[0], result):
+                other_sizes.add(_sizes(result, candidates[0]))
+                candidates = []
+        num_ambiguous += len(candidates) > 1
+        against = _against(result, candidates[0]) if candidates else None
+        matched.append(replace(result, against=against))
+        if against:
+            with_other.append(result)
+            open_axes |= _open(against.other)
+    if not with_other:
+        return None
+    notes = (*_notes(with_other, place, open_axes, num_ambiguous), *sorted(other_sizes))
+    return Opposed(other=place, results=tuple(matched), notes=notes)
+
+
+def _against(result: Result, other: Result) -> Against | None:
+    if result.images_per_second is None or other.images_per_second is None:
+        return None
+    low, high = known_ratio_interval(result.repeats, other.repeats)
+    return Against(
+        other=other, ratio=result.images_per_second / other.images_per_second, low=low, high=high
+    )
+
+
+def _key(result: Result) -> tuple[object, ...]:
+    return tuple(result.axes[axis] for axis in _TRIAL)
+
+
+def _key_of_published(result: Result) -> tuple[object, ...]:
+    axes = result.axes
+    return (
+        _sure(axes["model"]),
+        axes["batch_size"],
+        result.num_gpus,
+        _hosts(result),
+        precision_as_published(axes),
+        _is_real(result),
+    )
+
+
+def _key_as_published(result: Result) -> tuple[object, ...]:
+    axes = result.axes
+    return (
+        axes["model"],
+        axes["batch_size"],
+        result.num_gpus,
+        result.hosts,
+        precision_as_published(axes),
+        _is_real(result),
+    )
+
+
+def _hosts(result: Result) -> int | str:
+    """A source may leave open how many: what may be of several is not compared with what is of
+    one.
+    """
+    told = (
+        result.hosts
+        if result.place.origin.is_ours
+        else hosts_of(result.place.machine, result.num_gpus)
+    )
+    return "not told" if told is None else told
+
+
+def _is_real(result: Result) -> bool:
+    data = str(result.axes["data"])
+    return data != "synthetic" if result.place.origin.is_ours else data.startswith("real")
+
+
+def _may_be(result: Result, other: Result) -> bool:
+    """Whether what the source tells of the strategy is ours."""
+    told = ((axis, _sure(other.axes[axis])) for axis in STRATEGY_AXES)
+    return all(value in _OPEN or value == result.axes[axis] for axis, value in told)
+
+
+def _has_size_of(other: Result, result: Result) -> bool:
+    """Images of another size are other work."""
+    return usual_image_px(str(other.axes["model"])) in (None, result.axes["image_px"])
+
+
+def _sizes(result: Result, other: Result) -> str:
+    model, image_px = result.axes["model"], result.axes["image_px"]
+    usual = usual_image_px(str(other.axes["model"]))
+    return (
+        f"not compared: {model} of image_px {image_px} is other work than the source's, whose "
+        f"images had {usual}"
+    )
+
+
+def _open(other: Result) -> set[str]:
+    """Axes that the source does not tell, or leaves in doubt."""
+    if other.place.origin is not Origin.PUBLISHED:
+        return set()
+    return {
+        axis
+        for axis, value in other.axes.items()
+        if axis != "strategy" and (value in _OPEN or str(value).endswith("?"))
+    }
+
+
+def _sure(value: Any) -> Any:
+    return value.removesuffix("?") if isinstance(value, str) else value
+
+
+def _notes(
+    results: Sequence[Result], place: Place, open_axes: set[str], num_ambiguous: int
+) -> Iterator[str]:
+    kinds = {result.place.device_kind for result in results} | {place.device_kind}
+    if DeviceKind.SIMULATED_GPU in kinds and len(kinds) > 1:
+        yield (
+            "SIMULATED AGAINST PUBLISHED: these ratios tell how near the cost model comes, and "
+            "nothing of any hardware of ours"
+        )
+    elif len(kinds) > 1:
+        yield (
+            "CPU STAND-INS AGAINST GPUs: these ratios set cores beside graphics processors, and "
+            "say nothing of strategies"
+        )
+    if place.origin is not Origin.PUBLISHED:
+        return
+    if open_axes:
+        yield (
+            "the source leaves open or in doubt: "
+            f"{', '.join(axis for axis in _ordered(results, open_axes))}"
+        )
+    yield f"the source does not tell what is here {', '.join(_not_in_sources(results))}"
+    datas = sorted({str(result.axes["data"]) for result in results} - {"synthetic"})
+    if datas:
+        yield f"real data: here {', '.join(datas)}, there as the source had it"
+    if num_ambiguous:
+        yield (
+            f"of {num_ambiguous} trials the source has several figures; the one of which it "
+            "tells most is taken"
+        )
+
+
+def _ordered(results: Sequence[Result], axes: set[str]) -> list[str]:
+    return [axis for axis in results[0].axes if axis in axes]
+
+
+def _not_in_sources(results: Sequence[Result]) -> list[str]:
+    """Of our axes those that sources have no word for, where they matter."""
+    values: dict[str, list[str]] = {"image_px": [], "optimizer": []}
+    for result in results:
+        for axis in dict.fromkeys(("image_px", "optimizer", *unusual_axes(result.axes))):
+            if axis not in ("xla", "precision", "hosts"):
+                values.setdefault(axis, []).append(str(result.axes[axis]))
+    return [f"{axis} {' or '.join(sorted(set(of)))}" for axis, of in values.items()]
+
+
+def _closest(results: Sequence[Result], others: Sequence[Result]) -> str:
+    """What keeps those apart that have the most in common, as `the closest differ in precision
+    (here fp32, there fp16)`.
+    """
+    ours = _different([_compared(result, others[0].place.origin) for result in results])
+    theirs = _different([_compared(other, others[0].place.origin) for other in others])
+    pairs = [(one, other, _differing(one, other)) for one in ours for other in theirs]
+    one, other, axes = min(pairs, key=lambda pair: ("model" in pair[2], len(pair[2])))
+    if not axes:
+        return "where they are the same, one of the two has no number"
+    return (
+        "the closest differ in "
+        f"{', '.join(f'{axis} (here {one[axis]}, there {other[axis]})' for axis in axes)}"
+    )
+
+
+def _different(told: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    return list({repr(one): one for one in told}.values())[:_MOST_TRIED]
+
+
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    return [
+        axis for axis, value in one.items() if other[axis] != value and other[axis] not in _OPEN
+    ]
+
+
+def _compared(result: Result, origin_of_others: Origin) -> dict[str, object]:
+    """The axes that must be the same on both sides."""
+    axes = result.axes
+    if origin_of_others.is_ours:
+        return {axis: axes[axis] for axis in _TRIAL}
+    model = _sure(axes["model"])
+    return {
+        "model": model,
+        "image_px": axes["image_px"] if "image_px" in axes else usual_image_px(model) or "",
+        "batch_size": axes["batch_size"],
+        "num_gpus": axes["num_gpus"],
+        "hosts": _hosts(result),
+        "precision": precision_as_published(axes),
+        "data": "real" if _is_real(result) else "synthetic",
+        **{axis: _sure(axes[axis]) for axis in STRATEGY_AXES},
+    }
+
+
+def _described(results: Sequence[Result]) -> str:
+    """The axes by which others look for the same."""
+    told = []
+    for axis, name in (
+        ("model", ""),
+        ("num_gpus", "num_gpus "),
+        ("batch_size", "batch_size "),
+        ("precision", ""),
+        ("data", ""),
+    ):
+        values = sorted(
+            {result.axes[axis] for result in results},
+            key=lambda value: (isinstance(value, str), value or 0),
+        )
+        more = ", ..." if len(values) > _MOST_LISTED else ""
+        told.append(
+            f"{name}{', '.join('not told' if value in (None, '') else str(value) for value in values[:_MOST_LISTED])}{more}"
+        )
+    devices = dict.fromkeys(result.place.devices for result in results)
+    return f"{'; '.join(told)} on {' and '.join(devices)}"

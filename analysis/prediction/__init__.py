@@ -1,0 +1,1 @@
+"""Predicts trials that nobody ran."""

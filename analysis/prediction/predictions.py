@@ -1,0 +1,363 @@
+"""Predictions: cells that nobody tried, from the rows of the same place; see
+`analysis.calibration`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from analysis.calibration.places import Guess
+from analysis.calibration.predicted import predicted
+from analysis.calibration.predictive import Predictive
+from analysis.calibration.refusals import Refusal, refusal
+from analysis.calibration.row import Row, row
+from analysis.explanation.rungs import COMPARED
+from analysis.hosts_told import read, why_several
+from analysis.prediction.measuring import measuring
+from analysis.results import Origin, Place, Result
+from costs.hardware import Hardware
+from costs.networks import network
+from costs.step import Step
+from costs.work import Work
+from scalemark.records.cluster import RANK_JOBS
+from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
+from store.errors import StoreError
+
+
+class NothingToLearnError(StoreError):
+    """One place has no row to predict from; others may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Of one cell in one place. It is no measurement, and is never stored as one."""
+
+    place: Place
+    hardware: Hardware  # that it is for
+    work: Work
+    predictive: Predictive | None  # None where it is refused
+    refusal: Refusal | None
+    rests_on: tuple[str, ...]  # trials, or keys of published figures
+    # command that would supply what a refused one lacks; empty where no row would
+    measure_first: str = ""
+    # images/s of this cell, by its place's origin; no part of what the prediction rests on
+    figure: float | None = None
+    # its rows report how variables are shared, or who asked named it; else its strategy is assumed
+    is_told: bool = True
+    is_batch_told: bool = True  # its batch is reported, or was asked for; else it is assumed
+    # axes that the cost model does not look at, where rows of its place differ in them
+    apart: tuple[tuple[str, str], ...] = ()
+    # a batch in all that does not divide among its GPUs: `work` has not what was asked for
+    is_undivided: bool = False
+
+    @property
+    def error(self) -> float | None:
+        """Of the prediction, over the figure."""
+        if self.predictive is None or self.figure is None:
+            return None
+        return self.predictive.images_per_second / self.figure - 1
+
+    @property
+    def strategy(self) -> str:
+        return strategy_name(
+            self.work.variable_update, self.work.local_parameter_device, self.work.all_reduce
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """The rows of one place that the cost model can take."""
+
+    place: Place
+    guess: Guess
+    results: tuple[Result, ...]
+    rows: tuple[Row, ...]  # of these, but for those that were left out
+    left_out: tuple[str, ...]  # why others are not among them
+
+
+def learned(
+    results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None
+) -> Learned:
+    """Of one place. Raises NothingToLearnError when no row is left."""
+    rows, left_out = [], []
+    for result in results:
+        if result.images_per_second is None:
+            continue
+        if told := several_hosts(result):
+            left_out.append(told)
+            continue
+        try:
+            one = row(result, guess.hardware, (notes or {}).get(result.trial_id, ""))
+            Step.of(one.work, guess.hardware)
+            rows.append((one, result))
+        except ValueError as error:
+            left_out.append(str(error))
+    if not rows:
+        told = "; ".join(dict.fromkeys(left_out)) or "none of these has images/s"
+        raise NothingToLearnError(f"{results[0].place.host}: nothing to learn from: {told}")
+    return Learned(
+        place=results[0].place,
+        guess=guess,
+        results=tuple(results),
+        rows=tuple(_told_apart(rows)),
+        left_out=tuple(dict.fromkeys(left_out)),
+    )
+
+
+def _told_apart(rows: Sequence[tuple[Row, Result]]) -> Iterator[Row]:
+    """With the axes in which some rows of the place differ, though the cost model takes them for
+    the same: another data set or input pipeline, another optimizer.
+    """
+    told: dict[str, dict[object, set[str]]] = {axis: defaultdict(set) for axis in _NOT_SEEN}
+    for one, result in rows:
+        for axis in _NOT_SEEN:
+            if axis in result.axes:
+                told[axis][_seen(axis, one.work)].add(_value(axis, result))
+    axes = [
+        axis
+        for axis, by_seen in told.items()
+        if any(len(values) > 1 for values in by_seen.values())
+    ]
+    for one, result in rows:
+        yield replace(
+            one, apart=tuple((axis, _value(axis, result)) for axis in axes if axis in result.axes)
+        )
+
+
+def _value(axis: str, result: Result) -> str:
+    text = str(result.axes[axis]).strip("?")
+    return text.partition("+")[0] if axis == "precision" else text  # `+XLA` is an axis of its own
+
+
+def _seen(axis: str, work: Work) -> object:
+    """What the cost model makes of it; None where it does not look at it."""
+    own = {"model": work.network.name, "data": work.real_data, "precision": work.precision}
+    return own.get(axis)
+
+
+def several_hosts(result: Result) -> str:
+    """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources
+    tell hosts by words alone.
+    """
+    update, hosts, place = (
+        str(result.axes["variable_update"]),
+        int(result.axes.get("hosts", 1)),
+        result.place,
+    )
+    found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
+    if update in RANK_JOBS or update.startswith("distributed"):
+        found = f"variable_update={update} is of several hosts"
+    elif hosts > 1:
+        found = f"hosts={hosts} is of several hosts"
+    elif place.origin is Origin.PUBLISHED:
+        found = why_several(place.machine, result.num_gpus)
+        rows_of_one = f"'num_gpus<={read(place.machine).gpus_per_host or 1}'"
+    return (
+        f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}"
+        if found
+        else ""
+    )
+
+
+def most_gpus(results: Sequence[Result]) -> int:
+    """That a row of one host has."""
+    return max((result.num_gpus for result in results if not several_hosts(result)), default=1)
+
+
+def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
+    """All that differ from rows in these axes alone, each once; under strong scaling with the same
+    batch in all, unless a batch is told. Raises StoreError for axes or values that there are not.
+    """
+    found: dict[object, Row] = {}
+    for values in product(*to.values()):
+        change = dict(zip(to, values, strict=True))
+        for one in rows:
+            cell = _changed(one, change)
+            if not _is_told_by_others(one, cell, rows):
+                found.setdefault(cell.cell, cell)
+    return list(found.values())
+
+
+def _is_told_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
+    """Whether a cell of more GPUs would only guess from a row on 1 GPU what rows on more GPUs
+    report: what is reduced how.
+    """
+    if cell.is_named or cell.is_told or not one.is_told:
+        return False
+    update, network = one.work.variable_update, one.work.network
+    return any(
+        row.is_told_of_more and (row.work.variable_update, row.work.network) == (update, network)
+        for row in rows
+    )
+
+
+def _changed(one: Row, change: Mapping[str, str]) -> Row:
+    work = one.work
+    for axis, value in change.items():
+        work = changed(work, axis, value)
+    one = replace(
+        one,
+        is_batch_told=one.is_batch_told or "batch_size" in change,
+        apart=tuple((axis, value) for axis, value in one.apart if axis not in change),
+    )
+    is_named = not _NAMING.isdisjoint(change) or (one.is_told and "all_reduce" in change)
+    if one.is_strong and "batch_size" not in change:
+        return replace(
+            replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus),
+            is_named=is_named,
+        )
+    return one.asked(work, is_named=is_named)
+
+
+def predictions(
+    known: Learned, asked: Sequence[Row], target: Hardware | None = None
+) -> list[Prediction]:
+    """In the order of what is asked for. What is among the rows is predicted from those that are
+    not, all else from all of them.
+
+    Raises NothingToLearnError when nothing is left to learn from.
+    """
+    elsewhere = target is not None and target != known.guess.hardware
+    figures = {} if elsewhere else {one.cell: one.images_per_second for one in known.rows}
+    beside = {one.cell for one in asked if one.cell in figures}
+    kept = [one for one in known.rows if one.cell not in beside]
+    if not kept:
+        raise NothingToLearnError(
+            f"{known.place.host}: the rows that were chosen are those that shall be predicted; choose others to learn from, "
+            "as 'num_gpus<=4' --to num_gpus=8"
+        )
+    is_beside = [one.cell in beside for one in asked]
+    of_both = {
+        side: iter(
+            _from(
+                rows,
+                [one for one, its in zip(asked, is_beside, strict=True) if its is side],
+                known,
+                target,
+            )
+        )
+        for side, rows in ((True, kept), (False, known.rows))
+    }
+    found = [next(of_both[side]) for side in is_beside]
+    return [
+        replace(one, figure=figures[cell.cell]) if side else one
+        for one, cell, side in zip(found, asked, is_beside, strict=True)
+    ]
+
+
+def _from(
+    rows: Sequence[Row], asked: Sequence[Row], known: Learned, target: Hardware | None
+) -> list[Prediction]:
+    hardware = target or known.guess.hardware
+    ran = known.rows if hardware.memory_gib >= known.guess.hardware.memory_gib else ()
+    refused = [refusal(one, rows, hardware, ran) for one in asked]
+    possible = [one for one, no in zip(asked, refused, strict=True) if no is None]
+    told = iter(predicted(rows, possible, known.guess, target))
+    return [
+        Prediction(
+            place=known.place,
+            hardware=hardware,
+            work=one.work,
+            predictive=next(told) if no is None else None,
+            refusal=no,
+            rests_on=tuple(row.name for row in rows),
+            measure_first=measuring(no.missing.work, known.results)
+            if no is not None and no.missing
+            else "",
+            is_told=one.is_told or one.is_named,
+            is_batch_told=one.is_batch_told,
+            apart=one.apart,
+            is_undivided=bool(one.undivided),
+        )
+        for one, no in zip(asked, refused, strict=True)
+    ]
+
+
+def changed(work: Work, axis: str, value: str) -> Work:
+    """The same work with another value of an axis, as `--to` says it. Raises StoreError."""
+    if axis not in _CHANGES:
+        raise StoreError(f"--to {axis}={value}: no such axis; there are {', '.join(_CHANGES)}")
+    try:
+        return _CHANGES[axis](work, value)
+    except (ValueError, KeyError) as error:
+        raise StoreError(f"--to {axis}={value}: {error}") from None
+
+
+def _number(axis: str) -> Callable[[Work, str], Work]:
+    def change(work: Work, value: str) -> Work:
+        lowest = 0 if axis == "gradient_repacking" else 1
+        if not value.isdecimal() or int(value) < lowest:
+            raise ValueError(f"wanted a whole number, {lowest} or more")
+        return _replaced(work, {axis: int(value)})
+
+    return change
+
+
+def _yes_or_no(axis: str) -> Callable[[Work, str], Work]:
+    def change(work: Work, value: str) -> Work:
+        if value.lower() not in _YES_OR_NO:
+            raise ValueError("wanted true or false")
+        return _replaced(work, {axis: _YES_OR_NO[value.lower()]})
+
+    return change
+
+
+def _word(axis: str) -> Callable[[Work, str], Work]:
+    return lambda work, value: _replaced(work, {axis: value})
+
+
+def _strategy(work: Work, value: str) -> Work:
+    axes = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
+    if value not in axes:
+        raise ValueError(
+            f"wanted one of {', '.join(axes)}; others are told by {', '.join(STRATEGY_AXES)}"
+        )
+    return _replaced(work, dict(zip(STRATEGY_AXES, axes[value], strict=True)))
+
+
+def _model(work: Work, value: str) -> Work:
+    return replace(work, network=network(value))
+
+
+def _data(work: Work, value: str) -> Work:
+    return replace(work, real_data=value != "synthetic", distortions=value != "synthetic")
+
+
+def _replaced(work: Work, values: dict[str, Any]) -> Work:
+    return replace(work, **values)
+
+
+_NAMING = {"strategy", "variable_update"}
+"""Axes of `--to` after which nothing is assumed of how variables are shared."""
+_SEEN = {
+    *(field.name for field in fields(Work)),
+    *STRATEGY_AXES,
+    "model",
+    "image_px",
+    "data",
+    "distortions",
+    "precision",
+}
+_NOT_SEEN = ("model", "data", "precision", *(axis for axis in COMPARED if axis not in _SEEN))
+"""Axes of which the cost model sees nothing, or not all: not which data set or pipeline, nor whose
+half precision.
+"""
+
+_YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
+_CHANGES: dict[str, Callable[[Work, str], Work]] = {
+    "num_gpus": _number("num_gpus"),
+    "batch_size": _number("batch_size"),
+    "strategy": _strategy,
+    **{axis: _word(axis) for axis in (*STRATEGY_AXES, "precision")},
+    "gradient_repacking": _number("gradient_repacking"),
+    "compact_gradients": _yes_or_no("compact_gradients"),
+    "staged_vars": _yes_or_no("staged_vars"),
+    "steps_per_execution": _number("steps_per_execution"),
+    "xla": _yes_or_no("xla"),
+    "data": _data,
+    "model": _model,
+}

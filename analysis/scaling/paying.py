@@ -1,0 +1,128 @@
+"""Whether GPUs that are added pay: what each of them brings, as a share of what each of the first
+did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from analysis.results import Origin, Result
+from scalemark.stats.relation import Relation, relation_by
+from scalemark.stats.welch import error_of_log_mean, known_ratio_interval, reach_of_sum
+
+PAYS_FROM = 0.5  # of what one GPU brings: each that is added should bring as much, to be worth it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What some GPUs more bring."""
+
+    before: Result
+    after: Result
+    gain: float  # images/s after, times those before
+    # 95 % interval over processes; None where one of both is one process alone
+    gain_low: float | None
+    gain_high: float | None
+    share: float  # of what each GPU of the first result brings: what each that was added does
+    low: float | None  # 95 % interval; None where one of the three is one process alone
+    high: float | None
+
+    @property
+    def pays(self) -> bool:
+        return self.share >= PAYS_FROM
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether `pays` is known; what others published counts as it stands."""
+        if self.before.place.origin is Origin.PUBLISHED:
+            return True
+        return (
+            self.low is not None
+            and self.high is not None
+            and (self.low >= PAYS_FROM) == (self.high >= PAYS_FROM)
+        )
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether nobody knows that they bring anything at all, or take something."""
+        return relation_by(self.gain_low, self.gain_high) is Relation.TIE
+
+    @property
+    def is_surely_slower(self) -> bool:
+        if self.before.place.origin is Origin.PUBLISHED:
+            return self.gain < 1
+        return relation_by(self.gain_low, self.gain_high) is Relation.LESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """More GPUs than these do not pay, up to the most that were tried."""
+
+    num_gpus: int
+    added: Added  # of the most that were tried, beyond `num_gpus`
+    is_sure: bool
+
+
+def added(first: Result, before: Result, after: Result) -> Added:
+    """Of three results of one curve that have numbers; `before` may be the first."""
+    gain = _images(after) / _images(before)
+    gain_low, gain_high = known_ratio_interval(after.repeats, before.repeats)
+    per_added = first.num_gpus / (after.num_gpus - before.num_gpus)
+    share = per_added * (_images(after) - _images(before)) / _images(first)
+    reach = _reach(first, before, after, per_added)
+    return Added(
+        before=before,
+        after=after,
+        gain=gain,
+        gain_low=gain_low,
+        gain_high=gain_high,
+        share=share,
+        low=None if reach is None else share - reach,
+        high=None if reach is None else share + reach,
+    )
+
+
+def steps(curve: Sequence[Result]) -> list[Added]:
+    """From each result of a curve to the next; all have numbers and are in order of their GPUs."""
+    return [added(curve[0], before, after) for before, after in pairwise(curve)]
+
+
+def stop(curve: Sequence[Result]) -> Stop | None:
+    """The fewest GPUs beyond which no larger number that was tried pays. None: they pay up to the
+    most, or only one was tried.
+    """
+    for position, before in enumerate(curve[:-1]):
+        beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
+        if not any(one.pays for one in beyond):
+            return Stop(
+                num_gpus=before.num_gpus,
+                added=beyond[-1],
+                is_sure=all(one.is_sure for one in beyond),
+            )
+    return None
+
+
+def _reach(first: Result, before: Result, after: Result, per_added: float) -> float | None:
+    """Half the interval of a share, from the errors of the logarithms of the images/s that it is
+    made of.
+    """
+    if min(len(one.repeats) for one in (first, before, after)) < 2:
+        return None
+    # of the share against each logarithm
+    slopes = {first.num_gpus: 0.0, before.num_gpus: 0.0, after.num_gpus: 0.0}
+    slopes[after.num_gpus] += per_added * _images(after) / _images(first)
+    slopes[before.num_gpus] -= per_added * _images(before) / _images(first)
+    slopes[first.num_gpus] -= per_added * (_images(after) - _images(before)) / _images(first)
+    of = {one.num_gpus: one.repeats for one in (first, before, after)}
+    return reach_of_sum(
+        [
+            ((slope * error_of_log_mean(of[num])) ** 2, len(of[num]) - 1)
+            for num, slope in slopes.items()
+        ]
+    )
+
+
+def _images(result: Result) -> float:
+    return result.images_per_second or 0.0

@@ -1,0 +1,1 @@
+"""Words and numbers that tables, charts, and answers share."""

@@ -1,0 +1,76 @@
+"""The software of places in words: what everybody asks for, and whatever else tells two places of
+one machine apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalemark.records.devices import DeviceKind
+
+_OF_SOFTWARE = (
+    "python",
+    "kernel",
+)  # and packages and variables, as `scalemark.host.software.key` has them
+_MOST_NAMED = 3  # packages and variables, where these are enough
+
+Where = tuple[str, str, bool, str]
+"""Keys of machine and software, whether the host was shared, and the kind of device."""
+
+
+def told_apart(environments: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[Where, str]:
+    """As `TensorFlow 2.21.0, scalemark 0.1.0`, and `numpy 2.4.6` where another place of that
+    machine had another one.
+    """
+    found = {where: _usual(of, where[3]) for where, of in environments.items()}
+    alike: dict[tuple[object, ...], list[Where]] = defaultdict(list)
+    for where, versions in found.items():
+        machine, _, shares_host, device_kind = where
+        alike[machine, shares_host, device_kind, versions].append(where)
+    for wheres in alike.values():
+        if len(wheres) > 1:
+            differing = _differing([_described(environments[where]) for where in wheres])
+            for where, told in zip(wheres, differing, strict=True):
+                found[where] = f"{found[where]}, {told or f'software {where[1][:6]}'}"
+    return found
+
+
+def _usual(environments: Sequence[Mapping[str, Any]], device_kind: str) -> str:
+    """Simulated numbers are not TensorFlow's."""
+    is_simulated = device_kind == DeviceKind.SIMULATED_GPU
+    by = "simulated by" if is_simulated else "TensorFlow {tensorflow},"
+    told = {f"{by.format(**one)} scalemark {one['scalemark']}" for one in environments}
+    return (
+        " and ".join(sorted(told)) or f"{'simulated by ' if is_simulated else ''}versions unknown"
+    )
+
+
+def _described(environments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By name: what numbers depend on. All environments of a place have it alike."""
+    if not environments:
+        return {}
+    description = environments[0]["description"]
+    found = {name: description.get(name) for name in _OF_SOFTWARE}
+    found |= description.get("packages") or {}
+    found |= description.get("variables") or {}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _differing(places: Sequence[Mapping[str, str]]) -> list[str]:
+    """Of each what not all have alike; empty where there is nothing, or where two would read the
+    same.
+    """
+    every = sorted({name for place in places for name in place})
+    names = [name for name in every if len({place.get(name) for place in places}) > 1]
+    for shown in (names[:_MOST_NAMED], names):
+        more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+        told = [
+            ", ".join(f"{name} {place[name]}" if name in place else f"no {name}" for name in shown)
+            + more
+            for place in places
+        ]
+        if len(set(told)) == len(told):
+            return told
+    return [""] * len(places)

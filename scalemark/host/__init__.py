@@ -1,0 +1,1 @@
+"""What surrounds a trial on its host: processes, memory, software, environment variables."""

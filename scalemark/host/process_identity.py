@@ -1,0 +1,75 @@
+"""Tells one process from all others that had or will have its number, and whether it still runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from scalemark.records.placement import ProcessIdentity
+
+# who has given no sign for so long, and cannot be looked at, is taken for dead
+SILENT_FOR = timedelta(seconds=120)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+def this_process() -> ProcessIdentity:
+    """The one that calls."""
+    return ProcessIdentity(
+        host=platform.node(),
+        boot_id=_BOOT_ID.read_text().strip(),
+        pid_namespace=str(_PID_NAMESPACE.readlink()),
+        pid=os.getpid(),
+        start_ticks=start_ticks(os.getpid()) or 0,
+    )
+
+
+def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None) -> bool:
+    """Surely, where its number means something here; else by its last heartbeat."""
+    here = this_process()
+    if is_visible(process, here) and not _is_hidden(process.pid):
+        return start_ticks(process.pid) == process.start_ticks
+    if (process.host, process.pid_namespace) == (here.host, here.pid_namespace):
+        return False  # this machine was booted since
+    return (now or datetime.now(UTC)) - heartbeat_at < SILENT_FOR
+
+
+def dead_in_s(
+    process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None
+) -> float | None:
+    """Seconds until it is taken for dead, should it give no sign again; None of one that can be
+    looked at.
+    """
+    here = this_process()
+    if is_visible(process, here) and not _is_hidden(process.pid):
+        return None
+    return max(0.0, (heartbeat_at + SILENT_FOR - (now or datetime.now(UTC))).total_seconds())
+
+
+def is_visible(process: ProcessIdentity, here: ProcessIdentity) -> bool:
+    """Whether its number means the same to us: same boot of the same machine, same container."""
+    return (process.boot_id, process.pid_namespace) == (here.boot_id, here.pid_namespace)
+
+
+def _is_hidden(pid: int) -> bool:
+    """Another user's, where /proc shows only one's own (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return not os.access(f"/proc/{pid}/stat", os.R_OK)
+    except ProcessLookupError:
+        pass
+    return False
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process of this number began, in clock ticks since boot; None when there is none, or
+    only its zombie.
+    """
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in "ZX" else int(rest[18])

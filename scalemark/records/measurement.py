@@ -1,0 +1,182 @@
+"""What one attempt measured: its steps, the figures that follow from them, and its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.validation import (
+    build,
+    check_least,
+    check_one_of,
+    parsed,
+)
+from scalemark.text.untrusted import quoted_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSample:
+    """One call of the training function, as written to `steps.jsonl`."""
+
+    step: int  # its first step, counted from 0 over warm-up and measurement
+    phase: str  # a Phase
+    start_s: float  # since the first step began, monotonic clock
+    duration_s: float  # batch wait and steps together
+    data_wait_s: float  # part of duration_s spent waiting for the batch
+    # of its last step: mean cross entropy over all replicas; none when it is not a finite number
+    loss: float | None
+    num_steps: int = 1  # training steps in the call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What follows from the measured steps of one attempt."""
+
+    images_per_second: float  # images of all replicas / time of the whole measured window
+    # 95 % interval of it within this process, see scalemark.stats.within_process; none of less than 8 calls
+    # that count.
+    images_per_second_low: float | None
+    images_per_second_high: float | None
+    median_step_s: float
+    jitter_s: float  # 1.4826 x median absolute deviation of the step time
+    p90_step_s: float
+    num_steps: int  # measured
+    window_s: float  # from the first measured step to idle devices after the last
+    num_warm_up_steps: int
+    steady: bool  # the steady state was seen before measuring began
+    # start of process to end of first step; a forked one had TensorFlow imported before its start
+    time_to_first_step_s: float
+    trace_s: float  # building the step's graph
+    first_step_s: float  # first call, compilation included
+    data_wait_share: float  # of the measured window, 0..1
+    # CPU seconds of the process (of several: of worker 0) in the measured window; over window_s:
+    # cores it got
+    cpu_s: float
+    # Mean over the window, hypervisor included; none where the kernel does not say, or nobody knows
+    # which ranks run here.
+    cores_taken_by_others: float | None
+    # largest resident size of the process; forked, without pages of libraries it did not touch
+    peak_host_memory_bytes: int
+    # largest of the GPUs, of several hosts of worker 0's; none on stand-ins
+    peak_device_memory_bytes: int | None
+    first_loss: float | None  # of the step that compiles, before the samples; none when not finite
+    last_loss: float | None  # median of the last five steps; none when not finite
+    num_skipped_steps: int  # of all steps so far, those whose gradients overflowed the loss scale
+    last_loss_scale: float | None  # none without a loss scale
+    num_parameters: int  # trainable, of one replica
+    # slowest rate seen between two of its hosts before training; none on one host
+    link_bytes_per_s: float | None = None
+
+
+def check_measurement(told: Mapping[str, Any]) -> None:
+    """Of the fields of a Measurement. Raises ValueError for numbers that none can have, or no
+    database takes.
+    """
+    low, high = told["images_per_second_low"], told["images_per_second_high"]
+    if not 0 <= told["images_per_second"] < 1e300:
+        raise ValueError(
+            f"images_per_second={told['images_per_second']}: wanted 0 or more, and less than 1e300"
+        )
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"images_per_second_low={low} is more than images_per_second_high={high}")
+    for name in _NEVER_NEGATIVE:
+        if told[name] is not None:
+            check_least(name, told[name], 0)
+
+
+_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady"}
+_NEVER_NEGATIVE = [
+    field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTelemetry:
+    """What NVML saw of one GPU during the measured window. None where the GPU does not tell."""
+
+    uuid: str
+    num_samples: int
+    sm_clock_mhz: float | None  # median
+    max_sm_clock_mhz: int | None  # the most this GPU can
+    power_w: float | None  # mean
+    power_limit_w: float | None
+    temperature_c: int | None  # highest
+    utilization: float | None  # mean share of time with a kernel running, 0..1
+    memory_used_bytes: int | None  # highest, all processes together
+    # all that were seen, as trainer/watching/nvml.py names them; empty also where it does not tell
+    throttle_reasons: tuple[str, ...]
+    num_foreign_processes: int | None  # most other processes seen computing on it at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Where the time of a few steps after the measurement went, read from TensorFlow's own profile.
+
+    A step here is one call of the training function; all figures are means over the steps.
+    Profiling costs time itself: shares travel, seconds do not. TensorFlow does not record its
+    cheapest ops (Identity, Const, Reshape).
+    """
+
+    num_steps: int
+    step_s: float  # while profiled, from beginning to beginning
+    # per step: class of op (see trainer/watching/op_classes.py) -> seconds, summed over devices and streams
+    op_class_s: dict[str, float]
+    # per step: time in which any gradient was being reduced, or was on its way from or to a
+    # reduction
+    reduction_s: float
+    exposed_reduction_s: float  # part of reduction_s in which no device computed anything else
+    # per step: tensors and signals sent from device to device by TensorFlow; NCCL's are not among
+    # them
+    num_copies: int
+    # per step: by GPUs' copies of all kinds; none on stand-ins, which hand over pointers
+    copied_bytes: int | None
+    num_ops: dict[str, int]  # per step: device, as "GPU:0", -> ops executed, copies left out
+    # device -> share of the step's time with something running on it, 0..1
+    busy_share: dict[str, float]
+    # of the step's time, GPUs idle between its first and last kernel; none on stand-ins
+    launch_gap_share: float | None
+    # of GPU time of convolutions and matmuls, by names of kernels; none without such kernels
+    tensor_core_share: float | None
+    input_wait_s: float  # per step: waiting for a batch
+    problems: str  # what TensorFlow could not record; empty when nothing
+    folder: str  # in the run folder; TensorBoard and xprof open it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What an attempt left in `result.json`."""
+
+    outcome: str  # an Outcome
+    message: str  # why it did not complete, or what else is missing; empty when all is there
+    measurement: Measurement | None
+    op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
+    verdict: str | None = None  # a Verdict on the measurement
+    verdict_reasons: tuple[str, ...] = ()  # why it is not valid
+    # of the trial's GPUs in worker 0's machine; of other hosts' nothing is seen
+    gpu_telemetry: tuple[GpuTelemetry, ...] = ()
+    profile: Profile | None = None
+    # of a simulated attempt: what the cost model made it from, seconds per step by part
+    truth: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of("outcome", self.outcome, Outcome)
+        if self.verdict is not None:
+            check_one_of("verdict", self.verdict, Verdict)
+        if self.measurement:
+            check_measurement(asdict(self.measurement))
+        object.__setattr__(self, "message", quoted_lines(self.message))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """Raises ValueError."""
+        return build(cls, parsed(text))
+
+
+BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth")
+"""Fields of Result that are stored in the row of its measurement."""

@@ -1,0 +1,71 @@
+"""Faults that can be injected into a trial to check that they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PLANTED = {
+    "noise": "standard deviation of a step's time within a process, over its mean",
+    "process_noise": "standard deviation of a process's mean step time among processes, over their mean",
+    "drift": "growth of the step time over the whole attempt, over its mean",
+    "throttling": "share of the GPUs' clock that is lost",
+    "contention": "share of the host's cores that others take",
+    "launch_s": "seconds more per step between kernels",
+    "reduction_s": "seconds more per step while gradients are reduced",
+    "input_s": "seconds more that each batch takes to make",
+    "link_mbit": "megabits per second that each host's link takes each way; 0 = as it is",
+    "out_of_memory": "1 = runs out of memory",
+    "hang": "1 = stops for good half-way through the measured steps",
+    "failure_rate": (
+        "share of attempts that fail without a result, drawn by the seed and the attempt's folder"
+    ),
+}
+"""What can be slowed or broken on purpose, to see whether it is found: name -> meaning. All of it
+in simulated trials.
+"""
+
+PLANTED_ON_LINKS = ("link_mbit",)
+"""Of these, what slows links between hosts."""
+
+NOISE = ("noise", "process_noise")
+"""Of these, what every simulated trial has as real ones do: no fault."""
+
+PLANTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
+"""Of these, what TensorFlow trials can have, too: by waiting, or by a network of limited rate.
+Their numbers are suspect.
+"""
+
+PLANTED_REASON = "planted: "
+"""So begins the reason of a verdict that is suspect for that alone; what was planted follows."""
+
+
+def planted_text(values: Mapping[str, float]) -> str:
+    """Canonical text of what is planted; equal values give equal text."""
+    return " ".join(f"{name}={values[name]:g}" for name in sorted(values))
+
+
+def read_planted(text: str) -> dict[str, float]:
+    """Inverse of `planted_text`. Raises ValueError for text that is not canonical."""
+    values: dict[str, float] = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        if name not in PLANTED:
+            raise ValueError(f"planted={text}: no {name}; there are {', '.join(PLANTED)}")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise ValueError(f"planted={text}: wanted NAME=NUMBER, found {part}") from None
+        if not 0 <= values[name] < float("inf"):
+            raise ValueError(f"planted={text}: wanted finite numbers, 0 or more")
+    if planted_text(values) != text:
+        raise ValueError(
+            f"planted={text}: wanted {planted_text(values)}, each name once and in order"
+        )
+    return values
+
+
+def planted_on_one_host(text: str) -> str:
+    """What of this can be planted where there are no links between hosts."""
+    return planted_text(
+        {name: value for name, value in read_planted(text).items() if name not in PLANTED_ON_LINKS}
+    )

@@ -1,0 +1,16 @@
+"""Which calls of a training function count when step times are told: one answer for the trainer,
+the charts and the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalemark.records.measurement import StepSample
+from scalemark.records.outcomes import Phase
+
+
+def counted_calls(samples: Sequence[StepSample]) -> list[StepSample]:
+    """The measured ones but the first, which begins with idle devices and waits for nobody."""
+    measured = [sample for sample in samples if sample.phase == Phase.MEASURE]
+    return measured[1:] or measured

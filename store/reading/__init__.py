@@ -1,0 +1,1 @@
+"""Reads results out of a database, as rows and as pandas frames."""

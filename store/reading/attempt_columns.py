@@ -1,0 +1,109 @@
+"""What pandas frames of attempts are made of: which columns there are, and from which tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+
+from store.filters.selection import attempt_ids, deleted_at
+from store.reading.columns import Kind, fetch, kind_of
+from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, SweepRow
+
+_ATTEMPT = ("repeat", "attempt", "outcome", "shares_host", "started_at", "duration_s")
+_MEASUREMENT = (
+    *(
+        "images_per_second",
+        "images_per_second_low",
+        "images_per_second_high",
+        "median_step_s",
+        "jitter_s",
+        "p90_step_s",
+    ),
+    *("steady", "time_to_first_step_s", "data_wait_share", "cores_taken_by_others"),
+    *("peak_host_memory_bytes", "peak_device_memory_bytes", "verdict"),
+)
+ALL = ("attempt_id", *_ATTEMPT, "num_measured_steps", *_MEASUREMENT)
+
+NEEDED_FOR_GROUPS = ("outcome", "shares_host", "images_per_second", "median_step_s", "verdict")
+
+_COLUMNS: Mapping[str, tuple[Any, Kind]] = {
+    "attempt_id": (AttemptRow.id, Kind.WHOLE),
+    "trial_id": (AttemptRow.trial_id, Kind.WORDS),
+    "sweep_id": (AttemptRow.sweep_id, Kind.WHOLE),
+    "machine_id": (AttemptRow.machine_id, Kind.WHOLE),
+    "environment_id": (AttemptRow.environment_id, Kind.NUMBERS),
+    **{name: (column := AttemptRow.__table__.columns[name], kind_of(column)) for name in _ATTEMPT},
+    "num_measured_steps": (MeasurementRow.num_steps, Kind.MAYBE_WHOLE),
+    **{
+        name: (column := MeasurementRow.__table__.columns[name], kind_of(column, optional=True))
+        for name in _MEASUREMENT
+    },
+}
+
+
+def read_attempts(
+    connection: sa.Connection, names: Sequence[str], which: sa.ColumnElement[bool]
+) -> dict[str, Any]:
+    """These columns of the attempts for which `which` holds, oldest first, and what else is known
+    by numbers.
+    """
+    chosen = dict.fromkeys(["trial_id", "sweep_id", "machine_id", "environment_id", *names])
+    statement = (
+        sa.select(*(_COLUMNS[name][0].label(name) for name in chosen))
+        .select_from(AttemptRow)
+        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(which)
+        .order_by(AttemptRow.id)
+    )
+    return fetch(connection, statement, {name: _COLUMNS[name][1] for name in chosen})
+
+
+def chosen_by(filters: Sequence[str], *, simulated: bool = False) -> sa.ColumnElement[bool]:
+    """Of attempts: whether they count, all filters hold, and they are simulated, or else
+    measured.
+    """
+    chosen = AttemptRow.id.in_(attempt_ids(filters)) if filters else deleted_at(False)
+    exists = MachineRow.hardware_profile == ""
+    return sa.and_(
+        chosen,
+        AttemptRow.machine_id.in_(sa.select(MachineRow.id).where(~exists if simulated else exists)),
+    )
+
+
+_SOFTWARE = ("software_key", "tensorflow", "keras", "scalemark", "revision")
+_OTHERS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
+    "sweep_id": (SweepRow, {"sweep": SweepRow.name, "origin": SweepRow.origin}),
+    "machine_id": (
+        MachineRow,
+        {"machine": MachineRow.key}
+        | {name: MachineRow.__table__.columns[name] for name in ("host", "cpu", "gpu", "driver")},
+    ),
+    "environment_id": (
+        EnvironmentRow,
+        {name: EnvironmentRow.__table__.columns[name] for name in _SOFTWARE},
+    ),
+}
+
+
+def read_others(connection: sa.Connection, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands behind sweep_id, machine_id and environment_id: all words."""
+    found: dict[str, Any] = {}
+    for id_name, (table, columns) in _OTHERS.items():
+        statement = sa.select(
+            table.id.label("id"), *(column.label(name) for name, column in columns.items())
+        )
+        told = fetch(connection, statement, {"id": Kind.WHOLE} | dict.fromkeys(columns, Kind.WORDS))
+        found |= _looked_up(told, numbers[id_name], columns)
+    return found
+
+
+def _looked_up(told: Mapping[str, Any], ids: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    """None where there is no id."""
+    places = pd.Index(told["id"]).get_indexer(pd.Index(np.nan_to_num(ids, nan=-1).astype(np.int64)))
+    # -1 takes the last: none
+    codes = {name: np.append(told[name].codes, -1).take(places) for name in names}
+    return {name: pd.Categorical.from_codes(codes[name], dtype=told[name].dtype) for name in names}

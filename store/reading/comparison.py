@@ -1,0 +1,208 @@
+"""Which of two trials is faster, by how much, and whether that may be said at all."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scalemark.records.devices import DeviceKind
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.stats.relation import Relation, relation
+from scalemark.stats.welch import interval, ratio_interval
+from store.errors import StoreError
+from store.filters.selection import NOT_AXES, nearest
+from store.reading.differences import Difference, Side
+from store.schema import TrialRow
+
+_FREE = (*STRATEGY_AXES, "strategy", "num_gpus")  # what people compare without having to say so
+
+
+class Winner(StrEnum):
+    """What follows from the interval of the ratio."""
+
+    A = "A faster"
+    B = "B faster"
+    TIE = "tie"  # the interval contains 1
+    UNKNOWN = "unknown"  # a side has one process alone: nobody knows what another would bring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Of one side."""
+
+    # geometric mean over processes: what the interval of the ratio is about
+    images_per_second: float
+    low: float | None  # 95 % interval: over processes, or within the only one
+    high: float | None
+    num_processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Images/s of A divided by those of B."""
+
+    a: Speed
+    b: Speed
+    ratio: float
+    low: float | None  # 95 % interval of the ratio; none where an attempt has none
+    high: float | None
+    basis: str  # of the interval
+    winner: Winner
+
+
+def compare(a: Side, b: Side) -> Comparison:
+    """Whole attempts only. Raises StoreError when a side has no completed attempt."""
+    of_a, of_b = _images_per_second(a), _images_per_second(b)
+    speed_a, speed_b = _speed(a, of_a), _speed(b, of_b)
+    ratio = speed_a.images_per_second / speed_b.images_per_second
+    is_replicated = min(len(of_a), len(of_b)) > 1
+    low, high = ratio_interval(of_a, of_b) if is_replicated else _of_ratio(speed_a, speed_b)
+    basis, winner = _basis(speed_a, speed_b), _WINNERS[relation(of_a, of_b)]
+    return Comparison(
+        a=speed_a, b=speed_b, ratio=ratio, low=low, high=high, basis=basis, winner=winner
+    )
+
+
+def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
+    """Why their ratio would mislead, each in a few words; nothing when it would not. `named` is
+    what the user wants to compare.
+
+    Raises StoreError for a name that is none.
+    """
+    for name in named:
+        if name not in _nameable():
+            raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], _nameable())}")
+    return [*_differing_axes(a, b, found, named), *_differing_worlds(a, b, named), *_invalid(a, b)]
+
+
+def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]) -> list[str]:
+    """What a reader of the ratio must know."""
+    differing = {one.name for one in found if one.section == "axes"} | {
+        name for name, _ in _differing_keys(a, b)
+    }
+    told = [f"{name} was named, and does not differ" for name in named if name not in differing]
+    for label, side in (("A", a), ("B", b)):
+        suspect = [row for row in side.attempts if row["verdict"] == Verdict.SUSPECT]
+        reasons = dict.fromkeys(
+            reason for row in suspect for reason in row["verdict_reasons"] or ()
+        )
+        if suspect:
+            told.append(
+                f"{label}: {len(suspect)} of {len(side.attempts)} suspect "
+                f"({'; '.join(reasons) or 'no reason told'})"
+            )
+    kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
+    return told + [kind.note for kind in kinds if kind.note]
+
+
+def _nameable() -> list[str]:
+    axes = [column.name for column in TrialRow.__table__.columns if column.name not in NOT_AXES]
+    return [*axes, *_OTHER_WORLDS]
+
+
+def _differing_axes(
+    a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
+) -> Iterator[str]:
+    for one in found:
+        if one.section != "axes" or one.name in _FREE:
+            continue
+        if one.name == "device_kind":
+            yield f"{DeviceKind(one.a).plural} against {DeviceKind(one.b).plural}"
+        elif one.name not in named and not (one.name == "batch_size" and _same_global_batch(a, b)):
+            yield f"{one.name} differs, {one.a} against {one.b}"
+
+
+def _same_global_batch(a: Side, b: Side) -> bool:
+    """Under strong scaling it is what trials of one curve share."""
+    batches = {side.trial["batch_size"] * side.trial["num_gpus"] for side in (a, b)}
+    return len(batches) == 1 and all(side.trial["scaling"] == "strong" for side in (a, b))
+
+
+def _differing_worlds(a: Side, b: Side, named: Sequence[str]) -> Iterator[str]:
+    yield from (reason for name, reason in _differing_keys(a, b) if name not in named)
+    if "software" not in named and any(
+        side.key is not None and side.key[1] is None for side in (a, b)
+    ):
+        yield "software is not known"
+
+
+def _differing_keys(a: Side, b: Side) -> Iterator[tuple[str, str]]:
+    """Name, and what to say of it."""
+    if a.key is not None and b.key is not None:
+        of_both = zip(_OTHER_WORLDS.items(), a.key, b.key, strict=True)
+        yield from (told for told, of_a, of_b in of_both if of_a != of_b)
+
+
+_OTHER_WORLDS = {
+    "machine": "different machines",
+    "software": "different software",
+    "shares_host": "others ran beside one of them",
+}
+
+
+def _invalid(a: Side, b: Side) -> Iterator[str]:
+    for label, side in (("A", a), ("B", b)):
+        for row in side.attempts:
+            if row["verdict"] == Verdict.INVALID:
+                why = "; ".join(row["verdict_reasons"] or ()) or "no reason told"
+                yield f"attempt {row['attempt_id']} of {label} is invalid ({why})"
+
+
+def _images_per_second(side: Side) -> Sequence[float]:
+    if any(row["deleted_at"] is not None for row in side.attempts):
+        raise StoreError(f"{side.name}: deleted; `python -m store restore` brings it back")
+    measured = [
+        row["images_per_second"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED
+    ]
+    if not measured or None in measured:
+        how = ", ".join(dict.fromkeys(row["outcome"] for row in side.attempts)) or "no attempts"
+        raise StoreError(f"{side.name}: nothing to compare, it has no completed attempt ({how})")
+    if min(measured) <= 0:
+        raise StoreError(f"{side.name}: 0 images/s have no ratio")
+    return measured
+
+
+def _speed(side: Side, measured: Sequence[float]) -> Speed:
+    if len(measured) > 1:
+        low, high = interval(measured)
+        return Speed(
+            images_per_second=statistics.geometric_mean(measured),
+            low=low,
+            high=high,
+            num_processes=len(measured),
+        )
+    (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)
+    low, high = row["images_per_second_low"], row["images_per_second_high"]
+    return Speed(images_per_second=row["images_per_second"], low=low, high=high, num_processes=1)
+
+
+def _of_ratio(a: Speed, b: Speed) -> tuple[float | None, float | None]:
+    """Out of the intervals of both, by the method of variance estimates recovery on their
+    logarithms (Zou & Donner 2008).
+    """
+    if not (a.low and a.high and b.low and b.high) or min(a.low, b.low) <= 0:
+        return None, None
+    ratio = a.images_per_second / b.images_per_second
+    down = math.hypot(math.log(a.images_per_second / a.low), math.log(b.high / b.images_per_second))
+    up = math.hypot(math.log(a.high / a.images_per_second), math.log(b.images_per_second / b.low))
+    return ratio * math.exp(-down), ratio * math.exp(up)
+
+
+def _basis(a: Speed, b: Speed) -> str:
+    if a.num_processes > 1 and b.num_processes > 1:
+        return f"Welch's t over {a.num_processes} and {b.num_processes} processes"
+    if a.num_processes == b.num_processes:
+        return "one process each: no replication"
+    return f"one process of {'A' if a.num_processes == 1 else 'B'}: no replication of it"
+
+
+_WINNERS = {
+    Relation.MORE: Winner.A,
+    Relation.LESS: Winner.B,
+    Relation.TIE: Winner.TIE,
+    Relation.UNKNOWN: Winner.UNKNOWN,
+}

@@ -1,0 +1,78 @@
+"""How fast the completed repeats of trials were, for who decides which repeats are still worth
+running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from scalemark.records.devices import DeviceKind
+from store.database import reading
+from store.filters.selection import deleted_at
+from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, TrialRow
+from store.sweeps.repeat_states import in_chunks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedRepeat:
+    """One process that measured a trial to its end."""
+
+    images_per_second: float
+    # of the whole attempt, as its devices would tell; none when nobody saw it end
+    duration_s: float | None
+
+
+def completed_repeats(
+    engine: sa.Engine,
+    trial_ids: Sequence[str],
+    machine_key: str,
+    software_key: str,
+    *,
+    shares_host: bool = False,
+    after: int = 0,
+) -> dict[str, tuple[CompletedRepeat, ...]]:
+    """Of these trials those that `store.reading.queries.num_completed` counts, oldest first, by trial id;
+    of those that have any.
+
+    `after` leaves out attempts up to this id: see `last_attempt`.
+    """
+    # a simulated attempt itself takes no time
+    simulated_s = MeasurementRow.time_to_first_step_s + MeasurementRow.window_s
+    duration_s = sa.case(
+        (TrialRow.device_kind == DeviceKind.SIMULATED_GPU, simulated_s), else_=AttemptRow.duration_s
+    )
+    statement = (
+        sa.select(AttemptRow.trial_id, MeasurementRow.images_per_second, duration_s)
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .where(
+            AttemptRow.outcome == "completed",
+            MachineRow.key == machine_key,
+            EnvironmentRow.software_key == software_key,
+            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
+            AttemptRow.id > after,
+            MeasurementRow.images_per_second > 0,
+            deleted_at(False),
+        )
+        .order_by(AttemptRow.id)
+    )
+    found: dict[str, tuple[CompletedRepeat, ...]] = {}
+    with reading(engine) as connection:
+        for ids in in_chunks(trial_ids):
+            for trial_id, images_per_second, duration_s in connection.execute(
+                statement.where(AttemptRow.trial_id.in_(ids))
+            ):
+                repeat = CompletedRepeat(images_per_second=images_per_second, duration_s=duration_s)
+                found[trial_id] = (*found.get(trial_id, ()), repeat)
+    return found
+
+
+def last_attempt(engine: sa.Engine) -> int:
+    """The id of the newest attempt; 0 when there is none."""
+    with reading(engine) as connection:
+        return connection.scalar(sa.select(sa.func.max(AttemptRow.id))) or 0

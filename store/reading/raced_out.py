@@ -1,0 +1,43 @@
+"""Which trials a race put out: their last repeats were not run, because they would hardly have made
+them lead.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from scalemark.records.outcomes import State
+from store.database import reading
+from store.schema import MachineRow, OrchestratorRow, RepeatRow
+
+_PUT_OUT = ("race: % behind %", "race: % slower than %")
+"""As sweeper.race.judge words it, and worded it once; who failed, or needs no more repeats, is told
+otherwise.
+"""
+
+
+def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
+    """Trial id and machine key -> why. The last sweep with repeats of a trial decides: one that did
+    not race puts nobody out.
+    """
+    last = (
+        sa.select(RepeatRow.trial_id, sa.func.max(RepeatRow.sweep_id).label("sweep_id"))
+        .group_by(RepeatRow.trial_id)
+        .subquery()
+    )
+    statement = (
+        sa.select(RepeatRow.trial_id, MachineRow.key, RepeatRow.reason)
+        .join(
+            last,
+            sa.and_(last.c.trial_id == RepeatRow.trial_id, last.c.sweep_id == RepeatRow.sweep_id),
+        )
+        .join(OrchestratorRow, OrchestratorRow.sweep_id == RepeatRow.sweep_id)
+        .join(MachineRow, MachineRow.id == OrchestratorRow.machine_id)
+        .where(RepeatRow.state == State.SKIPPED, sa.or_(*map(RepeatRow.reason.like, _PUT_OUT)))
+        .distinct()
+    )
+    with reading(engine) as connection:
+        return {
+            (trial_id, machine): reason
+            for trial_id, machine, reason in connection.execute(statement)
+        }

@@ -1,0 +1,93 @@
+"""The axes of trials as columns, each trial read once however many attempts it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+
+from store.filters.selection import NOT_AXES
+from store.reading.columns import Array, Kind, fetch, kind_of, take
+from store.schema import TrialRow
+
+AXES = tuple(column.name for column in TrialRow.__table__.columns if column.name not in NOT_AXES)
+_KINDS = {column.name: kind_of(column) for column in TrialRow.__table__.columns}
+_APART = ("seed", *(name for name in AXES if _KINDS[name] is Kind.NUMBERS))
+"""Axes that are read by themselves. All others, which many trials have alike, are one text; each
+different one is parsed once.
+"""
+
+_MOST_IDS = 10_000  # in one statement; SQLite takes 32,766
+
+
+@dataclass(frozen=True, slots=True)
+class TrialColumns:
+    """Of each trial its id, its curve, and its axes."""
+
+    ids: pd.Categorical  # all different: the code is the trial's place
+    curves: pd.Categorical
+    axes: dict[str, Any]  # name -> array as long as ids
+
+    def of(self, places: Array) -> dict[str, Any]:
+        """trial_id and all axes of the trials at these places."""
+        return {"trial_id": take(self.ids, places)} | {
+            name: take(column, places) for name, column in self.axes.items()
+        }
+
+    def places_of(self, ids: pd.Categorical) -> Array:
+        """Where the trials of these ids are."""
+        places = pd.Index(self.ids.categories).get_indexer(ids.categories)
+        return np.asarray(places, np.int64).take(ids.codes)
+
+
+def read_trials(
+    connection: sa.Connection, ids: pd.Categorical, names: Sequence[str] = AXES
+) -> TrialColumns:
+    """At least those of these ids, with these axes."""
+    apart = [name for name in names if name in _APART]
+    alike = [name for name in names if name not in _APART]
+    columns = TrialRow.__table__.columns
+    array = {"sqlite": sa.func.json_array, "postgresql": sa.func.json_build_array}[
+        connection.dialect.name
+    ]
+    together = sa.cast(array(*(columns[name] for name in alike)), sa.Text).label("together")
+    told = (TrialRow.id, TrialRow.curve, together, *(columns[name] for name in apart))
+    statement = sa.select(*told).where(among(TrialRow.id, ids.categories))
+    kinds = {"id": Kind.WORDS, "curve": Kind.WORDS, "together": Kind.WORDS} | {
+        name: _KINDS[name] for name in apart
+    }
+    found = fetch(connection, statement, kinds)
+    parsed = _parsed(alike, found["together"].categories)
+    axes = {
+        name: found[name] if name in apart else take(parsed[name], found["together"].codes)
+        for name in names
+    }
+    return TrialColumns(ids=found["id"], curves=found["curve"], axes=axes)
+
+
+def among(column: Any, words: Collection[str]) -> sa.ColumnElement[bool]:
+    """Whether it is one of them; always, when they are so many that all rows are read sooner than
+    these are looked up.
+    """
+    found: sa.ColumnElement[bool] = (
+        column.in_(list(words)) if len(words) <= _MOST_IDS else sa.true()
+    )
+    return found
+
+
+def _parsed(names: Sequence[str], together: Iterable[str]) -> dict[str, Any]:
+    rows = [json.loads(text) for text in together]
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return {name: _array(_KINDS[name], of) for name, of in zip(names, cells, strict=True)}
+
+
+def _array(kind: Kind, cells: tuple[Any, ...]) -> Any:
+    if kind is Kind.WORDS:
+        codes, words = pd.factorize(np.array(cells, object))
+        return pd.Categorical.from_codes(codes, categories=pd.Index(words, dtype=object))
+    return np.array(cells, np.bool_ if kind is Kind.FLAGS else np.int64)

@@ -1,0 +1,309 @@
+"""What the controller and the agents of a shared sweep ask its database, beside claims: settings,
+wishes, and how far it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
+from scalemark.records.placement import Placement
+from store import schema
+from store.database import reading, writing
+from store.errors import StoreError
+from store.reading.queries import check_sweep
+from store.sweeps.ledger import LostError, placement_of
+from store.sweeps.repeat_states import change
+from store.sweeps.shared import DATABASE_TIME
+
+# in sweeps.settings: what the controller wants of all agents now; a controller that begins anew
+# wants nothing
+WISH = "wish"
+_Sweep, _Repeat, _Attempt, _Trial = (
+    schema.SweepRow,
+    schema.RepeatRow,
+    schema.AttemptRow,
+    schema.TrialRow,
+)
+_Orchestrator, _Machine, _Environment = (
+    schema.OrchestratorRow,
+    schema.MachineRow,
+    schema.EnvironmentRow,
+)
+_OF_REPEAT = sa.and_(
+    *(
+        getattr(_Repeat, name) == getattr(_Attempt, name)
+        for name in ("sweep_id", "trial_id", "repeat")
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRow:
+    """An attempt of a sweep that has ended; the fields are those of
+    `store.live.snapshot.EndedAttempt`.
+    """
+
+    attempt_id: int
+    repeat_id: int
+    trial_id: str
+    repeat: int
+    outcome: Outcome
+    message: str
+    is_final: bool  # the repeat is settled, not to be tried again
+    run_dir: str  # within the sweep's; whole when it is elsewhere
+    duration_s: float | None
+    images_per_second: float | None
+    median_step_s: float | None
+    jitter_s: float | None
+    verdict: str | None
+    verdict_reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRow:
+    """An attempt that runs."""
+
+    orchestrator_id: int
+    host: str
+    trial_id: str
+    repeat: int
+    attempt: int
+    started_at: datetime
+    run_dir: str
+    placement: Placement
+
+
+def settings_of(engine: sa.Engine, sweep: str) -> tuple[int, dict[str, Any]]:
+    """The id of a shared sweep, and what its controller wrote down for agents. Raises StoreError
+    for others, and for none.
+    """
+    check_sweep(engine, sweep)
+    with reading(engine) as connection:
+        row = connection.execute(
+            sa.select(_Sweep.id, _Sweep.settings).where(_Sweep.name == sweep)
+        ).one()
+    if row.settings is None:
+        raise StoreError(
+            f"sweep {sweep}: it runs on one machine; agents join sweeps of launcher=agents, "
+            "slurm or ray"
+        )
+    return row.id, row.settings
+
+
+def wish_of(engine: sa.Engine, sweep_id: int) -> int:
+    """As `set_wish` left it; 0 where nothing is wished."""
+    with reading(engine) as connection:
+        settings = connection.scalar(sa.select(_Sweep.settings).where(_Sweep.id == sweep_id))
+    return int((settings or {}).get(WISH, 0))
+
+
+def set_wish(engine: sa.Engine, sweep_id: int, controller: int, wish: int) -> None:
+    """For all agents, within a heartbeat of each. Those that begin later find it, too.
+
+    `controller`: who wishes it. Raises LostError, with nothing written, when the sweep is not this
+    one's any more.
+    """
+    with writing(engine) as connection:
+        settings = _settings_under(connection, sweep_id, controller)
+        alive = sa.select(_Orchestrator.id).where(
+            _Orchestrator.id == controller, _Orchestrator.ended_at.is_(None)
+        )
+        if settings is None or connection.scalar(alive.with_for_update()) is None:
+            raise LostError(f"the wish of controller {controller}")
+        connection.execute(
+            sa.update(_Sweep).where(_Sweep.id == sweep_id).values(settings={**settings, WISH: wish})
+        )
+
+
+def come_back(engine: sa.Engine, sweep_id: int, controller: int) -> bool:
+    """A controller whose lease was over goes on, unless another has begun since: then False, and
+    nothing is written.
+    """
+    again = {"ended_at": None, "note": "", "heartbeat_at": DATABASE_TIME}
+    with writing(engine) as connection:
+        if _settings_under(connection, sweep_id, controller) is None:
+            return False
+        own = sa.update(_Orchestrator).where(_Orchestrator.id == controller)
+        return connection.execute(own.values(again)).rowcount == 1
+
+
+def _settings_under(
+    connection: sa.Connection, sweep_id: int, controller: int
+) -> dict[str, Any] | None:
+    """Of a sweep whose newest controller this is; None of others. None begins until the transaction
+    is through.
+    """
+    locked = sa.select(_Sweep.settings).where(_Sweep.id == sweep_id).with_for_update()
+    settings: dict[str, Any] = connection.scalar(locked) or {}
+    return settings if settings.get("controllers", [])[-1:] == [controller] else None
+
+
+def give_up(engine: sa.Engine, repeat_id: int, reason: str, at: datetime) -> bool:
+    """Skips a repeat that nobody has; False when an agent has it, or had it, meanwhile."""
+    nobodys = (
+        _Repeat.id == repeat_id,
+        _Repeat.state == State.PENDING,
+        _Repeat.orchestrator_id.is_(None),
+    )
+    with writing(engine) as connection:
+        return change(connection, nobodys, State.SKIPPED, at, reason, reason=reason)
+
+
+def had_repeats(engine: sa.Engine, sweep_id: int) -> set[int]:
+    """Orchestrators that run a repeat, or were the last that did."""
+    who = (
+        sa.select(_Repeat.orchestrator_id)
+        .where(_Repeat.sweep_id == sweep_id, _Repeat.orchestrator_id.is_not(None))
+        .distinct()
+    )
+    with reading(engine) as connection:
+        return set(connection.scalars(who))
+
+
+def num_open(engine: sa.Engine, sweep_id: int) -> dict[int, tuple[int, int]]:
+    """Hosts of a trial -> how many repeats of such nobody has, and how many an agent has; those
+    with none are left out.
+    """
+    is_nobodys = _Repeat.orchestrator_id.is_(None)
+    statement = (
+        sa.select(
+            _Trial.hosts, sa.func.count().filter(is_nobodys), sa.func.count().filter(~is_nobodys)
+        )
+        .join(_Trial, _Trial.id == _Repeat.trial_id)
+        .where(_Repeat.sweep_id == sweep_id, _Repeat.state.in_((State.PENDING, *IN_FLIGHT)))
+        .group_by(_Trial.hosts)
+    )
+    with reading(engine) as connection:
+        return {
+            hosts: (waiting, running) for hosts, waiting, running in connection.execute(statement)
+        }
+
+
+def last_attempt(engine: sa.Engine) -> int:
+    """The id of the newest attempt; 0 without any."""
+    with reading(engine) as connection:
+        return connection.scalar(sa.select(sa.func.max(_Attempt.id))) or 0
+
+
+def ended_since(engine: sa.Engine, sweep_id: int, attempt_id: int) -> list[EndedRow]:
+    """The attempts of a sweep that were recorded after this one, in order."""
+    measured = schema.MeasurementRow
+    of_measurement = (
+        "images_per_second",
+        "median_step_s",
+        "jitter_s",
+        "verdict",
+        "verdict_reasons",
+    )
+    of_attempt = ("trial_id", "repeat", "outcome", "message", "run_dir", "duration_s")
+    statement = (
+        sa.select(
+            _Attempt.id.label("attempt_id"),
+            _Repeat.id.label("repeat_id"),
+            sa.and_(
+                _Repeat.num_attempts == _Attempt.attempt, _Repeat.state == _Attempt.outcome
+            ).label("is_final"),
+            *(getattr(_Attempt, name) for name in of_attempt),
+            *(getattr(measured, name) for name in of_measurement),
+        )
+        .join(_Repeat, _OF_REPEAT)
+        .outerjoin(measured, measured.attempt_id == _Attempt.id)
+        .where(_Attempt.sweep_id == sweep_id, _Attempt.id > attempt_id)
+        .order_by(_Attempt.id)
+    )
+    with reading(engine) as connection:
+        rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
+    return [
+        EndedRow(
+            **row
+            | {
+                "outcome": Outcome(row["outcome"]),
+                "verdict_reasons": tuple(row["verdict_reasons"] or ()),
+            }
+        )
+        for row in rows
+    ]
+
+
+def left_after_an_attempt(engine: sa.Engine, sweep_id: int, attempt_id: int) -> Counter[State]:
+    """How repeats that nobody runs now, and that are to be tried again, ended; as far as that was
+    recorded after this attempt.
+    """
+    statement = (
+        sa.select(_Attempt.outcome, sa.func.count())
+        .join(_Repeat, sa.and_(_OF_REPEAT, _Repeat.num_attempts == _Attempt.attempt))
+        .where(
+            _Repeat.sweep_id == sweep_id,
+            _Repeat.state.in_((State.PENDING, State.CLAIMED)),
+            _Attempt.id > attempt_id,
+        )
+        .group_by(_Attempt.outcome)
+    )
+    with reading(engine) as connection:
+        return Counter({State(outcome): num for outcome, num in connection.execute(statement)})
+
+
+def running_now(engine: sa.Engine, sweep_id: int) -> list[RunningRow]:
+    """Oldest first."""
+    statement = (
+        sa.select(
+            *(_Repeat.orchestrator_id, _Orchestrator.host, _Repeat.trial_id, _Repeat.repeat),
+            *(
+                _Repeat.num_attempts.label("attempt"),
+                _Repeat.started_at,
+                _Repeat.run_dir,
+                _Repeat.placement,
+            ),
+        )
+        .join(_Orchestrator, _Orchestrator.id == _Repeat.orchestrator_id)
+        .where(_Repeat.sweep_id == sweep_id, _Repeat.state == State.RUNNING)
+        .order_by(_Repeat.started_at, _Repeat.id)
+    )
+    with reading(engine) as connection:
+        rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
+    return [RunningRow(**row | {"placement": placement_of(row["placement"])}) for row in rows]
+
+
+def num_completed_shared(
+    engine: sa.Engine,
+    sweep: str,
+    pool: str | None,
+    software_key: str,
+    *,
+    shares_host: bool,
+    trial_ids: Iterable[str],
+) -> Mapping[str, int]:
+    """Completed attempts that count for a shared sweep: its own, on any host, and all that were
+    made in its pool.
+
+    Those that ran side by side with others count only for a sweep that `shares_host` itself.
+    """
+    counts = _Sweep.name == sweep
+    if pool is not None:
+        counts |= _Machine.pool == pool
+    statement = (
+        sa.select(_Attempt.trial_id, sa.func.count())
+        .join(_Sweep, _Sweep.id == _Attempt.sweep_id)
+        .join(_Machine, _Machine.id == _Attempt.machine_id)
+        .join(_Environment, _Environment.id == _Attempt.environment_id)
+        .where(
+            counts,
+            _Attempt.outcome == Outcome.COMPLETED,
+            _Attempt.deleted_at.is_(None),
+            _Attempt.shares_host.in_((False, True) if shares_host else (False,)),
+            _Environment.software_key == software_key,
+        )
+        .group_by(_Attempt.trial_id)
+    )
+    wanted = set(trial_ids)
+    with reading(engine) as connection:
+        return {
+            trial_id: num for trial_id, num in connection.execute(statement) if trial_id in wanted
+        }

@@ -1,0 +1,523 @@
+"""The states of a sweep's repeats: every change is one transaction, written before it is acted
+upon.
+
+```
+  pending ──► claimed ──► running ──► completed | failed | out_of_memory | timed_out | hung | unsupported | invalid
+     ▲ │                                   │
+     │ └──► skipped                        │ interrupted
+     └── tried again ◄─────────────────────┘
+```
+
+Whoever changes a claimed or running repeat names itself and the attempt: who was thought dead and
+comes back changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from enum import Enum, auto
+from typing import Any
+
+import sqlalchemy as sa
+
+from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
+from scalemark.records.placement import Placement, ProcessIdentity
+from store import schema
+from store.database import reading, writing
+from store.errors import StoreError
+from store.finished_attempt import FinishedAttempt, add_attempt
+from store.sweeps.repeat_states import change, change_all
+
+FINISHED_ELSEWHERE = "enough repeats of it are completed"
+_Repeat = schema.RepeatRow
+_Orchestrator = schema.OrchestratorRow
+
+
+class Claim(Enum):
+    """What came of asking for a repeat."""
+
+    TAKEN = auto()  # it is ours to run
+    BUSY = auto()  # another sweep is running a repeat that would do as well: ask again
+    GONE = auto()  # nothing is left to do: another sweep completed it, or took it
+
+
+class LostError(Exception):
+    """Another orchestrator took this one for dead. Whatever it still runs is to be killed: others
+    may be running the same.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: another orchestrator took this one for dead; repeat the command")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRepeat:
+    """A repeat that waits to be run."""
+
+    repeat_id: int
+    trial_id: str
+    repeat: int
+    num_attempts: int  # made so far
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandoned:
+    """A repeat that a dead orchestrator had claimed or was running."""
+
+    repeat_id: int
+    sweep_id: int
+    trial_id: str
+    repeat: int
+    attempt: int
+    machine_id: int
+    owner: ProcessIdentity
+    orchestrator_id: int
+    is_shared: bool = False  # its sweep is
+    state: State
+    started_at: datetime | None  # as what follows, when it was running
+    run_dir: str | None
+    placement: Placement | None
+    pid: int | None  # none when it died between writing and starting
+    start_ticks: int | None
+
+
+class Ledger:
+    """The states of one sweep, as the one orchestrator that runs it may change them.
+
+    `wanted_repeats` of each trial are enough, whichever sweep on this machine and software made
+    them; None counts none of others. What ran side by side is enough only for a sweep that
+    `shares_host` itself. Raises StoreError from every method when the database cannot be used, and
+    LostError, with nothing written, where a method says so: when another orchestrator took this one
+    for dead.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        *,
+        sweep_id: int,
+        orchestrator_id: int,
+        machine_id: int,
+        software_key: str,
+        wanted_repeats: int | None,
+        shares_host: bool = False,
+    ) -> None:
+        self.engine = engine
+        self._states = engine  # through which states alone are changed
+        self.sweep_id, self.orchestrator_id, self.machine_id = sweep_id, orchestrator_id, machine_id
+        self._software_key, self._wanted_repeats, self._shares_host = (
+            software_key,
+            wanted_repeats,
+            shares_host,
+        )
+
+    def open_repeats(self) -> list[OpenRepeat]:
+        """All that this orchestrator is to run and nobody has claimed, in the order of the plan."""
+        asked_for = schema.SweepTrialRow
+        statement = (
+            sa.select(_Repeat.id, _Repeat.trial_id, _Repeat.repeat, _Repeat.num_attempts)
+            .join(
+                asked_for,
+                (asked_for.sweep_id == _Repeat.sweep_id) & (asked_for.trial_id == _Repeat.trial_id),
+            )
+            .where(
+                _Repeat.sweep_id == self.sweep_id,
+                _Repeat.state == State.PENDING,
+                _Repeat.orchestrator_id == self.orchestrator_id,
+            )
+            .order_by(asked_for.position, _Repeat.repeat)
+        )
+        with reading(self.engine) as connection:
+            found = connection.execute(statement).all()
+        return [
+            OpenRepeat(repeat_id=row[0], trial_id=row[1], repeat=row[2], num_attempts=row[3])
+            for row in found
+        ]
+
+    def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
+        """Raises LostError."""
+        with writing(self.engine) as connection:
+            self._check_not_ended(connection)
+            if self._wanted_repeats is not None:
+                completed = self._num_completed(connection, repeat.trial_id)
+                if completed >= self._wanted_repeats:
+                    pending = self._own(repeat.repeat_id, State.PENDING)
+                    change(
+                        connection,
+                        pending,
+                        State.SKIPPED,
+                        at,
+                        FINISHED_ELSEWHERE,
+                        reason=FINISHED_ELSEWHERE,
+                    )
+                    return Claim.GONE
+                if (
+                    completed + self._num_in_flight(connection, repeat.trial_id)
+                    >= self._wanted_repeats
+                ):
+                    return Claim.BUSY
+            pending = self._own(repeat.repeat_id, State.PENDING)
+            # of an earlier one nothing may seem to run
+            taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)
+        return Claim.TAKEN if taken else Claim.GONE
+
+    def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int:
+        """To be called before the process is started. Returns the number of the attempt. Raises
+        LostError.
+        """
+        attempt = repeat.num_attempts + 1
+        values = {
+            "num_attempts": attempt,
+            "started_at": at,
+            "run_dir": run_dir,
+            "placement": asdict(placement),
+        }
+        claimed = (
+            *self._own(repeat.repeat_id, State.CLAIMED),
+            _Repeat.num_attempts == repeat.num_attempts,
+        )
+        with writing(self._states) as connection:
+            if change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values):
+                return attempt
+            begun = (
+                *self._own(repeat.repeat_id, State.RUNNING),
+                _Repeat.num_attempts == attempt,
+                _Repeat.run_dir == run_dir,
+            )
+            # else it was written before, and the answer was lost
+            if not self._has(connection, begun):
+                raise LostError(f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]}")
+        return attempt
+
+    def started(self, repeat_id: int, pid: int, start_ticks: int) -> None:
+        """Which process it is, so that it can be found when this one is killed. Raises
+        LostError.
+        """
+        statement = (
+            sa.update(_Repeat)
+            .where(*self._own(repeat_id, State.RUNNING))
+            .values(pid=pid, start_ticks=start_ticks)
+        )
+        with writing(self._states) as connection:
+            if connection.execute(statement).rowcount != 1:
+                raise LostError(f"process {pid}")
+
+    def finish(
+        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
+    ) -> None:
+        """The attempt with all it measured, and the repeat's next state: the outcome, or pending
+        with the reason `again`.
+
+        Raises LostError.
+        """
+        running = (*self._own(repeat_id, State.RUNNING), _Repeat.num_attempts == attempt.attempt)
+        outcome = State(attempt.result.outcome)
+        with writing(self.engine) as connection:
+            if not change(connection, running, outcome, at, **NO_ATTEMPT):
+                if self._is_recorded(connection, attempt):
+                    return  # by an earlier try, whose answer was lost
+                raise LostError(
+                    f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial "
+                    f"{attempt.trial_id[:8]}"
+                )
+            self._open_again(connection, repeat_id, outcome, at, again)
+            add_attempt(connection, self.sweep_id, self.machine_id, attempt)
+
+    def _open_again(
+        self,
+        connection: sa.Connection,
+        repeat_id: int,
+        outcome: State,
+        at: datetime,
+        again: str | None,
+    ) -> None:
+        if again is not None:
+            change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
+
+    def give_back(self, repeat_id: int, at: datetime) -> None:
+        """Claimed, but not started after all."""
+        with writing(self._states) as connection:
+            change(
+                connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started"
+            )
+
+    def skip(self, repeat_ids: Iterable[int], reason: str, at: datetime) -> None:
+        """Pending repeats that shall not be run; those that are not pending are left as they
+        are.
+        """
+        own_pending = (_Repeat.state == State.PENDING, self._may_skip)
+        with writing(self._states) as connection:
+            change_all(
+                connection, list(repeat_ids), own_pending, State.SKIPPED, at, reason, reason=reason
+            )
+
+    def beat(self, at: datetime) -> None:
+        """Tell the others that this orchestrator lives. Raises LostError."""
+        with writing(self.engine) as connection:
+            self._check_not_ended(connection)
+            own = _Orchestrator.id == self.orchestrator_id
+            connection.execute(sa.update(_Orchestrator).where(own).values(heartbeat_at=at))
+
+    def end(self, at: datetime, *, finished: bool) -> None:
+        """This orchestrator runs nothing more; `finished`: the sweep has nothing left to run.
+
+        Nothing is written when others have taken this one for dead: the sweep may be another's by
+        now.
+        """
+        with writing(self.engine) as connection:
+            own = (_Orchestrator.id == self.orchestrator_id, _Orchestrator.ended_at.is_(None))
+            ended = (
+                connection.execute(
+                    sa.update(_Orchestrator).where(*own).values(ended_at=at)
+                ).rowcount
+                == 1
+            )
+            if ended and finished:
+                of_sweep = schema.SweepRow.id == self.sweep_id
+                connection.execute(
+                    sa.update(schema.SweepRow).where(of_sweep).values(finished_at=at)
+                )
+
+    def _is_recorded(self, connection: sa.Connection, attempt: FinishedAttempt) -> bool:
+        """Raises LostError when it may be by who took this one for dead."""
+        self._check_not_ended(connection)
+        row, repeat = schema.AttemptRow, (attempt.trial_id, attempt.repeat, attempt.attempt)
+        same = sa.tuple_(row.trial_id, row.repeat, row.attempt) == sa.tuple_(*repeat)
+        return self._has(connection, (row.sweep_id == self.sweep_id, same))
+
+    @staticmethod
+    def _has(connection: sa.Connection, which: tuple[sa.ColumnElement[bool], ...]) -> bool:
+        return bool(connection.scalar(sa.select(sa.exists().where(*which))))
+
+    def _own(self, repeat_id: int, state: State) -> tuple[sa.ColumnElement[bool], ...]:
+        return (
+            _Repeat.id == repeat_id,
+            _Repeat.state == state,
+            _Repeat.orchestrator_id == self.orchestrator_id,
+        )
+
+    @property
+    def _may_skip(self) -> sa.ColumnElement[bool]:
+        return _Repeat.orchestrator_id == self.orchestrator_id
+
+    def _check_not_ended(self, connection: sa.Connection) -> None:
+        """What an ended orchestrator claimed would never be closed: nobody looks after it any
+        more.
+        """
+        if (
+            connection.scalar(
+                sa.select(_Orchestrator.ended_at).where(_Orchestrator.id == self.orchestrator_id)
+            )
+            is not None
+        ):
+            raise LostError(f"orchestrator {self.orchestrator_id}")
+
+    @property
+    def _good_enough(self) -> tuple[bool, ...]:
+        """Of `shares_host`."""
+        return (False, True) if self._shares_host else (False,)
+
+    def _num_completed(self, connection: sa.Connection, trial_id: str) -> int:
+        attempts, environments = schema.AttemptRow, schema.EnvironmentRow
+        statement = (
+            sa.select(sa.func.count())
+            .select_from(attempts)
+            .join(environments, environments.id == attempts.environment_id)
+            .where(
+                attempts.trial_id == trial_id,
+                attempts.outcome == Outcome.COMPLETED,
+                attempts.machine_id == self.machine_id,
+                environments.software_key == self._software_key,
+                attempts.shares_host.in_(self._good_enough),
+                attempts.deleted_at.is_(None),
+            )
+        )
+        return connection.scalar(statement) or 0
+
+    def _num_in_flight(self, connection: sa.Connection, trial_id: str) -> int:
+        """Of all sweeps on this machine and software."""
+        statement = (
+            sa.select(sa.func.count())
+            .select_from(_Repeat)
+            .join(_Orchestrator, _Orchestrator.id == _Repeat.orchestrator_id)
+            .where(
+                _Repeat.trial_id == trial_id,
+                sa.text(f"repeats.{schema.IN_FLIGHT}"),  # as its index says it
+                _Orchestrator.machine_id == self.machine_id,
+                _Orchestrator.software_key == self._software_key,
+                _Orchestrator.shares_host.in_(self._good_enough),
+                _Orchestrator.ended_at.is_(None),  # who has ended completes nothing
+            )
+        )
+        return connection.scalar(statement) or 0
+
+
+def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
+    """Orchestrators that have not said that they ended: id, process, last heartbeat. Some may have
+    been killed.
+
+    Those of shared sweeps are left out: their heartbeats are by another clock, and `store.sweeps.shared`
+    looks after them.
+    """
+    own = sa.select(schema.SweepRow.id).where(schema.SweepRow.settings.is_(None))
+    which = (_Orchestrator.ended_at.is_(None), _Orchestrator.sweep_id.in_(own))
+    statement = sa.select(_Orchestrator.__table__).where(*which).order_by(_Orchestrator.id)
+    with reading(engine) as connection:
+        found = connection.execute(statement)
+        return [(row["id"], process_of(row), row["heartbeat_at"]) for row in found.mappings()]
+
+
+def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abandoned]:
+    """What these orchestrators had claimed or were running."""
+    statement = (
+        sa.select(
+            *_Repeat.__table__.columns,
+            *(
+                getattr(_Orchestrator, field.name).label(f"owner_{field.name}")
+                for field in fields(ProcessIdentity)
+            ),
+        )
+        .add_columns(
+            _Orchestrator.machine_id, schema.SweepRow.settings.is_not(None).label("is_shared")
+        )
+        .join(
+            _Orchestrator,
+            (_Orchestrator.id == _Repeat.orchestrator_id)
+            & (_Orchestrator.sweep_id == _Repeat.sweep_id),
+        )
+        .join(schema.SweepRow, schema.SweepRow.id == _Repeat.sweep_id)
+        .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(IN_FLIGHT))
+        .order_by(_Repeat.id)
+    )
+    with reading(engine) as connection:
+        return [_abandoned(row) for row in connection.execute(statement).mappings()]
+
+
+def close_abandoned(
+    engine: sa.Engine, repeat: Abandoned, finished: FinishedAttempt | None, at: datetime
+) -> bool:
+    """Record what became of it: `finished` is what its run folder held, None when it was not
+    running but claimed only.
+
+    What was interrupted or not begun is pending again: for who continues its sweep, or the next
+    agent that shares it. False, and nothing is written, when somebody else has closed it already.
+    """
+    as_found = (
+        _Repeat.id == repeat.repeat_id,
+        _Repeat.orchestrator_id == repeat.orchestrator_id,
+        _Repeat.num_attempts == repeat.attempt,
+    )
+    opened: dict[str, Any] = {"orchestrator_id": None} if repeat.is_shared else {}
+    with writing(engine) as connection:
+        if repeat.state is State.CLAIMED:
+            return change(
+                connection,
+                (*as_found, _Repeat.state == State.CLAIMED),
+                State.PENDING,
+                at,
+                KILLED,
+                **opened,
+            )
+        if finished is None:
+            raise ValueError(f"{repeat}: it was running, and what its run folder held is not told")
+        outcome = State(finished.result.outcome)
+        if not change(
+            connection,
+            (*as_found, _Repeat.state == State.RUNNING),
+            outcome,
+            at,
+            KILLED,
+            **NO_ATTEMPT,
+        ):
+            return False
+        if outcome is State.INTERRUPTED:
+            change(connection, as_found, State.PENDING, at, KILLED, **opened)
+        add_attempt(connection, repeat.sweep_id, repeat.machine_id, finished)
+        return True
+
+
+def refuses_a_row(error: Exception) -> bool:
+    """Whether it is about values that were to be stored; else it is about the database itself."""
+    found = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(found, sa.exc.ProgrammingError) and getattr(found.orig, "sqlstate", None):
+        return False  # the server says so: a right or a table is missing
+    return (
+        isinstance(found, (ValueError, TypeError, OverflowError, *_REFUSALS))
+        or type(found) is sa.exc.StatementError
+    )
+
+
+_REFUSALS = (
+    sa.exc.DataError,
+    sa.exc.IntegrityError,
+    sa.exc.InterfaceError,
+    sa.exc.ProgrammingError,
+)
+
+
+def end_abandoned(engine: sa.Engine, orchestrator_ids: Iterable[int], at: datetime) -> None:
+    """These orchestrators were found dead, and what they ran is closed; who has taken more since is
+    left for the next look.
+    """
+    dead = (
+        _Orchestrator.id.in_(list(orchestrator_ids)),
+        _Orchestrator.ended_at.is_(None),
+        ~has_in_flight(),
+    )
+    with writing(engine) as connection:
+        connection.execute(sa.update(_Orchestrator).where(*dead).values(ended_at=at))
+
+
+def has_in_flight() -> sa.Exists:
+    """Of a row of `orchestrators`: whether it has claimed, or is running, anything."""
+    return sa.exists().where(
+        _Repeat.sweep_id == _Orchestrator.sweep_id,
+        _Repeat.state.in_(IN_FLIGHT),
+        _Repeat.orchestrator_id == _Orchestrator.id,
+    )
+
+
+NO_ATTEMPT: dict[str, Any] = dict.fromkeys(
+    ("started_at", "run_dir", "placement", "pid", "start_ticks")
+)
+KILLED = "its orchestrator was killed"
+"""Detail of the events that say so."""
+
+
+def placement_of(stored: dict[str, Any] | None) -> Placement | None:
+    """Out of the column of `repeats`: JSON knows no tuples."""
+    if not stored:
+        return None
+    lists: dict[str, Any] = {
+        name: tuple(stored[name]) for name in ("devices", "cores", "hosts") if name in stored
+    }
+    return Placement(**stored | lists)
+
+
+def process_of(row: Mapping[Any, Any]) -> ProcessIdentity:
+    """Out of a row of `orchestrators`."""
+    return ProcessIdentity(**{field.name: row[field.name] for field in fields(ProcessIdentity)})
+
+
+def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
+    return Abandoned(
+        repeat_id=row["id"],
+        sweep_id=row["sweep_id"],
+        trial_id=row["trial_id"],
+        repeat=row["repeat"],
+        attempt=row["num_attempts"],
+        machine_id=row["machine_id"],
+        owner=ProcessIdentity(
+            **{field.name: row[f"owner_{field.name}"] for field in fields(ProcessIdentity)}
+        ),
+        orchestrator_id=row["orchestrator_id"],
+        is_shared=bool(row["is_shared"]),
+        state=State(row["state"]),
+        started_at=row["started_at"],
+        run_dir=row["run_dir"],
+        placement=placement_of(row["placement"]),
+        pid=row["pid"],
+        start_ticks=row["start_ticks"],
+    )

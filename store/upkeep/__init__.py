@@ -1,0 +1,1 @@
+"""Keeps a database in order: backups, compaction, rebuilding from run folders, notes of people."""

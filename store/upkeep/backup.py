@@ -1,0 +1,104 @@
+"""Copies a database that may be in use, checks the copy, and tells its digest beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalemark.cli.progress import Progress, silent
+from store.database import Database, known_revision, locate, path_of
+from store.errors import StoreError
+from store.exchange.exports import copy
+from store.sqlite import SqliteFile, copy_whole, make_last, remove_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedUp:
+    """What a backup made."""
+
+    path: Path
+    size_bytes: int
+    sha256: str
+    digest_path: Path  # holds the digest, as `sha256sum -c` takes it
+
+
+def back_up(url: str, to: str, *, force: bool = False, progress: Progress = silent) -> BackedUp:
+    """A copy as of one moment at `to`, also while a sweep writes: a SQLite file, of a server's
+    database, too.
+
+    Of a file it is of whatever schema. Raises StoreError when there is none, it is damaged, or `to`
+    exists without `force`.
+    """
+    database, target = locate(url), path_of(to)
+    _check_target(database, target, force)
+    digest_path = digest_path_of(target)
+    with database.explained():
+        if known_revision(database) is None:
+            raise StoreError(
+                f"{database.name}: no such database, or an empty one; there is nothing to back up"
+            )
+    draft = target.with_name(f"{target.name}.copy")
+    try:
+        remove_file(draft)  # of who was killed while making it
+        if isinstance(database, SqliteFile):
+            with SqliteFile(target).explained():
+                copy_whole(database.path, draft, progress)
+        else:
+            _copy_all(database.name, url, draft, progress)
+        digest = sha256_of(draft, progress)
+        # not before: until then it tells of the copy that is there
+        digest_path.unlink(missing_ok=True)
+        draft.replace(target)
+        digest_path.write_text(f"{digest}  {target.name}\n")
+        make_last(target.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{target}: {error.strerror}; nothing was copied; choose another file"
+        ) from error
+    finally:
+        remove_file(draft)
+    return BackedUp(
+        path=target, size_bytes=target.stat().st_size, sha256=digest, digest_path=digest_path
+    )
+
+
+def digest_path_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def sha256_of(path: Path, progress: Progress = silent) -> str:
+    """Of the file alone, without its write-ahead log."""
+    found, size, done = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("rb") as file:
+        while block := file.read(2**22):
+            found.update(block)
+            done += len(block)
+            progress("bytes digested", done, size)
+    return found.hexdigest()
+
+
+def _copy_all(name: str, url: str, draft: Path, progress: Progress) -> None:
+    """Raises StoreError when it would lack anything."""
+    if rejected := copy(url, draft, progress).rejected:
+        first = f"{rejected[0].where}: {rejected[0].reason}"
+        what_to_do = (
+            "`python -m store check` tells more, and `python -m store export --format sqlite` "
+            "writes what can be read"
+        )
+        raise StoreError(
+            f"{name}: nothing was copied: {len(rejected)} rows of it are damaged ({first}); "
+            f"{what_to_do}"
+        )
+
+
+def _check_target(database: Database, target: Path, force: bool) -> None:
+    file = database.path if isinstance(database, SqliteFile) else None
+    if file and target.exists() and file.exists() and target.samefile(file):
+        raise StoreError(f"{target}: the database itself; name another file for the copy")
+    if target.exists() and not force:
+        raise StoreError(f"{target}: exists; name another file, or give --force to replace it")
+    if not target.parent.is_dir():
+        raise StoreError(
+            f"{target}: there is no folder {target.parent}; make it, or name another file"
+        )

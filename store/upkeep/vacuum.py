@@ -1,0 +1,103 @@
+"""Compacts a database, and removes for good what was deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from store import schema
+from store.database import known_revision, locate, open_existing, reading, writing
+from store.errors import StoreError
+from store.sweeps.repeat_states import in_chunks, tell_removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What came of it."""
+
+    before_bytes: int
+    after_bytes: int
+
+
+def compact(url: str) -> Compacted:
+    """Of whatever schema. Raises StoreError when there is no database, LockedError while another
+    process writes.
+    """
+    database = locate(url)
+    database.check_writable()
+    with database.explained():
+        if known_revision(database) is None:
+            raise StoreError(
+                f"{database.name}: no such database, or an empty one; there is nothing to compact"
+            )
+        before = database.size_bytes()
+        database.compact()
+        return Compacted(before_bytes=before, after_bytes=database.size_bytes())
+
+
+def num_deleted(url: str) -> int:
+    """Attempts that `python -m store delete` marked. Raises StoreError when the database is not of
+    this version's schema.
+    """
+    engine = open_existing(url)
+    if engine is None:
+        raise StoreError(
+            f"{locate(url).name}: no such database, or an empty one; nothing is deleted in it"
+        )
+    with reading(engine) as connection:
+        return (
+            connection.scalar(
+                sa.select(sa.func.count()).select_from(schema.AttemptRow).where(_DELETED)
+            )
+            or 0
+        )
+
+
+def remove_deleted(url: str, at: datetime) -> int:
+    """Attempts that were marked, with all that hangs on them; returns how many.
+
+    Their repeats keep state and events, with one more that says so: what was done stays told. A
+    sweep that is repeated counts attempts, not repeats, and so measures anew.
+    """
+    database = locate(url)
+    with database.explained():
+        engine = database.writer()
+    try:
+        with writing(engine) as connection:
+            return _remove_deleted(connection, at)
+    finally:
+        engine.dispose()
+
+
+_DELETED = schema.AttemptRow.deleted_at.is_not(None)
+
+
+def _remove_deleted(connection: sa.Connection, at: datetime) -> int:
+    table, repeats = schema.AttemptRow, schema.RepeatRow
+    of_repeat = (
+        (repeats.sweep_id == table.sweep_id)
+        & (repeats.trial_id == table.trial_id)
+        & (repeats.repeat == table.repeat)
+    )
+    statement = (
+        sa.select(table.id, table.attempt, repeats.id, repeats.state)
+        .outerjoin(repeats, of_repeat)
+        .where(_DELETED)
+    )
+    found = connection.execute(statement.order_by(table.id)).all()
+    tell_removed(
+        connection,
+        [
+            (repeat_id, attempt, state)
+            for _, attempt, repeat_id, state in found
+            if repeat_id is not None
+        ],
+        at,
+    )
+    for ids in in_chunks([row[0] for row in found]):
+        for part in (schema.TagRow, schema.NoteRow, schema.StepArraysRow, schema.MeasurementRow):
+            connection.execute(sa.delete(part).where(part.attempt_id.in_(ids)))
+        connection.execute(sa.delete(table).where(table.id.in_(ids)))
+    return len(found)

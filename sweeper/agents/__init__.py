@@ -1,0 +1,1 @@
+"""Sweeps that several hosts share: the controller and its agents."""

@@ -1,0 +1,109 @@
+"""What agents go by of the controller's config: it travels through the database as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from conf.schema import (
+    AgentsConfig,
+    Config,
+    HardwareConfig,
+    LauncherConfig,
+    OnFailure,
+    RetryConfig,
+    SweepConfig,
+)
+from scalemark.records.devices import DeviceKind
+from sweeper.agents.same_code import Code
+from sweeper.devices.machine import Inventory
+
+REFUSED = "refused: "
+"""So begins the note of an agent that does not run anything, and will not when it is started again;
+why follows.
+"""
+
+_Settings = TypeVar("_Settings", LauncherConfig, RetryConfig, AgentsConfig)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSettings:
+    """Of one shared sweep, as its agents heed them."""
+
+    code: Code  # that the sweep was begun with
+    runs_dir: str  # absolute; a folder that all hosts see
+    hardware: HardwareConfig
+    num_devices: int  # of each host
+    launcher: LauncherConfig
+    retry: RetryConfig
+    sweep: SweepConfig
+
+    @property
+    def lease_s(self) -> float:
+        return self.launcher.agents.lease_s
+
+    def to_json(self) -> dict[str, Any]:
+        launcher = self.launcher
+        return {
+            "code": asdict(self.code),
+            "runs_dir": self.runs_dir,
+            "device_kind": self.hardware.device_kind,
+            "num_devices": self.num_devices,
+            "lease_s": self.lease_s,
+            "pool": launcher.agents.pool,
+            "launcher": _told(launcher),
+            "retry": _told(self.retry),
+            "on_failure": self.sweep.on_failure.name,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> SharedSettings:
+        launcher = _filled(LauncherConfig(), told["launcher"])
+        launcher.agents = AgentsConfig(lease_s=told["lease_s"], pool=told["pool"])
+        return cls(
+            code=Code.from_json(told["code"]),
+            runs_dir=told["runs_dir"],
+            hardware=HardwareConfig(
+                device_kind=told["device_kind"], num_stand_ins=told["num_devices"]
+            ),
+            num_devices=told["num_devices"],
+            launcher=launcher,
+            retry=_filled(RetryConfig(), told["retry"]),
+            sweep=SweepConfig(on_failure=OnFailure[told["on_failure"]]),
+        )
+
+
+def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> SharedSettings:
+    """Of the sweep of this config on hosts with these devices."""
+    kind = {DeviceKind.GPU: "gpu", DeviceKind.CPU_STAND_IN: "cpu_stand_in"}[inventory.kind]
+    return SharedSettings(
+        code=Code.here(),
+        runs_dir=runs_dir,
+        hardware=HardwareConfig(device_kind=kind, num_stand_ins=inventory.num_devices),
+        num_devices=inventory.num_devices,
+        launcher=config.launcher,
+        retry=config.retry,
+        sweep=config.sweep,
+    )
+
+
+def _told(settings: object) -> dict[str, Any]:
+    """Its plain values; what is a group of its own is told elsewhere, or meant for the controller
+    alone.
+    """
+    assert is_dataclass(settings)
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {
+        name: value.name if isinstance(value, Enum) else value
+        for name, value in values.items()
+        if not is_dataclass(value)
+    }
+
+
+def _filled(settings: _Settings, told: Mapping[str, Any]) -> _Settings:
+    for name, value in told.items():
+        default = getattr(settings, name)
+        setattr(settings, name, type(default)[value] if isinstance(default, Enum) else value)
+    return settings

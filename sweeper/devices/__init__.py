@@ -1,0 +1,1 @@
+"""The devices of a host: found, locked, and handed out to trials."""

@@ -1,0 +1,83 @@
+"""Reads CUDA_VISIBLE_DEVICES as CUDA does: an inherited mask is never widened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scalemark.records.machine import Gpu
+from sweeper.errors import SweepRefusedError
+
+HIDE_ALL = ("", "-1", "NoDevFiles")  # masks that are meant to leave nothing
+
+
+def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """What trials may use, in the mask's order; without a mask whole GPUs, and MIG devices where
+    none is whole.
+
+    As CUDA reads it: indices, UUIDs of GPUs, or UUIDs of MIG devices, or the beginnings of UUIDs;
+    the first entry that names nothing or is of another kind than the first ends the list, and one
+    named twice leaves nothing.
+
+    Raises SweepRefusedError where it cannot be told which GPUs are meant, or where one is meant
+    that is cut into MIG devices.
+    """
+    mask = variables.get("CUDA_VISIBLE_DEVICES")
+    if mask is None:
+        return tuple(gpu for gpu in gpus if not gpu.mig_mode) or _slices(gpus)
+    entries = [entry.strip() for entry in mask.split(",")]
+    if entries[0].isdecimal():
+        _check_order(gpus, mask, variables)
+    kind = _kind(entries[0])
+    visible: list[Gpu] = []
+    for entry in entries:
+        named = _named(entry, gpus) if _kind(entry) == kind else None
+        if named is None:
+            break
+        if named in visible:
+            return ()
+        if named.mig_mode and named.mig_parent is None:
+            raise SweepRefusedError(
+                f"CUDA_VISIBLE_DEVICES={mask}: {named.uuid} is in MIG mode and cannot be used whole; "
+                f"name MIG devices: {_listed(named.mig_devices)}"
+            )
+        visible.append(named)
+    return tuple(visible)
+
+
+def _slices(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    return tuple(device for gpu in gpus for device in gpu.mig_devices)
+
+
+def _kind(entry: str) -> str:
+    return "index" if entry.isdecimal() else entry[:4]
+
+
+def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
+    if entry.isdecimal():
+        return gpus[int(entry)] if int(entry) < len(gpus) else None
+    if not entry.startswith(("GPU-", "MIG-")):
+        return None
+    devices = _slices(gpus) if entry.startswith("MIG-") else gpus
+    named = [device for device in devices if device.uuid.startswith(entry)]
+    if not named and entry.startswith("MIG-GPU-"):
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES: {entry} is the old way of naming a MIG device; "
+            f"name it as nvidia-smi -L does: {_listed(devices)}"
+        )
+    return named[0] if len(named) == 1 else None
+
+
+def _listed(devices: tuple[Gpu, ...]) -> str:
+    return (
+        ", ".join(device.uuid for device in devices)
+        or "there are none; make some with nvidia-smi mig"
+    )
+
+
+def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:
+    """Indices count in PCI order for us, and from the fastest on for CUDA unless told otherwise."""
+    if len({gpu.name for gpu in gpus}) > 1 and variables.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES={mask}: CUDA counts GPUs of several kinds from the fastest on; "
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as nvidia-smi -L lists them"
+        )

@@ -1,0 +1,138 @@
+"""Rules of trials to leave out of a grid: conditions on a trial's axes, as in "model=vgg16,alexnet
+num_gpus>=4".
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import get_type_hints
+
+from conf.schema import Config
+from scalemark.records.strategies import strategy_name
+from scalemark.records.trial import TrialSpec
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.explain import nearest
+
+Value = str | float  # a bool counts as true or false
+_CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
+_ORDER: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_TYPES = {field.name: str(field.type) for field in fields(TrialSpec)} | {"strategy": "str"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One axis compared with values."""
+
+    axis: str  # of a resolved trial, or strategy
+    sign: str  # =, !=, <, <=, >, >=
+    values: tuple[Value, ...]  # one for <, <=, >, >=
+
+    def holds(self, spec: TrialSpec) -> bool:
+        found = _value_of(spec, self.axis)
+        if self.sign in _ORDER:
+            return _ORDER[self.sign](float(found), float(self.values[0]))
+        return (found in self.values) == (self.sign == "=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """An item of sweep.exclude; it is about the trials for which all of its conditions hold."""
+
+    text: str
+    conditions: tuple[Condition, ...]
+
+    @property
+    def reason(self) -> str:
+        return f"sweep.exclude: {self.text}"
+
+    def holds(self, spec: TrialSpec) -> bool:
+        return all(condition.holds(spec) for condition in self.conditions)
+
+
+def read_rules(texts: Sequence[str]) -> list[Rule]:
+    """Raises SweepRefusedError for what is no rule, naming the condition and the nearest axis or
+    value.
+    """
+    return [Rule(text=" ".join(text.split()), conditions=_conditions(text)) for text in texts]
+
+
+def _conditions(text: str) -> tuple[Condition, ...]:
+    if not text.split():
+        raise SweepRefusedError(
+            "sweep.exclude: an empty rule would leave out every trial; wanted conditions, "
+            "as num_gpus>=4"
+        )
+    return tuple(_condition(part) for part in text.split())
+
+
+def _condition(text: str) -> Condition:
+    found = _CONDITION.fullmatch(text)
+    if not found:
+        raise SweepRefusedError(
+            f"sweep.exclude: {text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, "
+            ">, >= VALUE, without spaces in it"
+        )
+    axis, sign = found["axis"], found["sign"]
+    if axis not in _TYPES:
+        raise SweepRefusedError(
+            f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}All: "
+            f"{', '.join(sorted(_TYPES))}"
+        )
+    values = tuple(_read(text, axis, value) for value in found["values"].split(","))
+    if sign in _ORDER and (_TYPES[axis] not in ("int", "float") or len(values) > 1):
+        raise SweepRefusedError(
+            f"sweep.exclude: {text}: {sign} compares a number with one number; for others "
+            "there are = and !="
+        )
+    return Condition(axis=axis, sign=sign, values=values)
+
+
+def _read(condition: str, axis: str, text: str) -> Value:
+    kind = _TYPES[axis]
+    if kind in ("int", "float"):
+        try:
+            return float(text)
+        except ValueError:
+            raise SweepRefusedError(
+                f"sweep.exclude: {condition}: {axis} is a number, {text or 'nothing'} is none"
+            ) from None
+    choices = ["true", "false"] if kind == "bool" else _choices(axis)
+    value = text.lower() if kind == "bool" else text
+    if not value:
+        raise SweepRefusedError(
+            f"sweep.exclude: {condition}: no value after a comma; conditions are parted by spaces"
+        )
+    if choices and value not in choices:
+        raise SweepRefusedError(
+            f"sweep.exclude: {condition}: {axis} is never {text}; "
+            f"{nearest(text, choices)}Choices: {', '.join(choices)}"
+        )
+    return value
+
+
+def _choices(axis: str) -> list[str]:
+    """Those that a resolved trial may have; empty where the schema does not list them. What `auto`
+    means is resolved.
+    """
+    hint = get_type_hints(Config).get(axis)
+    if not (isinstance(hint, type) and issubclass(hint, Enum)):
+        return []
+    return [choice.name for choice in hint]
+
+
+def _value_of(spec: TrialSpec, axis: str) -> Value:
+    if axis == "strategy":
+        return strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
+    value = getattr(spec, axis)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return float(value) if isinstance(value, int | float) else str(value)

@@ -1,0 +1,295 @@
+"""Expands override strings into the cells of a grid: products of axes, unions of grids, axes that
+advance together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+    Transformer,
+    ValueType,
+)
+from hydra.errors import HydraException
+
+from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.text.redact import masked
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.explain import explain, nearest
+
+# settings, not axes
+WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
+# axis -> a sweep as on the command line, one value, or a list of values
+Params = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One override that is no sweep, already parsed: an axis at one of its values."""
+
+    text: str  # as on the command line
+    override: Override = field(compare=False, repr=False)
+
+
+Cell = tuple[Choice, ...]
+
+
+def text_of(cell: Cell) -> str:
+    """The overrides of a cell, as on the command line, for people: without secrets."""
+    return " ".join(masked(choice.text) for choice in cell)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The axes that a sweep was asked for."""
+
+    arguments: Sequence[str]
+    params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
+    # the sweep is the union of these, each spanned together with the params and arguments
+    grids: Sequence[Params] = ()
+    zipped: Sequence[Sequence[str]] = ()  # groups of axes that advance together
+    # each cell is made once with each of these, one value per axis, which win over arguments
+    variants: Sequence[Params] = ()
+
+
+def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None) -> list[Cell]:
+    """The distinct cells that were asked for, last axis fastest. `loader` finds what a glob
+    matches.
+
+    Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
+    """
+    parser = OverridesParser.create(loader)
+    named = _last_of_each(_parse(parser, request.arguments))
+    axes_of_grids = []
+    for grid in request.grids or [{}]:
+        asked = _parse(
+            parser, [_argument(axis, values) for axis, values in {**request.params, **grid}.items()]
+        )
+        axes = {
+            axis: override for axis, override in _last_of_each(asked).items() if axis not in named
+        } | named
+        _refuse_contradictions(set(axes))
+        axes_of_grids.append(axes)
+    _check_zipped(request.zipped, axes_of_grids)
+    counts = [
+        {axis: _num_values(override) for axis, override in axes.items()} for axes in axes_of_grids
+    ]
+    strands = [_strands(request.zipped, counted) for counted in counts]
+    num_cells = sum(
+        math.prod(counted[strand[0]] for strand in of_grid)
+        for of_grid, counted in zip(strands, counts, strict=True)
+    )
+    variants = [_variant(variant, parser) for variant in request.variants or [{}]]
+    num_cells *= len(variants)
+    if num_cells > max_trials:
+        counted_cells = "1 cell" if num_cells == 1 else f"{num_cells} cells"
+        raise SweepRefusedError(
+            f"a grid of {counted_cells}, sweep.max_trials={max_trials}; raise that if you mean it"
+        )
+    cells: dict[Cell, None] = {}
+    for axes, of_grid in zip(axes_of_grids, strands, strict=True):
+        cells.update(
+            dict.fromkeys(
+                _varied(cell, variant)
+                for cell in _cells(axes, of_grid, parser)
+                for variant in variants
+            )
+        )
+    return list(cells)
+
+
+def _variant(axes: Params, parser: OverridesParser) -> Cell:
+    """Raises SweepRefusedError for a value that is several."""
+    asked = _parse(parser, [_argument(axis, value) for axis, value in axes.items()])
+    for override in asked:
+        if override.is_sweep_override():
+            raise SweepRefusedError(
+                f"hydra.sweeper.variants: {override.input_line}: one value per axis; give "
+                "each a variant of its own"
+            )
+    return tuple(Choice(text=str(override.input_line), override=override) for override in asked)
+
+
+def _varied(cell: Cell, variant: Cell) -> Cell:
+    """What a variant sets is set by it alone; a strategy is its parts, and the parts are a
+    strategy.
+    """
+    named = {choice.override.get_key_element() for choice in variant}
+    if "strategy" in named:
+        named.update(STRATEGY_AXES)
+    elif named.intersection(STRATEGY_AXES):
+        named.add("strategy")
+    kept = (choice for choice in cell if choice.override.get_key_element() not in named)
+    return (*kept, *variant)
+
+
+def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
+    """As in stock Hydra, of a repeated axis the last counts."""
+    return {override.get_key_element(): override for override in overrides}
+
+
+def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
+    try:
+        return parser.parse_overrides(list(texts))
+    except HydraException as error:
+        raise SweepRefusedError(explain(error)) from error
+
+
+def _argument(axis: str, values: object) -> str:
+    """A param as it would stand on the command line."""
+    if isinstance(values, list):
+        if not values:
+            raise SweepRefusedError(
+                f"hydra.sweeper: {axis}=[]: an empty axis; give it at least one value"
+            )
+        return f"{axis}={','.join(map(_value_text, values))}"
+    return f"{axis}={_value_text(values)}"
+
+
+def _value_text(value: object) -> str:
+    """Text is in Hydra's own syntax already; numbers, null, lists and dicts of YAML are brought
+    into it.
+    """
+    return value if isinstance(value, str) else str(Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
+
+
+def _refuse_contradictions(axes: set[str]) -> None:
+    """Settings that would silently lose against another, or that have a better name."""
+    if "strategy" in axes and (also := sorted(axes & set(STRATEGY_AXES))):
+        raise SweepRefusedError(
+            f"strategy with {', '.join(also)}: a strategy sets {', '.join(STRATEGY_AXES)}; "
+            "give either"
+        )
+    for axis in sorted(axes):
+        if (axis.startswith(("model.", "data.")) and axis != "data.dir") or axis == "launcher.name":
+            group = axis.split(".")[0]
+            raise SweepRefusedError(
+                f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in "
+                "python sweep.py --help"
+            )
+
+
+def _check_zipped(
+    zipped: Sequence[Sequence[str]], axes_of_grids: Sequence[Mapping[str, Override]]
+) -> None:
+    named = [axis for group in zipped for axis in group]
+    known = {axis for axes in axes_of_grids for axis in axes}
+    for axis in named:
+        if axis not in known:
+            raise SweepRefusedError(
+                f"hydra.sweeper.zip: {axis}: no axis of this grid; {nearest(axis, known)}Its "
+                f"axes: {', '.join(sorted(known))}"
+            )
+        if named.count(axis) > 1:
+            raise SweepRefusedError(
+                f"hydra.sweeper.zip: {axis}: named more than once; an axis advances with one "
+                "group only"
+            )
+
+
+def _strands(zipped: Sequence[Sequence[str]], counts: Mapping[str, int]) -> list[list[str]]:
+    """The axes of one grid in their order, those that advance together in one list, where the first
+    of them stands.
+    """
+    group_of = {
+        axis: tuple(member for member in group if member in counts)
+        for group in zipped
+        for axis in group
+    }
+    for group in dict.fromkeys(group_of.values()):
+        if len({counts[axis] for axis in group}) > 1:
+            found = ", ".join(
+                f"{axis} has {counts[axis]} {'value' if counts[axis] == 1 else 'values'}"
+                for axis in group
+            )
+            raise SweepRefusedError(
+                f"hydra.sweeper.zip: {found}; axes that advance together need equally many, "
+                "or leave one out of the zip"
+            )
+    return [
+        list(strand) for strand in dict.fromkeys(group_of.get(axis, (axis,)) for axis in counts)
+    ]
+
+
+def _cells(
+    axes: Mapping[str, Override], strands: Sequence[Sequence[str]], parser: OverridesParser
+) -> list[Cell]:
+    together = [
+        list(zip(*(_choices(axes[axis], parser) for axis in strand), strict=True))
+        for strand in strands
+    ]
+    return [tuple(itertools.chain.from_iterable(steps)) for steps in itertools.product(*together)]
+
+
+def _num_values(override: Override) -> int:
+    """How many values an override has, without making them. Raises SweepRefusedError for none, and
+    for no finite number.
+    """
+    if not override.is_sweep_override():
+        return 1
+    axis = override.get_key_element()
+    if re.split(r"[./]", axis)[0] in WHOLE_SWEEP:
+        raise SweepRefusedError(
+            f"{override.input_line}: {axis} is one value for the whole sweep; run one sweep "
+            "per value"
+        )
+    sweep = override.value()
+    if isinstance(sweep, RangeSweep):
+        num_values = _num_in_range(sweep)
+    elif isinstance(sweep, ChoiceSweep):
+        num_values = len(sweep.list)
+    elif override.value_type is ValueType.GLOB_CHOICE_SWEEP:
+        num_values = len(list(override.sweep_string_iterator()))
+    else:
+        num_values = None
+    if num_values is None:
+        raise SweepRefusedError(
+            f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4"
+        )
+    if not num_values:
+        raise SweepRefusedError(f"{override.input_line}: an empty axis; give it at least one value")
+    return num_values
+
+
+def _num_in_range(sweep: RangeSweep) -> int | None:
+    """None where it never ends."""
+    start, stop, step = (Decimal(bound or 0) for bound in (sweep.start, sweep.stop, sweep.step))
+    try:
+        return max(0, math.ceil((stop - start) / step))
+    # a step of 0, an endless bound, or what is no number
+    except (ArithmeticError, InvalidOperation, ValueError):
+        return None
+
+
+def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
+    axis = override.get_key_element()
+    if not override.is_sweep_override():
+        return [Choice(text=str(override.input_line), override=override)]
+    return [_choice(override, axis, value, parser) for value in override.sweep_iterator()]
+
+
+def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
+    """Numbers and quoted strings are what their text means; other text may come from a cast, and
+    read as a number.
+    """
+    text = f"{axis}={_element_text(value)}"
+    if isinstance(value, int | float | QuotedString):
+        parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)
+    else:
+        (parsed,) = _parse(parser, [text])
+    return Choice(text=text, override=parsed)
+
+
+def _element_text(value: object) -> str:
+    return str(Transformer.str(value))  # type: ignore[arg-type]  # what Hydra's own iterator gave

@@ -1,0 +1,1 @@
+"""Decides what a sweep will run, and shows it: plan, estimate, settings."""

@@ -1,0 +1,118 @@
+"""Checks the settings of a sweep before anything runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+from conf.schema import Config, LauncherConfig, PlanFormat, SweepConfig
+from sweeper.errors import SweepRefusedError
+from sweeper.launchers.settings import check_launcher_settings
+from sweeper.race.races import axes_that_race
+from sweeper.running import retry
+
+MOST_REPEATS = 1000
+LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
+LEAST_RANK_TIMEOUT_S = 5.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check(config: Config) -> str:
+    """The name of the sweep. Raises SweepRefusedError for settings that cannot be."""
+    if not 1 <= config.sweep.repeats <= MOST_REPEATS:
+        raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
+    if config.sweep.plan_format is PlanFormat.json and not config.sweep.dry_run:
+        raise SweepRefusedError(
+            "sweep.plan_format=json: goes with a plan that is only printed; add sweep.dry_run=true"
+        )
+    _check_launcher(config.launcher)
+    check_launcher_settings(config)
+    _check_race(config.sweep)
+    retry.check(config.retry)
+    name = config.sweep.name
+    if name is None:
+        name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    elif not _NAME.fullmatch(name):
+        raise SweepRefusedError(
+            f"sweep.name={name[:40]}: wanted letters, digits, '.', '_' and '-', 100 at most"
+        )
+    for setting in ("runs_dir", "figures_dir"):
+        _check_folder(setting, Path(getattr(config.store, setting)).expanduser().resolve())
+    return name
+
+
+def _check_race(sweep: SweepConfig) -> None:
+    over = list(sweep.race_over)
+    if not sweep.race:
+        if over != SweepConfig().race_over:
+            raise SweepRefusedError(
+                f"sweep.race_over=[{','.join(over)}]: nothing races; add sweep.race=true, or "
+                "leave it out"
+            )
+        return
+    axes_that_race(over)
+    if sweep.repeats < 2:
+        raise SweepRefusedError(
+            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to save; "
+            "say how often each may run at most, as sweep.repeats=5, or leave sweep.race out"
+        )
+
+
+def _check_launcher(launcher: LauncherConfig) -> None:
+    for setting in (
+        "timeout_s",
+        "start_timeout_s",
+        "step_timeout_s",
+        "grace_s",
+        "rank_start_timeout_s",
+    ):
+        if not 0 < getattr(launcher, setting) < float("inf"):
+            raise SweepRefusedError(
+                f"launcher.{setting}={getattr(launcher, setting)}: wanted seconds, more than 0"
+            )
+    if not LEAST_RANK_TIMEOUT_S <= launcher.rank_timeout_s < float("inf"):
+        raise SweepRefusedError(
+            f"launcher.rank_timeout_s={launcher.rank_timeout_s}: wanted {LEAST_RANK_TIMEOUT_S:g} seconds or more; "
+            "a rank that is well gives a sign of life every two"
+        )
+    if launcher.host_memory_gib is not None and not 0 < launcher.host_memory_gib < float("inf"):
+        raise SweepRefusedError(
+            f"launcher.host_memory_gib={launcher.host_memory_gib}: wanted GiB, more than 0, or null"
+        )
+    if launcher.max_parallel is not None:
+        told = f"launcher.max_parallel={launcher.max_parallel}"
+        if launcher.max_parallel < 1:
+            raise SweepRefusedError(f"{told}: wanted 1 or more, or null")
+        if not launcher.share_host:
+            raise SweepRefusedError(
+                f"{told}: trials run one at a time unless launcher.share_host=true; set "
+                "that, or leave it out"
+            )
+
+
+def _check_folder(setting: str, folder: Path) -> None:
+    """Raises SweepRefusedError when there will be no writing into it: better now than after hours
+    of trials.
+    """
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir():
+        raise SweepRefusedError(f"store.{setting}={folder}: {existing} is not a folder")
+    if not os.access(existing, os.W_OK):
+        raise SweepRefusedError(
+            f"store.{setting}={folder}: {existing} is read-only; choose another folder"
+        )
+    disk = shutil.disk_usage(existing)
+    free_bytes = disk.free
+    if disk.total == 0:
+        raise SweepRefusedError(
+            f"store.{setting}={folder}: {existing} holds no files; choose another folder"
+        )
+    if free_bytes < LEAST_FREE_BYTES:
+        found = f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}"
+        raise SweepRefusedError(
+            f"store.{setting}={folder}: {found}; make room or choose another folder"
+        )

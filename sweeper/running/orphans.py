@@ -1,0 +1,76 @@
+"""Ends what dead orchestrators left running on this host, whichever database they worked for."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from scalemark.host.process_identity import start_ticks
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+
+_END_WITHIN_S = 30.0  # of a killed process: the kernel may be freeing much memory
+# of orphans: who waits for them has other attempts and a heartbeat to look after, and tries again
+_ALL_END_WITHIN_S = 5.0
+_OWN = Path("/proc/self")
+
+
+def end_orphans(variable: str, folder: Path, default: Path) -> tuple[int, list[int]]:
+    """Return how many have ended, of those whose `variable`, or else the `default`, names this
+    folder of locks, and the process ids of those that have not.
+
+    An orphan was started for an orchestrator, or by a trainer, that does not run any more. What is
+    in another container is left alone, for the number of its orchestrator means nothing here, and
+    so is what we may not look at.
+    """
+    killed = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError), ExitStack() as stack:  # it has ended, or may not be looked at
+            # first: its number cannot become another's from here on
+            descriptor = os.pidfd_open(int(process.name))
+            stack.callback(os.close, descriptor)
+            if _is_orphan(process, variable, folder, default):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                stack.pop_all()
+                killed[int(process.name)] = descriptor
+    until_s = time.monotonic() + _ALL_END_WITHIN_S
+    left = [
+        pid
+        for pid, descriptor in killed.items()
+        if not _has_ended(descriptor, until_s - time.monotonic())
+    ]
+    for descriptor in killed.values():
+        os.close(descriptor)
+    return len(killed) - len(left), left
+
+
+def kill(pid: int) -> None:
+    """And wait until it has ended: it holds devices."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        _has_ended(descriptor, _END_WITHIN_S)
+    finally:
+        os.close(descriptor)
+
+
+def _has_ended(descriptor: int, within_s: float) -> bool:
+    return bool(select.select([descriptor], [], [], max(0.0, within_s))[0])
+
+
+def _is_orphan(process: Path, variable: str, folder: Path, default: Path) -> bool:
+    variables = dict(
+        one.partition(b"=")[::2] for one in (process / "environ").read_bytes().split(b"\0")
+    )
+    starter = variables.get(ORCHESTRATOR_VARIABLE.encode(), b"")
+    if not starter.isdigit() or int(process.name) == os.getpid():
+        return False
+    locks = Path(os.fsdecode(variables.get(variable.encode()) or os.fsencode(default)))
+    if locks != folder or (process / "ns/pid").readlink() != (_OWN / "ns/pid").readlink():
+        return False
+    began, starter_began = start_ticks(int(process.name)), start_ticks(int(starter))
+    # else the number is another's by now
+    return began is not None and (starter_began is None or starter_began > began)

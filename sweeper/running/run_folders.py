@@ -1,0 +1,224 @@
+"""Makes the folders of a sweep and of its attempts, and reads what attempts left in them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from scalemark.records.attempt import AttemptBegin, AttemptEnd
+from scalemark.records.cluster import RankLimits
+from scalemark.records.machine import Machine
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome
+from scalemark.records.placement import Placement
+from scalemark.records.sweep import SweepRecord
+from scalemark.records.validation import parsed
+from scalemark.run_folder.attempt_files import Left, left_of_failed, read_left
+from scalemark.run_folder.folder import RunFolder
+from scalemark.run_folder.regular_file import read_regular
+from store.finished_attempt import FinishedAttempt
+from sweeper.errors import SweepRefusedError
+from sweeper.planning.plan import PlannedTrial
+
+
+def recorded_left(folder: RunFolder, result: Result) -> Left:
+    """For the database, of an attempt that has ended: one whose files are refused has failed, for
+    its result rests on them.
+    """
+    try:
+        return read_left(folder, result)
+    except (ValueError, OSError) as error:
+        return left_of_failed(folder, Outcome.FAILED, f"what the trainer left is refused: {error}")
+
+
+def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) -> None:
+    """Before the database is told, and what it will be told: it is rebuilt from this.
+
+    A folder that was removed keeps nothing. Raises SweepRefusedError when there is no room.
+    """
+    if not folder.path.is_dir():
+        return
+    result = finished.result
+    ended = AttemptEnd(
+        exit_code=finished.exit_code,
+        duration_s=finished.duration_s,
+        ended_at=ended_at,
+        placement=finished.placement,
+        outcome=result.outcome,
+        message=result.message,
+        result=None if result == _readable_result(folder) else result,
+    )
+    try:
+        folder.write(folder.ended, ended.to_json())
+    except OSError as error:
+        raise _refused(folder.path, error) from error
+
+
+def read_end(folder: RunFolder) -> AttemptEnd | None:
+    """None also when a crash of the machine has damaged it: then it is found out anew."""
+    try:
+        return folder.read_ended()
+    except (ValueError, OSError):
+        return None
+
+
+def _readable_result(folder: RunFolder) -> Result | None:
+    try:
+        return folder.read_result()
+    except (ValueError, OSError):
+        return None
+
+
+class RunFolders:
+    """`RUNS_DIR/SWEEP/MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT/`, and `sweep.json` beside them.
+
+    The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` tells
+    whose a folder is.
+    """
+
+    def __init__(
+        self,
+        runs_dir: Path,
+        sweep: SweepRecord,
+        machine: Machine,
+        software_key: str,
+        *,
+        joins: bool = False,
+    ) -> None:
+        """Writes down what a lost database could not tell. Raises SweepRefusedError when that
+        cannot be done.
+
+        Who `joins` a sweep that another host began must find its folder, and be able to write into
+        it.
+        """
+        self._sweep, self._machine, self._software_key = sweep, machine, software_key
+        if joins:
+            self.path = _joined(runs_dir, sweep)
+            return
+        try:
+            runs_dir.mkdir(parents=True, exist_ok=True)
+            self.path = _folder_of(sweep.uid, _candidates(runs_dir, sweep.name))
+        except OSError as error:
+            raise _refused(runs_dir / sweep.name, error) from error
+        try:
+            _write_synced(self.path / "sweep.json", sweep.to_json())
+        except OSError as error:
+            with suppress(OSError):  # unless it is in use already
+                self.path.rmdir()
+            raise _refused(self.path, error) from error
+
+    def make(
+        self,
+        trial: PlannedTrial,
+        repeat: int,
+        attempt: int,
+        placement: Placement,
+        started_at: datetime,
+        rank_limits: RankLimits | None = None,
+    ) -> RunFolder:
+        """A new folder that tells all of the attempt but what comes of it; `rank_limits` where it
+        is of several processes.
+
+        Raises SweepRefusedError as above.
+        """
+        name = f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
+        folder = RunFolder(next(path for path in _candidates(self.path, name) if not path.exists()))
+        begin = AttemptBegin(
+            sweep_uid=self._sweep.uid,
+            sweep=self._sweep.name,
+            trial_id=trial.spec.trial_id,
+            repeat=repeat,
+            attempt=attempt,
+            started_at=started_at,
+            software_key=self._software_key,
+        )
+        try:
+            folder.path.mkdir(parents=True)
+            folder.trial.write_text(trial.spec.to_json())
+            folder.machine.write_text(self._machine.to_json())
+            folder.placement.write_text(placement.to_json())
+            folder.attempt.write_text(begin.to_json())
+            if rank_limits:
+                folder.rank_limits.write_text(rank_limits.to_json())
+        except OSError as error:
+            raise _refused(folder.path, error) from error
+        return folder
+
+
+def _candidates(parent: Path, name: str) -> Iterator[Path]:
+    """NAME, NAME-2, NAME-3, ...: what was begun there before and never recorded, or is another
+    database's, is left alone.
+    """
+    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
+    return map(parent.joinpath, names)
+
+
+def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
+    """The folder that this sweep has, or a new one: of two sweeps that begin at once one gets it.
+    Raises OSError.
+    """
+    for path in candidates:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if _uid_in(path / "sweep.json") != sweep_uid:
+                continue
+        return path
+    raise AssertionError("there is always another candidate")
+
+
+def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
+    """Raises SweepRefusedError."""
+    found = itertools.takewhile(Path.is_dir, _candidates(runs_dir, sweep.name))
+    path = next((path for path in found if _uid_in(path / "sweep.json") == sweep.uid), None)
+    if path is None:
+        raise SweepRefusedError(
+            f"{runs_dir} on {platform.node()} does not hold the folder of sweep {sweep.name}, as it does where the sweep was "
+            "begun; all hosts must see one folder by one path: choose such a one with store.runs_dir=, or mount it here"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise SweepRefusedError(
+            f"{path} on {platform.node()} cannot be written to: {error.strerror}; run the agent as a user who may, or choose "
+            "another folder with store.runs_dir="
+        ) from error
+    return path
+
+
+def _uid_in(path: Path) -> str | None:
+    """Of the sweep whose folder it is; None where that cannot be told. Earlier versions told
+    none.
+    """
+    try:
+        told = parsed(read_regular(path))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return told.get("uid") if isinstance(told, dict) else None
+
+
+def _write_synced(path: Path, text: str) -> None:
+    """At once and whole: once per command, so it may wait for the disk."""
+    draft = path.with_suffix(".draft")
+    try:
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _refused(path: Path, error: OSError) -> SweepRefusedError:
+    return SweepRefusedError(
+        f"{path}: {error.strerror}; make room or choose another folder with store.runs_dir="
+    )

@@ -1,0 +1,231 @@
+"""Whole trials beside the same trials elsewhere: matched by all axes but machine and software, and never averaged."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from analysis.comparison.against import opposed
+from analysis.published import of_source, published
+from analysis.results import measured
+from scalemark.records.devices import DeviceKind
+from scalemark.records.references import published as shipped
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.reading import queries
+from tests.filled import MACHINE, fill
+from tests.specs import small
+from tests.store.test_references import MINE
+
+OTHER = replace(MACHINE, host="other")
+REFERENCES = [asdict(reference) for reference in shipped()]
+RESNET = {
+    "model": "resnet50",
+    "image_px": 224,
+    "batch_size": 64,
+    "variable_update": "parameter_server",
+    "local_parameter_device": "cpu",
+}
+
+
+def results(entries, **options):
+    fill("r.db", entries, **options)
+    found = measured(queries.measured(open_for_reading("r.db")))
+    return [result for result in found if result.place.host == options.get("machine", MACHINE).host]
+
+
+def ratios(side):
+    return {
+        (result.strategy, result.num_gpus): result.against and result.against.ratio
+        for result in side.results
+    }
+
+
+def test_the_same_trial_on_another_machine_gives_a_ratio_and_others_none():
+    ours = results([(small(), 100.0), (small(num_gpus=2), 150.0), (small(num_gpus=4), None)])
+    theirs = results(
+        [(small(), 50.0), (small(num_gpus=2, seed=2), 10.0), (small(num_gpus=4), 99.0)],
+        name="second",
+        machine=OTHER,
+    )
+    (side,) = opposed(ours, theirs)
+    assert side.other.host == "other"
+    assert ratios(side) == {
+        ("replicated_none", 1): 2.0,
+        ("replicated_none", 2): None,
+        ("replicated_none", 4): None,
+    }
+    assert side.notes == ()
+
+
+def test_repeats_give_the_ratio_an_interval_and_tell_a_tie():
+    ours = results(
+        [(small(), speed) for speed in (100.0, 101.0, 102.0)]
+        + [(small(num_gpus=2), speed) for speed in (200.0, 202.0)]
+    )
+    theirs = results(
+        [(small(), speed) for speed in (100.5, 101.5, 100.0)]
+        + [(small(num_gpus=2), speed) for speed in (100.0, 101.0)],
+        name="second",
+        machine=OTHER,
+    )
+    (side,) = opposed(ours, theirs)
+    on_1, on_2 = (result.against for result in side.results)
+    assert on_1.low < 1 < on_1.high
+    assert (on_1.is_tie, on_2.is_tie) == (True, False)
+
+
+def test_one_process_each_is_no_tie():
+    (side,) = opposed(
+        results([(small(), 100.0)]), results([(small(), 100.0)], name="second", machine=OTHER)
+    )
+    assert (side.results[0].against.low, side.results[0].against.is_tie) == (None, False)
+
+
+def test_each_place_of_the_other_side_stands_alone():
+    ours = results([(small(), 100.0)])
+    theirs = results([(small(), 50.0)], name="second", machine=OTHER)
+    theirs += results([(small(), 200.0)], name="third", machine=replace(MACHINE, host="third"))
+    assert [(side.other.host, *ratios(side).values()) for side in opposed(ours, theirs)] == [
+        ("other", 2.0),
+        ("third", 0.5),
+    ]
+
+
+def test_stand_ins_against_gpus_are_compared_with_a_loud_note():
+    ours = results([(small(), 100.0)])
+    theirs = results([(small(device_kind=DeviceKind.GPU), 400.0)], name="second", machine=OTHER)
+    (side,) = opposed(ours, theirs)
+    assert ratios(side) == {("replicated_none", 1): 0.25}
+    assert side.notes[0].startswith("CPU STAND-INS AGAINST GPUs")
+
+
+def test_published_figures_match_by_model_batch_gpus_precision_data_and_strategy():
+    ours = results(
+        [
+            (small(num_gpus=2, **RESNET), 42.2),
+            (small(num_gpus=2, **RESNET | {"local_parameter_device": "gpu"}), 50.0),
+            (small(num_gpus=2, data="imagenet", **RESNET), 85.0),
+            (small(num_gpus=2, precision="fp16", **RESNET), 1.0),
+        ]
+    )
+    (side,) = opposed(ours, published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
+    found = [
+        result.against and (result.against.ratio, result.against.other.images_per_second)
+        for result in side.results
+    ]
+    assert found == [(pytest.approx(0.1), 422.0), None, (pytest.approx(0.2), 425.0), None]
+    assert "real data: here imagenet, there as the source had it" in side.notes
+    assert "the source does not tell what is here image_px 224, optimizer momentum" in side.notes
+
+
+def test_axes_that_a_source_leaves_open_fit_any_of_ours_and_are_named():
+    theirs = published(
+        [
+            asdict(
+                replace(
+                    MINE,
+                    model="resnet50?",
+                    batch_size=64,
+                    data="synthetic",
+                    num_gpus=2,
+                    images_per_second=100.0,
+                    precision="fp32",
+                    all_reduce="?",
+                )
+            )
+        ]
+    )
+    (side,) = opposed(
+        results([(small(model="resnet50", image_px=224, batch_size=64, num_gpus=2), 50.0)]), theirs
+    )
+    assert ratios(side) == {("replicated_none", 2): 0.5}
+    assert (
+        "the source leaves open or in doubt: model, local_parameter_device, all_reduce"
+        in side.notes
+    )
+
+
+def test_of_several_figures_the_one_told_best_is_taken_and_that_is_said():
+    like = replace(
+        MINE, model="resnet50", batch_size=64, data="synthetic", num_gpus=2, precision="fp32"
+    )
+    theirs = published(
+        [
+            asdict(replace(like, images_per_second=100.0, all_reduce="")),
+            asdict(
+                replace(
+                    like, images_per_second=200.0, all_reduce="none", local_parameter_device="gpu"
+                )
+            ),
+        ]
+    )
+    (side,) = opposed(
+        results([(small(model="resnet50", image_px=224, batch_size=64, num_gpus=2), 50.0)]), theirs
+    )
+    assert ratios(side) == {("replicated_none", 2): 0.25}
+    assert (
+        "of 1 trials the source has several figures; the one of which it tells most is taken"
+        in side.notes
+    )
+
+
+def test_nothing_in_common_is_said_with_what_each_side_has():
+    theirs = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
+    said = r"nothing in common with the other side; here trivial; num_gpus 1; batch_size 2; fp32; synthetic on CPU stand-ins; there alexnet, .* on GPUs"
+    with pytest.raises(StoreError, match=said):
+        opposed(results([(small(), 1.0)]), theirs)
+
+
+def test_images_of_another_size_are_other_work():
+    dgx = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
+    ours = results(
+        [
+            (small(num_gpus=1, **RESNET), 42.2),
+            (small(num_gpus=2, **RESNET | {"image_px": 64}), 500.0),
+        ]
+    )
+    (side,) = opposed(ours, dgx)
+    assert ratios(side) == {("ps_cpu", 1): pytest.approx(42.2 / 219), ("ps_cpu", 2): None}
+    assert (
+        "not compared: resnet50 of image_px 64 is other work than the source's, whose images had 224"
+        in side.notes
+    )
+    with pytest.raises(
+        StoreError, match=r"; the closest differ in image_px \(here 64, there 224\)$"
+    ):
+        opposed(ours[1:], dgx)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"precision": "fp16"}, r"precision \(here fp16, there fp32\)"),
+        ({"xla": "auto"}, r"precision \(here fp32\+XLA, there fp32\)"),
+        ({"batch_size": 65}, r"batch_size \(here 65, there (32|64)\)"),
+        ({"local_parameter_device": "gpu"}, r"local_parameter_device \(here gpu, there cpu\)"),
+    ],
+)
+def test_nothing_in_common_with_a_source_names_the_axis_that_differs(change, told):
+    dgx = published(of_source(REFERENCES, "tf-benchmarks-2017/dgx"))
+    with pytest.raises(StoreError, match=f"; the closest differ in {told}$"):
+        opposed(results([(small(num_gpus=2, **RESNET | change), 50.0)]), dgx)
+
+
+def test_nothing_in_common_with_another_machine_names_the_axis_that_differs():
+    ours, theirs = (
+        results([(small(), 100.0)]),
+        results([(small(seed=2), 50.0)], name="second", machine=OTHER),
+    )
+    with pytest.raises(StoreError, match=r"; the closest differ in seed \(here 1, there 2\)$"):
+        opposed(ours, theirs)
+
+
+def test_what_has_no_number_on_one_side_is_said():
+    ours, theirs = (
+        results([(small(), None)]),
+        results([(small(), 50.0)], name="second", machine=OTHER),
+    )
+    with pytest.raises(
+        StoreError, match=r"; where they are the same, one of the two has no number$"
+    ):
+        opposed(ours, theirs)

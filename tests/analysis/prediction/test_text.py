@@ -1,0 +1,65 @@
+"""Predictions as people read them, on narrow terminals too."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from analysis.calibration.doubts import width_doubt
+from analysis.calibration.places import Guess
+from analysis.prediction.predictions import Learned, Prediction, cells, predictions
+from analysis.prediction.text import show
+from analysis.results import Origin, Place
+from costs.profiles import profile
+from costs.step import Rates
+from scalemark.records.devices import DeviceKind
+from tests.analysis.calibration.test_fit import row
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Prediction]:
+    place = Place(
+        key="a",
+        host="box",
+        machine="a box",
+        versions="",
+        device_kind=DeviceKind.GPU,
+        origin=Origin.MEASURED,
+    )
+    rows = tuple(row("vgg16", num, "ps_cpu", Rates()) for num in (1, 2, 4))
+    known = Learned(
+        place=place,
+        guess=Guess(hardware=profile("p100_pcie_8"), reason=""),
+        results=(),
+        rows=rows,
+        left_out=(),
+    )
+    return predictions(known, cells(rows, {"num_gpus": ["8"], "strategy": ["replicated_pscpu"]}))
+
+
+@pytest.mark.parametrize("width", [20, 40, 50, 60, 80, 200])
+def test_names_are_never_cut(found, width) -> None:
+    stream = io.StringIO()
+    show(Console(file=stream, width=width, force_terminal=True, color_system=None), found, [])
+    header, line = stream.getvalue().splitlines()[1:3]
+    assert {"GPUs", "strategy", "images/s"} <= set(header.split())
+    assert ("model" in header) == (width >= 60)
+    assert "replicated_pscpu" in line
+    assert "\u2026" not in stream.getvalue()
+    assert f"{found[0].predictive.images_per_second:.0f}" in line
+
+
+def test_one_row_is_one(found) -> None:
+    stream = io.StringIO()
+    show(
+        Console(file=stream, width=200),
+        [replace(one, rests_on=one.rests_on[:1]) for one in found],
+        [],
+    )
+    assert stream.getvalue().startswith("Predicted, not measured: a box, from 1 row\n")
+
+
+def test_an_interval_wider_than_its_figure_is_no_share_of_it() -> None:
+    assert width_doubt(0.4) == "the interval is wide: plus or minus 40%"
+    assert width_doubt(1.2) == "the interval is wide: half of it is 1.2 times the figure"

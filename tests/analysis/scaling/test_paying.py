@@ -1,0 +1,99 @@
+"""Whether GPUs that are added pay, and how sure that is."""
+
+import random
+
+from analysis.results import measured
+from analysis.scaling import paying
+from analysis.scaling.curves import curve_of
+from store.database import open_for_reading
+from store.reading import queries
+from tests.analysis.gpu_box import curve, fill_gpus, on_gpus, repeated
+
+
+def stored():
+    return curve_of(measured(queries.measured(open_for_reading("results.db"))))
+
+
+def test_an_added_gpu_brings_its_share_of_what_each_of_the_first_does():
+    fill_gpus(curve([100.0, 190.0, 340.0, 400.0]))
+    shares = [round(step.share, 3) for step in paying.steps(stored())]
+    assert shares == [0.9, 0.75, 0.15]
+    assert all(step.is_sure for step in paying.steps(stored()))
+
+
+def test_it_stops_paying_where_no_larger_number_brings_half_of_the_first():
+    fill_gpus(curve([100.0, 190.0, 340.0, 400.0]))
+    found = paying.stop(stored())
+    assert found is not None
+    assert (found.num_gpus, found.added.after.num_gpus, found.is_sure) == (4, 8, True)
+
+
+def test_a_dip_on_the_way_is_no_stop_where_more_gpus_make_up_for_it():
+    fill_gpus(curve([100.0, 140.0, 340.0, 680.0]))
+    assert paying.stop(stored()) is None
+
+
+def test_one_process_each_makes_no_stop_sure():
+    fill_gpus([(on_gpus(1), 100.0), (on_gpus(2), 120.0)])
+    found = paying.stop(stored())
+    assert found is not None
+    assert not found.is_sure
+    assert found.added.low is None
+
+
+def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says():
+    chance = random.Random(7)
+    truth = (340.0 - 190.0) / 2 / 100.0
+    hits = 0
+    for _ in range(200):
+        rows = [
+            fake(num, *(value * chance.lognormvariate(0, 0.03) for _ in range(4)))
+            for num, value in ((1, 100.0), (2, 190.0), (4, 340.0))
+        ]
+        added = paying.added(*rows)
+        hits += added.low < truth < added.high
+    assert 0.91 <= hits / 200 <= 0.99
+
+
+def fake(num_gpus, *values):
+    """A result of these processes, without a database."""
+    from statistics import median
+
+    from analysis.results import Origin, Place, Result
+    from scalemark.records.devices import DeviceKind
+
+    place = Place(
+        key="p",
+        host="h",
+        machine="m",
+        versions="v",
+        device_kind=DeviceKind.GPU,
+        origin=Origin.MEASURED,
+    )
+    return Result(
+        trial_id=str(num_gpus),
+        place=place,
+        axes={"num_gpus": num_gpus, "strategy": "ps_cpu"},
+        curve="c",
+        attempt_ids=(),
+        outcome="completed",
+        repeats=values,
+        images_per_second=median(values),
+        low=None,
+        high=None,
+        is_valid=True,
+    )
+
+
+def test_slower_with_more_gpus_is_sure_only_where_the_interval_says_so():
+    fill_gpus(
+        [
+            *repeated(on_gpus(1), 100.0, 101.0, 99.0),
+            *repeated(on_gpus(2), 90.0, 91.0, 89.0),
+            *repeated(on_gpus(4), 88.0, 95.0, 82.0),
+        ]
+    )
+    slower, unclear = paying.steps(stored())
+    assert slower.is_surely_slower
+    assert unclear.is_tie
+    assert not unclear.is_surely_slower

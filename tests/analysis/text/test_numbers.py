@@ -1,0 +1,48 @@
+"""Numbers are written as people read them."""
+
+import math
+
+import pytest
+
+from analysis.text.numbers import number, span
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.00"),
+        (0.012345, "0.0123"),
+        (0.5, "0.50"),
+        (3.14159, "3.14"),
+        (9.996, "10.0"),
+        (20.0, "20.0"),
+        (91.8, "91.8"),
+        (99.96, "100"),
+        (142.0, "142"),
+        (10509.4, "10509"),
+        (1234567.8, "1234568"),
+        (1e-9, "0.000000"),
+        (math.nan, "not a number"),
+        (math.inf, "infinite"),
+    ],
+)
+def test_a_number_has_three_digits_or_all_before_the_point(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (20.0, "20.0"),
+        (91.8, "91.8"),
+        (5000.5, "5000.5"),
+        (3156.3635, "3156.3635"),
+        (36.258, "36.258"),
+    ],
+)
+def test_published_numbers_keep_every_digit(value, text):
+    assert number(value, exactly=True) == text
+
+
+def test_an_interval_has_the_decimals_of_its_number():
+    assert span(93.84, 100.2, 97.1) == "93.8..100.2"

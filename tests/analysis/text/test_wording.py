@@ -1,0 +1,22 @@
+"""Names and counts read as people write them."""
+
+import pytest
+
+from analysis.text.wording import counted, listed, listed_phrases, shortened
+
+
+def test_one_of_something_is_no_plural():
+    assert [counted(count, "trial") for count in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "phrases"),
+    [("a", "a", "a"), ("ab", "a and b", "a; and b"), ("abc", "a, b and c", "a; b; and c")],
+)
+def test_names_are_listed(names, told, phrases):
+    assert (listed(names), listed_phrases(names)) == (told, phrases)
+
+
+def test_of_many_names_the_first_are_told_each_once_and_never_a_single_one_more():
+    assert shortened("abca", 3) == ["a", "b", "c"]
+    assert shortened("abcd", 3) == ["a", "b", "2 more"]

@@ -1,0 +1,85 @@
+"""A process is known again, and never taken for another of its number."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from scalemark.host.process_identity import (
+    SILENT_FOR,
+    dead_in_s,
+    is_alive,
+    is_visible,
+    start_ticks,
+    this_process,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=1)
+
+
+def test_this_process_is_alive_however_long_it_gave_no_sign():
+    assert is_alive(this_process(), LONG_AGO, NOW)
+
+
+def test_a_process_of_another_program_is_known_by_number_and_start():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        ticks = start_ticks(child.pid)
+        assert ticks is not None
+        other = replace(this_process(), pid=child.pid, start_ticks=ticks)
+        assert is_alive(other, LONG_AGO, NOW)
+        child.communicate(b"\n")
+    assert not is_alive(other, NOW, NOW)
+    assert start_ticks(child.pid) is None
+
+
+def test_a_zombie_is_dead():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        zombie = replace(this_process(), pid=child.pid, start_ticks=start_ticks(child.pid) or 0)
+        assert child.stdin is not None
+        child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet collected
+        assert Path(f"/proc/{child.pid}").exists()  # its number is still taken
+        assert not is_alive(zombie, NOW, NOW)
+
+
+def test_who_has_the_number_of_a_dead_process_is_not_taken_for_it():
+    before = replace(this_process(), start_ticks=this_process().start_ticks - 1)
+    assert not is_alive(before, NOW, NOW)
+
+
+def test_a_name_of_a_program_with_spaces_and_parentheses_is_read(tmp_path):
+    program = tmp_path / "a) R (b"
+    program.symlink_to(sys.executable)
+    with subprocess.Popen(
+        [program, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert (start_ticks(child.pid) or 0) >= this_process().start_ticks
+        child.communicate(b"\n")
+
+
+def test_nothing_survives_a_boot_of_its_machine():
+    assert not is_alive(replace(this_process(), boot_id="earlier"), NOW, NOW)
+
+
+def test_what_cannot_be_looked_at_is_alive_as_long_as_it_gives_signs():
+    elsewhere = [
+        replace(this_process(), pid_namespace="pid:[1]"),  # another container of this machine
+        replace(this_process(), boot_id="other", host="other"),
+        replace(this_process(), boot_id="other", host="other", pid_namespace="pid:[1]"),
+    ]
+    for process in elsewhere:
+        assert not is_visible(process, this_process())
+        assert is_alive(process, NOW - SILENT_FOR + timedelta(seconds=1), NOW)
+        assert not is_alive(process, NOW - SILENT_FOR, NOW)
+
+
+def test_of_whom_signs_alone_tell_it_is_known_when_it_is_taken_for_dead():
+    elsewhere = replace(this_process(), pid_namespace="another")
+    assert dead_in_s(elsewhere, NOW - timedelta(seconds=35), NOW) == 85
+    assert dead_in_s(elsewhere, LONG_AGO, NOW) == 0
+    assert dead_in_s(this_process(), NOW, NOW) is None

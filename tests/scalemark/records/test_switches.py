@@ -1,0 +1,89 @@
+"""Only the variables that a trial names are set, and inherited ones never make it something else."""
+
+import pytest
+
+from scalemark.records.devices import DeviceKind
+from scalemark.records.switches import contradictions, variables
+from tests.specs import small
+
+GPU = {"device_kind": DeviceKind.GPU}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, {}),
+        ({"onednn": "off"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}),
+        ({"onednn": "on"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
+        ({"cudnn_autotune": "off", **GPU}, {"TF_CUDNN_USE_AUTOTUNE": "0"}),
+        ({"winograd_nonfused": "on", **GPU}, {"TF_ENABLE_WINOGRAD_NONFUSED": "1"}),
+        ({"batchnorm_persistent": "on", **GPU}, {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}),
+        (
+            {"gpu_thread_mode": "gpu_private", "gpu_thread_count": 2, **GPU},
+            {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"},
+        ),
+        ({"xla": "auto"}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
+        ({"xla": "auto", **GPU}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}),
+        ({"xla": "on"}, {}),
+        ({"data_format": "NCHW"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
+        ({"data_format": "NCHW", **GPU}, {}),
+    ],
+)
+def test_a_trial_sets_what_its_axes_name(changes, wanted):
+    assert variables(small(**changes), {}) == wanted
+
+
+def test_inherited_flags_of_xla_are_kept_and_ours_added_once():
+    spec = small(xla="auto", **GPU)
+    once = variables(spec, {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=2"})
+    assert once == {"TF_XLA_FLAGS": "--tf_xla_min_cluster_size=2 --tf_xla_auto_jit=2"}
+    assert variables(spec, once) == once
+
+
+@pytest.mark.parametrize(
+    ("inherited", "changes", "said"),
+    [
+        (
+            {"TF_GPU_THREAD_MODE": "gpu_private"},
+            {},
+            "TF_GPU_THREAD_MODE=gpu_private is set, the trial says gpu_thread_mode=global",
+        ),
+        ({"TF_GPU_THREAD_COUNT": "2"}, {}, "unset it and set gpu_thread_count= instead"),
+        (
+            {"TF_XLA_FLAGS": "--tf_xla_auto_jit=1"},
+            {},
+            "take tf_xla_auto_jit out and set xla=auto instead",
+        ),
+        (
+            {"NVIDIA_TF32_OVERRIDE": "0"},
+            {"precision": "tf32", **GPU},
+            "the trial says precision=tf32; unset it",
+        ),
+        ({"NVIDIA_TF32_OVERRIDE": "1"}, GPU, "the trial says precision=fp32; unset it"),
+        (
+            {"TF_ENABLE_ONEDNN_OPTS": "0"},
+            {"data_format": "NCHW"},
+            "data_format=NCHW: CPU stand-ins run it by oneDNN only",
+        ),
+        ({}, {"data_format": "NCHW", "onednn": "off"}, "leave out onednn=off"),
+    ],
+)
+def test_an_inherited_variable_that_contradicts_the_trial_is_told(inherited, changes, said):
+    (found,) = contradictions(small(**changes), inherited)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("inherited", "changes"),
+    [
+        ({"TF_GPU_THREAD_MODE": "global"}, {}),
+        ({"TF_GPU_THREAD_MODE": "gpu_shared"}, {"gpu_thread_mode": "gpu_private", **GPU}),
+        ({"NVIDIA_TF32_OVERRIDE": "0"}, {}),
+        ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {"data_format": "NCHW", "onednn": "on"}),
+        ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {}),
+    ],
+)
+def test_variables_that_the_trial_sets_itself_or_leaves_to_its_user_are_no_contradiction(
+    inherited, changes
+):
+    assert list(contradictions(small(**changes), inherited)) == []

@@ -1,0 +1,71 @@
+"""Published figures are chosen by filters like those of attempts, over the fields of references."""
+
+import pytest
+
+from store.errors import StoreError
+from store.filters.reference_selection import FIELDS, chosen
+
+REFERENCES = [
+    {
+        **dict.fromkeys(FIELDS, ""),
+        "model": "resnet50",
+        "hardware": "8x V100",
+        "num_gpus": 8,
+        "batch_size": 64,
+        "images_per_second": 5000.5,
+    },
+    {
+        **dict.fromkeys(FIELDS, ""),
+        "model": "resnet50?",
+        "hardware": "[K80]",
+        "num_gpus": 1,
+        "batch_size": None,
+        "images_per_second": 52.0,
+    },
+    {
+        **dict.fromkeys(FIELDS, ""),
+        "model": "vgg16",
+        "hardware": "K80",
+        "num_gpus": 4,
+        "batch_size": 32,
+        "images_per_second": 120.0,
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("filters", "places"),
+    [
+        ((), [0, 1, 2]),
+        (("model=ResNet50",), [0, 1]),
+        (("model!=resnet50",), [2]),
+        (("model=resnet50,vgg16", "num_gpus>=4"), [0, 2]),
+        (("hardware~*k80*",), [1, 2]),
+        (("hardware~[k80]",), [1]),
+        (("model~resnet50?",), [1]),
+        (("batch_size<=64",), [0, 2]),
+        (("batch_size!=64",), [1, 2]),
+        (("batch_size=32,64",), [0, 2]),
+        (("images_per_second>100.5", "images_per_second<5000"), [2]),
+    ],
+)
+def test_filters_compare_as_they_do_for_attempts(filters, places):
+    assert chosen(REFERENCES, filters) == places
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("image_px=64", "image_px: nothing to filter by; there are model, hardware"),
+        ("hardwear=x", r"hardwear: nothing to filter by; did you mean hardware\?"),
+        ("model", "model: no operator found; wanted NAME, one of .*, as model=VALUE"),
+        ("model<x", "model<x: < does not suit model; wanted one of = != ~"),
+        ("num_gpus~4", "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
+        ("num_gpus=x", "num_gpus=x: num_gpus is a whole number; found x"),
+        ("images_per_second>nan", "images_per_second>nan: wanted a finite number; found nan"),
+        ("num_gpus>1,2", "num_gpus>1,2: > compares with one value"),
+    ],
+)
+def test_what_is_no_filter_is_refused(text, said):
+    with pytest.raises(StoreError, match=said):
+        chosen(REFERENCES, [text])

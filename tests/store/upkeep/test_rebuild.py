@@ -1,0 +1,375 @@
+"""A lost database is made anew out of the run folders: equal, but for what they do not tell."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conf.schema import SweepConfig
+from scalemark.records.outcomes import Outcome, State
+from store.checks.every import check
+from store.errors import StoreError
+from store.exchange.imports import import_files
+from store.upkeep.rebuild import rebuild
+from sweeper.planning.plan import make_plan
+from sweeper.running.recover import recover
+from tests.filled import NOON, PLACEMENT
+from tests.specs import small
+from tests.sweeper.running.test_orchestrator import World
+from tests.tables import contents
+
+SPECS = [
+    small(seed=1),
+    small(seed=900),  # crashes at first
+    small(seed=901),  # fails
+    small(seed=902, batch_size=8),  # out of memory
+    small(seed=904),  # hangs, and is killed
+]
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("made")
+
+
+@pytest.fixture
+def lost(_made: Path) -> dict[str, list[dict[str, Any]]]:
+    """What was in the database of `runs`: a sweep with failures, retries, a killed attempt and left-out cells. Run once."""
+    runs = Path("runs").resolve()
+    if not (_made / "runs").exists():
+        with ExitStack() as stack:
+            world = World(
+                stack,
+                SPECS,
+                repeats=2,
+                left_out=[("xla=on", "later"), ("model=x", "none such")],
+                launcher={"step_timeout_s": 0.5},
+            )
+            assert world.run() == {
+                State.COMPLETED: 4,
+                State.FAILED: 2,
+                State.OUT_OF_MEMORY: 2,
+                State.HUNG: 2,
+            }
+        told = json.dumps(contents("results.db"), default=str)
+        (_made / "told.json").write_text(told.replace(str(runs), "RUNS"))
+        shutil.copytree("runs", _made / "runs")
+    else:
+        shutil.copytree(_made / "runs", "runs")
+    found: dict[str, list[dict[str, Any]]] = json.loads(
+        (_made / "told.json").read_text().replace("RUNS", str(runs))
+    )
+    return found
+
+
+def told(url: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(json.dumps(contents(url), default=str))
+    return found
+
+
+def comparable(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
+    """Without what run folders do not tell: claims, and with them the numbers of events; when the sweep came to its end."""
+    events = [{**row, "number": None} for row in tables["events"] if row["state"] != State.CLAIMED]
+    sweeps = [{**row, "finished_at": None} for row in tables["sweeps"]]
+    return tables | {"events": sorted(events, key=repr), "sweeps": sweeps}
+
+
+def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
+    rebuilt = rebuild(db, ["runs"])
+    assert (
+        rebuilt.num_sweeps,
+        rebuilt.added.num_new,
+        rebuilt.added.rejected,
+        rebuilt.warnings,
+    ) == (1, 12, [], [])
+    assert comparable(told(db)) == comparable(lost)
+    assert {row["outcome"] for row in lost["attempts"]} == {
+        Outcome.COMPLETED,
+        Outcome.FAILED,
+        Outcome.OUT_OF_MEMORY,
+        Outcome.HUNG,
+    }
+    assert len(lost["left_out"]) == 2
+    (sweep,) = told(db)["sweeps"]
+    assert sweep["finished_at"] == max(row["at_unix_us"] for row in lost["events"])
+
+
+def test_rebuilding_again_changes_nothing(db, lost):
+    rebuild(db, ["runs"])
+    before = contents(db)
+    again = rebuild(db, ["runs", "runs/s"])
+    assert (again.num_sweeps, again.added.num_new, again.added.num_known, again.added.rejected) == (
+        1,
+        0,
+        12,
+        [],
+    )
+    assert contents(db) == before
+
+
+def test_a_database_that_is_not_lost_has_nothing_to_gain(lost):
+    rebuild("one.db", ["runs"])
+    rebuild("two.db", ["runs"])
+    added = import_files("one.db", ["two.db"])
+    assert (added.num_new, added.num_known, added.rejected) == (0, 12, [])
+
+
+def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack):
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    (trial,) = make_plan([small(seed=1)], [], SweepConfig(), {}).trials
+    folder = tools.folders.make(trial, 1, 1, PLACEMENT, NOON)
+    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+    rebuild("before.db", ["runs"])
+    with closing(sqlite3.connect("results.db")) as connection, connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")  # more than Linux gives
+    assert recover(tools.ledger.engine).num_interrupted == 1
+    rebuild("after.db", ["runs"])
+    for name in ("before.db", "after.db"):
+        found, wanted = comparable(told(name)), comparable(told("results.db"))
+        assert [row["state"] for row in found["repeats"]] == ["pending"]
+        assert [
+            (row["attempt"], row["state"], row["detail"]) for row in contents(name)["events"]
+        ] == [
+            (0, "pending", ""),
+            (1, "running", ""),
+            (1, "interrupted", "its orchestrator was killed"),
+            (1, "pending", "its orchestrator was killed"),
+        ]
+        assert found | {"events": []} == wanted | {
+            "events": []
+        }  # when it was found dead is not told to the microsecond
+
+
+def as_an_earlier_version_wrote() -> None:
+    """Without attempt.json and ended.json, and with fewer words in sweep.json."""
+    for name in ("attempt.json", "ended.json"):
+        for path in Path("runs").glob(f"*/*/{name}"):
+            path.unlink()
+    path = Path("runs/s/sweep.json")
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({name: told[name].replace("T", " ") if name == "started_at" else told[name] for name in ("name", "reason", "command", "started_at")}))  # fmt: skip
+    for trial in Path("runs").glob("*/*/trial.json"):
+        os.utime(trial, (NOON.timestamp(), NOON.timestamp()))
+        if (result := trial.with_name("result.json")).exists():
+            os.utime(result, (NOON.timestamp() + 5, NOON.timestamp() + 5))
+
+
+def test_folders_of_earlier_versions_are_told_by_their_names_and_times(db, lost):
+    as_an_earlier_version_wrote()
+    rebuilt = rebuild(db, ["runs"])
+    found = contents(db)
+    assert rebuilt.added.rejected == []
+    (warning,) = rebuilt.warnings
+    assert warning.endswith(
+        "runs/s: 12 attempts of an earlier version; their repeat and attempt are from the folders' names, their times from the times of files"
+    )
+    identity = ("trial_id", "repeat", "attempt", "run_dir", "machine_id")
+    assert [{name: row[name] for name in identity} for row in told(db)["attempts"]] == [
+        {name: row[name] for name in identity} for row in lost["attempts"]
+    ]
+    assert {
+        (row["started_at"], row["duration_s"])
+        for row in found["attempts"]
+        if row["outcome"] == "completed"
+    } == {(NOON, 5.0)}
+    assert [row["uid"] for row in found["sweeps"]] == [row["uid"] for row in lost["sweeps"]]
+    assert comparable(told(db))["measurements"] == lost["measurements"]
+    assert comparable(told(db))["step_arrays"] == lost["step_arrays"]
+
+
+def a_completed_one() -> Path:
+    return next(
+        path.parent
+        for path in sorted(Path("runs").glob("*/*/result.json"))
+        if '"completed"' in path.read_text()
+    )
+
+
+def damage(name: str, text: str | None) -> Callable[[], None]:
+    def change() -> None:
+        path = a_completed_one() / name
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (damage("trial.json", "{"), "trial.json is damaged: JSONDecodeError: Expecting property name"),
+        (damage("trial.json", "{}"), "trial.json is damaged: spec: all_reduce, batch_size, "),
+        (damage("trial.json", small(seed=77).to_json()), "attempt.json tells of trial "),
+        (damage("machine.json", None), "machine.json is missing: it was made by hand, or is damaged"),
+        (damage("machine.json", "[]"), "machine.json is damaged: "),
+        (damage("result.json", '{"outcome": "compl'), "result.json is damaged: "),
+        (damage("result.json", None), "result.json is missing, and the attempt was completed"),
+        (damage("environment.json", "{}"), "environment.json is damaged: "),
+        (damage("attempt.json", "[]"), "attempt.json is damaged: "),
+        (damage("ended.json", "nonsense"), "ended.json is damaged: "),
+        (damage("steps.jsonl", "{}\n"), "steps.jsonl is damaged: "),
+        (damage("steps.jsonl", '{"step": 5, "phase": "measure", "start_s": 0, "duration_s": -1, "data_wait_s": 0, "loss": 1, "num_steps": 99}\n'), "steps.jsonl is damaged: step 5: duration_s=-1.0: wanted 0 to "),
+        (damage("trial.json", "[" * 100_000), "trial.json is damaged: nested too deeply"),
+        (damage("steps.jsonl", None), "steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of 2"),
+        (damage("trial.json", None), "trial.json: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_a_damaged_folder_is_rejected_and_the_rest_goes_on(db, lost, change, reason):
+    folder = a_completed_one().resolve()
+    change()
+    rebuilt = rebuild(db, ["runs"])
+    (rejected,) = rebuilt.added.rejected
+    assert rejected.where == str(folder)
+    assert rejected.reason.startswith(reason)
+    assert rebuilt.added.num_new == 11
+
+
+def hostile(change: Callable[[Path], object]) -> Path:
+    folder = a_completed_one().resolve()
+    change(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda folder: change_json(folder / "attempt.json", attempt=None), "attempt.json is damaged: attempt=None: wanted a "),
+        (lambda folder: change_json(folder / "attempt.json", repeat=-1), "attempt.json is damaged: repeat=-1: wanted 1 or more"),
+        (lambda folder: change_json(folder / "attempt.json", started_at="0001-01-01T00:00:00+00:00"), "attempt.json is damaged: started_at=0001-"),
+        (lambda folder: change_json(folder / "ended.json", duration_s=[]), "ended.json is damaged: duration_s=[]: wanted a number"),
+        (lambda folder: change_json(folder / "placement.json", cores=3) or (folder / "ended.json").unlink(), "placement.json is damaged: cores=3"),
+        (lambda folder: change_json(folder / "machine.json", num_cores="many"), "machine.json is damaged: num_cores=many: wanted a whole"),
+        (lambda folder: change_json(folder / "result.json", measurement=None), "result.json: outcome=completed, measurement=null: "),
+        (lambda folder: instead(folder / "steps.jsonl", os.mkfifo), "steps.jsonl: found a FIFO, wanted a regular file"),
+        (lambda folder: instead(folder / "trial.json", os.mkfifo), "trial.json: found a FIFO, wanted a regular file"),
+        (lambda folder: instead(folder / "steps.jsonl", lambda path: path.symlink_to("/dev/zero")), "steps.jsonl: found a link, wanted a regular file"),
+        (lambda folder: instead(folder / "environment.json", lambda path: path.symlink_to(folder / "log.txt")), "environment.json: found a link, wanted"),
+        (lambda folder: os.truncate(folder / "result.json", 2**26 + 1), "result.json: found more than 67108864 bytes, wanted no more"),
+        (lambda folder: (folder / "machine.json").write_text('{"a":' * 100_000), "machine.json is damaged: nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_hostile_folder_is_rejected_and_the_rest_goes_on(lost, change, reason):
+    folder = hostile(change)
+    rebuilt = rebuild("new.db", ["runs"])
+    (rejected,) = rebuilt.added.rejected
+    assert rejected.where == str(folder)
+    assert rejected.reason.startswith(reason)
+    assert rebuilt.added.num_new == 11
+
+
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def instead(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+@pytest.mark.parametrize("files", [{}, {"trial.json": ""}, {"trial.json": "{}", "machine.json": "{}"}, {"trial.json": "{}", "machine.json": "{}", "placement.json": "{}", "attempt.json": ""}])  # fmt: skip
+def test_an_attempt_that_never_began_is_named_and_is_none(lost, files):
+    folder = a_completed_one().resolve()
+    begun = folder.with_name(f"{folder.name}-2")
+    begun.mkdir()
+    for name, text in files.items():
+        (begun / name).write_text(text)
+    rebuilt = rebuild("new.db", ["runs"])
+    assert rebuilt.warnings == [
+        f"{begun}: never began: whoever made the folder was killed while doing so"
+    ]
+    assert (rebuilt.added.num_new, rebuilt.added.rejected) == (12, [])
+
+
+def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
+    shutil.copytree("runs/s", "runs/t")
+    change_json(
+        Path("runs/s/sweep.json"), reason="\ud800", trials=[{"position": "first", "spec": []}]
+    )
+    rebuilt = rebuild("new.db", ["runs"])
+    (warning,) = rebuilt.warnings
+    assert "runs/s/sweep.json: " in warning
+    Path("runs/s").rename(os.fsdecode(b"runs/\xff"))
+    rebuilt = rebuild("other.db", ["runs"])
+    assert (rebuilt.num_sweeps, rebuilt.added.num_new) == (1, 12)
+    assert "half of a surrogate pair" in rebuilt.added.rejected[0].reason
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"name": 1}', "[]"])
+def test_a_sweep_whose_own_file_is_damaged_is_told_by_its_attempts(db, lost, text):
+    path = Path("runs/s/sweep.json")
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    rebuilt = rebuild(db, ["runs"])
+    assert rebuilt.added.num_new == 12
+    (warning,) = rebuilt.warnings
+    assert warning.endswith("; the sweep is told as far as its attempts tell it")
+    assert [(row["uid"], row["name"]) for row in contents(db)["sweeps"]] == [
+        (lost["sweeps"][0]["uid"], "s")
+    ]
+    assert [finding for finding in check(db) if finding.table == "sweeps"] == []
+
+
+def test_a_folder_that_was_begun_and_never_recorded_is_no_attempt(db, lost):
+    folder = a_completed_one()
+    twin = folder.with_name(f"{folder.name}-2")
+    shutil.copytree(folder, twin)
+    (twin / "ended.json").unlink()
+    rebuilt = rebuild(db, ["runs"])
+    assert rebuilt.warnings == [
+        f"{twin.resolve()}: begun, and never recorded; {folder.name} is its attempt"
+    ]
+    assert comparable(told(db)) == comparable(lost)
+
+
+def test_a_trial_that_was_asked_for_and_never_begun_is_known(db, lost):
+    for path in Path("runs/s").glob("*/"):
+        shutil.rmtree(path)
+    rebuild(db, ["runs/s"])
+    found = told(db)
+    assert found["trials"] == lost["trials"]
+    assert found["sweep_trials"] == lost["sweep_trials"]
+    assert found["left_out"] == lost["left_out"]
+
+
+def test_folders_without_sweeps_are_refused():
+    Path("empty").mkdir()
+    with pytest.raises(
+        StoreError, match=r"^empty: no run folder in it; wanted one that holds sweeps"
+    ):
+        rebuild("r.db", ["empty"])
+    with pytest.raises(StoreError, match=r"^missing: no such folder$"):
+        rebuild("r.db", ["missing"])
+
+
+def test_the_command_tells_what_it_found(lost):
+    damage("result.json", "{")()
+    ended = subprocess.run(
+        [sys.executable, "-m", "store", "rebuild", "runs", "--db", "new.db"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stdout == "1 sweeps found\n11 attempts imported, 0 were there already\n"
+    assert "result.json is damaged: " in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,123 @@
+"""CUDA_VISIBLE_DEVICES is read as CUDA reads it, and what cannot be told from it is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from scalemark.records.machine import Gpu
+from sweeper.devices.gpu_mask import visible_gpus
+from sweeper.errors import SweepRefusedError
+
+
+def gpu(letter: str, **told) -> Gpu:
+    values = {
+        "name": "P100",
+        "memory_bytes": 16,
+        "compute_capability": "6.0",
+        "power_limit_w": None,
+    }
+    return Gpu(**values | {"uuid": f"GPU-{letter}{letter}", "pci_bus_id": f"0{letter}"} | told)
+
+
+def cut(whole: Gpu, *uuids: str) -> Gpu:
+    return replace(
+        whole,
+        mig_mode=True,
+        mig_devices=tuple(replace(whole, uuid=uuid, mig_parent=whole.uuid) for uuid in uuids),
+    )
+
+
+GPUS = tuple(map(gpu, "abcd"))
+MIXED = (cut(gpu("a"), "MIG-11", "MIG-12"), gpu("b"), cut(gpu("c"), "MIG-31"))
+
+
+def uuids(gpus, mask, **variables) -> list[str]:
+    return [
+        gpu.uuid
+        for gpu in visible_gpus(
+            gpus, variables if mask is None else variables | {"CUDA_VISIBLE_DEVICES": mask}
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mask", "letters"),
+    [
+        (None, "abcd"),
+        ("", ""),
+        ("2,0", "ca"),
+        (" 2 , 0", "ca"),
+        ("GPU-bb,GPU-d", "bd"),
+        ("1,9,2", "b"),
+        ("-1", ""),
+        ("2,-1,3", "c"),
+        ("NoDevFiles", ""),
+        ("0,0", ""),  # one named twice leaves nothing
+        ("1,2,1", ""),
+        ("GPU-aa,GPU-a", ""),
+        ("GPU-", ""),  # the beginning of several
+        ("G", ""),
+        ("GPU-bb,1,GPU-c", "b"),  # another kind than the first ends the list
+        ("1,GPU-cc", "b"),
+        ("GPU-bb,MIG-11", "b"),
+        ("MIG-11", ""),
+        ("1gpu", ""),
+        (",1", ""),
+    ],
+)
+def test_a_mask_is_read_as_cuda_reads_it(mask, letters):
+    assert [uuid[-1] for uuid in uuids(GPUS, mask)] == list(letters)
+
+
+@pytest.mark.parametrize(
+    ("mask", "named"),
+    [
+        (None, ["GPU-bb"]),
+        ("1", ["GPU-bb"]),
+        ("MIG-12,MIG-31", ["MIG-12", "MIG-31"]),
+        ("MIG-3", ["MIG-31"]),
+        ("MIG-1", []),  # the beginning of two
+        ("MIG-11,MIG-11", []),
+        ("MIG-12,GPU-bb", ["MIG-12"]),
+        ("GPU-bb,MIG-12", ["GPU-bb"]),
+    ],
+)
+def test_whole_gpus_and_mig_devices_are_never_mixed(mask, named):
+    assert uuids(MIXED, mask) == named
+
+
+def test_without_whole_gpus_all_mig_devices_are_usable():
+    assert uuids((MIXED[0], MIXED[2]), None) == ["MIG-11", "MIG-12", "MIG-31"]
+
+
+@pytest.mark.parametrize("mask", ["0", "1,0", "GPU-aa"])
+def test_a_gpu_in_mig_mode_is_not_usable_whole(mask):
+    said = f"CUDA_VISIBLE_DEVICES={mask}: GPU-aa is in MIG mode and cannot be used whole; name MIG devices: MIG-11, MIG-12"
+    with pytest.raises(SweepRefusedError, match=said):
+        uuids(MIXED, mask)
+    with pytest.raises(
+        SweepRefusedError, match="name MIG devices: there are none; make some with nvidia-smi mig"
+    ):
+        uuids((cut(gpu("a")),), "0")
+
+
+def test_the_old_way_of_naming_mig_devices_is_refused_unless_the_driver_has_it_itself():
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"MIG-GPU-aa/1/0 is the old way of naming a MIG device; name it as .*: MIG-11, MIG-12",
+    ):
+        uuids(MIXED, "MIG-GPU-aa/1/0")
+    assert uuids((cut(gpu("a"), "MIG-GPU-aa/1/0", "MIG-GPU-aa/2/0"),), "MIG-GPU-aa/2/0") == [
+        "MIG-GPU-aa/2/0"
+    ]
+
+
+def test_indices_of_unlike_gpus_are_refused_unless_cuda_counts_in_pci_order():
+    unlike = (gpu("a"), gpu("b", name="H100"))
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"counts GPUs of several kinds from the fastest on; set CUDA_DEVICE_ORDER=PCI_BUS_ID",
+    ):
+        uuids(unlike, "0")
+    assert uuids(unlike, "0", CUDA_DEVICE_ORDER="PCI_BUS_ID") == ["GPU-aa"]
+    assert uuids(unlike, "GPU-b") == ["GPU-bb"]

@@ -1,0 +1,166 @@
+"""GPUs are named by UUID, and an inherited mask is never widened."""
+
+import json
+from dataclasses import replace
+
+import pynvml
+import pytest
+
+from conf.schema import HardwareConfig
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Gpu, GpuLink, Machine
+from sweeper.devices import machine
+from sweeper.devices.machine import describe_machine, take_inventory
+from sweeper.errors import SweepRefusedError
+
+GPUS = tuple(
+    Gpu(
+        uuid=f"GPU-{letter}{letter}",
+        name="P100",
+        memory_bytes=16,
+        pci_bus_id=f"0{n}",
+        compute_capability="6.0",
+        power_limit_w=250.0,
+    )
+    for n, letter in enumerate("abcd")
+)
+LINKS = (
+    GpuLink(between=("GPU-aa", "GPU-bb"), num_nvlinks=2, pcie="single_switch"),
+    GpuLink(between=("GPU-aa", "GPU-cc"), pcie="system"),
+)
+AUTO = HardwareConfig(device_kind="auto")
+BOX = Machine(host="box", cpu="x", num_cores=8, memory_bytes=1, gpus=GPUS, driver="1")
+
+
+def test_a_trial_gets_the_uuids_of_the_first_usable_gpus():
+    inventory = take_inventory(
+        BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "3,1,2"}
+    )
+    assert (inventory.kind, inventory.num_devices) == (DeviceKind.GPU, 3)
+    assert inventory.uuids((0, 1)) == ("GPU-dd", "GPU-bb")
+
+
+def test_sweeps_with_other_masks_know_the_same_gpus_of_the_machine():
+    box = replace(BOX, gpus=(mig_gpu("1", "2"), *GPUS[1:]))
+    told = [
+        take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": mask}).machine_gpus
+        for mask in ("1,2", "3", "MIG-2")
+    ]
+    assert told[0] == told[1] == told[2]
+    assert [gpu.uuid for gpu in told[0]] == ["MIG-1", "MIG-2", "GPU-bb", "GPU-cc", "GPU-dd"]
+
+
+def test_stand_ins_are_known_by_their_numbers_where_there_are_gpus_too():
+    inventory = take_inventory(BOX, HardwareConfig(device_kind="cpu_stand_in", num_stand_ins=4), {})
+    assert (inventory.kind, inventory.num_devices, inventory.gpus) == (
+        DeviceKind.CPU_STAND_IN,
+        4,
+        (),
+    )
+    assert inventory.uuids((0, 3)) == ("stand-in-0", "stand-in-3")
+
+
+def test_asking_for_gpus_where_the_mask_leaves_none_is_refused():
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"hardware=gpu: no usable GPU \(NVML finds 4, CUDA_VISIBLE_DEVICES leaves none\)",
+    ):
+        take_inventory(BOX, HardwareConfig(device_kind="gpu"), {"CUDA_VISIBLE_DEVICES": ""})
+
+
+def test_another_driver_makes_another_machine():
+    assert replace(BOX, driver="2").key != BOX.key
+
+
+def test_numbers_stored_before_links_and_near_cores_were_known_stay_comparable():
+    """This key is that of the version whose GPUs had neither."""
+    wired = tuple(replace(gpu, numa_node=1, cores=(0, 1)) for gpu in GPUS)
+    assert replace(BOX, gpus=wired, links=LINKS).key == BOX.key == "0f23c95cf9d5ffa9"
+    assert json.loads(replace(BOX, links=LINKS).to_json())["links"][0] == {
+        "between": ["GPU-aa", "GPU-bb"],
+        "num_nvlinks": 2,
+        "pcie": "single_switch",
+    }
+
+
+def test_a_gpu_cut_into_mig_devices_makes_another_machine_and_another_cut_another_one():
+    cut = [replace(BOX, gpus=(mig_gpu(*names),)).key for names in ((), ("1",), ("1", "2"))]
+    assert len({replace(BOX, gpus=GPUS[:1]).key, *cut}) == 4
+
+
+def mig_gpu(*names: str) -> Gpu:
+    whole = GPUS[0]
+    return replace(
+        whole,
+        mig_mode=True,
+        mig_devices=tuple(
+            replace(whole, uuid=f"MIG-{name}", mig_parent=whole.uuid) for name in names
+        ),
+    )
+
+
+def test_links_of_an_inventory_are_those_between_usable_gpus():
+    box = replace(BOX, links=LINKS)
+    assert take_inventory(box, AUTO, {}).links == LINKS
+    assert take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": "0,2"}).links == LINKS[1:]
+
+
+def test_a_trial_on_mig_devices_never_has_more_than_one():
+    inventory = take_inventory(replace(BOX, gpus=(mig_gpu("1", "2"),)), AUTO, {})
+    assert (inventory.num_devices, inventory.is_mig, inventory.most_gpus_per_trial) == (2, True, 1)
+    whole = take_inventory(BOX, AUTO, {})
+    assert (whole.num_devices, whole.is_mig, whole.most_gpus_per_trial) == (4, False, 4)
+
+
+def test_whole_gpus_are_used_where_there_are_any_and_slices_only_where_there_are_none():
+    assert take_inventory(replace(BOX, gpus=(mig_gpu("1"), *GPUS[1:])), AUTO, {}).uuids(
+        (0, 1, 2)
+    ) == (
+        "GPU-bb",
+        "GPU-cc",
+        "GPU-dd",
+    )
+
+
+def test_gpus_that_are_cut_up_and_have_no_slices_are_no_machine_without_gpus():
+    box = replace(BOX, gpus=(mig_gpu(),))
+    for kind in ("auto", "gpu"):
+        with pytest.raises(
+            SweepRefusedError,
+            match=r"no usable GPU \(all are in MIG mode and have no MIG devices; make some",
+        ):
+            take_inventory(box, HardwareConfig(device_kind=kind), {})
+    assert (
+        take_inventory(box, HardwareConfig(device_kind="cpu_stand_in"), {}).kind
+        == DeviceKind.CPU_STAND_IN
+    )
+
+
+def test_this_machine_describes_itself_the_same_way_twice():
+    assert describe_machine(HardwareConfig(device_kind="auto")) == describe_machine(
+        HardwareConfig(device_kind="auto")
+    )
+
+
+def test_a_mask_that_names_no_gpu_is_refused_and_not_taken_for_a_machine_without():
+    with pytest.raises(
+        SweepRefusedError, match="CUDA_VISIBLE_DEVICES=MIG-1: names no GPU that NVML finds"
+    ):
+        take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "MIG-1"})
+    assert (
+        take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "-1"}).kind
+        == DeviceKind.CPU_STAND_IN
+    )
+
+
+def test_a_broken_driver_is_refused_unless_only_stand_ins_are_wanted(monkeypatch):
+    def fail():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+
+    monkeypatch.setattr(machine, "find_gpus", fail)
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"NVML: .*version mismatch.*; mend the NVIDIA driver, or choose hardware=cpu",
+    ):
+        describe_machine(HardwareConfig(device_kind="auto"))
+    assert describe_machine(HardwareConfig(device_kind="cpu_stand_in")).gpus == ()

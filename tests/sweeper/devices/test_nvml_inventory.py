@@ -1,0 +1,158 @@
+"""What NVML tells becomes records; what it refuses to tell is left out, and the kernel asked where it knows."""
+
+import inspect
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from scalemark.records.machine import GpuLink
+from sweeper.devices import nvml_inventory
+from sweeper.devices.nvml_inventory import NOTHING, find_gpus
+from tests.sweeper.fake_nvml import NUM_WORDS, FakeDriver, FakeGpu
+
+A, B, C = "00000000:04:00.0", "00000000:05:00.0", "00000000:84:00.0"
+
+
+NO_SUCH_FOLDER = Path(
+    "/nowhere"
+)  # a kernel that knows no GPU: the box of the test is not the one it runs on
+
+
+def find(monkeypatch, *gpus, sys=NO_SUCH_FOLDER, **told):
+    driver = FakeDriver(list(gpus), **told)
+    driver.install(monkeypatch)
+    found = find_gpus(sys)
+    assert driver.is_open == 0
+    return found
+
+
+def test_gpus_are_in_pci_order_with_node_cores_and_power(monkeypatch):
+    found = find(
+        monkeypatch,
+        FakeGpu("GPU-c", pci_bus_id=C, node=1, cores=(2, 3), power_limit_mw=250_500),
+        FakeGpu("GPU-a", pci_bus_id=A, node=0, cores=(0, 1)),
+    )
+    assert [(gpu.uuid, gpu.numa_node, gpu.cores, gpu.power_limit_w) for gpu in found.gpus] == [
+        ("GPU-a", 0, (0, 1), None),
+        ("GPU-c", 1, (2, 3), 250.5),
+    ]
+    assert (found.gpus[0].memory_bytes, found.gpus[0].compute_capability, found.driver) == (
+        16 * 2**30,
+        "6.0",
+        "580.1",
+    )
+
+
+def test_a_driver_that_refuses_everything_optional_leaves_it_out(monkeypatch):
+    found = find(
+        monkeypatch,
+        FakeGpu("GPU-a", pci_bus_id=A, memory_bytes=None),
+        FakeGpu("GPU-b", pci_bus_id=B),
+    )
+    (gpu, _) = found.gpus
+    assert (gpu.memory_bytes, gpu.numa_node, gpu.cores, gpu.power_limit_w, gpu.mig_mode) == (
+        None,
+        None,
+        (),
+        None,
+        False,
+    )
+    assert found.links == (GpuLink(between=("GPU-a", "GPU-b"), num_nvlinks=0, pcie=None),)
+
+
+def test_the_kernel_is_asked_where_nvml_does_not_tell(monkeypatch, tmp_path):
+    device = tmp_path / "bus/pci/devices/0000:04:00.0"
+    device.mkdir(parents=True)
+    (device / "numa_node").write_text("1\n")
+    node = tmp_path / "devices/system/node/node1"
+    node.mkdir(parents=True)
+    (node / "cpulist").write_text("4-6,9\n")
+    (gpu,) = find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A), sys=tmp_path).gpus
+    assert (gpu.numa_node, gpu.cores) == (1, (4, 5, 6, 9))
+
+
+def test_cores_beyond_the_first_64_are_read(monkeypatch):
+    monkeypatch.setattr(nvml_inventory.os, "sysconf", lambda _: 130)
+    monkeypatch.setattr("tests.sweeper.fake_nvml.NUM_WORDS", 3)
+    assert find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A, cores=(63, 64, 129))).gpus[0].cores == (
+        63,
+        64,
+        129,
+    )
+
+
+def test_direct_nvlinks_are_counted_per_pair_and_dead_ones_not(monkeypatch):
+    found = find(
+        monkeypatch,
+        FakeGpu("GPU-a", pci_bus_id=A, nvlinks=[B, "", B, C]),
+        FakeGpu("GPU-b", pci_bus_id=B, nvlinks=[A, A]),
+        FakeGpu("GPU-c", pci_bus_id=C, nvlinks=[A.upper()]),
+        levels={
+            frozenset({"GPU-a", "GPU-b"}): pynvml.NVML_TOPOLOGY_SINGLE,
+            frozenset({"GPU-a", "GPU-c"}): pynvml.NVML_TOPOLOGY_SYSTEM,
+            frozenset({"GPU-b", "GPU-c"}): 4711,
+        },
+    )
+    assert found.links == (
+        GpuLink(between=("GPU-a", "GPU-b"), num_nvlinks=2, pcie="single_switch"),
+        GpuLink(between=("GPU-a", "GPU-c"), num_nvlinks=1, pcie="system"),
+        GpuLink(
+            between=("GPU-b", "GPU-c"), num_nvlinks=0, pcie=None
+        ),  # a level that is not known yet
+    )
+
+
+def test_gpus_on_nvswitches_have_the_links_of_the_end_with_fewer(monkeypatch):
+    gpus = (
+        FakeGpu("GPU-a", pci_bus_id=A, nvlinks=["switch"] * 18),
+        FakeGpu("GPU-b", pci_bus_id=B, nvlinks=["switch"] * 12),
+    )
+    assert find(monkeypatch, *gpus).links[0].num_nvlinks == 12
+
+
+def test_a_driver_without_types_of_remote_devices_still_tells_direct_links(monkeypatch):
+    gpus = FakeGpu("GPU-a", pci_bus_id=A, nvlinks=[B]), FakeGpu("GPU-b", pci_bus_id=B, nvlinks=[A])
+    assert find(monkeypatch, *gpus, has_remote_types=False).links[0].num_nvlinks == 1
+
+
+def test_a_gpu_in_mig_mode_has_its_devices_and_indices_may_have_gaps(monkeypatch):
+    small = FakeGpu("MIG-1", name="NVIDIA A100 MIG 1g.5gb", memory_bytes=5 * 2**30)
+    large = FakeGpu("MIG-2", name="NVIDIA A100 MIG 2g.10gb", memory_bytes=10 * 2**30)
+    (gpu,) = find(
+        monkeypatch,
+        FakeGpu("GPU-a", pci_bus_id=A, node=1, power_limit_mw=1, mig_devices=[small, None, large]),
+    ).gpus
+    assert gpu.mig_mode
+    assert [(device.uuid, device.name, device.memory_bytes) for device in gpu.mig_devices] == [
+        ("MIG-1", "NVIDIA A100 MIG 1g.5gb", 5 * 2**30),
+        ("MIG-2", "NVIDIA A100 MIG 2g.10gb", 10 * 2**30),
+    ]
+    assert {
+        (device.mig_parent, device.numa_node, device.mig_mode, device.power_limit_w)
+        for device in gpu.mig_devices
+    } == {("GPU-a", 1, False, None)}
+
+
+@pytest.mark.parametrize(
+    "error", [pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED]
+)
+def test_without_a_driver_there_are_no_gpus(monkeypatch, error):
+    def fail():
+        raise pynvml.NVMLError(error)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+    assert find_gpus() == NOTHING
+
+
+def test_the_fake_driver_takes_what_pynvml_takes():
+    real = {name: getattr(pynvml, name) for name in dir(FakeDriver) if name.startswith("nvml")}
+    for name, function in real.items():
+        fake = inspect.signature(getattr(FakeDriver([]), name))
+        wanted = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+        ]
+        assert len(fake.parameters) == len(wanted) or name == "nvmlInit", name
+    assert NUM_WORDS >= 1

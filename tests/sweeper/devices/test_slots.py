@@ -1,0 +1,402 @@
+"""Devices and cores are handed out well connected, never twice, never wider than inherited, and given back once."""
+
+import itertools
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from scalemark.records.devices import DeviceKind
+from scalemark.records.machine import Gpu, GpuLink
+from sweeper.devices.connections import Connections
+from sweeper.devices.machine import Inventory
+from sweeper.devices.slots import Slots
+from sweeper.errors import SweepRefusedError
+
+
+def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
+    """GPUs 0, 1, ... with links as (one, other, number of NVLinks, PCIe level)."""
+    found = tuple(
+        Gpu(
+            uuid=f"GPU-{n}",
+            name="P100",
+            memory_bytes=1,
+            pci_bus_id=f"{n:02}",
+            compute_capability="6.0",
+            power_limit_w=None,
+            cores=tuple(cores(n)),
+        )
+        for n in range(num)
+    )
+    wired = tuple(
+        GpuLink(between=(f"GPU-{one}", f"GPU-{other}"), num_nvlinks=n, pcie=pcie)
+        for one, other, n, pcie in links
+    )
+    return Inventory(kind=DeviceKind.GPU, gpus=found, num_devices=num, links=wired)
+
+
+def stand_ins(num: int) -> Inventory:
+    return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=num)
+
+
+def exclusive(inventory: Inventory, cores=tuple(range(16))) -> Slots:
+    return Slots(inventory, share_host=False, max_parallel=None, cores=cores)
+
+
+def shared(inventory: Inventory, cores=tuple(range(16)), max_parallel=None) -> Slots:
+    return Slots(inventory, share_host=True, max_parallel=max_parallel, cores=cores)
+
+
+DGX_1 = [  # source: NVIDIA DGX-1 system architecture: two quads, one link to the same place of the other quad
+    (0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 4, 2), (1, 2, 2), (1, 3, 1), (1, 5, 2), (2, 3, 2), (2, 6, 1), (3, 7, 1),
+    (4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2),
+]  # fmt: skip
+TWO_SOCKETS = gpus(
+    8,
+    cores=lambda n: range(8) if n < 4 else range(8, 16),
+    links=[
+        (
+            one,
+            other,
+            0,
+            "single_switch"
+            if one // 2 == other // 2
+            else "numa_node"
+            if one // 4 == other // 4
+            else "system",
+        )
+        for one, other in itertools.combinations(range(8), 2)
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("num", "links", "wanted"),
+    [
+        (2, [(1, 3, 0, "single_switch"), (0, 1, 0, "system"), (2, 3, 0, "host_bridge")], (1, 3)),
+        (2, [(1, 3, 0, "same_board"), (0, 2, 1, "system")], (0, 2)),  # any NVLink beats PCIe
+        (2, [(0, 1, 1, None), (2, 3, 2, None)], (2, 3)),
+        (2, [(0, 1, 1, "system"), (2, 3, 1, "single_switch")], (2, 3)),
+        (
+            3,
+            [(0, 1, 4, None), (1, 2, 1, None), (1, 3, 1, None), (2, 3, 1, None)],
+            (1, 2, 3),
+        ),  # a ring is as fast as its slowest link
+        (2, [], (0, 1)),  # nothing is known: the first
+        (4, [(2, 3, 1, None)], (0, 1, 2, 3)),
+    ],
+)
+def test_an_exclusive_trial_gets_the_best_connected_gpus(num, links, wanted):
+    assert exclusive(gpus(4, links=links)).take(num).devices == wanted
+
+
+def test_four_gpus_of_a_dgx_1_are_a_quad_and_two_are_a_double_link():
+    box = gpus(8, links=[(*link, None) for link in DGX_1])
+    assert exclusive(box).take(4).devices in ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert exclusive(box).take(2).devices == (0, 3)
+    assert {
+        frozenset(Connections.of(box).order(range(8))[:4]),
+        frozenset(Connections.of(box).order(range(8))[4:]),
+    } == {
+        frozenset(range(4)),
+        frozenset(range(4, 8)),
+    }
+
+
+@pytest.mark.parametrize("num_gpus", [16, 24])
+def test_groups_of_many_gpus_are_found_too(num_gpus):
+    """Odd ones are linked with odd ones; more than 16 are not tried in all ways."""
+    links = [
+        (one, other, 1, None)
+        for one, other in itertools.combinations(range(num_gpus), 2)
+        if one % 2 == other % 2 == 1
+    ]
+    assert exclusive(gpus(num_gpus, links=links)).take(8).devices == tuple(range(1, 16, 2))
+
+
+def test_a_box_of_hundreds_of_gpus_is_divided_along_its_links():
+    """GPU n is linked with n + 128. Scored anew, pair by pair, groups of so many took minutes to grow."""
+    box = gpus(256, links=[(one, one + 128, 1, None) for one in range(128)])
+    order = Connections.of(box).order(range(256))
+    assert sorted(order) == list(range(256))
+    assert [abs(order[place] - order[place + 1]) for place in range(0, 256, 2)] == [128] * 128
+
+
+def test_an_exclusive_trial_has_the_host_to_itself():
+    slots = exclusive(gpus(4))
+    assert slots.fits(4)
+    grant = slots.take(1)
+    assert (slots.fits(1), slots.take(1)) == (False, None)
+    slots.free(grant)
+    assert slots.take(4).devices == (0, 1, 2, 3)
+
+
+def test_an_exclusive_trial_runs_on_the_cores_near_its_gpus_and_on_all_with_all_gpus():
+    slots = exclusive(TWO_SOCKETS)
+    grant = slots.take(4)
+    assert (grant.devices, grant.cores, grant.spare_core) == ((0, 1, 2, 3), tuple(range(8)), 15)
+    slots.free(grant)
+    assert slots.take(8).cores == tuple(range(15))
+
+
+@pytest.mark.parametrize("near", [(), (90, 91)])
+def test_where_near_cores_are_unknown_or_not_ours_all_allowed_ones_are_used(near):
+    grant = exclusive(gpus(2, cores=lambda _: near), cores=(3, 5)).take(1)
+    assert (grant.cores, grant.spare_core) == ((3, 5), None)
+
+
+def test_an_exclusive_trial_on_stand_ins_has_all_cores_as_if_it_were_not_pinned():
+    grant = exclusive(stand_ins(4)).take(2)
+    assert (grant.cores, grant.spare_core, grant.visible_devices) == ((), None, "")
+
+
+def test_cores_never_leave_those_of_this_process():
+    slots = Slots(gpus(2), share_host=True, max_parallel=None)
+    assert set(slots.take(1).cores) <= os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize(
+    "inventory", [gpus(4), gpus(4, cores=lambda _: (7,)), stand_ins(4), stand_ins(1)]
+)
+@pytest.mark.parametrize("share_host", [True, False])
+def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
+    slots = Slots(inventory, share_host=share_host, max_parallel=None, cores=(7,))
+    grant = slots.take(1)
+    assert grant.cores in (
+        (7,),
+        () if inventory.kind is DeviceKind.CPU_STAND_IN and not share_host else (7,),
+    )
+    assert grant.spare_core is None
+
+
+@pytest.mark.parametrize(("cores", "share_host", "inventory", "spare"), [
+    (7, True, gpus(2), None), (8, True, gpus(2), 7), (8, False, gpus(2), 7), (8, True, stand_ins(2), 7), (8, False, stand_ins(2), None),
+])  # fmt: skip
+def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, inventory, spare):
+    slots = Slots(inventory, share_host=share_host, max_parallel=None, cores=tuple(range(cores)))
+    grant = slots.take(2)
+    assert grant.spare_core == spare
+    assert spare not in grant.cores
+
+
+def test_trials_side_by_side_take_aligned_blocks_and_fill_gaps_first():
+    slots = shared(gpus(8))
+    one = slots.take(1)
+    two = slots.take(2)
+    four = slots.take(4)
+    assert (one.devices, two.devices, four.devices) == ((0,), (2, 3), (4, 5, 6, 7))
+    assert slots.take(1).devices == (1,)
+    assert not slots.fits(1)
+    slots.free(one)
+    assert not slots.fits(2)
+    slots.free(two)
+    assert (slots.take(1).devices, slots.take(2).devices) == ((0,), (2, 3))
+
+
+def test_a_small_trial_takes_what_is_left_of_a_block_and_leaves_whole_ones_whole():
+    slots = shared(gpus(8))
+    four = slots.take(4)
+    slots.take(2)
+    slots.take(1)
+    slots.free(four)
+    assert slots.take(1).devices == (7,)
+    assert slots.take(4).devices == (0, 1, 2, 3)
+
+
+def test_two_free_gpus_that_are_no_block_are_no_room_now():
+    slots = shared(gpus(4))
+    grants = [slots.take(1) for _ in range(4)]
+    slots.free(grants[1])
+    slots.free(grants[2])
+    assert (slots.fits(1), slots.fits(2), slots.take(2)) == (True, False, None)
+
+
+def test_two_free_stand_ins_are_room_wherever_they_are():
+    slots = shared(stand_ins(4))
+    grants = [slots.take(1) for _ in range(4)]
+    slots.free(grants[1])
+    slots.free(grants[2])
+    assert slots.fits(2)
+    assert slots.take(2).devices == (1, 2)
+
+
+@pytest.mark.parametrize("inventory", [gpus(4), stand_ins(4)], ids=["gpus", "stand-ins"])
+def test_what_another_sweep_has_is_not_handed_out_until_it_is_forgotten(inventory):
+    slots = shared(inventory)
+    slots.mark_taken([inventory.uuids((0,))[0], "GPU-of-another-machine"])
+    slots.mark_taken(inventory.uuids((2,)))
+    assert (slots.fits(3), slots.take(3)) == (False, None)
+    grants = [slots.take(1) for _ in range(2)]
+    assert [grant.devices for grant in grants] == [(1,), (3,)]
+    assert not slots.fits(1)
+    slots.clear_taken()
+    assert [slots.take(1).devices for _ in range(2)] == [(0,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "near", [lambda _: (), lambda n: range(8) if n < 4 else range(8, 16)], ids=["unknown", "known"]
+)
+def test_sweeps_of_other_gpus_of_one_machine_have_other_cores(near):
+    whole = gpus(8, cores=near)
+    halves = [
+        replace(
+            whole,
+            gpus=tuple(whole.gpus[n] for n in numbers),
+            num_devices=4,
+            machine_gpus=whole.gpus,
+        )
+        for numbers in ((3, 2, 1, 0), (4, 5, 6, 7))
+    ]
+    grants = [slots.take(1) for slots in map(shared, halves) for _ in range(4)]
+    cores = [core for grant in grants for core in grant.cores]
+    assert [grant.visible_devices for grant in grants] == [
+        f"GPU-{n}" for n in (3, 2, 1, 0, 4, 5, 6, 7)
+    ]
+    assert sorted(cores) == list(range(15))
+
+
+def test_sweeps_side_by_side_on_more_stand_ins_than_cores_begin_on_other_cores():
+    one, other = (shared(stand_ins(16), cores=(0, 1)) for _ in range(2))
+    other.mark_taken(["stand-in-0"])
+    assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
+
+
+def test_a_trial_of_three_leaves_the_fourth_of_its_block_to_others():
+    slots = shared(gpus(8))
+    assert slots.take(3).devices == (0, 1, 2)
+    assert slots.take(1).devices == (3,)
+    assert slots.take(4).devices == (4, 5, 6, 7)
+
+
+def test_blocks_are_aligned_in_the_order_of_connections_and_not_of_pci():
+    box = gpus(4, links=[(0, 2, 4, None), (1, 3, 4, None)])
+    slots = shared(box)
+    assert (slots.take(2).devices, slots.take(2).devices) == ((0, 2), (1, 3))
+
+
+def test_trials_side_by_side_have_cores_of_their_own_near_their_gpus():
+    slots = shared(TWO_SOCKETS)
+    grants = [slots.take(2) for _ in range(4)]
+    assert [grant.devices for grant in grants] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert [grant.cores for grant in grants] == [
+        (0, 1, 2, 3),
+        (4, 5, 6, 7),
+        (8, 9, 10),
+        (11, 12, 13, 14),
+    ]
+
+
+def test_cores_are_divided_in_the_order_given_so_that_threads_of_one_core_stay_together():
+    slots = shared(gpus(2), cores=(0, 2, 1, 3))
+    assert (slots.take(1).cores, slots.take(1).cores) == ((0, 2), (1, 3))
+
+
+def test_gpus_whose_near_cores_overlap_in_parts_divide_all_cores():
+    slots = shared(gpus(2, cores=lambda n: (0, 1) if n else (0, 1, 2, 3)), cores=(0, 1, 2, 3))
+    assert (slots.take(1).cores, slots.take(1).cores) == ((0, 1), (2, 3))
+
+
+def test_stand_ins_have_disjoint_cores_where_there_are_enough():
+    slots = shared(stand_ins(4), cores=tuple(range(7)))
+    cores = [slots.take(1).cores for _ in range(4)]
+    assert sorted(itertools.chain(*cores)) == list(range(7))
+
+
+def test_stand_ins_with_fewer_cores_overlap_as_little_as_can_be():
+    slots = shared(stand_ins(16), cores=(0, 1), max_parallel=3)
+    first, second = slots.take(1), slots.take(8)
+    assert (first.cores, second.cores) == ((0,), (1,))
+    slots.free(first)
+    assert slots.take(2).cores == (0,)
+    assert shared(stand_ins(16), cores=(0, 1)).take(16).cores == (0, 1)
+
+
+@pytest.mark.parametrize(("inventory", "cores", "asked", "wanted"), [
+    (gpus(4), 2, None, 4), (gpus(4), 2, 3, 3), (stand_ins(16), 2, None, 2), (stand_ins(16), 2, 5, 5), (stand_ins(3), 6, None, 3),
+])  # fmt: skip
+def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, asked, wanted):
+    slots = shared(inventory, cores=tuple(range(cores)), max_parallel=asked)
+    taken = [slots.take(1) for _ in range(20)]
+    assert sum(grant is not None for grant in taken) == wanted
+    assert not slots.fits(1)
+
+
+@pytest.mark.parametrize(("share_host", "max_parallel", "said"), [
+    (True, 0, "launcher.max_parallel=0: wanted 1 or more"),
+    (False, -1, "launcher.max_parallel=-1: wanted 1 or more"),
+    (False, 2, "launcher.max_parallel=2: trials run one at a time with launcher.share_host=false; leave it out, or set"),
+])  # fmt: skip
+def test_a_limit_that_means_nothing_is_refused(share_host, max_parallel, said):
+    with pytest.raises(SweepRefusedError, match=said):
+        Slots(gpus(4), share_host=share_host, max_parallel=max_parallel)
+
+
+def test_visibility_all_shows_the_trials_own_gpus_first_and_then_the_other_usable_ones():
+    slots = shared(gpus(4))
+    slots.take(2)
+    assert slots.take(2, "all").visible_devices == "GPU-2,GPU-3,GPU-0,GPU-1"
+    assert exclusive(gpus(4)).take(2).visible_devices == "GPU-0,GPU-1"
+    assert exclusive(stand_ins(4)).take(2, "all").visible_devices == ""
+
+
+@pytest.mark.parametrize("num", [0, -1, 5])
+def test_what_can_never_fit_is_told_apart_from_no_room_now(num):
+    for slots in (shared(gpus(4)), exclusive(gpus(4)), shared(stand_ins(4))):
+        for ask in (slots.take, slots.fits):
+            with pytest.raises(ValueError, match=f"num_gpus={num} can never fit: wanted 1 to 4"):
+                ask(num)
+
+
+def test_two_mig_devices_can_never_be_one_trials():
+    slices = tuple(
+        Gpu(
+            uuid=f"MIG-{n}",
+            name="1g.5gb",
+            memory_bytes=1,
+            pci_bus_id="",
+            compute_capability="8.0",
+            power_limit_w=None,
+            mig_parent="GPU-0",
+        )
+        for n in range(56)
+    )
+    slots = shared(Inventory(kind=DeviceKind.GPU, gpus=slices, num_devices=56))
+    assert {slots.take(1).visible_devices for _ in range(56)} == {gpu.uuid for gpu in slices}
+    with pytest.raises(ValueError, match="num_gpus=2 can never fit: wanted 1 to 1"):
+        slots.take(2)
+
+
+def test_a_grant_is_given_back_once():
+    slots = shared(gpus(4))
+    grant = slots.take(2)
+    slots.free(grant)
+    with pytest.raises(ValueError, match=r"devices \(0, 1\) are not held: freed twice\?"):
+        slots.free(grant)
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [gpus(8), TWO_SOCKETS, gpus(6), stand_ins(8)],
+    ids=["8", "sockets", "6", "stand-ins"],
+)
+def test_whatever_comes_and_goes_nothing_is_held_twice_and_all_comes_back(inventory):
+    chance = random.Random(1)
+    slots = shared(inventory, max_parallel=8)
+    held = []
+    for _ in range(500):
+        num = chance.choice([1, 1, 2, 3, 4, inventory.num_devices])
+        fitted = slots.fits(num)
+        grant = slots.take(num)
+        assert fitted == (grant is not None)
+        held += [grant] if grant else []
+        devices = [device for grant in held for device in grant.devices]
+        cores = [core for grant in held for core in grant.cores]
+        assert len(devices) == len(set(devices))
+        assert len(cores) == len(set(cores))
+        assert all(grant.cores and grant.spare_core == 15 for grant in held)
+        if held and (not grant or chance.random() < 0.4):
+            slots.free(held.pop(chance.randrange(len(held))))
+    for grant in held:
+        slots.free(grant)
+    assert slots.take(inventory.num_devices)

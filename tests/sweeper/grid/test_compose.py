@@ -1,0 +1,187 @@
+"""Our faster composition gives what Hydra's own would."""
+
+import pytest
+from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from omegaconf.errors import OmegaConfBaseException
+
+from conf.schema import Xla, register, typed
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.compose import Composer, without_hydra
+from sweeper.grid.expand import Cell, Choice, Request, expand
+from tests.conf.test_resolve import FOLDER
+
+FOLLOWING = {
+    "batch_size": "${num_gpus}",
+    "prefetch": "${data_threads}",
+    "weight_decay": "${min_window_s}",
+}
+
+
+@pytest.fixture(scope="module")
+def composer():
+    register()
+    store = ConfigStore.instance()
+    store.store(group="experiment", name="following", node=FOLLOWING, package="_global_")
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        base = hydra.compose_config("config", ["model=vgg16"], run_mode=RunMode.MULTIRUN)
+        HydraConfig.instance().set_config(base)
+        yield Composer(hydra.config_loader, base)
+    del store.repo["experiment"]["following.yaml"]
+
+
+def cell(*texts: str) -> Cell:
+    parsed = OverridesParser.create().parse_overrides(list(texts))
+    return tuple(
+        Choice(text=text, override=override) for text, override in zip(texts, parsed, strict=True)
+    )
+
+
+OVERRIDES = [
+    "model=resnet50",
+    "model=trivial",
+    "strategy=ps_cpu",
+    "strategy=replicated_pscpu",
+    "data=photos",
+    "experiment=following",
+    "hardware=cpu",
+    "num_gpus=1",
+    "num_gpus=4",
+    "num_gpus=two",
+    "num_gpus='8'",
+    "num_gpus=null",
+    "num_gpus=${hosts}",
+    "hosts=2",
+    "batch_size=auto",
+    "batch_size=16",
+    "batch_size=${num_gpus}",
+    "batch_size='${oc.select:num_gpus}'",
+    "seed='${${sweep.reason}}'",
+    "sweep.reason=num_gpus",
+    "learning_rate=0.5",
+    "learning_rate=1e-3",
+    "learning_rate=1",
+    "all_reduce=psgpu",
+    "all_reduce='none'",
+    "distortions=true",
+    "distortions=auto",
+    "image_px=32",
+    "image_px=???",
+    "data.dir=/tmp/a",
+    "data.dir=null",
+    "data.dir='a, b = \\'c\\''",
+    'data.dir="${.name}"',
+    "data_threads=3",
+    "prefetch=5",
+    "min_window_s=0.5",
+    "min_window_s=7",
+    "xla=off",
+    "xla=on",
+    "xla='on'",
+    "sweep.exclude=[a,b]",
+    "sweep.exclude=[]",
+    "retry={crashed:3}",
+    "retry={crashed:4,hung:1}",
+    "retry.crashed=2",
+    "++retry.hung=5",
+    "~experiment",
+    "~prefetch",
+    "nonsense=1",
+    "data.nonsense=1",
+    "retry.crashed.deeper=1",
+]
+
+
+@settings(max_examples=30, deadline=None)
+@given(texts=st.lists(st.sampled_from(OVERRIDES), max_size=7))
+@example(texts=["experiment=following", "num_gpus=4", "data_threads=3"])
+@example(texts=["retry.crashed=2", "retry={crashed:3}"])
+@example(texts=["retry={crashed:3}", "retry.crashed=2"])
+@example(texts=["num_gpus=1", "batch_size=${num_gpus}", "num_gpus=4"])
+@example(texts=["batch_size=16", "experiment=following", "num_gpus=4"])
+@example(texts=["sweep.reason=num_gpus", "num_gpus=4", "seed='${${sweep.reason}}'"])
+@example(texts=["++retry.hung=5", "retry.crashed=2", "retry={hung:1}"])
+@example(texts=["data=photos", "data.dir=/tmp/a", 'data.dir="${.name}"'])
+def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):
+    try:
+        stock = typed(without_hydra(composer._loader.load_sweep_config(composer._base, texts)))
+    except (HydraException, OmegaConfBaseException):
+        with pytest.raises(SweepRefusedError):
+            composer.compose(cell(*texts))
+    else:
+        assert composer.compose(cell(*texts)) == stock
+
+
+def test_each_cell_of_a_swept_axis_is_composed_as_stock_hydra_composes_it(composer):
+    arguments = [
+        "xla=on,off",
+        "learning_rate=range(0.5,3)",
+        "data.dir='1',null,abc",
+        "num_gpus=range(1,3)",
+        "batch_size=str(8)",
+    ]
+    for each in expand(Request(arguments=arguments), 1000):
+        texts = [choice.text for choice in each]
+        assert composer.compose(each) == typed(
+            without_hydra(composer._loader.load_sweep_config(composer._base, texts))
+        )
+
+
+def test_values_are_set_without_asking_hydra_again(composer):
+    composer.compose(cell("model=alexnet", "seed=1"))
+    before = len(composer._composed)
+    for seed in range(2, 50):
+        assert (
+            composer.compose(cell("model=alexnet", f"seed={seed}", f"data.dir=/d{seed}")).seed
+            == seed
+        )
+    assert len(composer._composed) == before
+
+
+def test_composing_a_cell_changes_no_other_cell(composer):
+    first = composer.compose(cell("data.dir=/a", "xla=on"))
+    second = composer.compose(cell("seed=9"))
+    assert (first.data.dir, first.xla) == ("/a", Xla.on)
+    assert (second.data.dir, second.xla) == (None, Xla.off)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "model=resnet51",
+            "model=resnet51: no such model; did you mean resnet50[?] Choices: alexnet, ",
+        ),
+        ("strategy=ps_gpus", "did you mean ps_gpu[?]"),
+        ("num_gpu=2", "num_gpu: no such axis; did you mean num_gpus[?]"),
+        ("+foo=1", "foo: no such axis"),
+        ("data.dri=/x", "data.dri: data has no setting dri"),
+        (
+            "all_reduce=nclc",
+            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, none, nccl",
+        ),
+        ("num_gpus=two", "num_gpus=two: wanted a whole number"),
+        ("num_gpus=", "num_gpus=: wanted a whole number"),
+        ("num_gpus=null", "num_gpus"),
+        ("num_gpus=???", "num_gpus: missing; give it a value"),
+        ("batch_size=1.5", "batch_size=1.5: wanted a whole number or auto"),
+        ("staged_vars=maybe", "staged_vars=maybe: wanted true or false"),
+        ("sweep.exclude=num_gpus", r"sweep\.exclude=num_gpus: wanted a list in square brackets"),
+        ("batch_size=${num_gpu}", "num_gpu"),
+    ],
+)
+def test_a_wrong_override_names_itself_and_the_nearest_choice(composer, override, message):
+    with pytest.raises(SweepRefusedError, match=message):
+        composer.compose(cell(override))
+
+
+def test_a_learning_rate_may_be_a_whole_number(composer):
+    assert composer.compose(cell("learning_rate=1")).learning_rate == 1

@@ -1,0 +1,62 @@
+"""Rules leave out the trials that all of their conditions hold for, and a rule that cannot be is refused."""
+
+import pytest
+
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.exclude import read_rules
+from tests.specs import small
+
+
+def holds(text: str, **axes: object) -> bool:
+    (rule,) = read_rules([text])
+    return rule.holds(small(**axes))
+
+
+@pytest.mark.parametrize(
+    ("text", "axes", "held"),
+    [
+        ("model=vgg16,alexnet num_gpus>=4", {"model": "vgg16", "num_gpus": 4}, True),
+        ("model=vgg16,alexnet num_gpus>=4", {"model": "alexnet", "num_gpus": 8}, True),
+        ("model=vgg16,alexnet num_gpus>=4", {"model": "alexnet", "num_gpus": 2}, False),
+        ("model=vgg16,alexnet num_gpus>=4", {"model": "trivial", "num_gpus": 8}, False),
+        ("num_gpus>4", {"num_gpus": 4}, False),
+        ("num_gpus<=4", {"num_gpus": 4}, True),
+        ("num_gpus<4", {"num_gpus": 4}, False),
+        ("num_gpus!=1,2", {"num_gpus": 2}, False),
+        ("num_gpus!=1,2", {"num_gpus": 4}, True),
+        ("learning_rate=1e-2", {"learning_rate": 0.01}, True),
+        ("staged_vars=False", {}, True),
+        ("staged_vars=true", {}, False),
+        ("precision=fp32", {}, True),
+        ("strategy=replicated_none", {}, True),
+        ("strategy=ps_cpu", {}, False),
+        ("data_dir!=/x", {}, True),
+    ],
+)
+def test_a_rule_is_about_the_resolved_trial(text, axes, held):
+    assert holds(text, **axes) is held
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("num_gpu>=4", "num_gpu: no axis of a trial; did you mean num_gpus[?]"),
+        (
+            "precision=fp61",
+            "precision is never fp61; did you mean fp16[?] Choices: fp32, tf32, fp16, bf16",
+        ),
+        ("staged_vars=yes", "staged_vars is never yes; Choices: true, false"),
+        ("num_gpus>=many", "num_gpus is a number, many is none"),
+        ("num_gpus>=1,2", ">= compares a number with one number"),
+        ("model<vgg16", "< compares a number with one number; for others there are = and !="),
+        ("num_gpus >= 4", "num_gpus: no condition; wanted AXIS=VALUE,VALUE"),
+        ("num_gpus==4", "num_gpus==4: no condition"),
+        ("num_gpus=>4", "num_gpus=>4: no condition"),
+        ("model=", "model=: no condition"),
+        ("model=a,", "no value after a comma"),
+        (" ", "an empty rule would leave out every trial"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(text, message):
+    with pytest.raises(SweepRefusedError, match=message):
+        read_rules([text])

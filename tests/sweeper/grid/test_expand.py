@@ -1,0 +1,268 @@
+"""What a user asks for becomes the cells that stock Hydra would make of it, and what makes no grid is refused early."""
+
+import pytest
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conf.schema import register
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.expand import Request, expand
+from tests.conf.test_resolve import FOLDER
+
+
+def cells(*arguments, most=100, loader=None, **asked):
+    return [
+        tuple(choice.text for choice in cell)
+        for cell in expand(Request(arguments=arguments, **asked), most, loader)
+    ]
+
+
+@pytest.fixture(scope="module")
+def loader():
+    register()
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        yield GlobalHydra.instance().hydra.config_loader
+
+
+def test_the_last_axis_runs_fastest():
+    assert cells("model=a,b", "num_gpus=1,2", "seed=3") == [
+        ("model=a", "num_gpus=1", "seed=3"),
+        ("model=a", "num_gpus=2", "seed=3"),
+        ("model=b", "num_gpus=1", "seed=3"),
+        ("model=b", "num_gpus=2", "seed=3"),
+    ]
+
+
+def test_an_argument_wins_over_an_experiments_axis():
+    assert cells("num_gpus=8", params={"num_gpus": "1,2", "model": "a,b"}) == [
+        ("model=a", "num_gpus=8"),
+        ("model=b", "num_gpus=8"),
+    ]
+
+
+def test_of_a_repeated_axis_the_last_counts():
+    assert cells("num_gpus=1,2", "seed=1", "num_gpus=4") == [("num_gpus=4", "seed=1")]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ("range(1,4)", ["1", "2", "3"]),
+        ("range(3,0,-2)", ["3", "1"]),
+        ("range(0.5,2)", ["0.5", "1.5"]),
+        ("a,'b c',null", ["a", "'b c'", "null"]),
+        ("sort(3,1,2)", ["1", "2", "3"]),
+        ("int(1.5,2.5)", ["1", "2"]),
+        ("[1,2],[3]", ["[1,2]", "[3]"]),
+        ("a,b,a", ["a", "b"]),
+    ],
+)
+def test_every_sweep_of_hydras_is_a_list_of_values(values, texts):
+    assert cells(f"x={values}") == [(f"x={text}",) for text in texts]
+
+
+def test_a_glob_is_the_choices_that_match(loader):
+    assert cells("model=glob(resnet*)", loader=loader) == [
+        ("model=resnet152",),
+        ("model=resnet18_cifar",),
+        ("model=resnet50",),
+    ]
+    assert cells("model=glob([*],exclude=[resnet*,*16,incep*])", loader=loader) == [
+        ("model=alexnet",),
+        ("model=trivial",),
+    ]
+
+
+def test_params_may_be_text_numbers_and_lists():
+    params = {
+        "model": ["a", "b"],
+        "num_gpus": 4,
+        "staged_vars": [True],
+        "data.dir": None,
+        "seed": "1,2",
+    }
+    assert cells(params=params)[0] == (
+        "model=a",
+        "num_gpus=4",
+        "staged_vars=True",
+        "data.dir=null",
+        "seed=1",
+    )
+    assert len(cells(params=params)) == 4
+
+
+def test_values_are_parsed_as_their_text_would_be():
+    for values in ("1,2.5,1e-3,true,null,abc,'a b'", "range(1,3)", "str(1,2)", "'1','true'"):
+        for cell in expand(Request(arguments=[f"x={values}"]), 100):
+            (again,) = expand(Request(arguments=[cell[0].text]), 100)
+            assert cell[0].override.value() == again[0].override.value()
+            assert type(cell[0].override.value()) is type(again[0].override.value())
+
+
+def test_a_union_of_grids_has_each_grid_with_all_other_axes_and_no_cell_twice():
+    grids = [{"model": "a", "batch_size": [1, 2]}, {"model": ["a", "b"], "batch_size": 1}]
+    assert cells("seed=1,2", params={"batch_size": "9"}, grids=grids) == [
+        ("batch_size=1", "model=a", "seed=1"),
+        ("batch_size=1", "model=a", "seed=2"),
+        ("batch_size=2", "model=a", "seed=1"),
+        ("batch_size=2", "model=a", "seed=2"),
+        ("batch_size=1", "model=b", "seed=1"),
+        ("batch_size=1", "model=b", "seed=2"),
+    ]
+
+
+def test_an_argument_wins_over_a_grids_axis():
+    assert cells("model=c", grids=[{"model": "a"}, {"model": "b"}]) == [("model=c",)]
+
+
+def test_zipped_axes_advance_together():
+    assert cells("model=a,b", "seed=1,2", "batch_size=8,4", zipped=[["model", "batch_size"]]) == [
+        ("model=a", "batch_size=8", "seed=1"),
+        ("model=a", "batch_size=8", "seed=2"),
+        ("model=b", "batch_size=4", "seed=1"),
+        ("model=b", "batch_size=4", "seed=2"),
+    ]
+
+
+def test_a_zip_speaks_of_those_of_its_axes_that_a_grid_has():
+    grids = [{"model": "a,b", "batch_size": "1,2"}, {"model": "c"}]
+    assert cells(grids=grids, zipped=[["model", "batch_size"]]) == [
+        ("model=a", "batch_size=1"),
+        ("model=b", "batch_size=2"),
+        ("model=c",),
+    ]
+
+
+@given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
+def test_a_grid_has_the_product_of_its_axes_and_each_group_of_a_zip_counts_once(lengths, data):
+    num_zipped = data.draw(st.integers(2, 3))
+    groups = [
+        [f"x{index}_{member}" for member in range(num_zipped)] for index in range(len(lengths))
+    ]
+    arguments = [
+        f"{axis}=range(0,{length})"
+        for group, length in zip(groups, lengths, strict=True)
+        for axis in group
+    ]
+    arguments = data.draw(st.permutations(arguments))
+    found = cells(*arguments, most=1000, zipped=groups)
+    product = 1
+    for length in lengths:
+        product *= length
+    assert len(set(found)) == len(found) == product
+    for cell in found:
+        values = dict(text.split("=") for text in cell)
+        assert len(values) == len(arguments)
+        assert all(len({values[axis] for axis in group}) == 1 for group in groups)
+
+
+@pytest.mark.parametrize(
+    ("zipped", "message"),
+    [
+        (
+            [["model", "seed"]],
+            "zip: model has 2 values, seed has 3 values; axes that advance together need equally many",
+        ),
+        ([["num_gpus", "model"]], "zip: num_gpus has 1 value, model has 2 values"),
+        (
+            [["modell", "seed"]],
+            "zip: modell: no axis of this grid; did you mean model[?] Its axes: model, num_gpus, seed",
+        ),
+        ([["model", "seed"], ["model", "num_gpus"]], "zip: model: named more than once"),
+    ],
+)
+def test_a_zip_that_cannot_be_is_refused(zipped, message):
+    with pytest.raises(SweepRefusedError, match=message):
+        cells("model=a,b", "seed=1,2,3", "num_gpus=1", zipped=zipped)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("num_gpus=interval(1,4)", "no finite list; write its values out, as in num_gpus=1,2,4"),
+        ("seed=range(1,4,0)", "no finite list"),
+        ("seed=range(1,inf)", "no finite list"),
+        ("seed=range(0.0,nan)", "no finite list"),
+        ("seed=range(4,1)", r"seed=range\(4,1\): an empty axis; give it at least one value"),
+        ("model=glob(nothing*)", r"model=glob\(nothing\*\): an empty axis"),
+        ("sweep.repeats=1,2", "sweep.repeats is one value for the whole sweep"),
+        ("retry.crashed=1,2", "retry.crashed is one value for the whole sweep"),
+        ("launcher.timeout_s=1,2", "one value for the whole sweep"),
+        ("hydra/launcher=a,b", "one value for the whole sweep"),
+        ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
+        (
+            "seed=range(1,1000000000000)",
+            r"a grid of 999999999999 cells, sweep\.max_trials=100; raise that if you mean it",
+        ),
+        ("seed=shuffle(range(0,1000000000000))", "a grid of 1000000000000 cells"),
+        ("learning_rate=range(0.0,1e9,0.5)", "a grid of 2000000000 cells"),
+        ("model.name=../evil", r"model\.name: a fact of the files in conf/model/"),
+        ("data.makes_folder=true", r"data\.makes_folder: a fact of the files in conf/data/"),
+    ],
+)
+def test_what_makes_no_grid_is_refused(argument, message, loader):
+    with pytest.raises(SweepRefusedError, match=message):
+        cells(argument, loader=loader)
+
+
+def test_a_product_is_refused_before_it_is_made():
+    with pytest.raises(SweepRefusedError, match="a grid of 1000000000000000000 cells"):
+        cells(*(f"{axis}=range(0,1000000)" for axis in ("seed", "prefetch", "data_threads")))
+
+
+def test_the_grids_of_a_union_count_together():
+    with pytest.raises(SweepRefusedError, match="a grid of 120 cells"):
+        cells("seed=range(0,60)", grids=[{"model": "a"}, {"model": "b"}])
+
+
+def test_an_empty_list_of_values_is_refused():
+    with pytest.raises(SweepRefusedError, match=r"num_gpus=\[\]: an empty axis"):
+        cells(params={"num_gpus": []})
+
+
+def test_a_strategy_and_one_of_its_axes_are_refused_together():
+    with pytest.raises(
+        SweepRefusedError,
+        match="strategy with all_reduce: a strategy sets variable_update, local_parameter_device, all_reduce",
+    ):
+        cells("strategy=ps_cpu,ps_gpu", "all_reduce=pscpu")
+
+
+def test_each_cell_is_made_once_with_each_variant_and_variants_win():
+    variants = [{}, {"num_gpus": 1}, {"data": "synthetic", "data.dir": None}]
+    assert cells("num_gpus=8", "model=a,b", variants=variants) == [
+        ("num_gpus=8", "model=a"),
+        ("model=a", "num_gpus=1"),
+        ("num_gpus=8", "model=a", "data=synthetic", "data.dir=null"),
+        ("num_gpus=8", "model=b"),
+        ("model=b", "num_gpus=1"),
+        ("num_gpus=8", "model=b", "data=synthetic", "data.dir=null"),
+    ]
+
+
+def test_variants_that_make_equal_cells_make_one():
+    assert cells("num_gpus=2,4", variants=[{"num_gpus": 1}]) == [("num_gpus=1",)]
+
+
+def test_a_variants_strategy_replaces_its_parts_and_its_parts_a_strategy():
+    assert cells(
+        "variable_update=replicated", "all_reduce=none", variants=[{"strategy": "independent"}]
+    ) == [("strategy=independent",)]
+    assert cells("strategy=ps_cpu", variants=[{"variable_update": "replicated"}]) == [
+        ("variable_update=replicated",)
+    ]
+
+
+def test_a_variant_has_one_value_per_axis():
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"hydra\.sweeper\.variants: num_gpus=1,2: one value per axis; give each a variant",
+    ):
+        cells("model=a", variants=[{"num_gpus": [1, 2]}])
+
+
+def test_variants_count_as_cells():
+    with pytest.raises(SweepRefusedError, match=r"a grid of 6 cells, sweep\.max_trials=5"):
+        cells("model=a,b,c", most=5, variants=[{}, {"num_gpus": 1}])

@@ -1,0 +1,42 @@
+"""What is said of files and overrides that cannot be composed."""
+
+import shutil
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+
+from conf.schema import register
+from sweeper.grid.explain import explain
+from tests.conf.test_resolve import FOLDER
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "pcie_gb_per_s: fast",
+            "conf/hardware/mine.yaml: hardware.profile.pcie_gb_per_s=fast: wanted a number",
+        ),
+        (
+            "pci_gb_per_s: 12",
+            "conf/hardware/mine.yaml: hardware.profile.pci_gb_per_s: Key 'pci_gb_per_s' not in 'ProfileConfig'",
+        ),
+    ],
+)
+def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, line, said):
+    folder = tmp_path / "conf"
+    shutil.copytree(FOLDER, folder)
+    text = (folder / "hardware" / "p100_pcie_8.yaml").read_text(encoding="utf-8")
+    (folder / "hardware" / "mine.yaml").write_text(
+        text.replace("pcie_gb_per_s: 12.0", line, 1), encoding="utf-8"
+    )
+    register()
+    with (
+        initialize_config_dir(str(folder), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=["hardware=mine"])
+    GlobalHydra.instance().clear()
+    assert explain(raised.value) == said

@@ -1,0 +1,176 @@
+"""An estimate rests on what was recorded on this machine, and says where nothing was."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from conf.schema import SweepConfig
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from store.database import open_for_reading
+from store.reading.durations import recorded_durations_s
+from sweeper.planning.estimate import Estimate, Total, duration_text
+from sweeper.planning.plan import Plan, make_plan
+from tests.filled import MACHINE, fill
+from tests.specs import small
+
+
+def record(durations_s: list[tuple[TrialSpec, float | None]]) -> Estimate:
+    """Attempts that took so long on MACHINE, each beside one of 1000 s on another; None = failed after 5000 s."""
+    results = [(spec, 1.0 if duration_s else None) for spec, duration_s in durations_s]
+    fill("results.db", results, name="here")
+    fill(
+        "results.db",
+        [(spec, 1.0) for spec, _ in durations_s],
+        name="elsewhere",
+        machine=replace(MACHINE, host="elsewhere"),
+    )
+    with sqlite3.connect("results.db") as connection:
+        taken_s = [duration_s or 5000.0 for _, duration_s in durations_s] + [1000.0] * len(
+            durations_s
+        )
+        connection.executemany(
+            "UPDATE attempts SET duration_s = ? WHERE id = ?",
+            [(s, i) for i, s in enumerate(taken_s, start=1)],
+        )
+    return Estimate.of(open_for_reading("results.db"), MACHINE.key)
+
+
+def plan(*specs: TrialSpec, repeats: int = 1) -> Plan:
+    return make_plan(specs, [], SweepConfig(repeats=repeats), {})
+
+
+def test_the_database_tells_each_trials_median_on_one_machine():
+    odd, even = small(seed=1), small(seed=2, num_gpus=2)
+    record(
+        [
+            (odd, 30.0),
+            (odd, 10.0),
+            (odd, 11.0),
+            (even, 4.0),
+            (even, 2.0),
+            (even, None),
+            (small(seed=3), None),
+        ]
+    )
+    rows = {
+        row["trial_id"]: row
+        for row in recorded_durations_s(open_for_reading("results.db"), MACHINE.key)
+    }
+    assert set(rows) == {odd.trial_id, even.trial_id}
+    assert rows[odd.trial_id]["duration_s"] == 11.0
+    assert rows[even.trial_id]["duration_s"] == 3.0
+    assert (rows[even.trial_id]["num_gpus"], rows[even.trial_id]["num_attempts"]) == (2, 2)
+
+
+def test_an_attempt_that_nobody_saw_end_tells_no_duration():
+    record([(small(), 10.0), (small(), 30.0)])
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE attempts SET duration_s = NULL WHERE id = 1")
+    (row,) = recorded_durations_s(open_for_reading("results.db"), MACHINE.key)
+    assert (row["duration_s"], row["num_attempts"]) == (30.0, 1)
+
+
+def test_a_trial_is_expected_to_take_what_it_took_or_else_what_trials_like_it_took():
+    estimate = record([(small(seed=1), 10.0), (small(seed=2), 20.0), (small(seed=3), 90.0)])
+    assert estimate.expected_s(small(seed=3)) == 90.0
+    assert estimate.expected_s(small(seed=4)) == 20.0
+    for other in (small(num_gpus=2), small(model="vgg16"), small(device_kind=DeviceKind.GPU)):
+        assert estimate.expected_s(other) is None
+
+
+def test_a_trial_that_measures_more_steps_than_trials_like_it_is_expected_to_take_longer():
+    estimate = record([(small(seed=1), 10.0)])  # 0.2 s of them for 2 measured steps
+    assert estimate.expected_s(small(seed=2)) == 10.0
+    assert estimate.expected_s(small(seed=2, num_steps=1000)) == pytest.approx(9.8 + 100.0)
+    assert estimate.expected_s(small(seed=2, num_steps=1)) == pytest.approx(9.8 + 0.1)
+    assert estimate.expected_s(small(seed=2, num_steps=1, min_window_s=30.0)) == pytest.approx(
+        9.8 + 30.0
+    )
+    assert estimate.total(plan(small(num_steps=1000), repeats=2)).expected_s == pytest.approx(
+        2 * 109.8
+    )
+
+
+def test_a_trial_of_which_no_window_was_kept_is_expected_to_take_what_it_took():
+    record([(small(seed=1), 10.0)])
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE measurements SET window_s = NULL")
+    assert (
+        Estimate.of(open_for_reading("results.db"), MACHINE.key).expected_s(small(num_steps=1000))
+        == 10.0
+    )
+
+
+def test_repeats_count_and_unknown_attempts_are_told_apart():
+    estimate = record([(small(seed=1), 10.0)])
+    asked = plan(small(seed=1), small(seed=2), small(model="vgg16"), repeats=3)
+    assert estimate.total(asked) == Total(expected_s=60.0, num_attempts=9, num_unknown=3)
+    assert estimate.describe(asked) == (
+        "9 attempts to run; expected: 60 s one after another for 6 of them; no recorded durations for the other 3: no estimate"
+    )
+    assert (
+        estimate.describe(plan(small(seed=1)))
+        == "1 attempt to run; expected: 10 s one after another"
+    )
+
+
+def test_without_records_there_is_no_estimate():
+    assert "no recorded durations of such trials on this machine: no estimate" in Estimate.of(
+        None, "x"
+    ).describe(plan(small()))
+    assert Estimate.of(None, "x").expected_s(small()) is None
+
+
+def test_a_shared_sweep_is_expected_to_take_what_its_own_trials_and_those_of_its_pool_took(
+    postgresql_url,
+):
+    own, pooled, elsewhere = small(seed=1), small(seed=2, num_gpus=2), small(seed=3, num_gpus=4)
+    fill(postgresql_url, [(own, 1.0)], name="night")
+    fill(
+        postgresql_url,
+        [(pooled, 1.0)],
+        name="day",
+        machine=replace(MACHINE, host="node7", pool="h100s"),
+    )
+    fill(
+        postgresql_url,
+        [(elsewhere, 1.0)],
+        name="other",
+        machine=replace(MACHINE, host="node8", pool="a100s"),
+    )
+    engine = open_for_reading(postgresql_url)
+
+    def known(sweep: str, pool: str | None) -> list[TrialSpec]:
+        estimate = Estimate.of_shared(engine, sweep, pool)
+        return [spec for spec in (own, pooled, elsewhere) if estimate.expected_s(spec) is not None]
+
+    assert known("night", None) == [own]
+    assert known("night", "h100s") == [own, pooled]
+    assert known("new", "h100s") == [pooled]
+    assert known("new", None) == []
+    nothing = Estimate.of_shared(engine, "new", None).describe(plan(own))
+    assert (
+        nothing
+        == "1 attempt to run; no recorded durations of such trials on its hosts: no estimate"
+    )
+
+
+def test_where_nothing_is_to_be_run_nothing_is_estimated():
+    assert Estimate().describe(make_plan([small()], [], SweepConfig(), {small().trial_id: 1})) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (3599, "1 h 00 min"),
+        (11100, "3 h 05 min"),
+        (187200, "2 d 4 h"),
+    ],
+)
+def test_durations_are_told_as_people_say_them(seconds, text):
+    assert duration_text(seconds) == text

@@ -1,0 +1,157 @@
+"""A plan is shown trial by trial, or summed up by axis where that would be too long, or as JSON."""
+
+import io
+import json
+
+from rich.console import Console
+
+from conf.schema import SweepConfig
+from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
+from scalemark.records.trial import TrialSpec
+from sweeper.devices.machine import Inventory
+from sweeper.planning.estimate import Estimate
+from sweeper.planning.plan import Plan, make_plan
+from sweeper.planning.plan_view import (
+    MOST_LISTED,
+    MOST_REASONS,
+    machine_line,
+    plan_json,
+    print_plan,
+)
+from tests.filled import MACHINE
+from tests.specs import small
+
+STAND_INS = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=4)
+
+
+def shown(plan: Plan, estimate: Estimate | None = None) -> list[str]:
+    out = io.StringIO()
+    print_plan(Console(file=out, width=1000), plan, MACHINE, STAND_INS, estimate or Estimate())
+    return out.getvalue().splitlines()
+
+
+def grid(num_seeds: int) -> list[TrialSpec]:
+    return [small(seed=seed, num_gpus=num_gpus) for num_gpus in (1, 2) for seed in range(num_seeds)]
+
+
+def test_a_plan_for_agents_says_what_each_has():
+    per_host = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=1, num_hosts=2)
+    assert (
+        machine_line(MACHINE, per_host)
+        == f"agents, each on a host with 1 CPU stand-in. {STAND_INS_NOTE}"
+    )
+    per_host = Inventory(kind=DeviceKind.GPU, gpus=(), num_devices=8, num_hosts=2)
+    assert machine_line(MACHINE, per_host) == "agents, each on a host with 8 GPUs"
+
+
+def test_a_small_plan_lists_every_trial_and_every_cell_left_out():
+    left_out = [(f"num_gpus={num_gpus} xla=on", "too many") for num_gpus in range(10, 20)]
+    specs = grid(2)
+    lines = shown(
+        make_plan(
+            specs, left_out, SweepConfig(repeats=2), {specs[0].trial_id: 2, specs[1].trial_id: 1}
+        )
+    )
+    assert lines[0] == machine_line(MACHINE, STAND_INS)
+    assert lines[1].split() == [
+        "model",
+        "strategy",
+        "GPUs",
+        "batch",
+        "px",
+        "precision",
+        "data",
+        "steps",
+        "seed",
+        "repeats",
+    ]
+    assert [line.split()[-2:] for line in lines[2:6]] == [
+        ["finished", "earlier"],
+        ["to", "run"],
+        ["to", "run"],
+        ["to", "run"],
+    ]
+    assert lines[6] == "left out: too many"
+    assert lines[7].strip() == "; ".join(f"num_gpus={num_gpus}" for num_gpus in range(10, 20))
+    assert (
+        lines[8]
+        == "5 attempts to run; no recorded durations of such trials on this machine: no estimate"
+    )
+
+
+def test_axes_that_are_unusual_in_all_trials_are_shown():
+    assert "xla" in shown(make_plan([small(xla="on")], [], SweepConfig(), {}))[1]
+
+
+def test_a_large_plan_is_summed_up_by_axis():
+    left_out = [(f"num_gpus={num_gpus} xla=on", "too many") for num_gpus in range(10, 20)]
+    specs = grid(40)
+    assert len(specs) > MOST_LISTED
+    lines = shown(make_plan(specs, left_out, SweepConfig(), {specs[0].trial_id: 1}))
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["axis", "values"],
+        ["num_gpus", "2"],
+        ["seed", "40"],
+    ]
+    assert "1 (40), 2 (40)" in lines[2]
+    assert "0 (2), 1 (2), 2 (2)" in lines[3]
+    assert lines[3].endswith("9 (2), ..., 39 (2)")
+    assert lines[4].startswith(
+        "in all of them: model=trivial strategy=replicated_none batch_size=2 image_px=32"
+    )
+    assert lines[5] == "80 trials, 1 of them finished earlier"
+    assert lines[6] == "left out: 10 cells, too many"
+    assert lines[7].strip() == "num_gpus=10; num_gpus=11; num_gpus=12; and 7 more"
+
+
+def test_a_strategy_is_one_axis_of_a_summary():
+    specs = [*grid(40), *(small(seed=seed, variable_update="independent") for seed in range(40))]
+    lines = shown(make_plan(specs, [], SweepConfig(), {}))
+    assert "replicated_none (80), independent (40)" in lines[2]
+    assert not any("variable_update" in line for line in lines)
+
+
+def test_many_reasons_are_cut_short():
+    left_out = [
+        (f"num_gpus={number} xla=on", f"reason {number}") for number in range(MOST_REASONS + 5)
+    ]
+    lines = shown(make_plan([small()], left_out, SweepConfig(), {}))
+    assert "left out: 5 more cells, for 5 more reasons" in lines
+
+
+def test_a_rule_that_leaves_nothing_out_is_told():
+    left_out = [("num_gpus=9", "sweep.exclude: num_gpus>4")]
+    plan = make_plan([small()], left_out, SweepConfig(exclude=["num_gpus>4", "model=vgg61"]), {})
+    assert "sweep.exclude: model=vgg61: matches no trial of this grid" in shown(plan)
+    assert plan.useless_rules == ("model=vgg61",)
+
+
+def test_what_a_user_wrote_is_not_read_as_markup():
+    lines = shown(
+        make_plan(
+            [small(data_dir="/[bold]x")], [("[red]a[/red]", "[/nonsense]")], SweepConfig(), {}
+        )
+    )
+    assert "left out: [/nonsense]" in lines
+
+
+def test_scripts_get_the_whole_plan_as_one_object():
+    specs = grid(1)
+    recorded = [
+        {
+            "trial_id": specs[0].trial_id,
+            "model": "trivial",
+            "device_kind": "cpu_stand_in",
+            "num_gpus": 1,
+            "hosts": 1,
+            "duration_s": 7.0,
+        }
+    ]
+    plan = make_plan(specs, [("xla=on", "why")], SweepConfig(repeats=2), {})
+    told = json.loads(plan_json(plan, MACHINE, Estimate(recorded)))
+    assert [trial["trial"] for trial in told["trials"]] == [spec.trial_id for spec in specs]
+    assert [trial["expected_s"] for trial in told["trials"]] == [7.0, None]
+    assert told["trials"][0]["spec"]["num_gpus"] == 1
+    assert told["trials"][0]["repeats_to_run"] == 2
+    assert told["left_out"] == [{"overrides": "xla=on", "reason": "why"}]
+    assert told["estimate"] == {"expected_s": 14.0, "num_attempts": 4, "num_unknown": 2}

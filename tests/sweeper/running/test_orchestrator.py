@@ -1,0 +1,565 @@
+"""Real processes, a real database: what is planned is run as the policy says, and every state is written down."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from conf.schema import OnFailure, OnInterrupt, RetryConfig
+from scalemark.host import software
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome, State
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.sweep import SweepRecord
+from scalemark.run_folder.folder import RunFolder
+from store.database import open_for_reading
+from store.reading import queries
+from sweeper.devices.host_lock import HostLock
+from sweeper.running.attempt import Judged
+from sweeper.running.recover import recover
+from sweeper.running.run_folders import write_end
+from sweeper.stop import Stop
+from tests import tiny_trainer
+from tests.filled import NOON, PLACEMENT, attempt
+from tests.slurm import until
+from tests.specs import small
+from tests.sweeper.processes import PATIENCE_S, has_begun
+from tests.sweeper.world import World, rows, story
+
+
+@pytest.fixture
+def stack():
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_every_state_is_written_down(stack):
+    world = World(stack, [small(seed=1)])
+    assert world.run() == {State.COMPLETED: 1}
+    assert story(1) == [(0, "pending"), (0, "claimed"), (1, "running"), (1, "completed")]
+    assert rows(
+        "SELECT outcome, start, attempts.shares_host, exit_code FROM attempts JOIN placements ON placements.id = placement_id"
+    ) == [("completed", "fork", 0, 0)]
+    assert rows("SELECT finished_at IS NULL FROM sweeps") == [(0,)]
+    assert rows("SELECT ended_at IS NULL FROM orchestrators") == [(0,)]
+    assert rows("SELECT count(*) FROM step_samples") == [(3,)]
+
+
+def test_rounds_of_repeats_run_in_random_orders_of_their_own(stack):
+    world = World(stack, [small(seed=seed) for seed in range(1, 7)], repeats=3)
+    assert world.run() == {State.COMPLETED: 18}
+    ran = [
+        seed
+        for (seed,) in rows(
+            "SELECT seed FROM attempts JOIN trials ON trials.id = trial_id ORDER BY attempts.id"
+        )
+    ]
+    rounds = [ran[first : first + 6] for first in (0, 6, 12)]
+    assert all(sorted(round_) == [1, 2, 3, 4, 5, 6] for round_ in rounds)
+    assert len(set(map(tuple, rounds))) == 3
+
+
+def test_a_crash_is_tried_again_and_what_failed_by_itself_is_not(stack):
+    world = World(stack, [small(seed=900), small(seed=901), small(seed=1)])
+    assert world.run() == {State.COMPLETED: 2, State.FAILED: 1}
+    assert world.orchestrator.num_retries == 1
+    assert [state for _, state in story(900)] == [
+        "pending",
+        "claimed",
+        "running",
+        "failed",
+        "pending",
+        "claimed",
+        "running",
+        "completed",
+    ]
+    assert [state for _, state in story(901)] == ["pending", "claimed", "running", "failed"]
+    assert rows(
+        "SELECT attempt, outcome FROM attempts JOIN trials ON trials.id = trial_id WHERE seed = 900 ORDER BY attempts.id"
+    ) == [
+        (1, "failed"),
+        (2, "completed"),
+    ]
+
+
+def test_a_crash_is_final_when_the_user_says_so(stack):
+    assert World(stack, [small(seed=900)], retry=RetryConfig(crashed=0)).run() == {State.FAILED: 1}
+
+
+def test_a_failure_can_stop_the_sweep(stack):
+    world = World(
+        stack, [small(seed=901), small(seed=901, num_gpus=2)], sweep={"on_failure": OnFailure.stop}
+    )
+    assert world.run() == {State.FAILED: 1}
+    assert world.orchestrator.num_left == 1
+    assert rows("SELECT finished_at FROM sweeps") == [(None,)]
+
+
+def test_larger_trials_are_skipped_after_out_of_memory_if_asked(stack):
+    specs = [small(seed=902, batch_size=size) for size in (32, 4, 16, 8)]
+    world = World(stack, specs, repeats=2, sweep={"skip_larger_after_oom": True})
+    assert world.run() == {State.COMPLETED: 2, State.OUT_OF_MEMORY: 2, State.SKIPPED: 4}
+    skipped = rows(
+        "SELECT DISTINCT reason, batch_size FROM repeats JOIN trials ON trials.id = trial_id WHERE state = 'skipped' ORDER BY 2"
+    )
+    assert skipped == [
+        ("out_of_memory at batch_size=8 image_px=32", 16),
+        ("out_of_memory at batch_size=8 image_px=32", 32),
+    ]
+
+
+def test_a_hung_attempt_is_killed_and_said_so(stack):
+    world = World(stack, [small(seed=904)], launcher={"step_timeout_s": 0.5})
+    assert world.run() == {State.HUNG: 1}
+    assert rows("SELECT exit_code FROM attempts") == [(-9,)]
+
+
+def test_side_by_side_no_slot_is_given_twice(stack):
+    specs = [small(seed=seed, num_gpus=num) for seed in range(1, 6) for num in (1, 2, 4, 8)]
+    world = World(stack, specs, launcher={"share_host": True, "max_parallel": 4})
+    assert world.run() == {State.COMPLETED: 20}
+    assert rows("SELECT DISTINCT shares_host FROM attempts") == [(1,)]
+    held: dict[int, set[str]] = {}
+    events = rows(
+        "SELECT repeat_id, events.state, devices FROM events JOIN repeats ON repeats.id = repeat_id "
+        "JOIN attempts USING (sweep_id, trial_id, repeat) JOIN placements ON placements.id = placement_id "
+        "WHERE events.attempt = 1 ORDER BY at_unix_us, events.state"  # of one moment, completed before running
+    )
+    for repeat_id, state, placement in events:
+        if state == "running":
+            devices = set(placement.split(","))
+            assert not devices & set().union(*held.values())
+            held[repeat_id] = devices
+        elif state == "completed":
+            del held[repeat_id]
+    assert not held
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome"),
+    [(OnInterrupt.stop, State.INTERRUPTED), (OnInterrupt.finish, State.COMPLETED)],
+)
+def test_asked_to_stop_once_it_ends_or_finishes_what_runs(stack, choice, outcome):
+    seed = 903 if choice is OnInterrupt.stop else 1
+    world = World(
+        stack, [small(seed=seed), small(seed=seed, num_gpus=2)], sweep={"on_interrupt": choice}
+    )
+    _when_started(world, lambda: os.kill(os.getpid(), signal.SIGINT))
+    states = world.run()
+    assert world.orchestrator.was_interrupted
+    assert states == {outcome: 1}
+    assert world.orchestrator.num_left == 1
+
+
+def test_asked_twice_it_kills_what_runs(stack):
+    world = World(stack, [small(seed=904)], launcher={"timeout_s": 60})
+    _when_running(lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)], stepping=False)
+    assert world.run() == {State.INTERRUPTED: 1}
+
+
+def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
+    """As if it had been killed: what runs is closed by the next, from its run folder where it had finished."""
+    specs = [small(seed=1), small(seed=2)]
+    tools = World(stack, specs).tools
+    done, not_done = tools.ledger.open_repeats()
+    for repeat in (done, not_done):
+        tools.ledger.claim(repeat, NOON)
+        folder = RunFolder(Path("runs") / str(repeat.repeat_id))
+        folder.path.mkdir()
+        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        if repeat is done:
+            assert tiny_trainer.main(small(seed=1), folder) == 0
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")  # more than Linux gives
+    recovered = recover(tools.ledger.engine)
+    assert (recovered.num_orchestrators, recovered.num_completed, recovered.num_interrupted) == (
+        1,
+        1,
+        1,
+    )
+    assert rows("SELECT outcome, exit_code, duration_s FROM attempts ORDER BY id") == [
+        ("completed", None, None),
+        ("interrupted", None, None),
+    ]
+    assert rows("SELECT state FROM repeats ORDER BY id") == [("completed",), ("pending",)]
+    assert rows("SELECT count(*) FROM step_samples") == [(3,)]
+    assert recover(tools.ledger.engine) is None
+    assert World(stack, specs, name="again").run() == {State.COMPLETED: 1}
+
+
+def test_it_waits_for_a_sweep_of_another_database_that_has_the_host(stack):
+    held = HostLock().try_hold(shares_host=False)
+    world = World(stack, [small(seed=1)])
+    told = _when_told(world, "waiting: ", held.close)
+    assert world.run() == {State.COMPLETED: 1}
+    assert told[0].startswith(f"waiting: process {os.getpid()} ")
+
+
+def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack):
+    shared = {"share_host": True}
+    assert World(stack, [small(seed=1)], name="shared", launcher=shared).run() == {
+        State.COMPLETED: 1
+    }
+    assert World(stack, [small(seed=1)], name="alone").run() == {State.COMPLETED: 1}
+    assert World(stack, [small(seed=1)], name="shared again", launcher=shared).run() == {}
+
+
+def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
+    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("sweeper.running.orchestrator.BEAT_EVERY_S", 0.2)
+    world = World(stack, [small(seed=903)])
+    other = sqlite3.connect("results.db", isolation_level=None)
+
+    num_tries, beat = 0, world.tools.ledger.beat
+
+    def beat_and_unlock(at: datetime) -> None:
+        nonlocal num_tries
+        num_tries += 1
+        if num_tries == 3:
+            other.execute("ROLLBACK")
+            world.stop.ask(1)
+        beat(at)
+
+    def lock() -> None:
+        other.execute("BEGIN IMMEDIATE")
+        world.tools.ledger.beat = beat_and_unlock  # type: ignore[method-assign]
+
+    told = _when_told(world, "results.db: ", lambda: None)
+    _when_started(world, lock)
+    assert world.run() == {State.INTERRUPTED: 1}
+    assert world.orchestrator.failure is None
+    (text,) = told
+    assert "database is locked; another program kept it so" in text
+    other.close()
+
+
+def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monkeypatch):
+    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
+    world = World(stack, [small(seed=1)])
+    other = sqlite3.connect("results.db", isolation_level=None)
+    _when_started(world, lambda: other.execute("BEGIN IMMEDIATE"))
+    assert world.run() == {}
+    assert "database is locked" in str(world.orchestrator.failure)
+    other.close()
+    assert rows("SELECT state FROM repeats") == [("running",)]
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(world.tools.ledger.engine).num_completed == 1
+    ((outcome, exit_code, duration_s, run_dir),) = rows(
+        "SELECT outcome, exit_code, duration_s, run_dir FROM latest_attempts"
+    )
+    assert (outcome, exit_code) == ("completed", 0)
+    assert duration_s == RunFolder(Path(run_dir)).read_ended().duration_s
+
+
+def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
+    """What waits is not asked for again and again once nothing is started any more."""
+    ticks = []
+
+    def clock() -> float:
+        ticks.append(1)
+        return time.monotonic()
+
+    other = World(stack, [small(seed=1)], name="other").tools.ledger
+    other.claim(other.open_repeats()[0], NOON)  # and it never comes to an end
+    world = World(
+        stack,
+        [small(seed=1), small(seed=903)],
+        clock=clock,
+        sweep={"on_interrupt": OnInterrupt.finish},
+    )
+    _when_running(
+        lambda: (
+            os.kill(os.getpid(), signal.SIGINT),
+            time.sleep(2),
+            os.kill(os.getpid(), signal.SIGINT),
+        ),
+        stepping=True,
+    )
+    assert world.run() == {State.INTERRUPTED: 1}
+    assert world.orchestrator.num_left == 1
+    assert len(ticks) < 500
+
+
+def test_what_a_damaged_folder_holds_is_run_again(stack):
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    Path("runs/x").mkdir()
+    Path("runs/x/result.json").write_text("")
+    tools.ledger.run(repeat, str(Path("runs/x").resolve()), PLACEMENT, NOON)
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(tools.ledger.engine).num_interrupted == 1
+    ((message,),) = rows("SELECT message FROM attempts")
+    assert message.startswith("its orchestrator was killed, and what it left cannot be read: ")
+
+
+def test_what_a_killed_orchestrator_left_running_is_killed_and_strangers_are_not(stack):
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    tools.ledger.run(repeat, "/nowhere", PLACEMENT, NOON)
+    marked = {**os.environ, ORCHESTRATOR_VARIABLE: "4194305"}
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with (
+        subprocess.Popen(sleep, env=marked, process_group=0) as left,
+        subprocess.Popen(sleep, process_group=left.pid) as stranger,
+    ):
+        until(lambda: has_begun(left.pid) and has_begun(stranger.pid))
+        tools.ledger.started(repeat.repeat_id, left.pid, 1)
+        with sqlite3.connect("results.db") as connection:
+            connection.execute("UPDATE orchestrators SET pid = 4194305")
+        recover(tools.ledger.engine)
+        assert left.wait(PATIENCE_S) == -signal.SIGKILL
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_others_are_not(
+    stack,
+):
+    """They lead sessions of their own. Forked ones show the environment of their orchestrator's child, spawned ones their own."""
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    folders = [Path("runs/x").resolve(), Path("runs/y").resolve()]
+    for folder in folders:
+        folder.mkdir()
+    tools.ledger.run(repeat, str(folders[0]), PLACEMENT, NOON)
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    trainer, orchestrator = 4194304, 4194305
+    starters = [
+        (trainer, folders[0]),
+        (orchestrator, folders[0]),
+        (trainer, folders[1]),
+        (4194303, folders[0]),
+    ]
+    with ExitStack() as processes:
+        started = []
+        for pid, folder in starters:
+            marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(pid)}
+            process = subprocess.Popen(sleep, env=marked, cwd=folder, start_new_session=True)
+            started.append(processes.enter_context(process))
+            processes.callback(process.kill)
+        *left, of_another_trial, of_another_orchestrator = started
+        until(lambda: all(has_begun(process.pid) for process in started))
+        tools.ledger.started(repeat.repeat_id, trainer, 1)
+        with sqlite3.connect("results.db") as connection:
+            connection.execute("UPDATE orchestrators SET pid = ?", [orchestrator])
+        recover(tools.ledger.engine)
+        assert [process.wait(PATIENCE_S) for process in left] == [-signal.SIGKILL] * 2
+        assert [of_another_trial.poll(), of_another_orchestrator.poll()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("signals", "times"),
+    [("INT", 1), ("HUP HUP", 1), ("TERM HUP", 1), ("TERM INT", 2), ("INT INT", 2)],
+)
+def test_only_ctrl_c_is_a_second_request_to_stop(signals, times):
+    stop = Stop()
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, which would let it be ignored
+    try:
+        with stop.listening():
+            for name in signals.split():
+                os.kill(os.getpid(), signal.Signals[f"SIG{name}"])
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert stop.times_asked == times
+
+
+def _when_running(then, *, stepping: bool) -> None:
+    """Call it from another thread once an attempt runs, and has taken steps."""
+
+    def wait() -> None:
+        told = "steps.jsonl" if stepping else "environment.json"
+        while not any(path.stat().st_size for path in Path("runs").glob(f"*/*/{told}")):
+            time.sleep(0.01)
+        then()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _when_started(world: World, then: Callable[[], object]) -> None:
+    """Call it as soon as an attempt has been started, before anything else is done."""
+    started = world.tools.ledger.started
+
+    def started_then(*told: int) -> None:
+        started(*told)
+        then()
+
+    world.tools.ledger.started = started_then  # type: ignore[method-assign]
+
+
+def _when_told(world: World, begins: str, then: Callable[[], object]) -> list[str]:
+    """Call it each time that people are told what begins so. Gives all that they were told of it."""
+    told = []
+
+    def note(text: str) -> None:
+        if text.startswith(begins):
+            told.append(text)
+            then()
+
+    world.tools.progress.note = note  # type: ignore[method-assign]
+    return told
+
+
+def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(stack):
+    seeds = (1, 900, 901, 902, 903, 904)
+    world = World(
+        stack,
+        [small(seed=seed, batch_size=8) for seed in seeds],
+        launcher={"timeout_s": 4},
+        name="all",
+    )
+    assert world.run().total() == len(seeds)
+    database = open_for_reading("results.db")
+    stored = queries.rows(
+        database,
+        "SELECT attempts.*, sweeps.run_dir || '/' || attempts.run_dir AS run_dir, visible_devices, start, cores, description "
+        "FROM attempts JOIN sweeps ON sweeps.id = sweep_id JOIN placements ON placements.id = placement_id "
+        "LEFT JOIN environments ON environments.id = environment_id",
+    )
+    assert {row["outcome"] for row in stored} == {
+        "completed",
+        "failed",
+        "out_of_memory",
+        "timed_out",
+    }
+    sweep = SweepRecord.from_json(Path("runs/all/sweep.json").read_text())
+    for row in stored:
+        folder = RunFolder(Path(row["run_dir"]))
+        begin, end = folder.read_attempt(), folder.read_ended()
+        result, placement = end.result or folder.read_result(), end.placement
+        assert (end.result is None) == (
+            folder.result.exists() and row["outcome"] == folder.read_result().outcome
+        )
+        assert row == {
+            "id": row["id"],
+            "sweep_id": 1,
+            "machine_id": 1,
+            "environment_id": row["environment_id"],
+            "placement_id": row["placement_id"],
+            "deleted_at": None,
+            "trial_id": begin.trial_id,
+            "repeat": begin.repeat,
+            "attempt": begin.attempt,
+            "outcome": result.outcome,
+            "message": result.message,
+            "exit_code": end.exit_code,
+            "visible_devices": placement.visible_devices,
+            "start": placement.start,
+            "cores": ",".join(map(str, placement.cores)),
+            "shares_host": placement.shares_host,
+            "run_dir": str(folder.path),
+            "started_at": begin.started_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
+            "duration_s": end.duration_s,
+            "description": row["description"],
+        }
+        assert json.loads(row["description"] or "null") == folder.read_environment()
+        assert (begin.sweep_uid, begin.software_key) == (
+            sweep.uid,
+            software.key(software.describe()),
+        )
+        assert (end.outcome, end.message) == (result.outcome, result.message)
+    ended = rows(
+        "SELECT at FROM state_changes WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY at"
+    )
+    ends = sorted(RunFolder(Path(row["run_dir"])).read_ended().ended_at for row in stored)
+    assert [at for (at,) in ended] == [at.strftime("%Y-%m-%d %H:%M:%S.%f") for at in ends]
+
+
+def test_an_end_that_was_told_and_not_recorded_is_recorded_as_it_was_told(stack):
+    """Its orchestrator was killed between the two."""
+    tools = World(stack, [small(seed=1), small(seed=2)]).tools
+    for repeat in tools.ledger.open_repeats():
+        tools.ledger.claim(repeat, NOON)
+        folder = RunFolder(Path("runs").resolve() / str(repeat.repeat_id))
+        folder.path.mkdir()
+        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        spec = small(seed=repeat.repeat_id)
+        assert tiny_trainer.main(spec, folder) == 0
+        finished = replace(
+            attempt(spec, 100.0 if spec.seed == 1 else None, outcome=Outcome.HUNG),
+            exit_code=-9,
+            duration_s=7.5,
+        )
+        write_end(folder, replace(finished, placement=replace(PLACEMENT, start="fork")), NOON)
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(tools.ledger.engine).num_completed == 2
+    told = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
+    assert rows(told) == [
+        ("completed", "", "fork", -9, 7.5, 1),
+        ("hung", "it broke", "fork", -9, 7.5, 1),
+    ]
+    assert rows("SELECT count(*) FROM step_samples") == [(3,)]
+
+
+def test_how_an_attempt_of_a_killed_orchestrator_is_closed_is_in_its_folder(stack):
+    tools = World(stack, [small(seed=1)]).tools
+    (repeat,) = tools.ledger.open_repeats()
+    tools.ledger.claim(repeat, NOON)
+    folder = RunFolder(Path("runs/x").resolve())
+    folder.path.mkdir()
+    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(tools.ledger.engine).num_interrupted == 1
+    end = folder.read_ended()
+    assert (end.exit_code, end.duration_s, end.placement, end.outcome) == (
+        None,
+        None,
+        PLACEMENT,
+        "interrupted",
+    )
+    assert rows("SELECT outcome, message FROM attempts") == [(end.outcome, end.message)]
+
+
+def test_an_end_for_which_there_is_no_room_ends_the_sweep_and_is_found_by_the_next_command(stack):
+    world = World(stack, [small(seed=905), small(seed=1)])
+    _when_started(
+        world,
+        lambda: [
+            path.with_name("ended.draft").mkdir() for path in Path("runs").glob("*/*/trial.json")
+        ],
+    )
+    assert world.run() == {}
+    assert "make room or choose another folder with store.runs_dir=" in str(
+        world.orchestrator.failure
+    )
+    assert rows("SELECT count(*) FROM attempts") == [(0,)]
+    (draft,) = Path("runs").glob("*/*/ended.draft")
+    draft.rmdir()
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    assert recover(world.tools.ledger.engine).num_completed == 1
+
+
+def test_a_secret_in_a_message_is_neither_stored_nor_told(stack, capsys, monkeypatch):
+    monkeypatch.setattr("sweeper.running.orchestrator.judge", _judge_with_a_secret)
+    assert World(stack, [small(seed=901)]).run() == {State.FAILED: 1}
+    ((message, run_dir),) = rows("SELECT message, run_dir FROM latest_attempts")
+    assert (
+        message == RunFolder(Path(run_dir)).read_ended().message == "no postgresql://me:***@host/db"
+    )
+    assert "hidden" not in capsys.readouterr().err
+
+
+def _judge_with_a_secret(*_: object) -> Judged:
+    message = "no postgresql://me:hidden@host/db"
+    return Judged(
+        result=Result(outcome="failed", message=message, measurement=None, op_placement={}),
+        crashed=False,
+    )

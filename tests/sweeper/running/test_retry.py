@@ -1,0 +1,131 @@
+"""A repeat is tried again as often as its settings say for the way it ended, and no more."""
+
+import math
+
+import pytest
+
+from conf.schema import RetryConfig
+from scalemark.records.outcomes import Outcome
+from sweeper.errors import SweepRefusedError
+from sweeper.running.retry import Next, check, ended_so, larger_than, next_of, size_ranks
+from tests.specs import small
+
+
+def num_attempts(
+    retry: RetryConfig, outcome: Outcome, *, crashed: bool = False, most: int = 1000
+) -> float:
+    """How many attempts are made when all of them end the same way."""
+    for number in range(1, most):
+        if (
+            next_of(
+                retry,
+                outcome,
+                crashed=crashed,
+                num_ended={ended_so(outcome, crashed=crashed): number},
+            )
+            is Next.FINAL
+        ):
+            return number
+    return math.inf
+
+
+@pytest.mark.parametrize(
+    ("outcome", "setting"),
+    [
+        (Outcome.FAILED, "failed"),
+        (Outcome.OUT_OF_MEMORY, "out_of_memory"),
+        (Outcome.TIMED_OUT, "timed_out"),
+        (Outcome.HUNG, "hung"),
+        (Outcome.INVALID, "invalid"),
+    ],
+)
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_each_outcome_is_tried_again_as_often_as_its_setting_says(outcome, setting, count):
+    others = dict.fromkeys(
+        ("crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"), 50
+    )
+    assert num_attempts(RetryConfig(**others | {setting: count}), outcome) == 1 + count
+
+
+def test_an_attempt_without_a_result_crashed_and_is_tried_once_more_by_default():
+    assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=True) == 2
+    assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=False) == 1
+    assert num_attempts(RetryConfig(crashed=0, failed=5), Outcome.FAILED, crashed=True) == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMED_OUT, Outcome.HUNG, Outcome.OUT_OF_MEMORY])
+def test_what_was_ended_for_a_known_reason_has_no_result_but_did_not_crash(outcome):
+    assert ended_so(outcome, crashed=True) == outcome
+    assert num_attempts(RetryConfig(crashed=9), outcome, crashed=True) == 1
+
+
+def test_what_the_sweep_interrupted_is_always_tried_again():
+    assert num_attempts(RetryConfig(crashed=0), Outcome.INTERRUPTED) == math.inf
+
+
+def test_what_somebody_else_interrupted_is_tried_again_as_often_as_what_crashed():
+    assert num_attempts(RetryConfig(crashed=2), Outcome.INTERRUPTED, crashed=True) == 3
+    assert ended_so(Outcome.INTERRUPTED, crashed=True) == "crashed"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNSUPPORTED, Outcome.COMPLETED])
+def test_what_is_unsupported_or_completed_is_never_tried_again(outcome):
+    generous = RetryConfig(crashed=9, failed=9, out_of_memory=9, timed_out=9, hung=9, invalid=9)
+    assert num_attempts(generous, outcome) == 1
+
+
+def test_interrupts_and_other_ways_to_end_use_up_no_retries():
+    ended = {"interrupted": 7, "timed_out": 1, "crashed": 1}
+    assert next_of(RetryConfig(), Outcome.FAILED, crashed=True, num_ended=ended) is Next.RETRY
+
+
+def test_every_outcome_is_decided_upon():
+    for outcome in Outcome:
+        for crashed in (False, True):
+            assert next_of(RetryConfig(), outcome, crashed=crashed, num_ended={}) in Next
+
+
+@pytest.mark.parametrize(
+    "setting", ["crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid"]
+)
+@pytest.mark.parametrize("count", [-1, 101])
+def test_counts_that_cannot_be_are_refused_by_name(setting, count):
+    with pytest.raises(
+        SweepRefusedError, match=rf"retry\.{setting}={count}: wanted 0 to 100 further attempts"
+    ):
+        check(RetryConfig(**{setting: count}))
+
+
+def test_counts_that_can_be_are_not_refused():
+    check(RetryConfig())
+    check(RetryConfig(crashed=100, hung=0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "larger"),
+    [
+        ({"batch_size": 4}, True),
+        ({"image_px": 64}, True),
+        ({"batch_size": 4, "image_px": 64}, True),
+        ({}, False),
+        ({"batch_size": 1}, False),
+        ({"batch_size": 4, "image_px": 16}, False),
+        ({"batch_size": 1, "image_px": 64}, False),
+        ({"batch_size": 4, "num_gpus": 2}, False),
+        ({"batch_size": 4, "seed": 2}, False),
+        ({"batch_size": 4, "xla": "on"}, False),
+    ],
+)
+def test_larger_is_a_larger_batch_or_image_and_nothing_else(changes, larger):
+    assert larger_than(small(**changes), small()) is larger
+
+
+def test_the_smallest_of_a_family_comes_first():
+    specs = [
+        small(batch_size=64),
+        small(batch_size=4),
+        small(batch_size=16),
+        small(batch_size=64, num_gpus=2),
+    ]
+    ranks = size_ranks(specs)
+    assert [ranks[spec.trial_id] for spec in specs] == [2, 0, 1, 0]

@@ -1,0 +1,45 @@
+"""Workers of one machine share its GPUs, and an empty mask hides them all."""
+
+import pytest
+
+from scalemark.records.cluster import Rank
+from scalemark.records.devices import DeviceKind
+from tests.specs import small
+from trainer.check import mode_check
+from trainer.errors import UnsupportedTrialError
+from trainer.rank_starts import local
+from trainer.ranks import gpu_shares
+from trainer.selfcheck import Bench
+
+WORKER_1 = Rank(job_name="worker", task_index=1)
+
+
+@pytest.mark.parametrize(
+    ("variables", "shares"),
+    [
+        ({}, ["0,1", "2,3"]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-c,GPU-d,GPU-a,GPU-b,GPU-e"}, ["GPU-c,GPU-d", "GPU-a,GPU-b"]),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, ["7", ""]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, ["", ""]),
+    ],
+)
+def test_each_worker_has_the_next_of_the_gpus_that_may_be_seen(variables, shares):
+    assert [gpu_shares.visible_devices(worker, 2, 2, variables) for worker in range(2)] == shares
+
+
+def test_a_mask_that_hides_all_hides_all(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(
+        UnsupportedTrialError, match="TensorFlow sees 0 GPUs where the trial wants 2"
+    ):
+        mode_check._claim_own(Bench(kind="gpu", num_replicas=4, num_hosts=2), WORKER_1)
+    assert mode_check.os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_ranks_have_the_same_share_and_parameter_servers_none(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    spec = small(
+        device_kind=DeviceKind.GPU, num_gpus=4, hosts=2, variable_update="distributed_replicated"
+    )
+    assert local._visible_devices(spec, WORKER_1) == "6,7"
+    assert local._visible_devices(spec, Rank(job_name="ps", task_index=1)) == ""

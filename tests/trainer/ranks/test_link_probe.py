@@ -1,0 +1,107 @@
+"""The rate between hosts is that of the link, not of what it lets through at once after a rest."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import tensorflow as tf
+
+from tests import host_networks as for_tests
+from tests.conftest import PROJECT
+from trainer.ranks import link_probe
+from trainer.ranks.host_networks import HostNetworks
+
+BURST_BYTES = 256_000
+pytestmark = pytest.mark.usefixtures(
+    "all_devices"
+)  # made first, where other tests of this process need them
+
+
+class Link:
+    """Passes so many bytes per second, and after a rest the burst at once. Its own clock."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self.bytes_per_s, self.now_s, self.tokens = bytes_per_s, 0.0, float(BURST_BYTES)
+        self.num_bytes: list[int] = []
+
+    def copy(self, num_elements: tf.Tensor) -> tf.Tensor:
+        num_bytes = 4 * int(num_elements)
+        self.num_bytes.append(num_bytes)
+        waited = max(0.0, num_bytes - self.tokens)
+        self.tokens = max(0.0, self.tokens - num_bytes)
+        self.now_s += 1e-4 + waited / self.bytes_per_s
+        return tf.constant(1.0)
+
+
+@pytest.mark.parametrize("mbit", [10, 50, 200, 1000, 100_000])
+def test_what_a_link_passes_at_once_after_a_rest_does_not_count(mbit):
+    link = Link(mbit * 125_000)
+    found = link_probe.rate(link.copy, 0.2, lambda: link.now_s)
+    latency = 1e-4 * link.bytes_per_s / max(link.num_bytes)  # of a call, in shares of its time
+    assert found == pytest.approx(link.bytes_per_s, rel=0.01 + latency)
+    assert max(link.num_bytes) <= 32 * 2**20
+
+
+def test_between_many_hosts_copies_are_shorter():
+    link = Link(25e6)
+    link_probe.rate(link.copy, 0.02, lambda: link.now_s)
+    assert link.now_s < 0.2
+
+
+def test_every_other_host_is_asked_both_ways():
+    assert list(link_probe.ways(["a", "b", "c"])) == [
+        ("a", "b"),
+        ("b", "a"),
+        ("a", "c"),
+        ("c", "a"),
+    ]
+
+
+def test_one_host_has_no_link():
+    with pytest.raises(ValueError, match="wanted a device of each of two hosts or more"):
+        link_probe.link_bytes_per_s(["/job:worker/task:0/device:CPU:0"])
+
+
+@contextmanager
+def waiting(networks: HostNetworks, host: int, cluster: str) -> Iterator[None]:
+    """A server of TensorFlow on that host."""
+    code = """
+import json, sys
+import tensorflow as tf
+cluster = tf.train.ClusterSpec(json.loads(sys.argv[2]))
+server = tf.distribute.Server(cluster, job_name="worker", task_index=int(sys.argv[1]))
+server.join()
+"""
+    with subprocess.Popen(
+        [*networks.command(host), sys.executable, "-c", code, str(host), cluster]
+    ) as server:
+        try:
+            yield
+        finally:
+            server.kill()
+
+
+def test_a_limited_link_is_measured_over_tensorflow():
+    """The middle of five: where other work stops this process between two copies, the link rests, and passes the next faster."""
+    code = """
+import json, statistics, sys
+import tensorflow as tf
+from trainer.ranks.link_probe import link_bytes_per_s
+cluster = tf.train.ClusterSpec(json.loads(sys.argv[1]))
+tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0, protocol="grpc")
+hosts = [f"/job:worker/replica:0/task:{host}/device:CPU:0" for host in range(2)]
+print(statistics.median(link_bytes_per_s(hosts) for _ in range(5)))
+"""
+    with for_tests.networks(2, 100) as networks:
+        cluster = json.dumps({"worker": [f"{address}:2222" for address in networks.addresses]})
+        client = [*networks.command(0), sys.executable, "-c", code, cluster]
+        with waiting(networks, 1, cluster):
+            told = subprocess.run(
+                client, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
+            ).stdout
+    assert (
+        0.5 * 100e6 / 8 < float(told) <= 1.02 * 100e6 / 8
+    )  # headers take 4%; other work on this machine may take more

@@ -1,0 +1,348 @@
+"""A trainer learns which rank it is from tf_cnn_benchmarks' flags or from TF_CONFIG, and refuses what makes no sense."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scalemark.records.cluster import WORKER_0, Cluster, Rank
+from scalemark.run_folder.folder import RunFolder
+from tests.specs import small
+from trainer.errors import UnsupportedTrialError
+from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank, read
+
+MIRRORED = small(variable_update="multi_worker_mirrored", all_reduce="ring", num_gpus=2, hosts=2)
+WITH_SERVERS = small(
+    variable_update="distributed_parameter_server",
+    local_parameter_device="cpu",
+    num_gpus=2,
+    hosts=2,
+)
+WORKERS = Flags(job_name="worker", task_index="1", worker_hosts="a:1,b:1")
+SERVER = Flags(job_name="ps", task_index="0", worker_hosts="a:1,b:1", ps_hosts="a:2,b:2")
+WORKER_1 = Rank(job_name="worker", task_index=1)
+OF_WORKERS = Cluster(worker_hosts=("a:1", "b:1"))
+OF_SERVERS = Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2"))
+
+
+def config(**changes) -> dict[str, str]:
+    told = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}} | changes
+    return {"TF_CONFIG": json.dumps(told)}
+
+
+@pytest.mark.parametrize("variables", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])
+@pytest.mark.parametrize("spec", [small(), MIRRORED])
+def test_what_tells_nothing_makes_no_rank(spec, variables):
+    assert read(spec, NO_FLAGS, variables) is None
+
+
+def test_flags_tell_a_worker():
+    own = read(MIRRORED, WORKERS, {})
+    assert own == OwnRank(cluster=OF_WORKERS, rank=WORKER_1)
+    assert (own.leads, own.others) == (False, [WORKER_0])
+
+
+def test_flags_tell_a_parameter_server():
+    assert read(WITH_SERVERS, SERVER, {}) == OwnRank(
+        cluster=OF_SERVERS, rank=Rank(job_name="ps", task_index=0)
+    )
+
+
+def test_worker_0_leads():
+    assert read(MIRRORED, replace(WORKERS, task_index="0"), {}).leads
+
+
+def test_an_address_may_be_of_version_6():
+    assert (
+        read(
+            MIRRORED, replace(WORKERS, worker_hosts="[::1]:1,[fe80::2]:1"), {}
+        ).cluster.worker_hosts[1]
+        == "[fe80::2]:1"
+    )
+
+
+def test_the_variable_of_tensorflow_tells_the_same():
+    assert read(MIRRORED, NO_FLAGS, config(rpc_layer="grpc")) == read(MIRRORED, WORKERS, {})
+    assert read(MIRRORED, WORKERS, config()) == read(MIRRORED, WORKERS, {})
+
+
+@pytest.mark.parametrize("cluster", [OF_WORKERS, OF_SERVERS])
+def test_flags_and_variable_of_a_rank_are_read_as_that_rank(cluster):
+    spec = WITH_SERVERS if cluster.ps_hosts else MIRRORED
+    for rank in cluster.ranks:
+        own = OwnRank(cluster=cluster, rank=rank)
+        assert read(spec, Flags.of(cluster, rank), {"TF_CONFIG": cluster.tf_config(rank)}) == own
+
+
+def test_flags_go_on_a_command_line():
+    assert Flags.of(OF_WORKERS, WORKER_1).arguments() == [
+        "--job_name=worker",
+        "--task_index=1",
+        "--worker_hosts=a:1,b:1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "flags", "message"),
+    [
+        (MIRRORED, replace(WORKERS, job_name="chief"), "--job_name=chief: wanted worker or ps"),
+        (
+            MIRRORED,
+            replace(WORKERS, task_index="2"),
+            "--task_index=2: wanted 0 to 1, the numbers of worker_hosts",
+        ),
+        (
+            MIRRORED,
+            replace(WORKERS, task_index="-1"),
+            "--task_index=-1: wanted 0 to 1, the numbers of worker_hosts",
+        ),
+        (
+            MIRRORED,
+            replace(WORKERS, task_index="one"),
+            "--task_index=one: wanted 0 to 1, the numbers of worker_hosts",
+        ),
+        (MIRRORED, replace(WORKERS, job_name="ps"), "--task_index=1: there are no ps_hosts"),
+        (
+            MIRRORED,
+            replace(WORKERS, worker_hosts=""),
+            "--job_name=worker --task_index=1 without --worker_hosts; a rank is told by",
+        ),
+        (
+            MIRRORED,
+            Flags(ps_hosts="a:2"),
+            "--ps_hosts=a:2 without --job_name and --task_index and --worker_hosts; ",
+        ),
+        (
+            MIRRORED,
+            replace(WORKERS, worker_hosts="a:1,b"),
+            "--worker_hosts and --ps_hosts: b is no HOST:PORT; wanted a port of 1",
+        ),
+        (MIRRORED, replace(WORKERS, worker_hosts="a:1,b:0"), "b:0 is no HOST:PORT"),
+        (MIRRORED, replace(WORKERS, worker_hosts="a:1,b:65536"), "b:65536 is no HOST:PORT"),
+        (MIRRORED, replace(WORKERS, worker_hosts="a:1,"), "an empty name is no HOST:PORT"),
+        (MIRRORED, replace(WORKERS, worker_hosts="a:1,grpc://b:1"), "grpc://b:1 is no HOST:PORT"),
+        (
+            MIRRORED,
+            replace(WORKERS, worker_hosts="a:1,a:1"),
+            "a:1 is told twice; wanted a port of its own for every rank",
+        ),
+        (WITH_SERVERS, replace(SERVER, ps_hosts="a:1,b:2"), "a:1 is told twice"),
+        (
+            MIRRORED,
+            replace(WORKERS, worker_hosts="a:1,b:1,c:1"),
+            "worker_hosts has 3 (a:1,b:1,c:1); wanted 2, because the trial's hosts=2",
+        ),
+        (
+            WITH_SERVERS,
+            WORKERS,
+            "ps_hosts has 0 (none); wanted 2, because variable_update=distributed_parameter_server has a parameter server on each",
+        ),
+        (WITH_SERVERS, replace(SERVER, ps_hosts="a:2"), "ps_hosts has 1 (a:2); wanted 2"),
+        (
+            MIRRORED,
+            SERVER,
+            "ps_hosts has 2 (a:2,b:2); wanted 0, because variable_update=multi_worker_mirrored has no parameter servers",
+        ),
+        (
+            small(),
+            WORKERS,
+            "worker-1 is told to a trial of variable_update=replicated, which is one process; leave that out (unset TF_CONFIG), "
+            "or choose variable_update=distributed_parameter_server, ",
+        ),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(spec, flags, message):
+    with pytest.raises(UnsupportedTrialError) as refused:
+        read(spec, flags, {})
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "TF_CONFIG is no JSON: "),
+        ("[]", 'TF_CONFIG: cluster is null; wanted {"cluster": '),
+        ('{"task": {}}', 'TF_CONFIG: cluster is null; wanted {"cluster": '),
+        ('{"cluster": {"worker": ["a:1"]}, "task": 1}', "TF_CONFIG: task is 1; wanted "),
+        (
+            '{"cluster": {"worker": "a:1"}, "task": {}}',
+            'TF_CONFIG: cluster.worker is "a:1"; wanted a list of HOST:PORT',
+        ),
+        (
+            '{"cluster": {"worker": [1]}, "task": {}}',
+            "TF_CONFIG: cluster.worker is [1]; wanted a list of HOST:PORT",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {}}',
+            "TF_CONFIG: task.type=: wanted worker or ps",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}}',
+            "TF_CONFIG: task.index=: wanted 0 to 0",
+        ),
+        (
+            '{"cluster": {"chief": ["a:1"]}, "task": {}}',
+            "TF_CONFIG: its cluster has chief; wanted worker, and ps where",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}',
+            "TF_CONFIG: worker_hosts has 1 (a:1); wanted 2",
+        ),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_refused(text, message):
+    with pytest.raises(UnsupportedTrialError) as refused:
+        read(MIRRORED, NO_FLAGS, {"TF_CONFIG": text})
+    assert message in str(refused.value)
+
+
+def test_flags_and_variable_that_differ_are_refused_with_both_told():
+    with pytest.raises(UnsupportedTrialError) as refused:
+        read(MIRRORED, replace(WORKERS, task_index="0"), config())
+    assert str(refused.value) == (
+        "the flags tell of worker-0 worker_hosts=a:1,b:1, and TF_CONFIG of worker-1 worker_hosts=a:1,b:1; "
+        "wanted the same, or only one of them"
+    )
+
+
+def command(folder, *flags: str) -> subprocess.CompletedProcess[str]:
+    """TensorFlow is not imported for what is refused."""
+    asked = [sys.executable, "-m", "trainer", str(folder / "trial.json"), str(folder), *flags]
+    return subprocess.run(asked, capture_output=True, text=True, check=False)
+
+
+def test_a_refused_rank_ends_as_unsupported_and_leaves_no_result_in_the_folder_of_all(tmp_path):
+    (tmp_path / "trial.json").write_text(MIRRORED.to_json())
+    ended = command(tmp_path, "--job_name=chief", "--task_index=0", "--worker_hosts=a:1,b:1")
+    assert (ended.returncode, ended.stderr) == (
+        3,
+        "unsupported: --job_name=chief: wanted worker or ps\n",
+    )
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize("flag", ["--job_name", "--task_index", "--worker_hosts", "--ps_hosts"])
+def test_a_flag_that_is_given_empty_is_not_taken_for_one_that_is_not_given(tmp_path, flag):
+    (tmp_path / "trial.json").write_text(MIRRORED.to_json())
+    ended = command(tmp_path, f"{flag}=")
+    assert ended.returncode == 2
+    assert f"argument {flag}: it is empty; wanted a value, or leave the flag out" in ended.stderr
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            small(hosts=2, num_gpus=2),
+            "hosts=2: variable_update=replicated is of one host; choose variable_update=distributed_",
+        ),
+        (
+            small(
+                variable_update="distributed_all_reduce",
+                all_reduce="ring",
+                num_gpus=2,
+                planted="link_mbit=200",
+            ),
+            "planted.link_mbit: one host has no link to limit; choose hosts=2 or more, or leave it out",
+        ),
+        (small(planted="link_mbit=200"), "planted.link_mbit: one host has no link to limit"),
+    ],
+)
+def test_a_trial_by_hand_that_wants_hosts_where_it_has_none_is_refused_before_anything_is_started(
+    tmp_path, spec, message
+):
+    (tmp_path / "trial.json").write_text(spec.to_json())
+    ended = command(tmp_path)
+    assert ended.returncode == 3
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(f"unsupported: {message}")
+    assert RunFolder(tmp_path).read_result().message.startswith(message)
+    assert not RunFolder(tmp_path).environment.exists()
+
+
+@pytest.mark.parametrize("task_index", [0, 1])
+def test_ranks_by_hand_whose_links_nobody_limits_are_refused(tmp_path, task_index):
+    spec = small(
+        variable_update="distributed_all_reduce",
+        all_reduce="ring",
+        hosts=2,
+        num_gpus=2,
+        planted="link_mbit=200",
+    )
+    (tmp_path / "trial.json").write_text(spec.to_json())
+    ended = command(
+        tmp_path,
+        "--job_name=worker",
+        f"--task_index={task_index}",
+        "--worker_hosts=127.0.0.1:1,127.0.0.1:2",
+    )
+    told = "planted.link_mbit: nothing limits the links of ranks that are started by hand; leave it out, or have this machine's"
+    assert ended.returncode == 3
+    assert ended.stderr.startswith(f"unsupported: {told}")
+    assert RunFolder(tmp_path).result.exists() == (task_index == 0)
+    assert not RunFolder(tmp_path).environment.exists()
+
+
+def test_a_trial_of_one_process_says_in_its_result_that_it_was_told_a_rank(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", config()["TF_CONFIG"])
+    (tmp_path / "trial.json").write_text(small().to_json())
+    assert command(tmp_path).returncode == 3
+    assert (
+        "which is one process; leave that out (unset TF_CONFIG)"
+        in RunFolder(tmp_path).read_result().message
+    )
+
+
+def test_a_refused_rank_is_told_in_one_sentence_also_where_the_run_folder_is_to_be_made(tmp_path):
+    (tmp_path / "trial.json").write_text(small().to_json())
+    started = [sys.executable, "-m", "trainer", str(tmp_path / "trial.json")]
+
+    def refused(folder: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*started, str(folder), "--job_name=worker"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    ended = refused(tmp_path / "new" / "folder")
+    assert (
+        ended.returncode,
+        ended.stderr.count("\n"),
+        "unsupported: --job_name=worker without" in ended.stderr,
+    ) == (3, 1, True)
+    assert "without" in RunFolder(tmp_path / "new" / "folder").read_result().message
+    (tmp_path / "file").touch()
+    ended = refused(tmp_path / "file" / "folder")
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert (
+        "Not a directory; wanted a run folder, or the name of one that can be made" in ended.stderr
+    )
+
+
+def test_the_help_tells_every_flag_and_the_variable(tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for flag in (
+        "SPEC.json",
+        "RUN_DIR",
+        "--job_name",
+        "--task_index",
+        "--worker_hosts",
+        "--ps_hosts",
+        "TF_CONFIG",
+        "selfcheck",
+    ):
+        assert flag in told
+
+
+def test_an_unknown_flag_is_refused(tmp_path):
+    (tmp_path / "trial.json").write_text(MIRRORED.to_json())
+    ended = command(tmp_path, "--task_indx=0")
+    assert ended.returncode == 2
+    assert "unrecognized arguments: --task_indx=0" in ended.stderr

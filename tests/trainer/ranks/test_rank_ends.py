@@ -1,0 +1,66 @@
+"""What the kernel did to a rank is told as far as it can be known."""
+
+import signal
+
+import pytest
+
+from scalemark.records.cluster import RANK_LOST, Rank
+from scalemark.records.outcomes import Outcome
+from scalemark.run_folder.folder import RunFolder
+from trainer.ranks.rank_ends import RankEnds, judge
+
+PS_1 = Rank(job_name="ps", task_index=1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.rank_log(PS_1).touch()
+    folder.log.touch()
+    return folder
+
+
+def killed(folder, **changes):
+    end = judge(folder, RankEnds(exit_codes={PS_1: -signal.SIGKILL}, **changes))
+    return end.exit_code, end.result.outcome, end.result.message
+
+
+def test_a_rank_that_the_kernel_killed_was_out_of_memory(folder):
+    told = "rank ps-1 was killed by the kernel for lack of host memory"
+    assert killed(folder, kernel_killed=True) == (4, Outcome.OUT_OF_MEMORY, told)
+
+
+def test_beside_other_trials_it_may_have_been_their_memory(folder):
+    why = "perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+    told = f"rank ps-1 ended by SIGKILL, {why}; see log-ps-1.txt"
+    assert killed(folder, kernel_killed=True, shares_host=True) == (RANK_LOST, Outcome.FAILED, told)
+
+
+def test_an_end_that_nobody_saw_is_told_as_that(folder):
+    end = judge(folder, RankEnds(exit_codes={PS_1: None}))
+    assert (end.exit_code, end.result.message) == (
+        RANK_LOST,
+        "rank ps-1 ended unseen; see log-ps-1.txt",
+    )
+
+
+def test_a_result_that_worker_0_denies_by_its_end_is_none(folder):
+    folder.result.write_text(
+        '{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}'
+    )
+    worker_0 = Rank(job_name="worker", task_index=0)
+    end = judge(folder, RankEnds(exit_codes={worker_0: -signal.SIGSEGV}))
+    assert (end.exit_code, end.result.message) == (
+        RANK_LOST,
+        "rank worker-0 ended by SIGSEGV; see log.txt",
+    )
+
+
+def test_a_damaged_result_is_told(folder):
+    folder.result.write_text('{"outcome": "compl')
+    worker_0 = Rank(job_name="worker", task_index=0)
+    end = judge(folder, RankEnds(exit_codes={worker_0: 0}))
+    assert end.result.outcome == Outcome.FAILED
+    assert end.result.message.startswith(
+        f"rank worker-0 ended with exit code 0; {folder.result} is damaged"
+    )

@@ -1,0 +1,121 @@
+"""What other processes took of our cores follows from two looks at /proc/stat."""
+
+import os
+
+import pytest
+
+from scalemark.records.cluster import Cluster
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
+from trainer.watching import contention
+
+BEFORE = """cpu  616597 10059 116886 1824405 2808 0 788 524 0 0
+cpu0 233159 1861 45381 1003979 739 0 234 248 0 0
+cpu1 383437 8197 71504 820425 2069 0 553 276 0 0
+intr 5037072 0 0 0 0 0 0 0 0
+ctxt 9012345
+btime 1795240000
+procs_running 1
+"""
+AFTER = """cpu  616731 10059 116963 1824593 2810 0 788 524 0 0
+cpu0 233169 1861 45384 1004166 739 0 234 248 0 0
+cpu1 383561 8197 71578 820427 2070 0 553 276 0 0
+intr 5037399 0 0 0 0 0 0 0 0
+ctxt 9013456
+btime 1795240000
+procs_running 3
+"""  # two seconds later, of 100 ticks each: 13 on cpu0, 198 on cpu1
+
+
+def moment(text: str, cpus: set[int], *, time_s: float, own_cpu_s: float) -> contention.Moment:
+    return contention.Moment(
+        time_s=time_s, own_cpu_s=own_cpu_s, busy_s=contention.busy_by_cpu(text, cpus, 100)
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpus", "own_cpu_s", "cores"),
+    [
+        ({0, 1}, 0.0, 2.11 / 2),
+        ({0, 1}, 1.5, (2.11 - 1.5) / 2),
+        ({0}, 0.0, 0.13 / 2),
+        ({1}, 1.9, (1.98 - 1.9) / 2),
+        ({0}, 2.0, 0.0),
+    ],
+)
+def test_what_is_busy_and_not_ours_is_taken_by_others(cpus, own_cpu_s, cores):
+    before = moment(BEFORE, cpus, time_s=10.0, own_cpu_s=3.0)
+    after = moment(AFTER, cpus, time_s=12.0, own_cpu_s=3.0 + own_cpu_s)
+    assert contention.cores_taken_by_others(before, after) == pytest.approx(cores)
+
+
+def test_steal_and_interrupts_are_busy_and_waiting_for_disks_and_guests_are_not():
+    #                        user nice system idle iowait irq softirq steal guest guest_nice
+    assert contention.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {
+        0: 654_321
+    }
+
+
+def test_old_kernels_have_fewer_columns():
+    assert contention.busy_by_cpu("cpu0 1 20 300 7777\n", {0}, 1) == {0: 321}
+
+
+def test_a_kernel_that_does_not_say_makes_no_number(tmp_path):
+    assert contention.now(stat=tmp_path / "none").busy_s is None
+    (tmp_path / "stat").write_text("nothing of use\n")
+    silent = contention.now(stat=tmp_path / "stat")
+    assert silent.busy_s is None
+    told = moment(BEFORE, {0}, time_s=0.0, own_cpu_s=0.0)
+    assert contention.cores_taken_by_others(silent, told) is None
+    assert contention.cores_taken_by_others(told, silent) is None
+
+
+def test_a_cpu_that_is_new_or_gone_is_left_out():
+    before = moment(BEFORE, {0}, time_s=0.0, own_cpu_s=0.0)
+    after = moment(AFTER, {0, 1}, time_s=1.0, own_cpu_s=0.0)
+    assert contention.cores_taken_by_others(before, after) == pytest.approx(0.13)
+    other = moment(AFTER, {1}, time_s=1.0, own_cpu_s=0.0)
+    assert contention.cores_taken_by_others(before, other) is None
+
+
+def test_this_kernel_says():
+    before = contention.now()
+    sum(range(10**6))
+    after = contention.now()
+    assert set(before.busy_s) <= os.sched_getaffinity(0)
+    assert after.own_cpu_s >= before.own_cpu_s
+    assert contention.cores_taken_by_others(before, after) >= 0
+
+
+def test_other_ranks_of_the_trial_are_no_others(tmp_path):
+    ticks = os.sysconf("SC_CLK_TCK")
+    told = {
+        11: f"11 (worker-0) S 10 11 11 0 -1 0 0 0 0 0 {3 * ticks} {ticks} 0 0 20 0",
+        12: f"12 (a (b) c) R 10 12 12 0 -1 0 0 0 0 0 {2 * ticks} 0 {ticks} 0 20 0",
+        13: f"13 (other) R 9 13 13 0 -1 0 0 0 0 0 {50 * ticks} 0 0 0 20 0",
+    }
+    for pid, line in told.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(line)
+    (tmp_path / "14").mkdir()  # ended while we look
+    assert contention.cpu_of_ranks_s(tmp_path, parent=10) == 7.0
+
+
+def test_ranks_are_known_where_one_process_started_them_all(monkeypatch):
+    cluster = Cluster(worker_hosts=("a:1", "b:1"))
+    by_srun = Placement(
+        start="spawn", devices=(0,), visible_devices="", hosts=("a", "b"), rank_start="srun"
+    )
+    monkeypatch.delenv(ORCHESTRATOR_VARIABLE, raising=False)
+    assert contention.tells_ours(None, None)
+    assert not contention.tells_ours(
+        cluster, None
+    )  # by hand: this process's parent has other children, too
+    monkeypatch.setenv(ORCHESTRATOR_VARIABLE, str(os.getppid()))
+    assert contention.tells_ours(cluster, None)
+    assert not contention.tells_ours(cluster, by_srun)  # its parent started it alone
+    monkeypatch.setenv(ORCHESTRATOR_VARIABLE, "1234567890")
+    assert not contention.tells_ours(cluster, None)
+
+
+def test_this_process_is_among_its_ranks():
+    assert contention.cpu_of_ranks_s() > 0

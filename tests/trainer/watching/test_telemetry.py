@@ -1,0 +1,321 @@
+"""GPUs are watched from another process; what was seen in the measured window is summed up, and nothing is made up."""
+
+import io
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import psutil
+import pynvml
+import pytest
+
+from scalemark.records.measurement import GpuTelemetry, Result
+from scalemark.records.outcomes import Outcome
+from tests.conftest import PROJECT
+from trainer.watching import nvml, telemetry
+from trainer.watching.nvml import Reading
+
+BUSY = Reading(
+    uuid="GPU-a",
+    sm_clock_mhz=1400,
+    max_sm_clock_mhz=1980,
+    power_w=650.0,
+    power_limit_w=700.0,
+    temperature_c=60,
+    utilization=1.0,
+    memory_used_bytes=10_000,
+    throttle_reasons=["sw_power_cap"],
+    pids=[77],
+)
+SILENT = Reading(
+    uuid="GPU-b",
+    sm_clock_mhz=None,
+    max_sm_clock_mhz=None,
+    power_w=None,
+    power_limit_w=None,
+    temperature_c=None,
+    utilization=None,
+    memory_used_bytes=None,
+    throttle_reasons=None,
+    pids=None,
+)
+
+
+class Clock:
+    """Advances only when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, duration_s: float) -> None:
+        self.now += duration_s
+
+
+@pytest.fixture(autouse=True)
+def _this_code_in_child_processes(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+
+
+def write(path, *samples: tuple[float, list[Reading]]):
+    path.write_text(
+        "".join(
+            telemetry.Sample(time_s=time_s, gpus=gpus).to_json() + "\n" for time_s, gpus in samples
+        )
+    )
+    return path
+
+
+def test_only_samples_of_the_measured_window_count(tmp_path):
+    hot = replace(BUSY, temperature_c=99, sm_clock_mhz=300, memory_used_bytes=99_999)
+    path = write(tmp_path / "t", (9.9, [hot]), (10.0, [BUSY]), (11.0, [BUSY]), (11.1, [hot]))
+    (seen,) = telemetry.summarize(path, 10.0, 11.0)
+    assert (seen.num_samples, seen.temperature_c, seen.sm_clock_mhz, seen.memory_used_bytes) == (
+        2,
+        60,
+        1400,
+        10_000,
+    )
+
+
+def test_a_summary_keeps_what_would_explain_a_slow_trial(tmp_path):
+    first = replace(BUSY, sm_clock_mhz=1000, power_w=600.0, temperature_c=70, utilization=0.5)
+    last = replace(
+        BUSY,
+        throttle_reasons=["gpu_idle", "hw_slowdown"],
+        memory_used_bytes=20_000,
+        power_limit_w=650.0,
+    )
+    path = write(tmp_path / "t", (1.0, [first]), (2.0, [BUSY]), (3.0, [last]))
+    assert telemetry.summarize(path, 0.0, 9.0) == (
+        GpuTelemetry(
+            uuid="GPU-a",
+            num_samples=3,
+            sm_clock_mhz=1400,
+            max_sm_clock_mhz=1980,
+            power_w=pytest.approx((600 + 650 + 650) / 3),
+            power_limit_w=650.0,
+            temperature_c=70,
+            utilization=pytest.approx(2.5 / 3),
+            memory_used_bytes=20_000,
+            throttle_reasons=("hw_slowdown", "sw_power_cap"),
+            num_foreign_processes=0,
+        ),
+    )
+
+
+def test_every_gpu_has_its_own_summary_and_what_it_does_not_tell_stays_none(tmp_path):
+    path = write(tmp_path / "t", (1.0, [BUSY, SILENT]), (2.0, [BUSY, SILENT]))
+    busy, silent = telemetry.summarize(path, 0.0, 9.0)
+    assert (busy.uuid, busy.num_samples) == ("GPU-a", 2)
+    assert silent == GpuTelemetry(
+        uuid="GPU-b",
+        num_samples=2,
+        sm_clock_mhz=None,
+        max_sm_clock_mhz=None,
+        power_w=None,
+        power_limit_w=None,
+        temperature_c=None,
+        utilization=None,
+        memory_used_bytes=None,
+        throttle_reasons=(),
+        num_foreign_processes=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pids", "num_foreign"), [([], None), ([77], 0), ([77, 4711], 1), ([9, 8, 8, 7], 2)]
+)
+def test_all_processes_but_one_are_foreign(tmp_path, pids, num_foreign):
+    path = write(tmp_path / "t", (1.0, [replace(BUSY, pids=pids)]), (2.0, [replace(BUSY, pids=[])]))
+    assert telemetry.summarize(path, 0.0, 9.0)[0].num_foreign_processes == num_foreign
+
+
+def test_without_samples_there_is_no_telemetry(tmp_path):
+    assert telemetry.summarize(tmp_path / "none", 0.0, 9.0) == ()
+    assert telemetry.summarize(write(tmp_path / "t", (10.0, [BUSY])), 0.0, 9.0) == ()
+
+
+def test_a_line_cut_off_by_the_end_of_the_sampler_is_left_out(tmp_path):
+    path = write(tmp_path / "t", (1.0, [BUSY]), (2.0, [BUSY]))
+    path.write_text(path.read_text()[:-20])
+    assert telemetry.summarize(path, 0.0, 9.0)[0].num_samples == 1
+
+
+def test_a_sample_travels_as_json():
+    sample = telemetry.Sample(time_s=1.25, gpus=[BUSY, SILENT])
+    assert telemetry.Sample.from_json(sample.to_json()) == sample
+
+
+def test_telemetry_travels_in_a_result(tmp_path):
+    seen = telemetry.summarize(write(tmp_path / "t", (1.0, [BUSY, SILENT])), 0.0, 9.0)
+    result = Result(
+        outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={}, gpu_telemetry=seen
+    )
+    assert Result.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "read_s", "wanted_s"),
+    [
+        (0.5, 0.01, [100.0, 100.5, 101.0]),
+        (0.01, 0.0, [100.0, 100.25, 100.5]),
+        (0.5, 0.8, [100.0, 100.8, 101.6]),
+    ],
+)
+def test_samples_are_an_interval_apart_and_never_more_than_four_a_second(asked_s, read_s, wanted_s):
+    clock, out = Clock(), io.StringIO()
+
+    def read() -> list[Reading]:
+        clock.now += read_s
+        return [BUSY]
+
+    telemetry.take_samples(read, out, asked_s, num_samples=3, clock=clock, sleep=clock.sleep)
+    samples = [telemetry.Sample.from_json(line) for line in out.getvalue().splitlines()]
+    assert [sample.time_s for sample in samples] == pytest.approx(wanted_s)
+    assert samples[0].gpus == [BUSY]
+
+
+@pytest.mark.parametrize(
+    ("bits", "names"),
+    [
+        (0, []),
+        (1, ["gpu_idle"]),
+        (0x4 | 0x40, ["sw_power_cap", "hw_thermal_slowdown"]),
+        (0x80 | 0x1000, ["hw_power_brake_slowdown", "0x1000"]),
+    ],
+)
+def test_throttle_reasons_have_names_and_new_ones_a_number(bits, names):
+    assert nvml.reason_names(bits) == names
+
+
+def test_every_reason_that_pynvml_knows_has_a_name():
+    known = {
+        getattr(pynvml, name) for name in dir(pynvml) if name.startswith("nvmlClocksThrottleReason")
+    }
+    bits = {value for value in known if value.bit_count() == 1}
+    assert len(bits) >= 9
+    assert not [bit for bit in bits if nvml.reason_names(bit)[0].startswith("0x")]
+
+
+def test_a_reading_that_the_gpu_does_not_support_is_none(monkeypatch):
+    def unsupported(*_: object) -> None:
+        raise pynvml.NVMLError_NotSupported
+
+    for name in dir(pynvml):
+        if name.startswith("nvmlDeviceGet"):
+            monkeypatch.setattr(pynvml, name, unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda _: 123_400)
+    assert nvml._read("GPU-b", object()) == replace(SILENT, power_w=123.4)
+
+
+def test_a_driver_with_the_old_name_of_throttle_reasons_is_asked_by_it(monkeypatch):
+    def missing(*_: object) -> None:
+        raise pynvml.NVMLError_FunctionNotFound
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons", missing)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda _: 4)
+    assert nvml._reasons(object()) == 4
+
+
+def test_without_gpus_no_process_is_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with telemetry.watching([], tmp_path / "t"):
+        pass
+    assert telemetry.summarize(tmp_path / "t", 0.0, 1e9) == ()
+
+
+def test_where_gpus_cannot_be_watched_the_log_says_so_in_one_line_and_the_trial_goes_on(
+    tmp_path, capfd
+):
+    """The real sampler: it finds no NVML, or no GPU of that name."""
+    path = tmp_path / "telemetry.jsonl"
+    before = {child.pid for child in psutil.Process().children()}
+    with telemetry.watching(["GPU-00000000-0000-0000-0000-000000000000"], path):
+        (sampler,) = {child.pid for child in psutil.Process().children()} - before
+        os.waitid(os.P_PID, sampler, os.WEXITED | os.WNOWAIT)
+        went_on = True
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("no GPU telemetry: NVML: ")
+    assert went_on
+    assert telemetry.summarize(path, 0.0, 1e9) == ()
+
+
+def test_the_sampler_ends_with_the_block_it_watches(tmp_path, monkeypatch):
+    endless = tmp_path / "endless"
+    endless.write_text("#!/bin/sh\nexec sleep 100\n")
+    endless.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(endless))
+    children = set(psutil.Process().children())  # of other tests: a process pool
+    with telemetry.watching(["GPU-a"], tmp_path / "t"):
+        assert len(set(psutil.Process().children()) - children) == 1
+    assert set(psutil.Process().children()) <= children
+
+
+@pytest.mark.parametrize(
+    ("arguments", "core"), [([], max(os.sched_getaffinity(0))), (["--core", "7"], 7)]
+)
+def test_the_sampler_runs_on_the_spare_core_or_else_on_the_last(
+    tmp_path, monkeypatch, arguments, core
+):
+    """There is no such GPU, so it ends where it would take the first sample."""
+    told = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: told.append(cores))
+    monkeypatch.setattr(os, "nice", told.append)
+    assert (
+        telemetry.main(
+            [
+                "--uuids",
+                "GPU-00000000-0000-0000-0000-000000000000",
+                "--out",
+                str(tmp_path / "t"),
+                *arguments,
+            ]
+        )
+        == 1
+    )
+    assert told == [{core}, 19]
+
+
+def test_the_sampler_is_started_on_the_spare_core(tmp_path, monkeypatch):
+    script = tmp_path / "python"
+    script.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments.draft; mv {tmp_path}/arguments.draft {tmp_path}/arguments\nexec sleep 100\n'
+    )
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    with telemetry.watching(["GPU-a"], tmp_path / "t", 5):
+        while not (tmp_path / "arguments").exists():
+            os.sched_yield()
+    assert " --core 5 " in (tmp_path / "arguments").read_text()
+
+
+def test_a_python_that_cannot_be_started_is_told_too(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with telemetry.watching(["GPU-a"], tmp_path / "t"):
+        pass
+    assert capfd.readouterr().err.startswith("no GPU telemetry: [Errno 2]")
+
+
+def test_the_sampler_imports_no_tensorflow():
+    script = "import sys, trainer.watching.telemetry; print({'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
+
+
+def test_a_process_dies_with_the_parent_it_is_tied_to():
+    child = "import os, time; from trainer import parent; parent.die_with(os.getppid()); print('tied', flush=True); time.sleep(600); print('survived')"
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdout.readline() == "tied\n"
+        started.kill()
+        assert started.stdout.read() == ""

@@ -1,0 +1,1 @@
+"""Proves a mode exact on the devices of this machine."""

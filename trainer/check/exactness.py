@@ -1,0 +1,137 @@
+"""Trains a small model in one mode: a synchronous one must reach the weights of one device with the
+whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from scalemark.records.trial import TrialSpec
+from trainer import layers, run
+from trainer.devices import Devices
+from trainer.towers import Batch
+
+IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 3  # per replica
+
+WholeBatch = tuple[np.ndarray, np.ndarray]  # images and labels of all replicas together
+
+
+def convolutional() -> keras.Model:
+    """Convolutions, pooling, a dense layer; no batch normalization and no dropout, which make N
+    batches differ from one.
+    """
+    images, x = layers.image_input(IMAGE_PX)
+    x = layers.conv(x, 4, 3)
+    x = keras.layers.MaxPooling2D(2, 2)(layers.conv(x, 5, 3))
+    return keras.Model(images, layers.logits(keras.layers.Flatten()(x), NUM_CLASSES))
+
+
+def normalized() -> keras.Model:
+    """Batch normalization and dropout: their state is each replica's own."""
+    images, x = layers.image_input(IMAGE_PX)
+    x = keras.layers.Flatten()(layers.conv_norm(x, 4, 3))
+    return keras.Model(images, layers.logits(keras.layers.Dropout(0.5)(x), NUM_CLASSES))
+
+
+def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
+    """Random images (N * B, H, W, 3) float32 and labels (N * B,) int32, always the same ones."""
+    random = np.random.default_rng(7)
+    for _ in range(num_steps):
+        images = random.normal(size=(num_replicas * BATCH_SIZE, IMAGE_PX, IMAGE_PX, 3)).astype(
+            "float32"
+        )
+        yield images, random.integers(0, NUM_CLASSES, num_replicas * BATCH_SIZE).astype("int32")
+
+
+def train(
+    spec: TrialSpec,
+    devices: Devices,
+    batches: Sequence[WholeBatch],
+    model: Callable[[], keras.Model] = convolutional,
+) -> run.Training:
+    """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of
+    steps_per_execution batches.
+    """
+    return train_to_loss(spec, devices, batches, model)[0]
+
+
+def train_to_loss(
+    spec: TrialSpec,
+    devices: Devices,
+    batches: Sequence[WholeBatch],
+    model: Callable[[], keras.Model] = convolutional,
+) -> tuple[run.Training, float]:
+    """As `train`, and the loss of the last step."""
+    training = run.build(spec, devices, model, partial(at, devices))
+    per_call, loss = spec.steps_per_execution, float("nan")
+    for first in range(0, len(batches), per_call):
+        loss = float(training.towers.step(split(batches[first : first + per_call], devices)))
+    return training, loss
+
+
+def one_step_stale(
+    spec: TrialSpec, one_device: Devices, batches: Sequence[WholeBatch]
+) -> list[np.ndarray]:
+    """The weights that `staged_vars` must reach: w(t+1) = w(t) - lr a(t), a(t) = m a(t-1) +
+    g(w(t-1)), step by step in numpy.
+
+    Without weight decay; the gradients come from plain steps of one device.
+    """
+    weights = seen = train(spec, one_device, []).update.weights(0)
+    velocity = [np.zeros_like(value) for value in weights]
+    for batch in batches:
+        gradients = gradients_at(seen, spec, one_device, batch)
+        velocity = [spec.momentum * v + g for v, g in zip(velocity, gradients, strict=True)]
+        seen, weights = (
+            weights,
+            [w - spec.learning_rate * v for w, v in zip(weights, velocity, strict=True)],
+        )
+    return weights
+
+
+def gradients_at(
+    weights: Sequence[np.ndarray], spec: TrialSpec, one_device: Devices, batch: WholeBatch
+) -> list[np.ndarray]:
+    """By one step of gradient descent of rate 1, without momentum and decay, from these weights."""
+
+    def model() -> keras.Model:
+        built = convolutional()
+        for variable, value in zip(built.trainable_variables, weights, strict=True):
+            variable.assign(value)
+        return built
+
+    plain = replace(spec, optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=1.0)
+    after = train(plain, one_device, [batch], model).update.weights(0)
+    return [before - now for before, now in zip(weights, after, strict=True)]
+
+
+def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
+    return max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
+
+
+def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
+    """Per replica of this process; a leading dimension of steps when there are several batches."""
+    images, labels = (
+        np.split(np.stack(arrays), devices.num_all, 1) for arrays in zip(*batches, strict=True)
+    )
+    parts = []
+    for replica, device in enumerate(devices.replicas, devices.first):
+        with tf.device(device):
+            whole = tf.constant(images[replica]), tf.constant(labels[replica])
+            parts.append(whole if len(batches) > 1 else (whole[0][0], whole[1][0]))
+    return parts
+
+
+def at(devices: Devices, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+    """As `trainer.towers.Input.at`."""
+    chosen = []
+    for device, (images, labels) in zip(devices.replicas, batches, strict=True):
+        with tf.device(device):
+            chosen.append((images[index], labels[index]))
+    return chosen

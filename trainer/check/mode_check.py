@@ -1,0 +1,303 @@
+"""Checks one mode for `trainer/selfcheck.py`, in a process of its own: exactness, placement, a
+short throughput.
+
+`python -m trainer.check.mode_check MODE_JSON BENCH_JSON OUT`; one line of JSON per check.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from scalemark.records.cluster import WORKER_0, Rank
+from scalemark.records.devices import DeviceKind
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.records.trial import TrialSpec
+from trainer import devices, registry, run
+from trainer.check import exactness
+from trainer.data import synthetic
+from trainer.errors import UnsupportedTrialError
+from trainer.process import parent
+from trainer.ranks import gpu_shares, local_servers
+from trainer.selfcheck import Bench, Check, Mode
+from trainer.watching import op_placement
+
+NUM_STEPS = 3
+EXACT = 1e-6  # weights after three steps, fp32
+EXACT_ON_GPUS = 1e-5  # cuDNN sums a batch of 2 B in another order than two of B
+COMPACT = 1e-3  # gradients sent in float16
+FOLLOWS = {"tf32": 5e-3, "fp16": 5e-3, "bf16": 3e-2}  # weights of a precision against those of fp32
+LOGICAL_GPU_BYTES = 4 * 2**30
+SECONDS_MEASURED = 1.0
+BASE = TrialSpec(
+    model="resnet18_cifar",
+    num_gpus=1,
+    device_kind=DeviceKind.CPU_STAND_IN,
+    variable_update="replicated",
+    local_parameter_device="gpu",
+    all_reduce="none",
+    precision="fp32",
+    optimizer="momentum",
+    learning_rate=0.1,
+    momentum=0.9,
+    weight_decay=4e-5,
+    data="synthetic",
+    distortions=False,
+    image_px=32,
+    num_classes=10,
+    batch_size=16,
+    min_warm_up_steps=2,
+    num_steps=10,
+    seed=1,
+)
+
+Changes = dict[str, Any]  # fields of TrialSpec
+
+
+class ModeCheck:
+    """All checks of one mode on the devices of this process."""
+
+    def __init__(self, mode: Mode, bench: Bench, on: devices.Devices) -> None:
+        self._name = mode.name
+        self._devices = on
+        self._one = replace(self._devices, replicas=self._devices.replicas[:1])
+        self._alone = replace(BASE, device_kind=str(self._devices.kind))
+        self._spec = replace(
+            self._alone,
+            num_gpus=bench.num_replicas,
+            hosts=bench.num_hosts,
+            variable_update=mode.variable_update,
+            local_parameter_device=mode.local_parameter_device,
+            all_reduce=mode.all_reduce,
+            batch_size=16 if bench.kind == "cpu_stand_in" else 128,
+        )
+        self._abilities = registry.load("variable_updates", mode.variable_update).ABILITIES
+        self._exact = EXACT if bench.kind == "cpu_stand_in" else EXACT_ON_GPUS
+        self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
+
+    def all(self) -> Iterator[Check]:
+        """A mode that cannot run here at all says so once."""
+        try:
+            run.build(self._spec, self._devices, exactness.convolutional)
+        except UnsupportedTrialError as error:
+            yield Check(mode=self._name, options="-", outcome="unsupported", problem=str(error))
+            return
+        if self._abilities.is_synchronous:
+            yield from self._synchronous()
+        else:
+            yield self._one_check({}, self._drifts)
+        for precision in registry.names("precisions"):
+            yield self._throughput(self._of_precision(precision))
+
+    def _synchronous(self) -> Iterator[Check]:
+        alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
+        whole = alone.update.weights(0)
+        packs = (0, 2) if self._spec.all_reduce in self._abilities.repacks_with else (0,)
+        for num_packs, xla, steps in product(packs, ("off", "on"), (1, NUM_STEPS)):
+            if self._spec.hosts > 1 and xla == "on" and steps > 1:
+                continue  # compiled once per replica: minutes
+            told = {"gradient_repacking": num_packs, "xla": xla, "steps_per_execution": steps}
+            yield self._exact_check(told, whole, self._exact, loss=loss)
+        yield self._normalization_check()
+        if self._abilities.stages:
+            stale = exactness.one_step_stale(self._alone, self._one, self._batches)
+            yield self._exact_check(
+                {"staged_vars": True, "weight_decay": 0.0},
+                stale,
+                self._exact,
+                told={"staged_vars": True},
+            )
+        if self._abilities.compacts:
+            for num_packs in packs:
+                yield self._exact_check(
+                    {"compact_gradients": True, "gradient_repacking": num_packs}, whole, COMPACT
+                )
+        yield self._exact_check({"data_format": "NCHW"}, whole, self._exact)
+        for precision, bound in FOLLOWS.items():
+            yield self._exact_check(self._of_precision(precision), whole, bound)
+
+    def _exact_check(
+        self,
+        changes: Changes,
+        reference: Sequence[np.ndarray],
+        bound: float,
+        told: Changes | None = None,
+        loss: float | None = None,
+    ) -> Check:
+        """Weights of all replicas against the reference's, and the last step's loss where there is
+        one to compare.
+        """
+
+        def judge(training: run.Training, last_loss: float) -> Check:
+            replicas = range(self._spec.num_gpus)
+            difference = max(
+                exactness.largest_difference(training.update.weights(i), reference)
+                for i in replicas
+            )
+            found = {"difference": difference, "bound": bound}
+            if loss is not None:
+                found["loss_difference"] = abs(last_loss - loss)
+            largest = max(difference, found.get("loss_difference", 0.0))
+            problem = (
+                "" if largest < bound else f"differs by {largest:.1e}, wanted less than {bound:.0e}"
+            )
+            return self._check(told or changes, problem, **found)
+
+        return self._one_check(changes, judge, told)
+
+    def _normalization_check(self) -> Check:
+        def judge(training: run.Training, _: float) -> Check:
+            others = range(1, self._spec.num_gpus)
+            apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
+            alike = any(_difference(training.towers.statistics, i) == 0 for i in others)
+            problem = (
+                f"weights of replicas differ by {apart:.1e}"
+                if apart
+                else "replicas share batch statistics"
+                if alike
+                else ""
+            )
+            return self._check({"model": "normalized"}, problem)
+
+        return self._one_check({}, judge, {"model": "normalized"}, exactness.normalized)
+
+    def _drifts(self, training: run.Training, _: float) -> Check:
+        apart = self._spec.num_gpus == 1 or _difference(training.update.weights, 1) > 0
+        return self._check({}, "" if apart else "replicas that share nothing have equal weights")
+
+    def _one_check(
+        self,
+        changes: Changes,
+        judge: Callable[[run.Training, float], Check],
+        told: Changes | None = None,
+        model: Callable[[], keras.Model] = exactness.convolutional,
+    ) -> Check:
+        """Trains, looks where the ops ran, then judges; whatever goes wrong is this check's
+        problem.
+        """
+        try:
+            spec = replace(self._spec, **changes)
+            with op_placement.recorded() as placement:
+                training, last_loss = exactness.train_to_loss(
+                    spec, self._devices, self._batches, model
+                )
+            if problem := placement.problem(training.wanted(spec)):
+                return self._check(told or changes, problem)
+            return judge(training, last_loss)
+        except UnsupportedTrialError as error:
+            return Check(
+                mode=self._name,
+                options=_text(told or changes),
+                outcome="unsupported",
+                problem=str(error),
+            )
+        except Exception as error:  # whatever it is, it is this check that failed
+            return self._check(
+                told or changes, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            )
+
+    def _throughput(self, changes: Changes) -> Check:
+        told = {"precision": changes["precision"]}
+        try:
+            spec = replace(self._spec, **changes)
+            training = run.build(spec, self._devices)
+            batches = synthetic.open_input(spec, self._devices).next()
+            for _ in range(spec.min_warm_up_steps):
+                float(training.towers.step(batches))
+            num_steps, start = 0, time.monotonic()
+            while time.monotonic() - start < SECONDS_MEASURED:
+                loss = float(training.towers.step(batches))
+                num_steps += 1
+            tf.test.experimental.sync_devices()
+            rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
+        except UnsupportedTrialError as error:
+            return Check(
+                mode=self._name, options=_text(told), outcome="unsupported", problem=str(error)
+            )
+        except Exception as error:
+            return self._check(
+                told, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            )
+        return self._check(
+            told, "" if loss == loss else "the loss is no number", images_per_second=rate
+        )
+
+    def _of_precision(self, precision: str) -> Changes:
+        scaled = (
+            registry.load("precisions", precision).IS_LOSS_SCALED and self._abilities.is_synchronous
+        )
+        return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
+
+    def _check(self, told: Changes, problem: str, **found: float) -> Check:
+        outcome = "failed" if problem else "passed"
+        return Check(
+            mode=self._name, options=_text(told), outcome=outcome, problem=problem, **found
+        )
+
+
+@contextmanager
+def _claimed(bench: Bench) -> Iterator[devices.Devices]:
+    """The devices to check on; those of other hosts are processes of this one."""
+    if bench.num_hosts == 1:
+        yield _claim_own(bench, WORKER_0)
+        return
+    with local_servers.started(bench.num_hosts, lambda rank: _claim_own(bench, rank)) as cluster:
+        yield devices.connect(_claim_own(bench, WORKER_0), cluster)
+
+
+def _claim_own(bench: Bench, worker: Rank) -> devices.Devices:
+    """Of one host."""
+    per_host = bench.num_replicas // bench.num_hosts
+    if bench.kind == "logical_gpu":
+        return devices.logical_gpus(per_host, LOGICAL_GPU_BYTES)
+    if bench.kind == "gpu" and bench.num_hosts > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu_shares.visible_devices(
+            worker.task_index, per_host, bench.num_hosts
+        )
+    return devices.claim(DeviceKind(bench.kind), per_host)
+
+
+def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int) -> float:
+    return exactness.largest_difference(of_replica(0), of_replica(replica))
+
+
+def _text(told: Changes) -> str:
+    """As overrides; what every trial has anyway is left out."""
+    plain = {"xla": "off", "steps_per_execution": 1, "loss_scale": "none", "gradient_repacking": 0}
+    return (
+        " ".join(f"{axis}={value}" for axis, value in told.items() if plain.get(axis) != value)
+        or "-"
+    )
+
+
+def main(mode_json: str, bench_json: str, out: str) -> int:
+    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
+    with Path(out).open("w") as file:
+        try:
+            with _claimed(bench) as on:
+                for check in ModeCheck(mode, bench, on).all():
+                    file.write(json.dumps(asdict(check)) + "\n")
+                    file.flush()
+        except UnsupportedTrialError as error:
+            check = Check(mode=mode.name, options="-", outcome="unsupported", problem=str(error))
+            file.write(json.dumps(asdict(check)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(*sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)

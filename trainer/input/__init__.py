@@ -1,0 +1,1 @@
+"""Feeds replicas with images from TFRecords."""

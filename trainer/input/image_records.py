@@ -1,0 +1,221 @@
+"""Reads images in ImageNet's TFRecord schema: shards, records in a seeded order, decoded and
+distorted images, replicas.
+
+The same seed gives the same images in the same order, for any number of replicas and of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from scalemark.host import shards
+from scalemark.records.trial import TrialSpec
+from trainer.devices import Devices
+from trainer.errors import BadDataError, UnsupportedTrialError
+from trainer.input import bad_records
+from trainer.input.replica_feed import ReplicaFeed
+from trainer.towers import Batch
+
+SHARDS_AT_ONCE = 8
+CALLS_AHEAD = 2  # that the pipeline's own buffers hold at most
+SHUFFLE_BUFFER = 2048  # records: 230 MB of ImageNet, and more than a set of our own holds
+
+
+class ImageRecords:
+    """The shards of one folder, as an input of the towers."""
+
+    def __init__(self, folder: Path, spec: TrialSpec, devices: Devices) -> None:
+        """Raises UnsupportedTrialError for a folder in which a shard is missing, empty or cut
+        off.
+        """
+        if problem := shards.problem(folder):
+            raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
+        self._paths, self._spec, self._devices = (
+            [str(path) for path in shards.paths(folder)],
+            spec,
+            devices,
+        )
+        self._num_calls = 0
+        with tf.device(devices.host):
+            records = records_in_order(self._paths, spec, tf.data.TFRecordDataset).enumerate()
+            images = own_share(records, spec, devices).map(
+                lambda position, record: image_and_label(record, position, spec),
+                num_parallel_calls=tf.data.AUTOTUNE,
+                deterministic=True,
+            )
+        self._feed = ReplicaFeed(images, spec, devices)
+
+    def next(self) -> list[Batch]:
+        """Raises BadDataError, naming file and record."""
+        try:
+            batches = self._feed.next()
+        except tf.errors.ResourceExhaustedError:
+            raise
+        except tf.errors.OpError as error:
+            with tf.device(self._devices.host):
+                raise self._explained(error) from error
+        self._num_calls += 1
+        return batches
+
+    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+        return self._feed.at(batches, index)
+
+    def _explained(self, error: tf.errors.OpError) -> BadDataError:
+        """The good path carries no file names: its order is seeded, so that the records of the
+        failed call are found again.
+        """
+        spec = self._spec
+        if isinstance(error, tf.errors.InvalidArgumentError):
+            num_records = len(self._devices.replicas) * spec.steps_per_execution * spec.batch_size
+            located = records_in_order(self._paths, spec, bad_records.located)
+            # An error overtakes the batches that wait on the devices; the first bad record from
+            # here on is the one.
+            num_calls = 1 + CALLS_AHEAD + spec.prefetch
+            suspects = (
+                own_share(located.enumerate(), spec, self._devices)
+                .skip(self._num_calls * num_records)
+                .take(num_calls * num_records)
+            )
+            return bad_records.unusable(
+                error, suspects, lambda record, position: _problem(record, position, spec)
+            )
+        return bad_records.unreadable(error, self._paths)
+
+
+def records_in_order(
+    paths: Sequence[str], spec: TrialSpec, read: Callable[[tf.Tensor], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """Everything that `read` finds in the shards, epoch after epoch. What it finds does not change
+    the order.
+    """
+    records = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(len(paths), seed=spec.seed)
+    records = records.interleave(
+        read, cycle_length=SHARDS_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    if spec.cache:
+        records = records.cache()
+    return records.shuffle(SHUFFLE_BUFFER, seed=spec.seed).repeat()
+
+
+def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> tf.data.Dataset:
+    """Of (position, record) those that the replicas of this process take; the rest is left to other
+    workers, undecoded.
+    """
+    if not devices.num_elsewhere:
+        return positioned
+    own = range(devices.first, devices.first + len(devices.replicas))
+
+    def is_own(position: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        replica = position // spec.batch_size % devices.num_all
+        return (replica >= own.start) & (replica < own.stop)
+
+    return positioned.filter(is_own)
+
+
+def image_and_label(
+    record: tf.Tensor, position: tf.Tensor, spec: TrialSpec
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Serialized Example -> image (image_px, image_px, 3) float32 in -1..1, label int32 in
+    0..num_classes-1.
+
+    Distortions depend on the seed and on `position` alone (int64, in the order of all records).
+    """
+    encoded, label, boxes = _parsed(record, with_boxes=spec.distortions)
+    tf.debugging.Assert((label >= 0) & (label < spec.num_classes), [label])
+    size = (spec.image_px, spec.image_px)
+    if spec.distortions:
+        seeds = tf.random.split(tf.stack([tf.cast(spec.seed, tf.int64), position]), 2)
+        image = tf.image.resize(_random_crop(encoded, boxes, seeds[0]), size) / 255.0
+        image = tf.clip_by_value(_flipped_and_colored(image, seeds[1]), 0.0, 1.0)
+    else:
+        image = tf.image.resize(_central_square(encoded), size) / 255.0
+    return tf.ensure_shape(image, (*size, 3)) * 2.0 - 1.0, label
+
+
+def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Encoded image, label int32, bounding boxes (1, num_boxes, 4) as ymin, xmin, ymax, xmax; none
+    when not wanted.
+    """
+    wanted = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
+        "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+    }
+    sides = [f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax")]
+    if with_boxes:
+        wanted |= {
+            side: tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
+            for side in sides
+        }
+    features = tf.io.parse_single_example(record, wanted)
+    boxes = (
+        tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis]
+        if with_boxes
+        else tf.zeros((1, 0, 4))
+    )
+    return features["image/encoded"], tf.cast(features["image/class/label"], tf.int32), boxes
+
+
+def _random_crop(encoded: tf.Tensor, boxes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """A part of the image that covers some of a bounding box, as tf_cnn_benchmarks cuts it
+    (preprocessing.py, train_image).
+    """
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.io.extract_jpeg_shape(encoded),
+        boxes,
+        seed,
+        min_object_covered=0.1,
+        aspect_ratio_range=(0.75, 1.33),
+        area_range=(0.05, 1.0),
+        max_attempts=100,
+        use_image_if_no_bounding_boxes=True,
+    )
+    return _decoded(encoded, begin[:2], size[:2])
+
+
+def _central_square(encoded: tf.Tensor) -> tf.Tensor:
+    """The largest that the image has."""
+    size = tf.io.extract_jpeg_shape(encoded)[:2]
+    side = tf.reduce_min(size)
+    return _decoded(encoded, (size - side) // 2, tf.stack([side, side]))
+
+
+def _decoded(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Only that window of a JPEG, uint8 (height, width, 3)."""
+    return tf.io.decode_and_crop_jpeg(encoded, tf.concat([begin, size], axis=0), channels=3)
+
+
+def _flipped_and_colored(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Mirrored half of the time; brightness, saturation, hue and contrast changed by as much as
+    tf_cnn_benchmarks does.
+
+    It swapped the last three for every other image; here their order is fixed.
+    """
+    flip, brightness, saturation, hue, contrast = tf.unstack(
+        tf.random.stateless_uniform((5,), seed)
+    )
+    image = tf.cond(flip < 0.5, lambda: tf.reverse(image, axis=[1]), lambda: image)
+    image = tf.image.adjust_brightness(image, (2.0 * brightness - 1.0) * 32.0 / 255.0)
+    image = tf.image.adjust_saturation(image, 0.5 + saturation)
+    image = tf.image.adjust_hue(image, (2.0 * hue - 1.0) * 0.2)
+    return tf.image.adjust_contrast(image, 0.5 + contrast)
+
+
+def _problem(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> str | None:
+    """Why a record cannot be used, as the end of a sentence; None when it can."""
+    try:
+        _, label, _ = _parsed(record, with_boxes=spec.distortions)
+    except tf.errors.InvalidArgumentError as error:
+        return f"does not have ImageNet's schema: {bad_records.told(error)}"
+    if not 0 <= label < spec.num_classes:
+        return (
+            f"has label {int(label)}, and num_classes={spec.num_classes} allows 0 to "
+            f"{spec.num_classes - 1}"
+        )
+    try:
+        image_and_label(record, position, spec)
+    except tf.errors.InvalidArgumentError as error:
+        return f"has an image that does not decode as JPEG: {bad_records.told(error)}"
+    return None

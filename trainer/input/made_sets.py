@@ -1,0 +1,95 @@
+"""Data sets that the product makes itself: a small sharded TFRecord set in ImageNet's schema, made
+once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import filelock
+import tensorflow as tf
+
+from scalemark.host import shards
+from trainer.errors import UnsupportedTrialError
+
+NUM_SHARDS = 8
+
+
+def default_folder(name: str) -> Path:
+    """`photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
+    cache = (
+        os.environ.get("SCALEMARK_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scalemark"
+    )
+    return Path(cache) / f"{name}-v1"
+
+
+def prepare_folder(
+    folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]
+) -> Path:
+    """Make the set in `folder` unless it is there; safe when several processes do it at once.
+
+    Raises UnsupportedTrialError when the folder holds another set, or shards that are not known to
+    be ours.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(folder / ".lock"):
+        if problem := shards.other_set(folder, name):
+            raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
+        if (
+            folder != default_folder(name)
+            and not (folder / shards.INDEX).exists()
+            and shards.paths(folder)
+        ):
+            raise UnsupportedTrialError(
+                f"data.dir={folder}: holds shards that data={name} did not make; choose "
+                "another folder"
+            )
+        if shards.damage(folder):
+            _make(folder, name, list(examples()))
+    return folder
+
+
+def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
+    paths = [folder / f"train-{shard:05d}-of-{NUM_SHARDS:05d}" for shard in range(NUM_SHARDS)]
+    for shard, path in enumerate(paths):
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for example in examples[shard::NUM_SHARDS]:
+                writer.write(example.SerializeToString())
+    shards.write_index(folder, name, paths)
+
+
+def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:
+    """Image (H, W, 3) uint8 with the fields that ImageNet's TFRecords have; the one bounding box is
+    the whole image.
+    """
+
+    def ints(*values: int) -> tf.train.Feature:
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    def floats(*values: float) -> tf.train.Feature:
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+
+    def texts(*values: bytes) -> tf.train.Feature:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+
+    feature = {
+        "image/height": ints(image.shape[0]),
+        "image/width": ints(image.shape[1]),
+        "image/colorspace": texts(b"RGB"),
+        "image/channels": ints(3),
+        "image/class/label": ints(label),
+        "image/class/synset": texts(text.encode()),
+        "image/class/text": texts(text.encode()),
+        "image/object/bbox/xmin": floats(0.0),
+        "image/object/bbox/ymin": floats(0.0),
+        "image/object/bbox/xmax": floats(1.0),
+        "image/object/bbox/ymax": floats(1.0),
+        "image/object/bbox/label": ints(label),
+        "image/format": texts(b"JPEG"),
+        "image/filename": texts(filename.encode()),
+        "image/encoded": texts(tf.io.encode_jpeg(image, quality=90).numpy()),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature))

@@ -1,0 +1,81 @@
+"""Feeds all replicas from one tf.data pipeline: in turn, and ahead of time onto their devices.
+
+```
+  images ─► batches ─► K of a replica stacked ─┬─► buffer on CPU:0 ─► buffer on replica 0 ─► next()[0]
+           0 1 2 3 ..     (K > 1 only)         └─► buffer on CPU:0 ─► buffer on replica 1 ─► next()[1]
+```
+"""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+# as tf.distribute feeds GPUs
+from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator
+
+from scalemark.records.trial import TrialSpec
+from trainer import planted
+from trainer.devices import Devices
+from trainer.towers import Batch
+
+
+class ReplicaFeed:
+    """Of N replicas, replica i gets batches i, i + N, i + 2 N, ..., whatever steps_per_execution
+    is.
+
+    With prefetch=0 nothing waits on the devices; one batch per replica still waits on the host. In
+    a distributed trial the pipeline runs on worker 0 alone, which sends each batch to its replica
+    ahead of time: its cores and its link feed all hosts.
+    """
+
+    def __init__(self, images: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> None:
+        """`images` yields image (H, W, 3) float32, label int32, without end."""
+        self._replicas, num_steps = devices.replicas, spec.steps_per_execution
+        with tf.device(devices.host):
+            calls = images.batch(spec.batch_size, drop_remainder=True)
+            if input_s := spec.planted_values.get("input_s"):
+                calls = planted.slow_batches(calls, input_s)
+            if num_steps > 1:
+                calls = _stacked(calls, num_steps, len(devices.replicas))
+            self.dataset = calls.with_options(_options(spec))
+        self._iterator = OwnedMultiDeviceIterator(
+            self.dataset,
+            devices=list(devices.replicas),
+            source_device=devices.host,
+            prefetch_buffer_size=math.ceil(spec.prefetch / num_steps),
+        )
+
+    def next(self) -> list[Batch]:
+        """Raises what TensorFlow raises."""
+        return self._iterator.get_next()
+
+    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
+        steps = []
+        for device, (images, labels) in zip(self._replicas, batches, strict=True):
+            with tf.device(device):
+                steps.append((tf.gather(images, index), tf.gather(labels, index)))
+        return steps
+
+
+def _stacked(batches: tf.data.Dataset, num_steps: int, num_replicas: int) -> tf.data.Dataset:
+    """Every element is what one replica takes in one call: the batches of num_steps single
+    calls.
+    """
+    return batches.enumerate().group_by_window(
+        key_func=lambda number, _: number % num_replicas,
+        reduce_func=lambda _, window: window.map(lambda _, batch: batch).batch(
+            num_steps, drop_remainder=True
+        ),
+        window_size=num_steps,
+    )
+
+
+def _options(spec: TrialSpec) -> tf.data.Options:
+    options = tf.data.Options()
+    options.deterministic = True
+    options.experimental_optimization.parallel_batch = True
+    if spec.data_threads:
+        options.threading.private_threadpool_size = spec.data_threads
+    return options

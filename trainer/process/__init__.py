@@ -1,0 +1,1 @@
+"""How a trainer process starts, is forked, and ends."""

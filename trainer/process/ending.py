@@ -1,0 +1,56 @@
+"""Runs a trial in this process and ends the process with it, in the same way however it was
+started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from scalemark.cli.entry_point import INTERRUPTED
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+
+BAD_USAGE = 2
+
+
+def run_and_exit(
+    main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder
+) -> NoReturn:
+    """Exit with what `main` returns, past the interpreter's exit: the result is written, no library
+    shall spoil it.
+    """
+    code = 1
+    try:
+        code = _run(main, trial, folder)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BaseException:  # a forked trainer must not go on as the server that it was
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def write_into(log: Path) -> None:
+    """Whatever this process says from now on."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def _run(main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder) -> int:
+    try:
+        spec = TrialSpec.from_json(trial.read_text())
+    except (OSError, ValueError, TypeError) as error:
+        print(f"{trial}: {error}; wanted the trial.json of a run folder", file=sys.stderr)
+        return BAD_USAGE
+    return main(spec, folder)

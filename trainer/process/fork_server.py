@@ -1,0 +1,119 @@
+"""`python -P -m trainer.process.fork_server SOCKET MODULE`: loads a trainer once, then forks one per order,
+in hundredths of a second.
+
+```
+  orchestrator ── {"start": folder, "environment": {...}} ──►  server ── fork ──►  trainer: session, log, environment of its own
+               ◄── {"pid": 123} ──────────────────────────                           │
+               ── {"reap": 123} ─────────────────────────►       ◄── wait ───────────┘
+               ◄── {"exit_code": 0} ──────────────────────
+```
+
+One thread; no op is ever run and no device listed here, so that every trainer finds TensorFlow as a
+fresh import leaves it. An ended trainer is reaped when told, and so keeps its number until then. At
+the end of the socket the server ends, and its trainers with it. Not the standard library's
+forkserver, which has one environment for all and imports __main__ again in each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from scalemark.run_folder.folder import RunFolder
+from trainer.process import ending, fork_safety, parent
+
+
+def main(descriptor: int, module_name: str) -> NoReturn:
+    """The module has `preload()`, called once here, and `main(spec, folder) -> int`, called in
+    every trainer.
+    """
+    parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    # where it is ignored, nobody learns how a trainer ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    leave_out_idle_libraries()
+    module = import_module(module_name)
+    module.preload()
+    _stop_idle_threads()
+    connection = socket.socket(fileno=descriptor)
+    orders = connection.makefile("r")
+    answer: dict[str, Any] = {
+        "num_threads": fork_safety.num_threads(),
+        "libcuda": fork_safety.libcuda_is_loaded(),
+    }
+    while True:
+        connection.sendall(json.dumps(answer).encode() + b"\n")
+        line = orders.readline()
+        if not line:
+            os._exit(0)
+        answer = _obey(json.loads(line), module, descriptor)
+
+
+def leave_out_idle_libraries() -> None:
+    """Keras loads pandas, and that pyarrow where it is installed: its threads would do nothing
+    here, but forbid forking.
+    """
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
+
+
+def _obey(order: dict[str, Any], module: ModuleType, descriptor: int) -> dict[str, Any]:
+    if "reap" in order:
+        _, status = os.waitpid(order["reap"], 0)  # ended already, so it does not wait
+        return {"exit_code": os.waitstatus_to_exitcode(status)}
+    server = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        return {"error": error.errno}
+    if pid == 0:
+        _be_trainer(
+            module, RunFolder(Path(order["start"])), order["environment"], server, descriptor
+        )
+    return {"pid": pid}
+
+
+def _be_trainer(
+    module: ModuleType, folder: RunFolder, environment: dict[str, str], server: int, orders: int
+) -> NoReturn:
+    """Never returns, and never raises, into the server's loop."""
+    try:
+        parent.die_with(server)
+        os.setsid()
+        Path("/proc/self/comm").write_text("trainer")  # what ps and top call it
+        parent.heed_signals()
+        os.close(orders)  # else it would not end with the server
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder.path)
+        ending.write_into(folder.log)
+        sys.argv = ["trainer", str(folder.trial), str(folder.path)]
+        ending.run_and_exit(module.main, folder.trial, folder)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _stop_idle_threads() -> None:
+    """OpenBLAS starts its threads at import, stops them before a fork, and starts them again at its
+    next use.
+
+    So one fork for nothing leaves the server with one thread, and the trainers with as many as they
+    would have had.
+    """
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,85 @@
+"""Takes what placement.json gives a trainer: cores and limits. Without that file, by hand, nothing
+is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from scalemark.records.cluster import RANK_JOBS
+from scalemark.records.placement import Placement
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer.errors import UnsupportedTrialError
+
+
+def read(folder: RunFolder) -> Placement | None:
+    return folder.read_placement()
+
+
+def take(placement: Placement) -> None:
+    """Call while the process has one thread: libraries size their pools by the cores they find.
+
+    Raises UnsupportedTrialError for cores that this process may not use.
+    """
+    if placement.cores:
+        _pin(set(placement.cores))
+    _, most_core_bytes = resource.getrlimit(resource.RLIMIT_CORE)
+    # a crash leaves a log, not gigabytes
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+
+
+def limit_memory(placement: Placement, spec: TrialSpec) -> None:
+    """To an equal share of what the attempt may have on this host, for each process that it has
+    there.
+
+    Call once everything is imported: an import that finds no memory looks like a library that is
+    broken.
+
+    Raises UnsupportedTrialError for a limit that is reached already.
+    """
+    if placement.host_memory_bytes is None:
+        return
+    num_processes = _num_processes(placement, spec)
+    limit_bytes = placement.host_memory_bytes // num_processes
+    if (taken_bytes := _data_bytes()) >= limit_bytes:
+        each = f" in each of {num_processes} processes" if num_processes > 1 else ""
+        raise UnsupportedTrialError(
+            f"launcher.host_memory_gib={placement.host_memory_bytes / 2**30:g}: "
+            f"TensorFlow alone takes {taken_bytes / 2**30:.2f}{each}; raise it"
+        )
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+def _num_processes(placement: Placement, spec: TrialSpec) -> int:
+    """On this host; what looks after them is small, and not counted."""
+    per_host = len(RANK_JOBS.get(spec.variable_update, ("trainer",)))
+    return per_host if placement.hosts else spec.hosts * per_host
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA is about."""
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmData:")
+    )
+    return int(line.split()[1]) * 1024
+
+
+def _pin(cores: set[int]) -> None:
+    allowed = os.sched_getaffinity(0)
+    if missing := cores - allowed:
+        raise UnsupportedTrialError(
+            f"placement.json gives CPU cores {_listed(missing)}, and this process may run on {_listed(allowed)} only; "
+            "start the sweep where all its cores may be used"
+        )
+    os.sched_setaffinity(0, cores)
+
+
+def _listed(cores: set[int]) -> str:
+    return ", ".join(map(str, sorted(cores)))

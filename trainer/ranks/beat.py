@@ -1,0 +1,107 @@
+"""Tells from a rank, every few seconds, that it lives and can be reached: who looks after the ranks
+counts on it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from scalemark.records.cluster import Rank
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
+from scalemark.run_folder.folder import RunFolder
+
+BEAT_EVERY_S = 2.0
+LOOK_EVERY_S = 0.1
+JOINING = " joining"  # follows the number of a rank that may be silent until it has met the others
+
+# of this process, which is one rank
+_joins, _has_told, _hurry = threading.Event(), threading.Event(), threading.Event()
+
+
+def start(folder: RunFolder, rank: Rank, every_s: float = BEAT_EVERY_S) -> None:
+    """Until the process ends. Call as soon as others can connect, and before anything that waits
+    for them.
+
+    A rank that cannot tell for half of the time that it may be silent is ended: else it would be
+    taken for hung, and nobody would learn why.
+    """
+    end_after_s = folder.read_rank_limits().timeout_s / 2
+    threading.Thread(
+        target=_beat, args=(folder, rank, every_s, end_after_s), name="beat", daemon=True
+    ).start()
+
+
+@contextmanager
+def joining() -> Iterator[None]:
+    """Around what holds the interpreter while it waits for other ranks, so that no beat can come;
+    that is told first.
+    """
+    _has_told.clear()
+    _joins.set()
+    _hurry.set()
+    _has_told.wait()
+    try:
+        yield
+    finally:
+        _joins.clear()
+        _hurry.set()
+
+
+def wait_for(folder: RunFolder, ranks: Iterable[Rank]) -> None:
+    """Until the folder holds a beat of each. Says whom it waits for; and signals end it, unlike
+    what waits in TensorFlow.
+    """
+    pause = threading.Event()
+    for rank in ranks:
+        if not folder.rank_beat(rank).exists():
+            print(f"waiting for {rank.name}", file=sys.stderr, flush=True)
+        while not folder.rank_beat(rank).exists():
+            pause.wait(LOOK_EVERY_S)
+
+
+def _beat(folder: RunFolder, rank: Rank, every_s: float, end_after_s: float) -> None:
+    failing_since_s: float | None = None
+    for number in itertools.count(1):
+        _hurry.clear()
+        joins = _joins.is_set()
+        try:
+            # In place: hosts that share the folder over a network see a file change sooner than its
+            # name.
+            folder.rank_beat(rank).write_text(f"{number}{JOINING if joins else ''}")
+        except OSError as error:  # of a folder on a network it may pass
+            if failing_since_s is None:
+                failing_since_s = time.monotonic()
+                _say(
+                    f"{rank.name} cannot give a sign of life, and tries again for "
+                    f"{end_after_s:g} s: {error}"
+                )
+            if time.monotonic() - failing_since_s >= end_after_s:
+                _end(
+                    f"{Outcome.FAILED}: {rank.name} cannot give a sign of life for "
+                    f"{end_after_s:g} s: {error}"
+                )
+        else:
+            failing_since_s = None
+            if joins:
+                _has_told.set()
+        _hurry.wait(every_s)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # the log may be on the same full disk
+        print(text, file=sys.stderr, flush=True)
+
+
+def _end(text: str) -> NoReturn:
+    (failed,) = (code for code, outcome in TRAINER_EXIT_CODES.items() if outcome == Outcome.FAILED)
+    try:
+        _say(text)
+    finally:
+        os._exit(failed)

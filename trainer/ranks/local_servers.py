@@ -1,0 +1,80 @@
+"""Starts the ranks that only serve as processes of this host, for checks: trials have
+`trainer/ranks/supervision.py`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
+
+from scalemark.records.cluster import WORKER_0, Cluster, Rank
+from scalemark.records.devices import DeviceKind
+from trainer import devices
+from trainer.errors import LostRankError
+from trainer.process import parent
+from trainer.ranks import servers
+from trainer.ranks.ports import reserved
+
+START_TIMEOUT_S = 120.0
+
+
+@contextmanager
+def started(num_hosts: int, claim: Callable[[Rank], object]) -> Iterator[Cluster]:
+    """A cluster of so many hosts with a parameter server each, whose worker 0 is this process; all
+    end with the block.
+
+    Forked: call before TensorFlow touches any device. `claim` makes the devices of a worker, in its
+    process. They end with this process, too, however that ends. Raises LostRankError for a rank
+    that does not start.
+    """
+    with ExitStack() as stack:
+        ports = stack.enter_context(reserved(2 * num_hosts))
+        addresses = tuple(f"127.0.0.1:{port}" for port in ports)
+        cluster = Cluster(worker_hosts=addresses[:num_hosts], ps_hosts=addresses[num_hosts:])
+        ready = {
+            rank: _fork(stack, cluster, rank, claim) for rank in cluster.ranks if rank != WORKER_0
+        }
+        for rank, connection in ready.items():
+            _wait_for(rank, connection)
+        yield cluster
+
+
+def _wait_for(rank: Rank, ready: Connection) -> None:
+    if not ready.poll(START_TIMEOUT_S):
+        raise LostRankError(
+            f"{rank.name} did not start within {START_TIMEOUT_S:g} s; what it said stands above"
+        )
+    try:
+        ready.recv()
+    except EOFError:
+        raise LostRankError(f"{rank.name} did not start; what it said stands above") from None
+
+
+def _fork(
+    stack: ExitStack, cluster: Cluster, rank: Rank, claim: Callable[[Rank], object]
+) -> Connection:
+    forking = multiprocessing.get_context("fork")
+    here, there = forking.Pipe(duplex=False)
+    process = forking.Process(
+        target=_serve, args=(os.getpid(), cluster, rank, claim, there), name=rank.name, daemon=True
+    )
+    process.start()
+    there.close()
+    stack.callback(process.join)
+    stack.callback(process.kill)
+    return here
+
+
+def _serve(
+    starter: int, cluster: Cluster, rank: Rank, claim: Callable[[Rank], object], ready: Connection
+) -> None:
+    parent.die_with(starter)
+    if rank.job_name == "worker":
+        claim(rank)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        devices.claim(DeviceKind.CPU_STAND_IN, 0)
+    servers.serve_claimed(cluster, rank, lambda: ready.send(True))

@@ -1,0 +1,182 @@
+"""Looks after the ranks of a distributed trial: what a trainer becomes that was not told which rank
+it is.
+
+```
+  trainer ── starts (trainer/rank_starts/) ──►  worker-0  trains and tells, as the trainer of any other trial does
+     │                                          worker-1, ps-0, ...  hold devices and variables
+     │◄── ends, and beat-RANK.txt ───────────────┘
+     └── one ended, or missed a deadline: ends all, and tells in result.json which one
+```
+
+It touches no device and runs no op.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from scalemark.host.kernel_kills import num_kernel_kills
+from scalemark.records.cluster import RANK_JOBS, Cluster, Rank, RankLimits
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from trainer import rank_starts
+from trainer.errors import UnsupportedTrialError
+from trainer.process import placement
+from trainer.rank_starts import RanksJob, StartedRanks
+from trainer.ranks import rank_ends
+from trainer.ranks.pulses import LOOK_EVERY_S, SILENT_S, Pulses
+from trainer.ranks.rank_ends import RankEnds
+
+# after worker 0 failed: a rank that took it along ended before, but may be seen later
+SETTLE_S = 2.0
+
+
+def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
+    """What to start for a distributed trial: ranks of this program."""
+    absolute = RunFolder(folder.path.absolute())
+    return RanksJob(
+        spec=spec,
+        folder=absolute,
+        jobs=RANK_JOBS[spec.variable_update],
+        given=placement.read(folder),
+    )
+
+
+def look_after(job: RanksJob) -> int:
+    """Start the ranks and watch them to their end; leaves result.json, and returns the exit code of
+    its outcome.
+    """
+    _clear(job.folder)
+    if job.given is None:  # by hand any file may have told it; ranks read that of the run folder
+        job.folder.write(job.folder.trial, job.spec.to_json())
+    try:
+        end = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))
+    except UnsupportedTrialError as error:
+        end = rank_ends.failed(Outcome.UNSUPPORTED, str(error))
+    except _NotStartedError as error:
+        end = rank_ends.failed(Outcome.FAILED, f"its ranks could not be started: {error}")
+    except OSError as error:
+        end = rank_ends.failed(
+            Outcome.FAILED, f"its ranks could not be watched, and were ended: {error}"
+        )
+    job.folder.write(job.folder.result, end.result.to_json())
+    if end.result.message:
+        print(f"{end.result.outcome}: {end.result.message}", file=sys.stderr)
+    return end.exit_code
+
+
+class _NotStartedError(Exception):
+    """Nothing runs."""
+
+
+def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
+    """Until worker 0 has ended, another rank has not done its part, or this process is interrupted.
+    Then nothing runs.
+    """
+    exit_codes: dict[Rank, int | None] = {}
+    missed, interrupted, num_kills = None, False, num_kernel_kills()
+    try:
+        with ExitStack() as running:
+            started = _start(job, running)
+            _tell(job.folder, started.cluster)
+            pulses = Pulses(job.folder, started.cluster, limits)
+            while not missed and not rank_ends.is_over(exit_codes):
+                exit_codes |= _look(started, LOOK_EVERY_S)
+                missed = pulses.missed(exit_codes)
+            if rank_ends.is_over(exit_codes):
+                missed = None
+            settled_s = time.monotonic() + SETTLE_S
+            while (
+                not missed
+                and not rank_ends.is_settled(exit_codes)
+                and (left_s := settled_s - time.monotonic()) > 0
+            ):
+                exit_codes |= _look(started, left_s)
+            if not missed and (failed := rank_ends.first_failed(exit_codes)):
+                missed = _stopped(started, pulses, exit_codes, failed)
+    except KeyboardInterrupt:
+        interrupted = True
+    return RankEnds(
+        exit_codes=exit_codes,
+        missed=missed,
+        interrupted=interrupted,
+        kernel_killed=num_kernel_kills() > num_kills,
+        shares_host=job.given is not None and job.given.shares_host,
+    )
+
+
+def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
+    """They run until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
+    rank_start = job.given.rank_start if job.given else ""
+    if rank_start and "link_mbit" in job.spec.planted_values:
+        raise UnsupportedTrialError(
+            f"planted.link_mbit: hosts of rank_start={rank_start} are machines, whose links "
+            "nothing here limits; leave it out"
+        )
+    try:
+        return running.enter_context(rank_starts.load(rank_start)(job))
+    except OSError as error:
+        raise _NotStartedError(error) from error
+
+
+def _look(started: StartedRanks, timeout_s: float) -> Mapping[Rank, int | None]:
+    select.select(started.descriptors, [], [], timeout_s)
+    return started.look()
+
+
+def _limits(folder: RunFolder) -> RankLimits:
+    """Raises _NotStartedError."""
+    try:
+        return folder.read_rank_limits()
+    except (OSError, ValueError) as error:
+        raise _NotStartedError(error) from error
+
+
+def _stopped(
+    started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None], failed: Rank
+) -> tuple[Rank, str] | None:
+    """One that still runs but has fallen silent, for which `failed` may have waited in vain: each
+    is heard once more, or not.
+    """
+    silences_s = pulses.silences_s(exit_codes)  # what is new in it may have been written long ago
+    unheard = set(silences_s)
+    while unheard := unheard & set(silences_s):
+        rank = max(unheard, key=silences_s.__getitem__)
+        if (silent_s := silences_s[rank]) >= SILENT_S:
+            return rank, f"gave no sign of life for {silent_s:.0f} s, and {failed.name} failed"
+        exit_codes |= _look(started, LOOK_EVERY_S)
+        before, silences_s = silences_s, pulses.silences_s(exit_codes)
+        # twice 0: heard at both looks
+        unheard = {rank for rank in unheard if silences_s.get(rank, 0.0) > before[rank]}
+    return None
+
+
+def _clear(folder: RunFolder) -> None:
+    """What an earlier trial left in a folder that was named by hand, and would be taken for signs
+    of this one.
+    """
+    # of a sweep the log is what this process writes into
+    own = [os.fstat(descriptor) for descriptor in (1, 2)]
+    signs = (folder.result, folder.doing, folder.steps, folder.telemetry, folder.log)
+    for pattern in (*(path.name for path in signs), "beat-*.txt", "log-*.txt"):
+        for path in folder.path.glob(pattern):
+            if not any(os.path.samestat(path.stat(), each) for each in own):
+                path.unlink()
+
+
+def _tell(folder: RunFolder, cluster: Cluster) -> None:
+    hosts = {"worker": cluster.worker_hosts, "ps": cluster.ps_hosts}
+    for rank in cluster.ranks:
+        print(
+            (
+                f"rank {rank.name}: {hosts[rank.job_name][rank.task_index]}, "
+                f"{folder.rank_log(rank).name}"
+            ),
+            flush=True,
+        )

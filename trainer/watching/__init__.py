@@ -1,0 +1,1 @@
+"""Observes a trial while it trains: GPUs, cores, ops, and profiles."""

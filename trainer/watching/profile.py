@@ -1,0 +1,199 @@
+"""Profiles a few steps with TensorFlow's own profiler, and says where their time went."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import tensorflow as tf
+
+from scalemark.records.measurement import Profile
+from trainer.watching import op_classes
+from trainer.watching.xplane import STEP_NAME, Event, Trace, read_trace
+
+_PS = 1e-12
+_TENSOR_CORE_CLASSES = (op_classes.CONVOLUTION, op_classes.MATMUL)
+
+Interval = tuple[int, int]
+
+
+def capture(take_step: Callable[[], None], num_steps: int, folder: Path) -> Path:
+    """Profile so many calls of `take_step`, and two more, into the folder as TensorBoard and xprof
+    read it; returns the file.
+
+    The first pays for starting the profiler, and the last is not recorded whole: `read` leaves both
+    out.
+    """
+    options = tf.profiler.experimental.ProfilerOptions(
+        host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
+    )
+    before = set(_files(folder))
+    tf.profiler.experimental.start(str(folder), options)
+    try:
+        for step in range(num_steps + 2):
+            with tf.profiler.experimental.Trace(STEP_NAME, step_num=step, _r=1):
+                take_step()
+    except BaseException:
+        tf.profiler.experimental.stop(save=False)
+        raise
+    tf.profiler.experimental.stop()
+    (path,) = set(_files(folder)) - before
+    return path
+
+
+def read(path: Path, input_wait_s: float) -> Profile:
+    """Add up a captured file. `input_wait_s`, per step, is the caller's own measurement: the
+    profile holds only tf.data's side.
+
+    Raises ValueError when there are less than three steps: the first and the last do not count.
+    """
+    trace = read_trace(path)
+    if len(trace.steps_ps) < 3:
+        raise ValueError(f"{path}: {len(trace.steps_ps)} steps were recorded; wanted 3 or more")
+    begins = [begin for begin, _ in trace.steps_ps[1:]]
+    # a step lasts until the next begins: GPUs may work on while the host has its loss
+    steps = list(pairwise(begins))
+    begin_ps, end_ps = steps[0][0], steps[-1][1]
+    events = [event for event in trace.events if begin_ps <= event.start_ps < end_ps]
+    return _add_up(events, steps, input_wait_s, trace, path.parents[3].name)
+
+
+def describe(profile: Profile) -> list[str]:
+    """A few lines for the log."""
+    step_s = profile.step_s
+    total_s = sum(profile.op_class_s.values())
+    lines = [
+        (
+            f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input "
+            f"wait {_ms(profile.input_wait_s)}"
+        ),
+        f"  gradients reduced during {_ms(profile.reduction_s)} ({profile.reduction_s / step_s:.0%} of the step), "
+        f"{_ms(profile.exposed_reduction_s)} of it beside no other work; {profile.num_copies} copies between devices",
+    ]
+    if profile.launch_gap_share is not None:
+        lines.append(f"  launch gaps {profile.launch_gap_share:.0%} of the step")
+    if profile.tensor_core_share is not None:
+        lines.append(
+            f"  tensor cores {profile.tensor_core_share:.0%} of the time of convolutions and "
+            "matmuls"
+        )
+    for name, seconds in sorted(profile.op_class_s.items(), key=lambda item: -item[1]):
+        lines.append(f"  {name:<14}{_ms(seconds):>12}  {seconds / total_s:>4.0%}")
+    for device, num_ops in sorted(profile.num_ops.items()):
+        lines.append(
+            f"  {device:<14}{num_ops:>8} ops  {profile.busy_share.get(device, 0):>4.0%} busy"
+        )
+    return [*lines, f"  not recorded: {profile.problems}"] if profile.problems else lines
+
+
+def _add_up(
+    events: list[Event], steps: list[Interval], input_wait_s: float, trace: Trace, folder: str
+) -> Profile:
+    num_steps = len(steps)
+    begin_ps, end_ps = steps[0][0], steps[-1][1]
+    class_ps: dict[str, int] = defaultdict(int)
+    busy: dict[str, list[Interval]] = defaultdict(list)
+    reducing: list[Interval] = []
+    computing: list[Interval] = []
+    num_ops: dict[str, int] = defaultdict(int)
+    num_copies = 0
+    for event in events:
+        name = _class(event)
+        interval = event.start_ps, min(event.end_ps, end_ps)
+        device = event.device or "unknown"
+        num_copies += event.op == "_Send" and not event.kernel
+        if not event.kernel and name != op_classes.COPY:
+            num_ops[device] += 1
+        if event.is_launch:
+            continue
+        class_ps[name] += min(event.self_ps, end_ps - event.start_ps)
+        busy[device].append(interval)
+        if name == op_classes.REDUCTION or any(map(op_classes.in_reduce_scope, event.ends)):
+            reducing.append(interval)
+        elif name not in (op_classes.COPY, op_classes.INPUT):
+            computing.append(interval)
+    merged_reducing, merged_computing = _merge(reducing), _merge(computing)
+    reduction_ps = _length(merged_reducing)
+    either_ps = _length(_merge([*merged_reducing, *merged_computing]))
+    kernels = [event for event in events if event.kernel]
+    return Profile(
+        num_steps=num_steps,
+        step_s=(end_ps - begin_ps) * _PS / num_steps,
+        op_class_s={name: ps * _PS / num_steps for name, ps in class_ps.items()},
+        reduction_s=reduction_ps * _PS / num_steps,
+        exposed_reduction_s=(either_ps - _length(merged_computing)) * _PS / num_steps,
+        num_copies=round(num_copies / num_steps),
+        copied_bytes=round(sum(kernel.num_bytes for kernel in kernels) / num_steps)
+        if kernels
+        else None,
+        num_ops={device: round(num / num_steps) for device, num in num_ops.items()},
+        busy_share={
+            device: _length(_merge(intervals)) / (end_ps - begin_ps)
+            for device, intervals in busy.items()
+        },
+        launch_gap_share=_launch_gap_share(kernels, steps),
+        tensor_core_share=_tensor_core_share(kernels),
+        input_wait_s=input_wait_s,
+        problems=trace.problems,
+        folder=folder,
+    )
+
+
+def _class(event: Event) -> str:
+    return (
+        op_classes.INPUT
+        if event.is_input
+        else op_classes.classify(event.op, event.name, event.kernel)
+    )
+
+
+def _launch_gap_share(kernels: list[Event], steps: list[Interval]) -> float | None:
+    """Mean over the GPUs."""
+    gaps_ps: dict[str, int] = defaultdict(int)
+    for begin_ps, end_ps in steps:
+        in_step: dict[str, list[Interval]] = defaultdict(list)
+        for kernel in kernels:
+            if begin_ps <= kernel.start_ps < end_ps:
+                in_step[kernel.device].append((kernel.start_ps, min(kernel.end_ps, end_ps)))
+        for device, intervals in in_step.items():
+            merged = _merge(intervals)
+            gaps_ps[device] += merged[-1][1] - merged[0][0] - _length(merged)
+    if not gaps_ps:
+        return None
+    return sum(gaps_ps.values()) / len(gaps_ps) / (steps[-1][1] - steps[0][0])
+
+
+def _tensor_core_share(kernels: list[Event]) -> float | None:
+    eligible = [kernel for kernel in kernels if _class(kernel) in _TENSOR_CORE_CLASSES]
+    total_ps = sum(kernel.self_ps for kernel in eligible)
+    if not total_ps:
+        return None
+    return (
+        sum(kernel.self_ps for kernel in eligible if op_classes.uses_tensor_cores(kernel.kernel))
+        / total_ps
+    )
+
+
+def _merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """Those that overlap or touch become one."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _length(merged: Iterable[Interval]) -> int:
+    return sum(end - start for start, end in merged)
+
+
+def _files(folder: Path) -> list[Path]:
+    return list(folder.glob("plugins/profile/*/*.xplane.pb"))
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,203 @@
+"""Watches a trial's GPUs from a process of its own: `python -m trainer.watching.telemetry --uuids U1 U2
+--out FILE`.
+
+```
+  trainer  ── watching() ──►  sampler: spare core, lowest priority, no TensorFlow ──►  telemetry.jsonl
+     └── summarize(): samples of the measured window only  ◄─────────────────────────────────┘
+```
+
+Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow
+sized its pools by them, and a narrower set would measure another machine. Two samples a second cost
+that core some milliseconds each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO, TypeVar
+
+import pynvml
+
+from scalemark.records.measurement import GpuTelemetry
+from trainer.process import parent
+from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
+
+Value = TypeVar("Value")
+
+INTERVAL_S = 0.5
+SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too
+_LOWEST_PRIORITY = 19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """All watched GPUs at one moment: a line of `telemetry.jsonl`."""
+
+    time_s: float  # time.monotonic(), which all processes of a Linux machine share
+    gpus: list[Reading]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Sample:
+        values = json.loads(text)
+        return cls(time_s=values["time_s"], gpus=[Reading(**gpu) for gpu in values["gpus"]])
+
+
+@contextmanager
+def watching(
+    uuids: Sequence[str], path: Path, spare_core: int | None = None, interval_s: float = INTERVAL_S
+) -> Iterator[None]:
+    """Sample these GPUs into the file as long as the block runs, from the spare core where there is
+    one.
+
+    Without GPUs nothing is started.
+
+    Never fails: a sampler that cannot work says so in the log, in one line, and leaves no samples.
+    """
+    if not uuids:
+        yield
+        return
+    command = [
+        sys.executable,
+        "-m",
+        "trainer.watching.telemetry",
+        "--out",
+        str(path),
+        "--interval",
+        str(interval_s),
+    ]
+    if spare_core is not None:
+        command += ["--core", str(spare_core)]
+    try:
+        sampler = subprocess.Popen(
+            [*command, "--trainer", str(os.getpid()), "--uuids", *uuids], stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        print(f"no GPU telemetry: {error}", file=sys.stderr)
+        yield
+        return
+    try:
+        yield
+    finally:
+        sampler.kill()  # it writes whole lines at once, and holds nothing else
+        sampler.wait()
+
+
+def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, ...]:
+    """What was seen between two moments of time.monotonic(), per GPU; empty when nothing was."""
+    samples = [sample for sample in _samples_in(path) if start_s <= sample.time_s <= end_s]
+    readings: dict[str, list[Reading]] = {}
+    for sample in samples:
+        for reading in sample.gpus:
+            readings.setdefault(reading.uuid, []).append(reading)
+    return tuple(map(_summary, readings.values()))
+
+
+def take_samples(
+    read: Callable[[], list[Reading]],
+    out: TextIO,
+    interval_s: float,
+    num_samples: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Write a line per interval; without `num_samples`, until the process is ended. After a late
+    sample the next keeps its distance."""
+    interval_s = max(interval_s, SHORTEST_INTERVAL_S)
+    due_s = clock()
+    taken = 0
+    while num_samples is None or taken < num_samples:
+        out.write(Sample(time_s=clock(), gpus=read()).to_json() + "\n")
+        out.flush()
+        taken += 1
+        due_s = max(due_s + interval_s, clock())
+        sleep(due_s - clock())
+
+
+def _summary(seen: list[Reading]) -> GpuTelemetry:
+    reasons = {name for reading in seen for name in reading.throttle_reasons or ()} - {GPU_IDLE}
+    clocks = _told(reading.sm_clock_mhz for reading in seen)
+    powers = _told(reading.power_w for reading in seen)
+    utilizations = _told(reading.utilization for reading in seen)
+    processes = _told(reading.pids for reading in seen)
+    return GpuTelemetry(
+        uuid=seen[0].uuid,
+        num_samples=len(seen),
+        sm_clock_mhz=statistics.median(clocks) if clocks else None,
+        max_sm_clock_mhz=max(_told(reading.max_sm_clock_mhz for reading in seen), default=None),
+        power_w=statistics.fmean(powers) if powers else None,
+        power_limit_w=min(_told(reading.power_limit_w for reading in seen), default=None),
+        temperature_c=max(_told(reading.temperature_c for reading in seen), default=None),
+        utilization=statistics.fmean(utilizations) if utilizations else None,
+        memory_used_bytes=max(_told(reading.memory_used_bytes for reading in seen), default=None),
+        throttle_reasons=tuple(sorted(reasons)),
+        # Ours is one of them. Which one cannot be told in a container, where NVML knows the host's
+        # process ids.
+        num_foreign_processes=max(len(set(pids)) for pids in processes) - 1
+        if any(processes)
+        else None,
+    )
+
+
+def _told(values: Iterable[Value | None]) -> list[Value]:
+    return [value for value in values if value is not None]
+
+
+def _samples_in(path: Path) -> list[Sample]:
+    """All complete lines; a last line cut off by the sampler's end is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    return [Sample.from_json(line) for line in lines if line.endswith("\n")]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer.watching.telemetry", description=__doc__
+    )
+    parser.add_argument(
+        "--uuids", nargs="+", required=True, help="of the GPUs, as nvidia-smi -L lists them"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the file to write, a JSON line per sample"
+    )
+    parser.add_argument(
+        "--interval", type=float, default=INTERVAL_S, help="seconds between samples"
+    )
+    parser.add_argument(
+        "--trainer", type=int, help="process id of who started this; the sampler dies with it"
+    )
+    parser.add_argument(
+        "--core", type=int, help="CPU core to run on; the last one it may use unless given"
+    )
+    options = parser.parse_args(arguments)
+    if options.trainer:
+        parent.die_with(options.trainer)
+    os.sched_setaffinity(
+        0, {max(os.sched_getaffinity(0)) if options.core is None else options.core}
+    )
+    os.nice(_LOWEST_PRIORITY)
+    try:
+        gpus = Gpus(options.uuids)
+    except pynvml.NVMLError as error:
+        print(f"no GPU telemetry: NVML: {error}", file=sys.stderr)
+        return 1
+    with options.out.open("w") as out:
+        take_samples(gpus.read, out, options.interval)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
