@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import postgresql, slurm
+from tests import postgresql, slurm, tiers
 from tests.missing_programs import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]  # a hook
@@ -41,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if config.option.mpl_generate_path:
         config.option.mpl_generate_path = str(Path(config.option.mpl_generate_path).resolve())
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tiers.sort(items)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.sweeper.processes import wait_for_end, wait_until
 
+pytestmark = pytest.mark.integration
+
 GRID = [
     "model=trivial",
     "variable_update=distributed_replicated",

@@ -18,6 +18,8 @@ from tests.conftest import PROJECT
 from tests.sweeper.processes import wait_for_end, wait_until
 from tests.test_sweep import REAL, SCRIPTED, outcomes
 
+pytestmark = pytest.mark.integration
+
 INTERRUPTS = """
 import atexit, os, runpy, signal, sys
 

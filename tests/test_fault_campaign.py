@@ -17,6 +17,8 @@ from tests.fault_campaign import (
 )
 from tests.strikes import POISONS
 
+pytestmark = pytest.mark.integration
+
 KILL, SIDE_BY_SIDE = "kill -9 orchestrator", "launcher.share_host=true"
 LONG = {
     "one sweep, forked attempts": ([], 1, 5),

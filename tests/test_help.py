@@ -28,6 +28,7 @@ PROGRAMS = [
 STAND_INS = {"noop_trainer.py", "worker.py"}  # started by other benchmarks alone
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
 def test_help_of_each_program_is_all_that_it_says(program: list[str]):
     ended = subprocess.run(

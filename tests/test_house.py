@@ -32,6 +32,7 @@ def test_ci_runs_exactly_the_readmes_commands():
         assert command in lines
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "module",
     [
@@ -54,6 +55,7 @@ def test_tensorflow_is_never_imported_outside_the_trainer(module):
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "arguments",
     [

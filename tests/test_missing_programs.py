@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import PROJECT
 
+pytestmark = pytest.mark.integration
+
 TESTS = """
 import pytest
 

@@ -24,6 +24,8 @@ from tests.mutations import as_json, sampled
 from tests.phases import Phase, Watched, state_of
 from tests.store.command import store
 
+pytestmark = pytest.mark.integration
+
 SWEEP = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "hardware=cpu", "model=trivial"]
 FILES = (
     "trial.json",

@@ -15,6 +15,8 @@ from tests.filled import measurement
 from tests.specs import small
 from tests.sweeper.sharing import agent, begin, rows, states, told
 
+pytestmark = pytest.mark.integration
+
 POISON = {
     "result.json": json.dumps(
         {"outcome": "completed", "message": {}, "measurement": None, "op_placement": {}}

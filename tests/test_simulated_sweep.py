@@ -8,8 +8,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from sweeper.devices.host_lock import HostLock
 from tests.conftest import PROJECT
+
+pytestmark = pytest.mark.integration
 
 SWEEP = [
     sys.executable,

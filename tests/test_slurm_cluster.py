@@ -14,6 +14,8 @@ from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.slurm import NODES, Cluster, cluster, needed, obstacle, until
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def _programs() -> None:

@@ -11,6 +11,8 @@ from tests.slurm import PATIENCE_S, until
 from tests.slurm_campaign import became, num_completed, rows, start
 from tests.sweeper.processes import hears
 
+pytestmark = pytest.mark.cluster
+
 ENDLESS, WAITS = 903, 907  # seeds of tests.tiny_trainer
 
 

@@ -22,6 +22,8 @@ from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 
+pytestmark = pytest.mark.integration
+
 TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
 
 

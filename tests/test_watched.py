@@ -13,7 +13,7 @@ from tests.sweeper import processes
 
 STUCK = """
 import ctypes, os, signal, sys
-from trainer import parent
+from trainer.process import parent
 
 def serves():
     parent.die_with(starter)

@@ -8,6 +8,8 @@ from analysis.calibration.places import guessed
 from analysis.hosts_told import hosts_of, read, why_several
 from scalemark.records.references import published
 
+pytestmark = pytest.mark.integration
+
 NAMES = [  # words, GPUs of each host (None: left open), whether they speak of several hosts
     ("1xK80/node", 1, True),
     ("8 x V100 per node", 8, True),

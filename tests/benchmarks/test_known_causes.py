@@ -32,6 +32,7 @@ def test_of_causes_that_just_matter_none_is_surely_mistaken():
         assert (share >= 0.8, surely_wrong) == (True, [])
 
 
+@pytest.mark.integration
 def test_causes_are_found_by_the_way_that_simulated_trials_go(tmp_path):
     found = played(seed=5, num_cases=12, folder=tmp_path)
     assert {one.kind for one in found} == set(KINDS)

@@ -7,6 +7,8 @@ import pytest
 from benchmarks.predicting import FAR, FEW, Checked, checked, pairs, rested, summary
 from store.reading.queries import known_references
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(name="found", scope="module")
 def found_of_all() -> list[Checked]:

@@ -5,10 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.storing import results
 from scalemark.records.outcomes import Phase
 from scalemark.records.step_arrays import unpack
 from tests.conftest import PROJECT
+
+pytestmark = pytest.mark.integration
 
 
 def test_every_made_up_trial_is_another_one_and_has_its_attempts():

@@ -43,7 +43,7 @@ def test_every_variable_update_has_a_rule():
 
 @pytest.mark.parametrize("module", ["conf.rules", "costs.between_hosts"])
 def test_a_distributed_update_that_is_left_out_stops_the_program(module):
-    script = f"import scalemark.records; scalemark.records.cluster.RANK_JOBS['gossip'] = ('worker',); import {module}"
+    script = f"import scalemark.records.cluster; scalemark.records.cluster.RANK_JOBS['gossip'] = ('worker',); import {module}"
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=PROJECT
     )

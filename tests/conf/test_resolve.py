@@ -117,6 +117,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
     assert trial("data=imagenet", "data.dir=/imagenet", "cache=true").cache
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -163,6 +163,7 @@ def test_ctrl_c_is_told_what_it_interrupted_and_that_results_are_stored(results,
     assert told.after("chart: ") == []
 
 
+@pytest.mark.integration
 def test_a_password_is_in_no_command(told, postgresql_url):
     url = postgresql_url.replace("postgres@", "postgres:s3same@")
     fill(url, [(small(), 100.0)])

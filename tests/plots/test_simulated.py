@@ -105,6 +105,7 @@ def test_measured_ones_are_shown_unless_others_are_asked_for(both, plots):
     assert plots("tables").stdout == plots("tables", "--origin", "measured").stdout
 
 
+@pytest.mark.integration
 @OF_BOTH
 def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, origin):
     found = []
@@ -133,6 +134,7 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
         assert not has("\n".join(told), SIMULATED if origin is Origin.MEASURED else MEASURED), name
 
 
+@pytest.mark.integration
 def test_charts_of_both_have_files_of_their_own_names(both, plots):
     first = plots("charts", "--chart", "scaling").stdout.split()
     second = plots("charts", "--chart", "scaling", "--origin", "simulated").stdout.split()
@@ -211,6 +213,7 @@ def test_a_simulated_sweep_that_runs_is_watched_without_being_asked_for():
     writer.close()
 
 
+@pytest.mark.integration
 def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     told: list[str] = []
     assert at_end.show("results.db", "simulated", Path("figures"), told.append, Origin.SIMULATED)

@@ -7,6 +7,8 @@ from contextlib import closing
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 
+import pytest
+
 from store.checks.every import check
 from store.database import open_for_reading
 from store.reading import queries
@@ -15,6 +17,8 @@ from store.writer import Writer
 from tests.specs import small
 from tests.store import agents
 from tests.store.told_steps import ToldSteps, go_on, is_told
+
+pytestmark = pytest.mark.integration
 
 NUM_AGENTS, NUM_TRIALS, NUM_REPEATS, NUM_KILLS = 4, 8, 3, 8
 LEASE_S = 1.5

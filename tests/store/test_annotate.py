@@ -153,6 +153,7 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
     writer.close()
 
 
+@pytest.mark.integration
 def test_a_person_at_a_terminal_is_asked(filled):
     for typed, ids in (("n\n", [1, 2, 3]), ("y\n", [])):
         master, slave = pty.openpty()

@@ -57,6 +57,7 @@ def filled(db: str) -> str:
     return db
 
 
+@pytest.mark.integration
 def test_list_takes_filters_columns_an_order_and_a_limit(filled):
     rows = json.loads(
         answer(
@@ -133,6 +134,7 @@ def test_a_list_of_a_database_without_attempts_says_so(filled):
     )
 
 
+@pytest.mark.integration
 def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
     from store.reading.queries import LISTABLE
 
@@ -259,6 +261,7 @@ def test_parquet_of_types_that_change_after_many_rows_is_read():
     assert (frame["a"].iloc[0], frame["a"].iloc[-1], frame["b"].iloc[-1]) == ("0", "text", 0.5)
 
 
+@pytest.mark.integration
 def test_parquet_goes_into_a_pipe(filled):
     command = [
         sys.executable,
@@ -300,6 +303,7 @@ def test_output_that_goes_to_a_device_leaves_the_device_there(filled):
     assert not Path("/dev/null").is_file()
 
 
+@pytest.mark.integration
 def test_who_stops_reading_ends_the_output_without_a_word(filled):
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n"
     for form in ("csv", "json", "markdown", "table"):

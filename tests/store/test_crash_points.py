@@ -24,6 +24,8 @@ from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 EVERY_POINT = bool(
     os.environ.get("SCALEMARK_EVERY_CRASH_POINT")
 )  # takes minutes; else some of them, others in each test

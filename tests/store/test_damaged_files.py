@@ -189,6 +189,7 @@ ONLY_SEEN_BY_SOME = {
 """Damages of what not every command reads."""
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
 def test_a_damaged_file_is_named_with_what_to_do(
     damaged: Path, run: Run, request: pytest.FixtureRequest

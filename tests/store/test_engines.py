@@ -109,6 +109,7 @@ def _open(url: str, barrier: Barrier) -> None:
     Writer(url).close()
 
 
+@pytest.mark.integration
 def test_processes_that_open_a_servers_database_at_once_make_it_once(postgresql_url):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.store.test_engines"])

@@ -150,6 +150,7 @@ def test_a_parquet_column_of_another_type_is_rejected(
         assert all(one.reason for one in added.rejected)
 
 
+@pytest.mark.integration
 def test_a_small_parquet_file_of_gigabytes_is_rejected(exported: Path) -> None:
     table = pq.read_table(exported / "in.parquet").slice(0, 1)
     index = table.column_names.index("message")
@@ -220,6 +221,7 @@ def test_a_cell_of_csv_of_another_type_is_rejected_or_taken(exported: Path, stem
         assert added.num_new + len(added.rejected) > 0, mutation
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "damage",
     [

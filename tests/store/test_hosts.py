@@ -87,6 +87,7 @@ def test_hosts_are_shown(db):
         assert line in lines
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
 )

@@ -4,6 +4,8 @@ import multiprocessing
 import os
 from multiprocessing.synchronize import Barrier, Event
 
+import pytest
+
 from store.checks.every import check
 from store.database import open_for_reading
 from store.reading import queries
@@ -13,6 +15,8 @@ from store.upkeep.vacuum import compact
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small
+
+pytestmark = pytest.mark.integration
 
 NUM_READERS, NUM_ROUNDS, NUM_ATTEMPTS = 16, 2, 24
 SPECS = [small(num_gpus=1), small(num_gpus=2)]

@@ -99,6 +99,7 @@ def test_a_sweep_of_an_earlier_version_is_continued_under_its_name(revision):
     assert outcomes == [Outcome.FAILED, Outcome.COMPLETED]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "make",
     [lambda: None, *(lambda revision=revision: of_version(revision) for revision in REVISIONS)],
@@ -158,6 +159,7 @@ def everything(path: str) -> dict[str, Rows]:
     return {str(table["name"]): old(f"SELECT * FROM {table['name']}", path) for table in tables}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_an_upgrade_keeps_the_old_file_beside_it_and_every_table_that_stayed_as_it_was(
     revision, capfd
@@ -358,6 +360,7 @@ def test_attempts_that_were_started_differently_keep_how():
     assert list(check("r.db")) == []
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -99,6 +99,7 @@ def runs(client, experiment="sweeps"):
     return client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
 
 
+@pytest.mark.integration
 def test_an_attempt_is_a_run_with_its_axes_measurement_and_times(client):
     assert export_to(client, [ATTEMPT]) == 1
     (run,) = runs(client)

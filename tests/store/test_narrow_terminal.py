@@ -14,6 +14,8 @@ import pytest
 from tests.filled import fill
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 
 def on_a_terminal(width: int, *arguments: str) -> list[str]:
     """Its lines."""

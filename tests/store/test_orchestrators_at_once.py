@@ -8,6 +8,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import pytest
+
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
 from store.reading import queries
@@ -15,6 +17,8 @@ from store.sweeps.ledger import unended
 from tests.specs import small
 from tests.store import orchestrator_process
 from tests.store.told_steps import ToldSteps, go_on, is_told
+
+pytestmark = pytest.mark.integration
 
 NUM_SWEEPS, NUM_TRIALS, NUM_REPEATS, NUM_KILLS = 6, 12, 2, 24
 SPECS = [small(seed=seed) for seed in range(1, NUM_TRIALS + 1)]

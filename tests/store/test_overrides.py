@@ -29,6 +29,8 @@ from tests.conf.test_resolve import FOLDER
 from tests.conftest import PROJECT
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 REAL = (DeviceKind.GPU, DeviceKind.CPU_STAND_IN)
 ARTICLE = [
     "model=inception3,resnet50,resnet152,alexnet,vgg16",

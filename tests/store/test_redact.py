@@ -79,6 +79,7 @@ IN_TEXT = [
 ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("form", IN_TEXT)
 @settings(deadline=None)
 @given(secret=UNQUOTED, before=AROUND, after=AROUND)
@@ -86,6 +87,7 @@ def test_a_secret_in_text_never_survives(form, secret, before, after):
     assert "s3cr3t" not in without_secrets(f"{before} {form.replace('SECRET', secret)} {after}")
 
 
+@pytest.mark.integration
 @settings(deadline=None)
 @given(secret=ANY_SECRET)
 def test_a_secret_in_quotes_may_have_spaces(secret):

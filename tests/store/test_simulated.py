@@ -184,6 +184,7 @@ def test_a_row_that_was_made_both_by_hand_is_found(db):
     ]
 
 
+@pytest.mark.integration
 def test_a_log_of_a_simulated_run_is_taken_for_nobodys_figure(db):
     both(db)
     export(db, "out.txt", ExportFormat.MLPERF)

@@ -72,6 +72,7 @@ def test_times_and_losses_come_back_to_five_digits(steps):
             assert abs(after.loss - before.loss) <= 1e-4 * largest
 
 
+@pytest.mark.integration
 @given(samples())
 def test_what_was_packed_once_is_packed_again_the_same(steps):
     packed = step_arrays.pack(steps)

@@ -65,6 +65,7 @@ def test_how_an_attempt_was_started_is_shown(db):
     assert (found["start"], found["cores"], found["shares_host"]) == ("fork", "2,3", True)
 
 
+@pytest.mark.integration
 def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
     writer = Writer("results.db")
     ledger = begin(writer, {small(): 1})
@@ -303,6 +304,7 @@ def test_without_a_standard_output_there_is_a_word_on_the_other():
     )
 
 
+@pytest.mark.integration
 def test_every_command_answers_in_json(monkeypatch):
     fill("results.db", [(small(), 12.5)])
     assert json.loads(run("list", "--json").stdout)[0]["images_per_second"] == 12.5

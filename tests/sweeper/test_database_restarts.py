@@ -17,6 +17,8 @@ from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until
 from tests.sweeper.sharing import agent, begin, completed, rows, states, told
 
+pytestmark = pytest.mark.integration
+
 ENDLESS, WAITS = 903, 907  # seeds of tests.tiny_trainer
 
 

@@ -15,6 +15,8 @@ from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until
 from tests.sweeper.sharing import agent, rows, states, told
 
+pytestmark = pytest.mark.integration
+
 FAILS, ENDLESS, SLOW, WAITS = 901, 903, 905, 907  # seeds of tests.tiny_trainer
 ON_FINISH = "sweep.on_interrupt=finish"
 

@@ -10,6 +10,8 @@ from trainer.data import digits, photos
 from trainer.errors import UnsupportedTrialError
 from trainer.models import resnet18_cifar
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory, all_devices):

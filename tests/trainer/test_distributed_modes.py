@@ -19,6 +19,8 @@ from trainer import devices, registry
 from trainer.devices import short_name
 from trainer.errors import LostRankError, UnsupportedTrialError
 
+pytestmark = pytest.mark.integration
+
 EXACT, HALF = 1e-6, 2e-3
 MODES = [
     "distributed_parameter_server none",

@@ -7,6 +7,8 @@ from tests.specs import small
 from trainer.data import digits
 from trainer.run import build
 
+pytestmark = pytest.mark.slow
+
 NUM_STEPS = 200
 
 

@@ -8,6 +8,8 @@ import costs.networks
 from trainer import registry
 from trainer.errors import UnsupportedTrialError
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize(
     ("model", "image_px", "num_classes", "num_parameters", "num_gradients"),

@@ -82,6 +82,7 @@ def exit_codes(case: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in case.glob("*.exit")}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", EXACT)
 def test_workers_have_one_devices_weights_and_losses_with_the_same_whole_batch(
     ran, make_devices, name

@@ -24,6 +24,7 @@ def sleeps(monkeypatch):
     return found
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_that_reduces_waits_once_per_step_and_trains_the_same(
     make_devices, sleeps, mode

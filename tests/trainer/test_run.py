@@ -4,11 +4,15 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from scalemark.records.cluster import Cluster, RankLimits
 from scalemark.run_folder.folder import RunFolder
 from tests.conftest import PROJECT
 from tests.specs import small
 from trainer import devices, run
+
+pytestmark = pytest.mark.integration
 
 NUM_PARAMETERS = (32 * 32 * 3 + 1) + 2 * 4096 + (4096 + 1) * 10  # of the trivial model
 
@@ -16,8 +20,8 @@ PROBED = """
 import json, sys
 import numpy as np
 from pathlib import Path
-from scalemark.records import RunFolder, TrialSpec
-from trainer import link_probe, run
+from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
+from trainer.ranks import link_probe; from trainer import run
 from trainer.variable_updates import replicated
 
 def probe(devices):

@@ -11,6 +11,8 @@ from tests.conftest import PROJECT
 from trainer import selfcheck
 from trainer.selfcheck import Bench, Check, choose_bench
 
+pytestmark = pytest.mark.integration
+
 PLAIN = {"mode": "ring", "options": "-"}
 
 

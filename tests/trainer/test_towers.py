@@ -69,6 +69,7 @@ def alone(all_devices):
     return weights
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("mode", "packs"), [(mode, 0) for mode in MODES] + [(mode, 2) for mode in PACKS]
 )
@@ -95,6 +96,7 @@ def test_mirrored_refuses_the_hierarchical_copy_that_tf_distribute_gets_wrong(ma
         build(small(num_gpus=3, **MODES["mirrored_hierarchical_copy"]), make_devices(3))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("num_replicas", "mode"),
     [
@@ -147,6 +149,7 @@ def test_every_all_reduce_and_variable_update_is_among_the_modes():
     assert updates >= set(registry.names("variable_updates"))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("local_parameter_device", ["cpu", "gpu"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_staged_weights_are_those_of_the_step_before(
@@ -221,6 +224,7 @@ def test_an_independent_replica_trains_as_if_alone(make_devices):
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("xla", ["off", "on"])
 def test_replicas_of_a_normalized_model_share_weights_and_keep_their_own_statistics(
@@ -239,6 +243,7 @@ def test_dropout_differs_between_replicas(make_devices):
     assert largest_difference(update.weights(0), update.weights(1)) > 1e-6
 
 
+@pytest.mark.integration
 def test_gradients_are_averaged_not_summed(make_devices):
     """tf_cnn_benchmarks' replicated summed: with the same images on every replica, a sum would take N times the step."""
     images, labels = next(whole_batches(1, 1))
@@ -356,6 +361,7 @@ def test_another_format_type_or_compiler_than_the_trial_says_makes_it_invalid(
     assert placement.problem(replace(wanted, **told)) == problem
 
 
+@pytest.mark.integration
 def test_xla_where_the_trial_says_off_makes_it_invalid(make_devices):
     placement, _, wanted = recorded(make_devices, 2, whole_batches(2, 1), xla="on")
     assert placement.problem(wanted) is None
@@ -397,6 +403,7 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
     assert largest_difference(first.towers.state(0), last.towers.state(0)) < 1e-5
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "mode", ["ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring"]
 )
@@ -581,6 +588,7 @@ def test_rmsprop_follows_its_formula(make_devices):
     assert largest_difference(ours, _reference(make_devices, 3, rule)) < 1e-6
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("optimizer", registry.names("optimizers"))
 @pytest.mark.parametrize("mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])

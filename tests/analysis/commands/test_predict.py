@@ -302,6 +302,7 @@ def test_strategies_that_are_not_known_are_left_out_by_name(analysis) -> None:
     assert "variable_update='gossip SGD' is no strategy that the cost model knows" in told.stderr
 
 
+@pytest.mark.integration
 def test_a_batch_that_nobody_reported_is_marked(analysis) -> None:
     """A bug: it was printed as a fact."""
     [one] = json.loads(added(analysis, "--json", batch_size=None).stdout)["predictions"]

@@ -21,6 +21,8 @@ from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
 
+pytestmark = pytest.mark.integration
+
 WAYS = [
     ("parameter_server", "cpu", "none"),
     ("parameter_server", "gpu", "none"),

@@ -96,6 +96,7 @@ def test_who_was_put_out_of_a_race_has_not_lost_the_lead_to_its_winner():
     )
 
 
+@pytest.mark.integration
 def test_of_equal_numbers_none_leads_whichever_was_run_first():
     for first, second in (("nccl", "ps"), ("ps", "nccl")):
         cells = [

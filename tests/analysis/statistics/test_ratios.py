@@ -95,6 +95,7 @@ def test_of_1000_intervals_over_processes_93_to_97_percent_hold_the_truth_and_of
     assert found.different <= 0.05
 
 
+@pytest.mark.integration
 def test_of_1000_comparisons_of_simulated_processes_as_many_hold_the_truth_and_as_few_equals_are_different():
     assert [str(row) for row in simulated(1000, [3]) if not row.is_met] == []
 

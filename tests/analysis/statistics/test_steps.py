@@ -9,6 +9,8 @@ from analysis.statistics.trends import trend
 from benchmarks.coverage import OURS, drifts
 from benchmarks.step_times import Times, processes
 
+pytestmark = pytest.mark.integration
+
 
 def durations(**changes):
     (found,) = processes(Times(**changes), 1, 1, np.random.default_rng(2))

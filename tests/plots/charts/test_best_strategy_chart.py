@@ -11,6 +11,7 @@ from tests.plots.charts.test_scaling_chart import picture_test
 from tests.plots.charts.test_strategies_chart import fill_with
 
 
+@pytest.mark.integration
 @picture_test
 @pytest.mark.parametrize("num_series", [2, 5, 12])
 def test_the_picture_with_no_text_on_another(num_series: int) -> Figure:
@@ -18,6 +19,7 @@ def test_the_picture_with_no_text_on_another(num_series: int) -> Figure:
     return checked(picture("best_strategy"))
 
 
+@pytest.mark.integration
 @picture_test
 def test_the_picture_in_the_dark() -> Figure:
     fill_with(5, gpus=(1, 2, 4, 8))

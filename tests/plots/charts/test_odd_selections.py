@@ -58,6 +58,7 @@ def test_one_attempt_alone_is_legible(name):
     )
 
 
+@pytest.mark.integration
 @CHARTS
 def test_numbers_of_0_and_missing_ones_are_legible(name):
     shown = [
@@ -83,6 +84,7 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
     drawn(name)
 
 
+@pytest.mark.integration
 @CHARTS
 def test_names_of_any_length_are_legible(name):
     others = ({}, {"batch_size": 64}, {"xla": "on"})

@@ -61,6 +61,7 @@ def test_the_picture_up_to_64() -> Figure:
     return checked(picture("scaling"))
 
 
+@pytest.mark.integration
 @picture_test
 def test_the_picture_of_every_count_has_true_distances() -> Figure:
     fill_with(5, tuple(range(1, 17)))

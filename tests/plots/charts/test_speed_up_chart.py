@@ -14,6 +14,7 @@ from tests.plots.charts.test_scaling_chart import curves, fill_with, picture_tes
 RATIOS = ["speed_up", "efficiency"]
 
 
+@pytest.mark.integration
 @picture_test
 @pytest.mark.parametrize("chart", RATIOS)
 @pytest.mark.parametrize("num_series", [1, 5, 12])

@@ -39,6 +39,7 @@ def fill_with(
     fill("results.db", results, details=details)
 
 
+@pytest.mark.integration
 @picture_test
 @pytest.mark.parametrize("num_series", [2, 5, 12])
 def test_the_picture_with_no_text_on_another(num_series: int) -> Figure:

@@ -30,6 +30,7 @@ def fill_with(num_strategies: int, **axes: object) -> None:
     )
 
 
+@pytest.mark.integration
 @picture_test
 @pytest.mark.parametrize("num_series", [1, 5, 12])
 def test_the_picture_with_no_text_on_another(num_series: int) -> Figure:

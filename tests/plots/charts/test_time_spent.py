@@ -77,6 +77,7 @@ def test_the_picture_in_the_dark() -> Figure:
     return checked(picture("time_spent", Theme.DARK))
 
 
+@pytest.mark.integration
 @picture_test
 def test_the_picture_of_profiles() -> Figure:
     many = {

@@ -106,6 +106,7 @@ def of_models(num_models: int) -> list[Ran]:
     ]
 
 
+@pytest.mark.integration
 @picture_test
 @pytest.mark.parametrize("num_series", [1, 5, 12])
 def test_the_picture_with_no_text_on_another(num_series: int) -> Figure:
@@ -113,6 +114,7 @@ def test_the_picture_with_no_text_on_another(num_series: int) -> Figure:
     return checked(picture("timeline"))
 
 
+@pytest.mark.integration
 @picture_test
 def test_the_picture_in_the_dark() -> Figure:
     fill_with(of_models(3))
@@ -193,6 +195,7 @@ def test_an_attempt_whose_end_nobody_saw_has_a_mark_and_no_bar():
     assert overlaps(figure) == []
 
 
+@pytest.mark.integration
 def test_slots_that_were_not_stored_have_a_row_of_their_own():
     fill_with(
         [
@@ -212,6 +215,7 @@ def test_long_sweeps_are_told_in_longer_units(duration_s, unit):
     assert end == pytest.approx(duration_s / {"s": 1, "min": 60, "h": 3600}[unit])
 
 
+@pytest.mark.integration
 def test_the_newest_sweeps_are_drawn_and_the_others_told():
     for day in range(7):
         fill_with(

@@ -16,6 +16,8 @@ from plots.whole_file import draft_of
 from store.errors import StoreError
 from tests.plots.report.conftest import parsed
 
+pytestmark = pytest.mark.integration
+
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(

@@ -17,6 +17,8 @@ from tests.filled import NOON, STEPS, fill
 from tests.plots.report.conftest import NASTY, PS, RESNET, VGG, Ended, Make, source, times, write
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 Show = Callable[..., Visit]
 
 

@@ -18,6 +18,8 @@ import pytest
 from tests.filled import fill
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 PATIENCE_S = 300  # it costs nothing where all is well, and a busy machine may need much
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 

@@ -145,6 +145,7 @@ def test_other_quantities_can_stand_in_cells(show, text):
     assert texts(layout)["replicated_none"][1] == text
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("outcome", "symbol"),
     [(outcome, symbol) for outcome, symbol in SYMBOLS.items() if outcome is not Outcome.INVALID],

@@ -24,6 +24,8 @@ from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 PATIENCE_S = 180
 TWO = small(num_gpus=2)
 

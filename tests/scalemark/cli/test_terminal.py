@@ -11,6 +11,8 @@ from rich.console import Console
 from scalemark.cli.terminal import print_columns
 from tests.conftest import PROJECT
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_columns_show_control_characters_and_do_not_obey_them(is_terminal):

@@ -6,6 +6,8 @@ import pytest
 
 from scalemark.host import shards
 
+pytestmark = pytest.mark.integration
+
 
 def framed(*records: bytes) -> bytes:
     """A TFRecord file; nobody here looks at checksums."""

@@ -141,6 +141,7 @@ def test_a_database_from_the_future_is_identity_and_otherwise_refused(store):
     assert tree() == before
 
 
+@pytest.mark.integration
 def test_upgrade_makes_upgrades_and_has_nothing_to_do(store):
     assert store("upgrade", "--db", "r.db") == (0, "r.db: made, with schema 0006\n", "")
     assert store("upgrade", "--db", "r.db") == (
@@ -416,6 +417,7 @@ def test_vacuum_removes_nothing_unasked_and_asks_only_a_person(store):
     ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("typed", "code", "left"), [("n\n", 2, 1), ("y\n", 0, 0)])
 def test_vacuum_does_what_a_person_at_a_terminal_answers(typed, code, left):
     fill("r.db", [(small(), 100.0)])
@@ -569,6 +571,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("sql", WRONG)
 def test_check_finds_what_is_wrong_and_where(sound, sql):
     shutil.copy(sound, "r.db")

@@ -361,6 +361,7 @@ def test_what_was_removed_here_for_good_does_not_come_back(db):
     assert contents("other.db") == kept
 
 
+@pytest.mark.integration
 def test_what_is_imported_in_part_and_under_another_name_is_found_sound(db):
     retried = repeat(attempts=(Outcome.INTERRUPTED, Outcome.COMPLETED))
     add(db, attempt(), origin="a file")

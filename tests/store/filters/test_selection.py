@@ -241,6 +241,7 @@ def test_too_many_filters_are_refused():
         attempt_ids(["num_gpus=1"] * 101)
 
 
+@pytest.mark.integration
 def test_as_many_filters_and_values_as_are_allowed_work(db):
     fill(db, [(small(), 1.0), (small(num_gpus=2), None)])
     many = ",".join(map(str, range(1, 10_001)))

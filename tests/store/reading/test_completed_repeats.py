@@ -29,6 +29,7 @@ def speeds(
     }
 
 
+@pytest.mark.integration
 def test_those_of_the_trials_asked_for_come_oldest_first(engine):
     assert speeds(engine, small().trial_id, small(num_gpus=2).trial_id) == {
         small().trial_id: [2.0, 1.0]

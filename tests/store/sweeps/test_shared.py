@@ -395,6 +395,7 @@ def test_an_agent_waits_for_no_answer_nearly_as_long_as_its_lease(writer):
     )
 
 
+@pytest.mark.integration
 def test_a_server_that_answers_too_late_is_asked_again(writer):
     share(writer, {ONE: 1}, settings={**SETTINGS, "lease_s": 1.0})
     join(writer)

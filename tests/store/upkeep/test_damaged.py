@@ -23,6 +23,8 @@ from store.writer import Writer
 from tests.filled import fill
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 NUM_TRIALS, PAGE_BYTES = 150, 4096
 Dump = dict[str, dict[str, list[object]]]
 

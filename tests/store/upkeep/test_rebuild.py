@@ -88,6 +88,7 @@ def comparable(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
     return tables | {"events": sorted(events, key=repr), "sweeps": sweeps}
 
 
+@pytest.mark.integration
 def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
     rebuilt = rebuild(db, ["runs"])
     assert (
@@ -128,6 +129,7 @@ def test_a_database_that_is_not_lost_has_nothing_to_gain(lost):
     assert (added.num_new, added.num_known, added.rejected) == (0, 12, [])
 
 
+@pytest.mark.integration
 def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.ledger.open_repeats()
@@ -248,6 +250,7 @@ def hostile(change: Callable[[Path], object]) -> Path:
     return folder
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -298,6 +301,7 @@ def test_an_attempt_that_never_began_is_named_and_is_none(lost, files):
     assert (rebuilt.added.num_new, rebuilt.added.rejected) == (12, [])
 
 
+@pytest.mark.integration
 def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
     shutil.copytree("runs/s", "runs/t")
     change_json(
@@ -361,6 +365,7 @@ def test_folders_without_sweeps_are_refused():
         rebuild("r.db", ["missing"])
 
 
+@pytest.mark.integration
 def test_the_command_tells_what_it_found(lost):
     damage("result.json", "{")()
     ended = subprocess.run(

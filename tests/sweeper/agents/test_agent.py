@@ -20,6 +20,8 @@ from tests.specs import small
 from tests.sweeper.processes import assert_gone, wait_until
 from tests.sweeper.sharing import agent, begin, completed, rows, states, told
 
+pytestmark = pytest.mark.integration
+
 FAILS, ENDLESS, SLOW = 901, 903, 905  # seeds of tests.tiny_trainer
 
 

@@ -15,6 +15,8 @@ from tests.sweeper.agents.test_agent import once_running
 from tests.sweeper.processes import hears, wait_until
 from tests.sweeper.sharing import agent, completed, rows, states, told
 
+pytestmark = pytest.mark.integration
+
 TINY = [
     sys.executable,
     str(PROJECT / "tests" / "tiny_sweep.py"),

@@ -18,6 +18,8 @@ from sweeper.grid.compose import Composer, without_hydra
 from sweeper.grid.expand import Cell, Choice, Request, expand
 from tests.conf.test_resolve import FOLDER
 
+pytestmark = pytest.mark.integration
+
 FOLLOWING = {
     "batch_size": "${num_gpus}",
     "prefetch": "${data_threads}",

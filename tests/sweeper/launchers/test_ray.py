@@ -33,6 +33,8 @@ from tests.sweeper.sharing import completed, rows, states
 from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
 
+pytestmark = pytest.mark.cluster
+
 ENDLESS, UNTIL_TOLD = 903, 907  # seeds of tests.tiny_trainer
 HERE = {"PYTHONPATH": str(PROJECT)}
 

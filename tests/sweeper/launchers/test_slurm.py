@@ -103,6 +103,7 @@ def test_without_slurm_it_says_where_to_start(config, monkeypatch):
         load(config).check()
 
 
+@pytest.mark.cluster
 def test_a_controller_that_does_not_answer_is_refused(config, slurm_cluster):
     slurm_cluster.kill_controller()
     with pytest.raises(
@@ -227,6 +228,7 @@ def test_devices_are_counted_as_slurm_or_the_settings_tell(config, slurm_cluster
 # What agents get
 
 
+@pytest.mark.cluster
 def test_each_agent_has_a_host_of_its_own_and_gives_back_when_stopped(config, slurm_cluster):
     config.launcher.slurm.setup = ["export WORD='two words'"]
     launcher = load(config)
@@ -281,6 +283,7 @@ def test_an_agent_that_the_user_cancels_is_told_and_the_others_run_on(config, sl
     assert said(first).endswith("gave back\n")
 
 
+@pytest.mark.cluster
 def test_a_preempted_agent_gives_back_and_is_not_run_again(config, slurm_cluster):
     launcher = load(config)
     jobs = started(launcher, 4, command())
@@ -313,6 +316,7 @@ def test_a_new_controller_finds_the_agents_of_a_killed_one_and_only_those(
     until(lambda: "RUNNING" in slurm_cluster.run("squeue", "-h", "-j", other.strip(), "-o", "%T"))
 
 
+@pytest.mark.cluster
 def test_jobs_of_an_earlier_cluster_have_ended_whatever_has_their_numbers_now(
     config, slurm_cluster
 ):
@@ -328,6 +332,7 @@ def test_jobs_of_an_earlier_cluster_have_ended_whatever_has_their_numbers_now(
     ]
 
 
+@pytest.mark.cluster
 def test_a_controller_that_is_away_is_waited_for(config, slurm_cluster):
     now_s = 0.0
     launcher = Launcher(config, clock=lambda: now_s)
@@ -356,6 +361,7 @@ exit 1
 """The first submission arrives, and its answer is lost."""
 
 
+@pytest.mark.cluster
 def test_what_arrived_without_an_answer_is_not_sent_again(
     config, slurm_cluster, tmp_path, monkeypatch
 ):

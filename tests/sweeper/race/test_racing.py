@@ -18,6 +18,8 @@ from tests.filled import NOON, PLACEMENT, attempt
 from tests.specs import small
 from tests.sweeper.world import World, rows
 
+pytestmark = pytest.mark.integration
+
 PROJECT = Path(__file__).resolve().parents[3]
 BY_SEED = {"race": True, "race_over": ["seed"]}  # tests.tiny_trainer is as fast as its seed says
 

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.racing import Kind, Score, grid, play
 
+pytestmark = pytest.mark.integration
+
 
 def played(kind: Kind, num_grids: int) -> Score:
     return sum(

@@ -37,6 +37,8 @@ from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, has_begun
 from tests.sweeper.world import World, rows, story
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def stack():

@@ -20,6 +20,8 @@ from sweeper.running.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 SWEEP = SweepRecord(
     name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=()
 )

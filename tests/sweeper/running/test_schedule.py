@@ -396,6 +396,7 @@ def test_a_removed_task_gives_its_reservation_up():
     assert pop_beside_one(waiting, 1e4 + 10, 1e4 + 20).num_gpus == 1
 
 
+@pytest.mark.integration
 @settings(deadline=None)
 @given(
     st.sampled_from([2, 4, 8]),

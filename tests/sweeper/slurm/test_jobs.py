@@ -1,7 +1,11 @@
 """Jobs are read as squeue tells of them."""
 
+import pytest
+
 from sweeper.launchers import JobState
 from sweeper.slurm.jobs import SlurmJob, read_jobs, why_gone
+
+pytestmark = pytest.mark.cluster
 
 LINES = """\
 12_10|PENDING|1|Resources|/runs/s

@@ -246,6 +246,7 @@ def test_a_server_that_died_while_idle_is_loaded_anew_before_it_is_needed(fork, 
     assert fork.prepare(make_folder(tmp_path / "next", ""), environment(os.environ, "")) is not None
 
 
+@pytest.mark.integration
 def test_a_server_that_does_not_answer_is_replaced(fork, tmp_path, monkeypatch):
     server = server_of(fork, tmp_path / "run")
     os.kill(server, signal.SIGSTOP)
@@ -291,6 +292,7 @@ def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(
     assert process.start == Placement.from_json(folder.placement.read_text()).start == "spawn"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "spec",
     [

@@ -129,7 +129,7 @@ PARENT = """
 ORCHESTRATOR = """
     import os, sys
     from pathlib import Path
-    from scalemark.records import RunFolder
+    from scalemark.run_folder.folder import RunFolder
     from sweeper.running.attempt import environment
     from sweeper.starts import Fork, Spawn
 

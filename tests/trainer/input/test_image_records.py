@@ -111,6 +111,7 @@ def test_cached_records_are_read_once(folder, make_devices):
     calls(images, 20)  # more than any buffer holds
 
 
+@pytest.mark.integration
 def test_records_that_are_not_cached_are_read_in_every_epoch(tmp_path, make_devices):
     (path,) = image_sets.write(tmp_path / "set", [good(label % 12) for label in range(5000)])
     images = opened(path.parent, make_devices(1), batch_size=1000, prefetch=0, cache=False)
@@ -182,6 +183,7 @@ def test_a_damaged_record_is_named_with_file_and_byte(folder, make_devices, shar
         opened(folder, make_devices(2)).next()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("distortions", [True, False])
 @pytest.mark.parametrize(
     ("bad", "message"),

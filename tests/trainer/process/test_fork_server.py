@@ -59,6 +59,7 @@ def run_script(server, folder, script):
     return server.ask(reap=pid)
 
 
+@pytest.mark.integration
 def test_the_trainer_loads_in_one_thread_and_without_libcuda():
     with closing(Server("trainer.__main__")) as server:
         assert server.answer() == {"num_threads": 1, "libcuda": False}

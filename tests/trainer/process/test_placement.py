@@ -13,11 +13,13 @@ from scalemark.records.placement import Placement
 from scalemark.run_folder.folder import RunFolder
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 TELL = """
 import json, os, resource, sys
 from pathlib import Path
-from scalemark.records import RunFolder, TrialSpec
-from trainer import placement
+from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
+from trainer.process import placement
 given = placement.read(RunFolder(Path(sys.argv[1])))
 if given:
     placement.take(given)

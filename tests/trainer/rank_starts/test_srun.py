@@ -19,6 +19,8 @@ from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
 from trainer.ranks.srun_task import visible_devices
 
+pytestmark = pytest.mark.cluster
+
 
 class Trial(Ranks):
     """In a job of two nodes, whose script is its supervisor."""

@@ -35,7 +35,7 @@ def test_ports_of_a_killed_process_can_be_reserved_again(monkeypatch):
     monkeypatch.setattr(ports, "PORTS", range(31_800, 31_803))
     program = """
 import signal
-from trainer import ports
+from trainer.ranks import ports
 ports.PORTS = range(31_800, 31_803)
 with ports.reserved(3):
     print("reserved", flush=True)

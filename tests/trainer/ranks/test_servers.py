@@ -14,11 +14,13 @@ from tests.sweeper.processes import assert_gone
 from trainer.errors import LostRankError
 from trainer.ranks import local_servers, servers
 
+pytestmark = pytest.mark.integration
+
 WORKER_1 = Rank(job_name="worker", task_index=1)
 TAKEN = "another process has this port .`ss -ltnp` tells which.*end that process, or give the rank another port"
 STARTS = """
 import multiprocessing, signal
-from trainer import local_servers
+from trainer.ranks import local_servers
 with local_servers.started(2, lambda rank: None):
     print(*(process.pid for process in multiprocessing.active_children()), flush=True)
     signal.pause()
@@ -42,7 +44,7 @@ def test_a_server_names_the_address_that_is_taken(taken, all_devices):
 
 def test_worker_0_names_its_own_that_is_taken(taken):
     code = f"""
-from scalemark.records import Cluster, DeviceKind
+from scalemark.records.cluster import Cluster; from scalemark.records.devices import DeviceKind
 from trainer import devices
 devices.connect(devices.claim(DeviceKind.CPU_STAND_IN, 1), Cluster(worker_hosts=({taken!r},)))
 """

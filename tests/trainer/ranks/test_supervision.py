@@ -177,7 +177,7 @@ def test_ranks_are_told_their_own_ports_and_in_the_end_all_are_free(begin, start
 def test_ranks_know_that_their_parent_started_them_all(begin, start):
     trial = begin(
         f"""
-        from trainer import contention
+        from trainer.watching import contention
         assert contention.tells_ours(cluster, None)
         exec({HEALTHY!r})
         end(Outcome.COMPLETED) if name == "worker-0" else wait()
@@ -209,6 +209,7 @@ def test_killed_worker_0_is_named_with_the_log_of_the_trial(begin):
     )
 
 
+@pytest.mark.integration
 def test_a_stopped_rank_hangs_the_trial_and_is_named(begin):
     trial = begin(SERVE, limits=RankLimits(timeout_s=10))
     trial.wait_until_all_serve()
@@ -333,6 +334,7 @@ def test_a_rank_that_worker_0_lost_is_named_with_its_log(begin):
     assert trial.outcome() == (1, Outcome.FAILED, told)
 
 
+@pytest.mark.integration
 def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
     trial = begin(
         f"""
@@ -350,6 +352,7 @@ def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("stopped", "failing", "log"),
     [("worker-1", "worker-0", "log-worker-1.txt"), ("worker-0", "worker-1", "log.txt")],
@@ -378,6 +381,7 @@ def test_a_stopped_rank_is_named_and_not_the_one_that_failed_for_want_of_it(
     )
 
 
+@pytest.mark.integration
 def test_what_worker_0_says_of_its_own_failure_stands(begin):
     trial = begin(
         f"""
@@ -444,7 +448,7 @@ def test_no_rank_survives_its_orchestrator_or_fork_server(tmp_path, start, kille
     program = f"""
 import os, signal, sys
 from pathlib import Path
-from scalemark.records import RunFolder
+from scalemark.run_folder.folder import RunFolder
 from sweeper.running.attempt import environment
 from sweeper.starts import Fork, Spawn
 process = {how}.start(RunFolder(Path({str(folder.path)!r})), environment(os.environ, ""))

@@ -1,0 +1,44 @@
+"""Sorts tests into tiers by what they need, so that the default run takes minutes.
+
+| tier | holds | run with |
+|---|---|---|
+| default | in one process, SQLite, a smoke trial per variable update, the command line end to end | `pytest` |
+| integration | processes, PostgreSQL, a browser, all modes | `pytest -m integration` |
+| cluster | Slurm, Ray, several hosts | `pytest -m cluster` |
+| slow | long campaigns, of which the others hold a short form | `pytest -m slow` |
+
+A test that asks for a server, a browser or a cluster is sorted by that; any other says so itself:
+`pytestmark = pytest.mark.integration`.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+
+TIERS = ("integration", "cluster", "slow")
+_BY_FIXTURE = {
+    "postgresql_server": "integration",
+    "postgresql_url": "integration",
+    "chromium": "integration",
+    "slurm_cluster": "cluster",
+}
+
+
+def sort(items: Iterable[pytest.Item]) -> None:
+    """Mark each test with the tier of what it needs, unless it names its tier itself."""
+    for item in items:
+        if any(item.get_closest_marker(tier) for tier in TIERS):
+            continue
+        tier = _tier_of_needs(item)
+        if tier:
+            item.add_marker(getattr(pytest.mark, tier))
+
+
+def _tier_of_needs(item: pytest.Item) -> str | None:
+    for fixture, tier in _BY_FIXTURE.items():
+        if fixture in getattr(item, "fixturenames", ()):
+            return tier
+    call = getattr(item, "callspec", None)  # a parametrized test
+    if call and "postgresql" in call.params.values():
+        return "integration"
+    return None
