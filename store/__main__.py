@@ -21,13 +21,7 @@ app.add_typer(reference.app, name="reference")
 app.command("export")(exchange.export_)
 app.command("import")(exchange.import_)
 app.command()(rebuild.rebuild)
-for command in (
-    maintain.current,
-    maintain.upgrade,
-    maintain.backup,
-    maintain.check,
-    maintain.vacuum,
-):
+for command in (maintain.backup, maintain.check, maintain.vacuum):
     app.command()(command)
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Opens a results database: creates or upgrades it for those who run sweeps, read-only for everyone
-else.
+"""Opens a results database: creates it for those who run sweeps, read-only for everyone else.
 
 A database is a SQLite file or, by its URL, a PostgreSQL database; `store.sqlite` and
 `store.postgresql` hold what differs.
@@ -9,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -18,11 +15,9 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from scalemark.text.redact import masked
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
 from store.sqlite import SqliteFile, sqlite_explained
-from store.upgrade import Upgraded, head_revision
 
 
 class Database(Protocol):
@@ -34,18 +29,17 @@ class Database(Protocol):
     def name(self) -> str:
         """As messages call it."""
 
-    def revision(self) -> str | None:
-        """Of its schema; None when it is not there yet, or empty. Raises StoreError when it is
-        another program's.
+    def is_made(self) -> bool:
+        """Tell whether its tables are there: not when there is no database yet, or an empty one.
+
+        Raises StoreError when another program or another version of scalemark made them.
         """
 
     def check_writable(self) -> None: ...
 
-    def upgrade(self) -> Upgraded | None:
-        """To the head revision, by one process alone while others wait. What was there is kept
-        beside it first.
-
-        None when there is nothing to do, also because another process has done it meanwhile.
+    def make(self) -> None:
+        """Create its tables, by one process alone while others wait; nothing happens when another
+        process has done it meanwhile.
         """
 
     def writer(self) -> sa.Engine:
@@ -124,30 +118,17 @@ def file_of(url: str) -> Path | None:
 
 
 def open_for_writing(url: str) -> sa.Engine:
-    """The database at `url`, created or upgraded to this version's schema.
+    """The database at `url`, created when it is not there.
 
-    Raises StoreError when it cannot be written, is not a database, another program's, or newer than
-    this version.
+    Raises StoreError when it cannot be written, is not a database, or is another program's or
+    another version's.
     """
     database = locate(url)
     database.check_writable()
     with database.explained():
-        if known_revision(database) != head_revision():
-            tell(database, database.upgrade())
+        if not database.is_made():
+            database.make()
         return database.writer()
-
-
-def tell(database: Database, upgraded: Upgraded | None) -> None:
-    """That it was upgraded, to whoever watches."""
-    if upgraded is not None and upgraded.found is not None:
-        kept = "" if upgraded.kept is None else f"; as it was: {upgraded.kept}"
-        print(
-            (
-                f"store: {database.name} was upgraded from schema {upgraded.found} to "
-                f"{upgraded.made}{kept}"
-            ),
-            file=sys.stderr,
-        )
 
 
 def open_for_reading(url: str) -> sa.Engine:
@@ -167,17 +148,7 @@ def open_existing(url: str) -> sa.Engine | None:
     """As `open_for_reading`; None when there is no database yet, or an empty one."""
     database = locate(url)
     with database.explained():
-        found = known_revision(database)
-        if found is None:
-            return None
-        if found != head_revision():
-            named = "" if url == default_url() else f" --db {shlex.quote(masked(url))}"
-            what_to_do = f"`python -m store upgrade{named}` makes it so, and keeps a copy as it is"
-            raise StoreError(
-                f"{database.name}: its schema is {found}, this version reads "
-                f"{head_revision()}; {what_to_do}"
-            )
-        return database.reader()
+        return database.reader() if database.is_made() else None
 
 
 def check_writable(url: str) -> None:
@@ -185,18 +156,7 @@ def check_writable(url: str) -> None:
     database = locate(url)
     database.check_writable()
     with database.explained():
-        known_revision(database)
-
-
-def known_revision(database: Database) -> str | None:
-    """Raises StoreError when a newer scalemark wrote it."""
-    found = database.revision()
-    if found is not None and found > head_revision():
-        known = f"schema {found}, this one knows {head_revision()}"
-        raise StoreError(
-            f"{database.name}: written by a newer scalemark ({known}); upgrade scalemark"
-        )
-    return found
+        database.is_made()
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -93,7 +91,7 @@ def environment_values(environment: dict[str, Any]) -> dict[str, Any]:
     """The columns of `store.schema.EnvironmentRow`."""
     packages = environment["packages"]
     return {
-        "key": _environment_key(environment),
+        "key": digest(environment),
         "software_key": software.key(environment),
         "python": environment["python"],
         "tensorflow": packages.get("tensorflow") or packages.get("tf_nightly") or "unknown",
@@ -113,29 +111,11 @@ def environment_id_of(connection: sa.Connection, environment: dict[str, Any]) ->
     return find_or_insert(connection, schema.EnvironmentRow, values["key"], values)
 
 
-def _environment_key(environment: dict[str, Any]) -> str:
-    """As it has been since schema 0001: with spaces."""
-    return hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def placement_id_of(connection: sa.Connection, placement: Placement) -> int:
     """As `environment_id_of`."""
     told = asdict(placement)
     values = told | {name: ",".join(map(str, told[name])) for name in ("devices", "cores", "hosts")}
-    return find_or_insert(connection, schema.PlacementRow, placement_key(values), values)
-
-
-def placement_key(values: Mapping[str, Any]) -> str:
-    """Digest of its other columns. Without hosts it is as before schema 0006, which was the first
-    to have them.
-    """
-    return digest(
-        {
-            name: value
-            for name, value in values.items()
-            if value != "" or name not in ("hosts", "rank_start")
-        }
-    )
+    return find_or_insert(connection, schema.PlacementRow, digest(values), values)
 
 
 def _within_sweep(connection: sa.Connection, sweep_id: int, run_dir: Path) -> str:

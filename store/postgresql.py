@@ -20,9 +20,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_BESIDE_OTHERS, SCALEMARK_ONLY_READS
 from store.errors import AwayError, LockedError, StoreError
-from store.upgrade import Upgraded, check_is_ours, head_revision, one_revision, run_migrations
+from store.version import VERSION_QUERY, check_is_ours, check_version, create
 
-_WRITERS, _UPGRADERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
+_WRITERS, _MAKERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
 _CONNECT_TIMEOUT_S = 10
 # of silence the other end is taken for gone: a host without power says no goodbye, and holds its
 # locks
@@ -58,37 +58,27 @@ class PostgresDatabase:
     def name(self) -> str:
         return _shown(self._url)
 
-    def revision(self) -> str | None:
+    def is_made(self) -> bool:
         with self._connected() as connection:
             own = (
                 "SELECT table_name FROM information_schema.tables WHERE table_schema = "
                 "current_schema() ORDER BY 1"
             )
-            tables = list(connection.scalars(sa.text(own)))
+            tables = set(connection.scalars(sa.text(own)))
             if not tables:
-                return None
-            check_is_ours(self.name, set(tables))
-            return one_revision(
-                self.name,
-                list(
-                    connection.scalars(sa.text("SELECT version_num FROM alembic_version LIMIT 2"))
-                ),
-            )
+                return False
+            check_is_ours(self.name, tables)
+            check_version(self.name, connection.scalar(sa.text(VERSION_QUERY)), tables)
+        return True
 
     def check_writable(self) -> None:
         """Only the server can tell, once something is written."""
 
-    def upgrade(self) -> Upgraded | None:
-        """In one transaction: when it fails, nothing has changed. Copies are the server's
-        matter.
-        """
+    def make(self) -> None:
         with self._connected() as connection, connection.begin():
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADERS)))
-            found = self.revision()
-            if found == head_revision():
-                return None
-            run_migrations(connection)
-        return Upgraded(found=found, made=head_revision(), kept=None)
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKERS)))
+            if not self.is_made():
+                create(connection)
 
     def writer(self) -> sa.Engine:
         engine = _engine(
@@ -99,7 +89,7 @@ class PostgresDatabase:
         event.listen(engine, "begin", _begin)
         # who may not write learns it now, not after hours of trials
         with engine.begin() as connection:
-            connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+            connection.execute(sa.text("UPDATE database_info SET value = value"))
         event.listen(engine, "do_connect", _connect_again)
         return engine
 

@@ -375,7 +375,7 @@ class PlacementRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)  # digest of the columns below
     start: Mapped[str]  # fork or spawn
-    devices: Mapped[str]  # numbers of the slots it held, as "0,1"; empty in rows of schema 0003
+    devices: Mapped[str]  # numbers of the slots it held, as "0,1"
     visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU stand-ins
     cores: Mapped[str]  # CPU cores it was given, as "0,1,4"; empty = all
     spare_core: Mapped[int | None]
@@ -444,17 +444,17 @@ class MeasurementRow(Base):
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
     images_per_second: Mapped[float]
-    # null in rows of schema 0001, as all that is null below
+    # null of too few calls, see Measurement
     images_per_second_low: Mapped[float | None]
     images_per_second_high: Mapped[float | None]
     median_step_s: Mapped[float]
     jitter_s: Mapped[float]
-    p90_step_s: Mapped[float | None]
+    p90_step_s: Mapped[float]
     num_steps: Mapped[int]
-    window_s: Mapped[float | None]
+    window_s: Mapped[float]
     num_warm_up_steps: Mapped[int]
     steady: Mapped[bool]
-    time_to_first_step_s: Mapped[float | None]
+    time_to_first_step_s: Mapped[float]
     trace_s: Mapped[float]
     first_step_s: Mapped[float]
     data_wait_share: Mapped[float]
@@ -464,7 +464,7 @@ class MeasurementRow(Base):
     peak_device_memory_bytes: Mapped[int | None] = mapped_column(types.BigInteger)
     first_loss: Mapped[float | None]
     last_loss: Mapped[float | None]
-    num_skipped_steps: Mapped[int | None]
+    num_skipped_steps: Mapped[int]
     last_loss_scale: Mapped[float | None]
     num_parameters: Mapped[int] = mapped_column(types.BigInteger)
     link_bytes_per_s: Mapped[float | None]  # null on one host

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,14 +19,7 @@ from scalemark.cli.progress import Progress
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
-from store.upgrade import (
-    IF_DAMAGED,
-    Upgraded,
-    check_is_ours,
-    head_revision,
-    one_revision,
-    run_migrations,
-)
+from store.version import IF_DAMAGED, VERSION_QUERY, check_is_ours, check_version, create
 
 _PAGES_AT_ONCE = 5000
 _STEPS_BETWEEN_SIGNALS = 1_000_000  # of SQLite's virtual machine: some hundredths of a second
@@ -43,11 +35,11 @@ class SqliteFile:
     def name(self) -> str:
         return str(self.path)
 
-    def revision(self) -> str | None:
+    def is_made(self) -> bool:
         if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
             raise StoreError(f"{self.path}: a FIFO or a device, wanted a file; {_remedy('')}")
         if not self.path.exists() or self.path.stat().st_size == 0:
-            return None
+            return False
         with closing(connect_read_only(self.path)) as connection:
             tables = {
                 name
@@ -56,13 +48,11 @@ class SqliteFile:
                 )
             }
             if not tables:
-                return None
+                return False
             check_is_ours(self.name, tables)
-            found = [
-                told
-                for (told,) in connection.execute("SELECT version_num FROM alembic_version LIMIT 2")
-            ]
-        return one_revision(self.name, found)
+            (found,) = connection.execute(VERSION_QUERY).fetchone() or (None,)
+        check_version(self.name, found, tables)
+        return True
 
     def check_writable(self) -> None:
         path = self.path
@@ -79,44 +69,26 @@ class SqliteFile:
                 "or --db FILE"
             )
 
-    def upgrade(self) -> Upgraded | None:
+    def make(self) -> None:
+        """The lock is a file beside it: of two processes that turn on SQLite's write-ahead log at
+        once, SQLite would refuse one.
+        """
         try:
             with filelock.FileLock(f"{self.path}.lock", timeout=engines.BUSY_TIMEOUT_S):
-                found = self.revision()
-                if found == head_revision():
-                    return None
-                kept = None if found is None else self._keep(found)
-                try:
-                    migrate(self.path)
-                except BaseException:
-                    if kept is not None:
-                        kept.unlink()  # nothing was changed
-                    raise
-                return Upgraded(found=found, made=head_revision(), kept=kept)
+                if not self.is_made():
+                    self._create()
         except filelock.Timeout:
             raise StoreError(
-                f"{self.path}: another process is upgrading it, or an older scalemark is "
-                "writing to it; wait for it"
+                f"{self.path}: another process is making it, for {engines.BUSY_TIMEOUT_S} s; wait "
+                "for it, or end it, and repeat the command"
             ) from None
 
-    def _keep(self, revision: str) -> Path:
-        kept = next(path for path in self._names_for(revision) if not path.exists())
-        try:
-            copy_whole(self.path, kept)
-        except (OSError, sqlite3.Error) as error:
-            why = f"the copy {kept} that is kept of it cannot be made: {error}"
-            raise StoreError(
-                f"{self.path}: not upgraded, nothing was changed: {why}; free some space, or "
-                "see to that folder"
-            ) from error
-        return kept
-
-    def _names_for(self, revision: str) -> Iterator[Path]:
-        name = f"{self.path.name}.schema-{revision}"
-        yield self.path.with_name(f"{name}.backup")
-        yield from (
-            self.path.with_name(f"{name}-{count}.backup") for count in range(2, sys.maxsize)
-        )
+    def _create(self) -> None:
+        engine = _engine(self.path, poolclass=sa.NullPool)
+        event.listen(engine, "connect", _prepare_writer)
+        event.listen(engine, "begin", _begin)
+        with engine.begin() as connection:
+            create(connection)
 
     def writer(self) -> sa.Engine:
         engine = _engine(self.path)
@@ -124,7 +96,7 @@ class SqliteFile:
         event.listen(engine, "begin", _begin)
         # a file that cannot be written shows it now, not after hours of trials
         with engine.begin() as connection:
-            connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+            connection.execute(sa.text("UPDATE database_info SET value = value"))
         still_there = _StillThere(self.path)
         event.listen(engine, "begin", still_there.begun)
         event.listen(engine, "checkin", still_there.ended)
@@ -188,23 +160,6 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     connection.set_authorizer(_allow_no_other_file)
     connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
     return connection
-
-
-def migrate(path: Path, to: str = "head") -> None:
-    """Makes or upgrades this file, in one transaction.
-
-    Without foreign keys, because SQLite alters a table by copying and dropping it; they are checked
-    after.
-    """
-    engine = _engine(path, poolclass=sa.NullPool)
-    event.listen(engine, "connect", _prepare_upgrade)
-    event.listen(engine, "begin", _begin)
-    with engine.begin() as connection:
-        run_migrations(connection, to)
-        if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all():
-            raise StoreError(
-                f"{path}: the upgrade would break {len(broken)} references; nothing was changed"
-            )
 
 
 def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
@@ -317,7 +272,7 @@ def _is_damage(cause: object) -> bool:
     )
 
 
-def cause_of(error: DatabaseError | sqlite3.DatabaseError | UnicodeDecodeError) -> object:
+def cause_of(error: BaseException | None) -> object:
     """What the driver says; also where it could not even say it."""
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(errors="backslashreplace")
@@ -429,14 +384,6 @@ def _written(found: os.stat_result) -> _Written:
 def _own_transactions(connection: Any, _record: Any) -> None:
     # the driver's own BEGIN would be deferred, and lose the race to upgrade its lock
     connection.isolation_level = None
-
-
-def _prepare_upgrade(connection: Any, record: Any) -> None:
-    _own_transactions(connection, record)
-    # views may name a table that is being rebuilt
-    connection.execute("PRAGMA legacy_alter_table = ON")
-    # here, where one process is alone: of two at once one would be refused
-    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _prepare_writer(connection: Any, record: Any) -> None:

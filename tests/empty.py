@@ -1,4 +1,4 @@
-"""Empty SQLite databases at once: they are copies of one that was made, for the migrations take a third of a second."""
+"""Makes empty SQLite databases quickly: they are copies of one."""
 
 import sqlite3
 import tempfile

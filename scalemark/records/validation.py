@@ -99,12 +99,8 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
 
 
-def checked(
-    record: type[Any], told: object, where: str = "", nullable: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """The values of a dataclass's fields; those that are `nullable` may be null, whatever the
-    dataclass says.
-    """
+def checked(record: type[Any], told: object, where: str = "") -> dict[str, Any]:
+    """The values of a dataclass's fields."""
     values = _object(told, where)
     checks, required, known = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
     if missing := required - values.keys():
@@ -113,13 +109,10 @@ def checked(
         raise ValueError(
             f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(known)}"
         )
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if value is None and name in nullable:
-            found[name] = None
-        else:
-            found[name] = checks[name](value, f"{where}.{name}" if where else name)
-    return found
+    return {
+        name: checks[name](value, f"{where}.{name}" if where else name)
+        for name, value in values.items()
+    }
 
 
 def check_json(value: object, where: str, depth: int = 0) -> None:

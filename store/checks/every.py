@@ -1,30 +1,27 @@
-"""Makes every check of a database, in little memory, and of whatever still can be read of a damaged
-one.
-"""
+"""Makes every check of a database, in little memory."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress, silent
 from store import database as databases
-from store.checks import cells, file, keys, measurements, repeats, trials
-from store.checks.finding import SALVAGE, Finding, first_of
-from store.checks.tables import tables
-from store.database import Database
+from store.checks import file, keys, measurements, repeats, trials
+from store.checks.finding import Finding, first_of
 from store.engine import ONLY_READS
-from store.errors import DamagedError, LockedError, StoreError
-from store.sqlite import SqliteFile, connect_read_only, end_if_interrupted
-from store.upgrade import IF_DAMAGED, head_revision
+from store.errors import StoreError
+from store.sqlite import SqliteFile
 
-_Check = Callable[[sa.Connection, Progress], Iterator[Finding]]
+_FileCheck = Callable[[Path, Progress], Iterator[Finding]]
+_RowCheck = Callable[[sa.Connection, Progress], Iterator[Finding]]
 
-_OF_ROWS: dict[str, _Check] = {
+_OF_FILES: tuple[_FileCheck, ...] = (file.unlike_its_digest, file.pages, file.foreign_keys)
+
+_OF_ROWS: dict[str, _RowCheck] = {
     "database_info": keys.identity,
     "machines": keys.machines,
     "environments": keys.environments,
@@ -46,112 +43,46 @@ _OF_ROWS: dict[str, _Check] = {
 
 def check(url: str, progress: Progress = silent) -> Iterator[Finding]:
     """All that is wrong. Raises StoreError, before the first, when there is nothing of ours to
-    check.
+    check, or it is so damaged that it cannot be opened.
     """
     database = databases.locate(url)
-    revision = _revision(database)
-    if isinstance(revision, Finding):
-        of_file = _of_file(database.path, progress) if isinstance(database, SqliteFile) else ()
-        return iter([revision, *of_file])
-    return _findings(database, revision, progress)
-
-
-def rows_are_checked(url: str) -> bool:
-    """Those of earlier schemas are not: they are once the database is upgraded."""
-    return _revision(databases.locate(url)) == head_revision()
-
-
-def _revision(database: Database) -> str | Finding:
-    """Or why it cannot be told of a database that seems to be ours, and damaged."""
-    try:
-        with database.explained():
-            found = databases.known_revision(database)
-    except StoreError as error:
-        cause = error.__cause__
-        if isinstance(error, DamagedError):
-            return Finding(table="(file)", row="", what=_found_in(error, database), remedy=SALVAGE)
-        is_refused = isinstance(error, LockedError) or any(
-            sign in str(cause) for sign in _NOT_TO_BE_CHECKED
-        )
-        if isinstance(cause, sqlite3.DatabaseError | UnicodeDecodeError) and not is_refused:
-            return file.unreadable(cause, "(file)")
-        raise
-    if found is None:
+    engine = databases.open_existing(url)
+    if engine is None:
         raise StoreError(
             f"{database.name}: no such database, or an empty one; there is nothing to check"
         )
-    return found
-
-
-_NOT_TO_BE_CHECKED = ("not a database", "unable to open")
-
-
-def _found_in(error: StoreError, database: Database) -> str:
-    """What is wrong, without the name before it and the remedy after it."""
-    return str(error).removeprefix(f"{database.name}: ").removesuffix(f"; {IF_DAMAGED}")
-
-
-def _findings(database: Database, revision: str, progress: Progress) -> Iterator[Finding]:
     path = database.path if isinstance(database, SqliteFile) else None
-    if path is not None:
-        yield from _of_file(path, progress)
-    engine = _engine(database)
+    return _findings(engine, path, progress)
+
+
+def _findings(engine: sa.Engine, path: Path | None, progress: Progress) -> Iterator[Finding]:
     try:
-        yield from _made(
-            engine, "(file)" if path else "(schema)", partial(_tables, revision=revision), progress
-        )
-        if revision != head_revision():
-            return
-        for table in cells.TABLES if path is not None else ():
+        for of_file in _OF_FILES if path is not None else ():
             assert path is not None
-            yield from first_of(cells.cells(path, table, progress))
+            yield from _of_file(path, of_file, progress)
         for name, made in _OF_ROWS.items():
-            yield from _made(engine, name.split(",")[0], made, progress)
+            yield from _of_rows(engine, name.split(",")[0], made, progress)
     finally:
         engine.dispose()
 
 
-def _tables(connection: sa.Connection, progress: Progress, *, revision: str) -> Iterator[Finding]:
-    return tables(connection, revision, progress)
+def _of_file(path: Path, made: _FileCheck, progress: Progress) -> Iterator[Finding]:
+    try:
+        yield from first_of(made(path, progress))
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        yield file.unreadable(error, file.FILE)
 
 
-def _of_file(path: Path, progress: Progress) -> Iterator[Finding]:
-    for made in (file.unlike_its_digest, file.write_ahead_log, file.pages, file.foreign_keys):
-        try:
-            yield from first_of(made(path, progress))
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            yield file.unreadable(error, "(file)")
-
-
-def _made(engine: sa.Engine, table: str, made: _Check, progress: Progress) -> Iterator[Finding]:
+def _of_rows(
+    engine: sa.Engine, table: str, made: _RowCheck, progress: Progress
+) -> Iterator[Finding]:
     """Its findings; what cannot be read is one of them."""
     try:
         with engine.connect() as connection:
-            yield from first_of(
-                made(connection.execution_options(**ONLY_READS[engine.dialect.name]), progress)
-            )
+            only_reads = connection.execution_options(**ONLY_READS[engine.dialect.name])
+            yield from first_of(made(only_reads, progress))
+    # the last three: SQLite takes any value into any column, which its type then cannot read
     except (sa.exc.DBAPIError, ValueError, TypeError, AttributeError) as error:
         if engine.dialect.name != "sqlite":
             raise
-        # a cell that is none of its column's
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        end_if_interrupted(cause)
-        yield Finding(table=table, row="", what=f"cannot be read: {cause}", remedy=SALVAGE)
-
-
-def _engine(database: Database) -> sa.Engine:
-    """As readers have it; of a damaged file it gives text that is none, too."""
-    if not isinstance(database, SqliteFile):
-        return database.reader()
-    path = database.path
-
-    def connect() -> sqlite3.Connection:
-        connection = connect_read_only(path)
-        connection.text_factory = _decoded
-        return connection
-
-    return sa.create_engine(f"sqlite:///{path}", creator=connect, poolclass=sa.NullPool)
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="replace")
+        yield file.unreadable(error.orig if isinstance(error, sa.exc.DBAPIError) else error, table)

@@ -1,21 +1,19 @@
-"""Whether a SQLite file is whole: pages, indices, references, write-ahead log, and its digest where
-there is one.
+"""Checks whether a SQLite file is whole: pages, indices, references, and its digest where there is
+one.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from scalemark.cli.progress import Progress
-from store.checks.finding import MADE_BY_HAND, MOST_OF_ONE_CHECK, SALVAGE, Finding
-from store.checks.wal import wal_problem
-from store.sqlite import cause_of, connect_read_only, end_if_interrupted, wal_of
+from store.checks.finding import DAMAGED, MADE_BY_HAND, MOST_OF_ONE_CHECK, Finding
+from store.sqlite import cause_of, connect_read_only, end_if_interrupted
 from store.upkeep.backup import digest_path_of, sha256_of
 
-_FILE = "(file)"
+FILE = "(file)"
 
 
 def unlike_its_digest(path: Path, progress: Progress) -> Iterator[Finding]:
@@ -27,21 +25,10 @@ def unlike_its_digest(path: Path, progress: Progress) -> Iterator[Finding]:
     if sha256_of(path, progress) != wanted:
         remedy = f"take another copy; if it was written to on purpose, remove {digest_path}"
         yield Finding(
-            table=_FILE,
+            table=FILE,
             row="",
             what="not the file that was backed up: its SHA-256 is another",
             remedy=remedy,
-        )
-
-
-def write_ahead_log(path: Path, progress: Progress) -> Iterator[Finding]:
-    progress("write-ahead log", 0, 0)
-    if what := wal_problem(wal_of(path)):
-        yield Finding(
-            table=_FILE,
-            row=wal_of(path).name,
-            what=what,
-            remedy="`rebuild` from the run folders of the last attempts",
         )
 
 
@@ -51,7 +38,7 @@ def pages(path: Path, progress: Progress) -> Iterator[Finding]:
     with closing(connect_read_only(path)) as connection:
         for (what,) in connection.execute(f"PRAGMA integrity_check({MOST_OF_ONE_CHECK})"):
             if what != "ok":
-                yield Finding(table=_FILE, row="", what=" ".join(what.split()), remedy=SALVAGE)
+                yield Finding(table=FILE, row="", what=" ".join(what.split()), remedy=DAMAGED)
 
 
 def foreign_keys(path: Path, progress: Progress) -> Iterator[Finding]:
@@ -67,9 +54,7 @@ def foreign_keys(path: Path, progress: Progress) -> Iterator[Finding]:
             )
 
 
-def unreadable(
-    error: sqlite3.DatabaseError | UnicodeDecodeError, table: str, row: str = ""
-) -> Finding:
-    """The second kind where SQLite quotes a damaged schema."""
+def unreadable(error: BaseException | None, table: str) -> Finding:
+    """Make a finding of what SQLite raised; it ends the command when a signal did."""
     end_if_interrupted(error)
-    return Finding(table=table, row=row, what=f"cannot be read: {cause_of(error)}", remedy=SALVAGE)
+    return Finding(table=table, row="", what=f"cannot be read: {cause_of(error)}", remedy=DAMAGED)

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from store.version import MAKE_ANEW
+
 MOST_OF_ONE_CHECK = 50
-SALVAGE = (
-    "restore a backup, `python -m store rebuild RUNS`, or `python -m store check --salvage "
-    "OUT`, which saves what can be read"
-)
+DAMAGED = f"move the file away, then {MAKE_ANEW}"
 MADE_BY_HAND = (
     "no scalemark writes this: a damaged disk or another program did; take the row from a "
     "backup, or delete it"

@@ -17,7 +17,7 @@ from scalemark.records.sweep import sweep_uid
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import as_text, streamed
 from store.exchange.bulk import RENAMED
-from store.finished_attempt import environment_values, placement_key
+from store.finished_attempt import environment_values
 from store.rows import digest
 from store.schema import (
     Base,
@@ -80,7 +80,7 @@ def placements(connection: sa.Connection, progress: Progress) -> Iterator[Findin
             row,
             "placements",
             "key",
-            placement_key({name: row[name] for name in row if name not in ("id", "key")}),
+            digest({name: row[name] for name in row if name not in ("id", "key")}),
         )
 
 

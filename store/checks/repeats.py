@@ -60,8 +60,8 @@ def attempts_of_each(connection: sa.Connection, progress: Progress) -> Iterator[
 
 
 def events(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Repeats whose last event is not their state, or which lack events. Those of sweeps before
-    schema 0003 have none.
+    """Repeats whose last event is not their state, or which lack events. Imported ones may have
+    none.
     """
     counted = (
         sa.select(

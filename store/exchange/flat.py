@@ -109,8 +109,7 @@ COLUMNS: dict[str, Kind] = {
     **{name: kind for name, (_, kind) in _MEASURED.items()},
     **dict.fromkeys((*_NESTED, *_NESTED_MEASURED), Kind.JSON),
 }
-_LATER = frozenset({"truth", "link_bytes_per_s"})  # earlier versions did not write it
-REQUIRED = frozenset(COLUMNS) - frozenset(_FOLLOWS) - _LATER
+REQUIRED = frozenset(COLUMNS) - frozenset(_FOLLOWS)
 
 STEP_COLUMNS: dict[str, Kind] = {
     "sweep_uid": Kind.TEXT,

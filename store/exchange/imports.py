@@ -21,7 +21,6 @@ from scalemark.records.references import Reference, Rejected
 from scalemark.text.redact import masked, without_secrets
 from store.database import (
     explained,
-    known_revision,
     locate,
     open_for_reading,
     open_for_writing,
@@ -36,7 +35,6 @@ from store.exchange.portable import PackedSteps, from_json
 from store.exchange.portable_rows import PortableRows, database_id
 from store.formats import mlperf, tf_cnn_benchmarks
 from store.sqlite import SqliteFile, copy_whole
-from store.upgrade import head_revision
 
 Found = Located | Rejected
 _Batch = tuple[str, Sequence[Found]]
@@ -167,17 +165,18 @@ _WORDS = {
 
 
 def _opened_to_try(url: str, folder: Path) -> sa.Engine:
-    """A copy of it, so that nobody waits. A server's own, where one transaction comes to nothing;
-    one of an earlier version is not upgraded for that. Raises StoreError."""
-    if locate(url).revision() is None:
-        return open_for_writing(str(folder / "nothing.db"))  # so that none is made
-    tried = _as_known(url, folder)
-    if tried == url and isinstance(database := locate(url), SqliteFile):
-        tried = str(folder / "tried.db")
-        with database.explained():
-            copy_whole(database.path, Path(tried))
-    open_for_reading(tried).dispose()
-    return open_for_writing(tried)
+    """A copy of it, so that nobody waits; a server's own, where one transaction comes to nothing.
+    Raises StoreError.
+    """
+    database = locate(url)
+    with database.explained():
+        if not database.is_made():
+            return open_for_writing(str(folder / "nothing.db"))  # so that none is made
+        if not isinstance(database, SqliteFile):
+            return open_for_writing(url)
+        tried = folder / "tried.db"
+        copy_whole(database.path, tried)
+    return open_for_writing(str(tried))
 
 
 def _spooled(batches: Iterable[_Batch], folder: Path) -> Iterator[_Batch]:
@@ -382,9 +381,9 @@ def _of_log(path: Path, kind: ImportFormat, log: LogSource) -> Iterator[Found]:
 
 
 def _of_database(path: str, folder: Path) -> Iterator[Found]:
-    """All that it holds. One of an older version is upgraded as a copy."""
+    """All that it holds."""
     name = short_name(path)
-    engine = open_for_reading(_as_known(path, folder))
+    engine = open_for_reading(path)
     try:
         with explained(engine), reading(engine) as connection:
             rows = PortableRows(connection, name, f"{database_id(connection)} {name}")
@@ -403,19 +402,3 @@ def _of_database(path: str, folder: Path) -> Iterator[Found]:
                 )
     finally:
         engine.dispose()
-
-
-def _as_known(path: str, folder: Path) -> str:
-    """The database itself, or the upgraded copy of one of an earlier version."""
-    database = locate(path)
-    with database.explained():
-        if known_revision(database) in (head_revision(), None) or not isinstance(
-            database, SqliteFile
-        ):
-            return path  # if it is of an earlier version, who opens it says what to do
-    copy = Path(tempfile.mkdtemp(dir=folder)) / database.path.name
-    copy_whole(database.path, copy)
-    upgraded = locate(str(copy))
-    with upgraded.explained():
-        upgraded.upgrade()
-    return str(copy)

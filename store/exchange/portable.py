@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -28,22 +28,13 @@ from scalemark.records.validation import (
     canonical,
     check_least,
     check_one_of,
-    checked,
     parsed,
 )
 from scalemark.text.untrusted import quoted_lines
-from store import schema
 from store.rows import digest
 
 VERSION = 1
 """Of the JSON: a record says `"scalemark": 1`."""
-
-NULLABLE = frozenset(
-    field.name
-    for field in fields(Measurement)
-    if schema.MeasurementRow.__table__.columns[field.name].nullable
-)
-"""Of a measurement: what earlier versions did not measure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,23 +102,19 @@ class Annotation:
 class Measured:
     """The measurement of an attempt, and what was seen beside it."""
 
-    # the fields of scalemark.records.measurement.Measurement; null where an earlier version did not measure it
+    # the fields of scalemark.records.measurement.Measurement
     measurement: dict[str, Any]
     op_placement: dict[str, dict[str, int]]
     verdict: str | None  # a Verdict
     verdict_reasons: tuple[str, ...] | None
     gpu_telemetry: tuple[dict[str, Any], ...] | None
     profile: dict[str, Any] | None
-    truth: dict[str, float] | None = None  # of a simulated attempt; earlier versions had none
+    truth: dict[str, float] | None = None  # of a simulated attempt
 
     def __post_init__(self) -> None:
         if self.verdict is not None:
             check_one_of("verdict", self.verdict, Verdict)
         check_measurement(self.measurement)
-
-
-_LATER: dict[str, Any] = {"link_bytes_per_s": None}
-"""Of a measurement: what earlier versions did not tell, as they would have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,10 +350,9 @@ def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:
     """What is not read by its type alone."""
     found: dict[str, Any] = {}
     if isinstance(measured := values.get("measured"), dict):
-        measurement = _LATER | checked(
-            Measurement, measured.get("measurement"), "measurement", NULLABLE
-        )
-        found["measured"] = build(Measured, measured | {"measurement": measurement}, "measured")
+        measurement = build(Measurement, measured.get("measurement"), "measurement")
+        told = measured | {"measurement": asdict(measurement)}
+        found["measured"] = build(Measured, told, "measured")
     if isinstance(steps := values.get("steps"), list):
         samples = [build(StepSample, step, f"steps[{index}]") for index, step in enumerate(steps)]
         found["steps"] = pack(samples)

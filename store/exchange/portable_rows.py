@@ -18,7 +18,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, checked, parsed
 from store import schema
 from store.exchange.portable import (
-    NULLABLE,
     Annotation,
     Change,
     Measured,
@@ -432,7 +431,7 @@ def _measured_of(row: Mapping[Any, Any] | None) -> Measured | None:
     }
     return build(
         Measured,
-        around | {"measurement": checked(Measurement, told, "measurement", NULLABLE)},
+        around | {"measurement": checked(Measurement, told, "measurement")},
         "measured",
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalemark.cli.progress import Progress, silent
-from store.database import Database, known_revision, locate, path_of
+from store.database import Database, locate, path_of
 from store.errors import StoreError
 from store.exchange.exports import copy
 from store.sqlite import SqliteFile, copy_whole, make_last, remove_file
@@ -27,14 +27,13 @@ def back_up(url: str, to: str, *, force: bool = False, progress: Progress = sile
     """A copy as of one moment at `to`, also while a sweep writes: a SQLite file, of a server's
     database, too.
 
-    Of a file it is of whatever schema. Raises StoreError when there is none, it is damaged, or `to`
-    exists without `force`.
+    Raises StoreError when there is none, it is damaged, or `to` exists without `force`.
     """
     database, target = locate(url), path_of(to)
     _check_target(database, target, force)
     digest_path = digest_path_of(target)
     with database.explained():
-        if known_revision(database) is None:
+        if not database.is_made():
             raise StoreError(
                 f"{database.name}: no such database, or an empty one; there is nothing to back up"
             )

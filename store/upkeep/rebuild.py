@@ -33,7 +33,6 @@ from store.database import open_for_writing, writing
 from store.errors import StoreError
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Located
 from store.exchange.portable import (
-    NULLABLE,
     Change,
     Measured,
     PortableAttempt,
@@ -426,7 +425,7 @@ def _measured(result: Result) -> Measured | None:
         return None
     told: dict[str, Any] = parsed(canonical(asdict(result)))
     around = {name: told[name] for name in ("op_placement", *BESIDE_A_MEASUREMENT)}
-    measurement = checked(Measurement, told["measurement"], "measurement", NULLABLE)
+    measurement = checked(Measurement, told["measurement"], "measurement")
     return build(Measured, around | {"measurement": measurement}, "measured")
 
 

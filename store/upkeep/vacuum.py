@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from store import schema
-from store.database import known_revision, locate, open_existing, reading, writing
+from store.database import locate, open_existing, reading, writing
 from store.errors import StoreError
 from store.sweeps.repeat_states import in_chunks, tell_removed
 
@@ -22,13 +22,13 @@ class Compacted:
 
 
 def compact(url: str) -> Compacted:
-    """Of whatever schema. Raises StoreError when there is no database, LockedError while another
+    """Raises StoreError when there is no database, LockedError while another
     process writes.
     """
     database = locate(url)
     database.check_writable()
     with database.explained():
-        if known_revision(database) is None:
+        if not database.is_made():
             raise StoreError(
                 f"{database.name}: no such database, or an empty one; there is nothing to compact"
             )
@@ -38,9 +38,7 @@ def compact(url: str) -> Compacted:
 
 
 def num_deleted(url: str) -> int:
-    """Attempts that `python -m store delete` marked. Raises StoreError when the database is not of
-    this version's schema.
-    """
+    """Attempts that `python -m store delete` marked. Raises StoreError when there is no database."""
     engine = open_existing(url)
     if engine is None:
         raise StoreError(

@@ -39,8 +39,6 @@ def _import_all() -> None:
     import store.formats.mlperf
     import store.postgresql
     import store.upkeep.backup
-    import store.upkeep.description
-    import store.upkeep.salvage
     import store.upkeep.vacuum  # noqa: F401
 
     with (

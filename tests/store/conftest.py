@@ -22,7 +22,7 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _template(postgresql_server: str) -> Iterator[str]:
-    """Name of a database on the server, made once: the migrations take a quarter of a second."""
+    """Name of a database on the server, made once, because every test would wait for it."""
     with postgresql.new_database(postgresql_server) as url:
         Writer(url).close()
         yield url.partition("?")[0].rpartition("/")[2]

@@ -24,7 +24,7 @@ from store.database import (
 from store.errors import LockedError, StoreError
 from store.reading import queries
 from store.sweeps.ledger import Claim
-from store.upgrade import head_revision
+from store.version import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
 from tests.specs import small
@@ -120,9 +120,7 @@ def test_processes_that_open_a_servers_database_at_once_make_it_once(postgresql_
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
-    assert queries.query(
-        open_for_reading(postgresql_url), "SELECT version_num FROM alembic_version"
-    )[1] == [(head_revision(),)]
+    assert queries.query(open_for_reading(postgresql_url), VERSION_QUERY)[1] == [(SCHEMA,)]
 
 
 @pytest.mark.parametrize(
@@ -132,13 +130,13 @@ def test_processes_that_open_a_servers_database_at_once_make_it_once(postgresql_
             "CREATE TABLE moz_places (id int)",
             r"a database of another program \(it has moz_places\); name another",
         ),
-        (None, rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)"),
+        (None, rf"written by a newer scalemark \(schema 9999, this one knows {SCHEMA}\)"),
     ],
 )
 def test_a_servers_database_that_is_not_ours_is_left_alone(postgresql_url, statement, message):
     if statement is None:
         fill(postgresql_url, [(small(), 1.0)])
-        statement = "UPDATE alembic_version SET version_num = '9999'"
+        statement = "UPDATE database_info SET value = '9999' WHERE name = 'schema'"
     connected = sa.create_engine(locate(postgresql_url)._url)
     with connected.begin() as connection:
         connection.execute(sa.text(statement))

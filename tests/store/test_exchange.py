@@ -21,9 +21,8 @@ from store.exchange.bulk import Added, add_all
 from store.exchange.exports import ExportFormat, export, short_name
 from store.exchange.imports import ImportFormat, LogSource, guessed, import_files
 from store.exchange.portable import Portable, to_json
-from store.exchange.portable_rows import PortableRows
+from store.exchange.portable_rows import PortableRows, database_id
 from store.filters.selection import attempt_ids
-from store.upgrade import head_revision
 from tests.empty import make_empty
 from tests.filled import NOON, PLACEMENT, fill
 from tests.portables import HEAD, REFERENCE, TWO_GPUS, attempt, everything
@@ -31,7 +30,6 @@ from tests.specs import small
 from tests.store.command import store
 from tests.tables import changing, contents, opened
 
-DATABASES = Path(__file__).parent / "databases"
 ALL = "sweeps.origin"  # which tells where rows are from
 
 
@@ -66,7 +64,7 @@ def origins(db: str) -> list[str]:
 
 def own_id(db: str) -> str:
     with opened(db) as connection:
-        return str(connection.scalar(sa.select(schema.InfoRow.value)))
+        return database_id(connection)
 
 
 @pytest.mark.integration
@@ -162,33 +160,10 @@ def test_a_sweep_of_the_name_of_another_is_renamed_and_that_is_said(db):
     assert ended.stdout == "1 attempts imported, 0 were there already\n"
 
 
-def test_a_database_of_an_earlier_version_is_imported_by_its_url_too(db):
-    shutil.copy(DATABASES / "0003.db", "old.db")
-    added = import_files(db, ["sqlite:///old.db"])
-    assert (added.num_new > 0, added.rejected) == (True, [])
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
-def test_a_database_of_an_earlier_version_is_imported_and_left_as_it_is(db, revision, capsys):
-    before = (DATABASES / f"{revision}.db").read_bytes()
-    shutil.copy(DATABASES / f"{revision}.db", "old.db")
-    added = import_files(db, ["old.db"])
-    assert added.rejected == []
-    assert added.num_new > 0
-    assert Path("old.db").read_bytes() == before
-    assert [path.name for path in Path().glob("old*")] == ["old.db"]
-    assert capsys.readouterr().err == ""
-    known = import_files(db, ["old.db"])
-    assert (known.num_new, known.num_known, known.rejected) == (0, added.num_new, [])
-    open_for_writing("old.db").dispose()
-    assert contents(db, ALL, "repeats", "events") == contents("old.db", ALL, "repeats", "events")
-
-
 def test_a_newer_database_is_refused(db):
     fill("new.db", [(small(), 100.0)])
     with closing(sqlite3.connect("new.db")) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE database_info SET value = '9999' WHERE name = 'schema'")
     (rejected,) = import_files(db, ["new.db"]).rejected
     assert rejected.where == "new.db"
     assert rejected.reason.startswith("written by a newer scalemark (schema 9999")
@@ -318,30 +293,13 @@ def test_others_write_while_everything_is_read(db, how, monkeypatch):
     assert [row["note"] for row in contents(db)["notes"]] == ["read 1", "read 2", "read 3"]
 
 
-@pytest.mark.parametrize("revision", ["0003", None])
-def test_a_dry_run_upgrades_nothing_and_leaves_nothing(revision, capsys):
-    if revision:
-        shutil.copy(DATABASES / f"{revision}.db", "old.db")
-    else:
-        add("old.db", attempt(small(seed=2)))
+def test_a_dry_run_changes_and_leaves_nothing(capsys):
+    add("old.db", attempt(small(seed=2)))
     before = Path("old.db").read_bytes()
     lines("in.jsonl", attempt(small(seed=77)))
     assert import_files("old.db", ["in.jsonl"], dry_run=True).num_new == 1
     assert Path("old.db").read_bytes() == before
-    assert not list(Path().glob("*.backup"))
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("db", ["postgresql"], indirect=True)
-def test_a_dry_run_does_not_upgrade_a_server(db):
-    with changing(db) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0003'")
-    lines("in.jsonl", attempt())
-    with pytest.raises(
-        StoreError,
-        match=f"its schema is 0003, this version reads {head_revision()}; `python -m store ",
-    ):
-        import_files(db, ["in.jsonl"], dry_run=True)
 
 
 def test_the_password_of_a_database_that_is_not_there_is_not_told(db):
@@ -663,10 +621,10 @@ def test_logs_of_other_programs_become_references(db):
 
 
 def test_every_column_has_a_name_of_its_own():
-    assert len(flat.COLUMNS) == len(flat.REQUIRED) + len(flat._FOLLOWS) + len(flat._LATER)
-    assert len(flat.REQUIRED | flat._LATER) == len(flat._TOLD) + len(flat._MEASURED) + len(
-        flat._NESTED
-    ) + len(flat._NESTED_MEASURED)
+    assert len(flat.COLUMNS) == len(flat.REQUIRED) + len(flat._FOLLOWS)
+    assert len(flat.REQUIRED) == len(flat._TOLD) + len(flat._MEASURED) + len(flat._NESTED) + len(
+        flat._NESTED_MEASURED
+    )
 
 
 def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other):

@@ -1,11 +1,7 @@
 """What ran over several hosts is kept with them, and compared host count by host count."""
 
 import json
-import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +10,8 @@ from store.checks.every import check
 from store.database import open_for_reading
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import import_files
-from store.exchange.portable import from_json, to_json
 from store.reading import queries
 from tests.filled import MACHINE, PLACEMENT, fill
-from tests.portables import attempt
 from tests.specs import small
 from tests.store.command import store as run
 
@@ -97,22 +91,6 @@ def test_attempts_over_several_hosts_travel_whole(db, kind):
     assert not import_files("other.db", [f"all.{kind}"]).rejected
     assert list(check("other.db")) == []
     assert ask("other.db", TOLD) == [("rack", "rack", "node1,node2", "srun", 1.25e8)] * 2
-
-
-def test_what_was_exported_before_there_were_hosts_is_still_read():
-    told = json.loads(to_json(attempt()))
-    del told["machine"]["pool"], told["placement"]["hosts"], told["placement"]["rank_start"]
-    del told["measured"]["measurement"]["link_bytes_per_s"]
-    assert from_json(json.dumps(told)) == attempt()
-
-
-def test_a_placement_that_was_stored_while_it_ran_by_an_earlier_version_is_still_read():
-    shutil.copy(Path(__file__).parent / "databases" / "0005.db", "r.db")
-    with closing(sqlite3.connect("r.db")) as connection:
-        ((running,),) = connection.execute("SELECT placement FROM repeats WHERE state = 'running'")
-    assert "hosts" not in json.loads(running)
-    assert run("upgrade", "--db", "r.db").returncode == 0
-    assert run("check", "--db", "r.db").returncode == 0
 
 
 def test_a_list_tells_hosts_and_what_is_planted_where_there_are_such(db):

@@ -1,29 +1,30 @@
 """What was measured is in the database, once and whole; nobody else's file is touched."""
 
 import json
-import shutil
+import multiprocessing
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from dataclasses import asdict, fields, replace
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+import filelock
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 
 from scalemark.records.measurement import Measurement
 from scalemark.records.placement import Placement
 from scalemark.records.references import Reference
 from scalemark.records.trial import TrialSpec
-from store import schema
-from store.database import open_for_reading, open_for_writing
+from store import engine, schema
+from store.checks.every import check
+from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading import queries
 from store.reading.show import show
-from store.upgrade import head_revision
+from store.version import SCHEMA
 from store.writer import Writer
 from tests.filled import (
     MACHINE,
@@ -123,12 +124,6 @@ def test_a_table_has_a_column_for_every_field_of_its_record(table, record, besid
     }
 
 
-def test_the_migrations_make_what_the_schema_says():
-    engine = open_for_writing("r.db")
-    with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), schema.Base.metadata) == []
-
-
 def test_the_database_opens_in_plain_sqlite_with_its_view():
     fill("r.db", [(small(), 50.0), (small(num_gpus=2), None)])
     with sqlite3.connect("r.db") as connection:
@@ -193,49 +188,34 @@ def test_a_sweep_is_continued_under_its_name(db):
     ]
 
 
-def test_a_migration_can_rebuild_a_table_that_others_refer_to(tmp_path, monkeypatch):
-    """SQLite alters a table by copying and dropping it, which foreign keys would forbid."""
-    from store import upgrade
+def test_processes_that_open_a_database_at_once_make_it_once():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.store.test_store"])
+    barrier = context.Barrier(6)
+    processes = [context.Process(target=_open, args=(barrier,)) for _ in range(6)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 6
+    with closing(sqlite3.connect("r.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM database_info").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert list(check("r.db")) == []
 
-    fill("r.db", [(small(), 1.0)])
-    newest = upgrade.head_revision()
-    following = f"{int(newest) + 1:04d}"
-    migrations = tmp_path / "migrations"
-    shutil.copytree(upgrade._MIGRATIONS, migrations)
-    (migrations / "versions" / f"{following}_widen.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n"
-        f"revision, down_revision = '{following}', '{newest}'\n"
-        "def upgrade():\n"
-        "    with op.batch_alter_table('attempts', recreate='always') as table:\n"
-        "        table.add_column(sa.Column('extra', sa.Text()))\n"
-    )
-    monkeypatch.setattr(upgrade, "_MIGRATIONS", migrations)
+
+def _open(barrier: Barrier) -> None:
+    barrier.wait()
     Writer("r.db").close()
-    assert queries.rows(open_for_reading("r.db"), "SELECT extra, outcome FROM attempts") == [
-        {"extra": None, "outcome": "completed"}
-    ]
-    assert len(queries.rows(open_for_reading("r.db"), "SELECT * FROM step_samples")) == 3
 
 
-def test_a_database_of_schema_0001_is_upgraded_with_its_rows(tmp_path):
-    shutil.copy(Path(__file__).parent / "databases" / "0001.db", "r.db")
-    with pytest.raises(
-        StoreError,
-        match=r"its schema is 0001, this version reads \d+; `python -m store upgrade --db r.db`",
+def test_a_database_that_another_process_makes_for_ever_is_told(monkeypatch):
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.01)
+    with (
+        filelock.FileLock("r.db.lock"),
+        pytest.raises(StoreError, match=r"^r\.db: another process is making it, for 0\.01 s; wait"),
     ):
-        open_for_reading("r.db")
-    Writer("r.db").close()
-    engine = open_for_reading("r.db")
-    (row,) = queries.rows(engine, "SELECT * FROM throughput")
-    assert (row["model"], row["images_per_second"], row["verdict"]) == ("trivial", 50.0, None)
-    (trial,) = queries.rows(
-        engine, "SELECT spec, onednn, cache, prefetch, profile FROM trials WHERE num_gpus = 1"
-    )
-    assert TrialSpec.from_json(trial.pop("spec")) == small()
-    assert trial == {"onednn": "auto", "cache": 1, "prefetch": 2, "profile": 0}
-    assert {
-        row["num_steps"] for row in queries.rows(engine, "SELECT num_steps FROM step_samples")
-    } == {1}
+        Writer("r.db")
 
 
 def _foreign(path: Path) -> None:
@@ -250,7 +230,13 @@ def _garbage(path: Path) -> None:
 def _newer(path: Path) -> None:
     fill(str(path), [(small(), 1.0)])
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE database_info SET value = '9999' WHERE name = 'schema'")
+
+
+def _unreleased(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        for table in ("alembic_version", "attempts", "sweeps", "trials"):
+            connection.execute(f"CREATE TABLE {table} (id)")
 
 
 @pytest.mark.parametrize(
@@ -260,17 +246,23 @@ def _newer(path: Path) -> None:
         (_garbage, r"f\.db: file is not a database"),
         (
             _newer,
-            rf"written by a newer scalemark \(schema 9999, this one knows {head_revision()}\)",
+            rf"written by a newer scalemark \(schema 9999, this one knows {SCHEMA}\)",
+        ),
+        (
+            _unreleased,
+            r"^f\.db: it has no version of a schema, this scalemark reads 1: it is damaged, or of a "
+            r"version that was never released; move it away, then restore a backup, or make it "
+            r"anew with `python -m store rebuild RUNS`$",
         ),
         (Path.mkdir, r"f\.db: a folder"),
     ],
 )
-def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path, make, message):
-    path = tmp_path / "f.db"
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(make, message):
+    path = Path("f.db")
     make(path)
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(StoreError, match=message):
-        Writer(str(path))
+        Writer("f.db")
     assert before == (path.read_bytes() if path.is_file() else None)
 
 

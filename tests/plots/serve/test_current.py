@@ -118,21 +118,6 @@ def test_a_database_that_is_not_there_empty_gone_or_new_is_said_and_recovered_fr
     assert "not a database" in shown.ask(What.REPORT).problem
 
 
-def test_a_database_of_an_older_version_is_shown_once_it_is_upgraded():
-    with closing(sqlite3.connect("r.db")) as old:
-        old.executescript(
-            "CREATE TABLE alembic_version (version_num TEXT); INSERT INTO alembic_version VALUES ('0001'); CREATE TABLE attempts (id);"
-        )
-    shown = Current("r.db", Made("r.db").makers, every_s=0)
-    assert shown.ask(What.REPORT).problem.endswith(
-        "`python -m store upgrade --db r.db` makes it so, and keeps a copy as it is"
-    )
-    Path("r.db").unlink()
-    fill("new.db", [(small(), 50.0)])
-    Path("new.db").rename("r.db")
-    assert results(shown.ask(What.REPORT)) == [50.0]
-
-
 def test_a_locked_database_is_said_at_once_and_when_nobody_waits_any_more(monkeypatch):
     fill("r.db", [(small(), 100.0)])
     with closing(sqlite3.connect("r.db", isolation_level=None)) as other:

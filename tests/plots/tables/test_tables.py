@@ -264,16 +264,15 @@ def test_an_empty_database_is_told_from_a_missing_one(plots):
     )
 
 
-def test_an_older_schema_is_named_with_what_to_do(plots):
+def test_another_versions_schema_is_named_with_what_to_do(plots):
     open_for_writing("results.db").dispose()
     with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE database_info SET value = '0' WHERE name = 'schema'")
     connection.close()
     ended = plots("tables")
     assert ended.exit_code == 2
-    assert re.search(
-        r"its schema is 0001, this version reads \d+; `python -m store upgrade`", ended.stderr
-    )
+    assert "it has schema '0', this scalemark reads 1" in ended.stderr
+    assert "`python -m store rebuild RUNS`" in ended.stderr
 
 
 def test_a_file_that_is_no_database_is_named(plots):

@@ -26,7 +26,7 @@ from store.exchange.portable import (
     PortableTrial,
     pack,
 )
-from store.exchange.portable_rows import PortableRows
+from store.exchange.portable_rows import PortableRows, database_id
 from store.sweeps.ledger import Claim, Ledger, OpenRepeat
 from store.sweeps.repeat_states import tell_removed
 from store.writer import Writer
@@ -166,7 +166,8 @@ def test_a_sweep_of_the_name_of_another_gets_a_number(db):
 
 
 def test_origin_is_kept_and_what_comes_home_has_none(db):
-    (own,) = rows(db, schema.InfoRow.value)
+    with opened(db) as connection:
+        own = database_id(connection)
     add(
         db,
         attempt(),
@@ -175,7 +176,7 @@ def test_origin_is_kept_and_what_comes_home_has_none(db):
     )
     add(
         db,
-        attempt(sweep=replace(HEAD, uid="b" * 16, name="c", origin=f"{own[0]} old.db")),
+        attempt(sweep=replace(HEAD, uid="b" * 16, name="c", origin=f"{own} old.db")),
         origin="file.jsonl",
     )
     assert rows(db, schema.SweepRow.origin) == [("file.jsonl",), ("abc x.db",), ("",)]

@@ -1,0 +1,70 @@
+"""Creates the tables and views of a new database, and tells whether one has this version's."""
+
+from __future__ import annotations
+
+import uuid
+
+import sqlalchemy as sa
+
+from scalemark.records.references import published
+from store.errors import DamagedError, StoreError
+from store.reference_rows import add_references
+from store.rows import insert_all
+from store.schema import Base, InfoRow
+from store.views import create_views
+
+SCHEMA = "1"
+"""Version of the tables, in `database_info`. Who changes them raises it."""
+
+_OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
+
+VERSION_QUERY = "SELECT value FROM database_info WHERE name = 'schema'"
+
+MAKE_ANEW = "restore a backup, or make it anew with `python -m store rebuild RUNS`"
+IF_DAMAGED = f"it is damaged: move it away, then {MAKE_ANEW}"
+"""What to do, in every message that tells of damage."""
+
+
+def create(connection: sa.Connection) -> None:
+    """Create tables, views and published figures in an empty database, inside the caller's
+    transaction.
+    """
+    Base.metadata.create_all(connection, checkfirst=False)
+    create_views(connection)
+    info = {"schema": SCHEMA, "id": uuid.uuid4().hex}
+    insert_all(connection, InfoRow, [{"name": name, "value": info[name]} for name in info])
+    add_references(connection, published())
+
+
+def check_is_ours(name: str, tables: set[str]) -> None:
+    """Raise StoreError when another program made a database of these tables, or a scalemark that
+    did not note its version.
+    """
+    has_info = InfoRow.__tablename__ in tables
+    if len(tables & _OUR_TABLES) < (1 if has_info else 2):
+        first = ", ".join(sorted(tables)[:3])
+        raise StoreError(
+            f"{name}: a database of another program (it has {first}); name another file"
+        )
+    if not has_info:
+        check_version(name, None, tables)
+
+
+def check_version(name: str, found: object, tables: set[str]) -> None:
+    """Raise StoreError for a database of another version, and DamagedError for one that lacks a
+    table of this one.
+    """
+    if found == SCHEMA:
+        if missing := sorted(Base.metadata.tables.keys() - tables):
+            raise DamagedError(f"{name}: the table {missing[0]} is missing; {IF_DAMAGED}")
+        return
+    if isinstance(found, str) and found.isdecimal() and int(found) > int(SCHEMA):
+        raise StoreError(
+            f"{name}: written by a newer scalemark (schema {found}, this one knows {SCHEMA}); "
+            "upgrade scalemark"
+        )
+    told = "no version of a schema" if found is None else f"schema {str(found)[:40]!r}"
+    raise StoreError(
+        f"{name}: it has {told}, this scalemark reads {SCHEMA}: it is damaged, or of a version "
+        f"that was never released; move it away, then {MAKE_ANEW}"
+    )

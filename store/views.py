@@ -1,0 +1,224 @@
+"""The views: plain SQL that any reader of the database can run, for SQLite and for PostgreSQL.
+
+Numbers of simulated GPUs have views and columns of their own, so that nobody takes the mean of
+measured and computed numbers by accident.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+_SIMULATED = "trials.device_kind = 'simulated_gpu'"
+_MEASURED = "trials.device_kind <> 'simulated_gpu'"
+
+_TRIAL_AXES = """trials.model, trials.strategy, trials.num_gpus, trials.hosts,
+       trials.device_kind, trials.variable_update, trials.local_parameter_device,
+       trials.all_reduce, trials.precision, trials.xla, trials.optimizer, trials.data,
+       trials.image_px, trials.batch_size, trials.scaling, trials.planted"""
+
+_RUN_DIR = """CASE WHEN substr(attempts.run_dir, 1, 1) = '/' THEN attempts.run_dir
+            ELSE sweeps.run_dir || '/' || attempts.run_dir END AS run_dir"""
+
+_ATTEMPTS = """FROM attempts
+JOIN trials ON trials.id = attempts.trial_id
+JOIN sweeps ON sweeps.id = attempts.sweep_id
+JOIN machines ON machines.id = attempts.machine_id"""
+
+_THROUGHPUT = """
+CREATE VIEW {name} AS
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
+       machines.host, machines.gpu, environments.software_key, attempts.shares_host,
+       attempts.repeat, measurements.images_per_second, measurements.images_per_second_low,
+       measurements.images_per_second_high, measurements.median_step_s, measurements.p90_step_s,
+       measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
+       measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
+       measurements.verdict, attempts.started_at
+{attempts}
+JOIN measurements ON measurements.attempt_id = attempts.id
+LEFT JOIN environments ON environments.id = attempts.environment_id
+WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
+"""
+
+_LATEST_ATTEMPTS = f"""
+CREATE VIEW latest_attempts AS
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {_TRIAL_AXES},
+       machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
+       attempts.exit_code, attempts.started_at, attempts.duration_s,
+       CASE WHEN {_MEASURED} THEN measurements.images_per_second END AS images_per_second,
+       measurements.verdict, {_RUN_DIR},
+       CASE WHEN {_SIMULATED} THEN measurements.images_per_second END
+           AS simulated_images_per_second
+{_ATTEMPTS}
+LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM attempts AS later
+    WHERE later.trial_id = attempts.trial_id AND later.sweep_id = attempts.sweep_id
+          AND later.repeat = attempts.repeat AND later.attempt > attempts.attempt
+          AND later.deleted_at IS NULL
+)
+"""
+
+_FAILURES = f"""
+CREATE VIEW failures AS
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {_TRIAL_AXES},
+       machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
+       attempts.exit_code, attempts.started_at, attempts.duration_s, {_RUN_DIR}
+{_ATTEMPTS}
+WHERE attempts.outcome <> 'completed' AND attempts.deleted_at IS NULL
+"""
+
+# The median without a division: DuckDB, which runs the text of views itself, has no division of
+# whole numbers.
+_MEDIAN = """(
+    SELECT avg(ranked.images_per_second)
+    FROM (
+      SELECT measurements.images_per_second,
+             row_number() OVER (ORDER BY measurements.images_per_second) AS place,
+             count(*) OVER () AS num
+      FROM attempts
+      JOIN measurements ON measurements.attempt_id = attempts.id
+      JOIN environments ON environments.id = attempts.environment_id
+      WHERE attempts.trial_id = {trial} AND attempts.machine_id = grouped.machine_id
+            AND environments.software_key = grouped.software_key
+            AND attempts.shares_host = grouped.shares_host AND attempts.outcome = 'completed'
+            AND attempts.deleted_at IS NULL
+    ) AS ranked
+    WHERE 2 * ranked.place BETWEEN ranked.num AND ranked.num + 2
+  )"""
+
+# One GPU is on one host: a curve has one such trial.
+_ON_ONE_GPU = """(SELECT one.id FROM trials AS one
+         WHERE one.curve = grouped.curve AND one.num_gpus = 1 AND one.hosts = 1)"""
+
+# The axes in GROUP BY let conditions on them reach the tables' indices. DISTINCT changes no row:
+# it keeps both engines from computing each median again wherever it is named.
+_SCALING = """
+CREATE VIEW {name} AS
+SELECT compared.*,
+       compared.images_per_second / nullif(compared.images_per_second_on_1, 0) AS speed_up,
+       compared.images_per_second / nullif(compared.images_per_second_on_1, 0)
+           / compared.num_gpus AS efficiency
+FROM (
+  SELECT DISTINCT grouped.*,
+  {median} AS images_per_second,
+  {median_on_1} AS images_per_second_on_1
+  FROM (
+    SELECT trials.id AS trial_id, trials.curve, {axes},
+           attempts.machine_id, machines.host, machines.gpu, environments.software_key,
+           attempts.shares_host, count(*) AS num_repeats,
+           min(measurements.images_per_second) AS lowest,
+           max(measurements.images_per_second) AS highest,
+           sum(CASE WHEN measurements.verdict = 'valid' THEN 0 ELSE 1 END) AS num_doubtful
+    FROM attempts
+    JOIN trials ON trials.id = attempts.trial_id
+    JOIN machines ON machines.id = attempts.machine_id
+    JOIN measurements ON measurements.attempt_id = attempts.id
+    JOIN environments ON environments.id = attempts.environment_id
+    WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
+    GROUP BY trials.id, trials.curve, {axes},
+             attempts.machine_id, machines.host, machines.gpu, environments.software_key,
+             attempts.shares_host
+  ) AS grouped
+) AS compared
+"""
+
+_STEP_SAMPLES = {
+    "sqlite": """
+CREATE VIEW step_samples AS
+SELECT attempt_id, step,
+       CASE WHEN place < num_warm_up THEN 'warm_up' ELSE 'measure' END AS phase,
+       (sum(gap_us + duration_us) OVER (PARTITION BY attempt_id ORDER BY place) - duration_us)
+           / 1e6 AS start_s,
+       duration_us / 1e6 AS duration_s, wait_us / 1e6 AS data_wait_s, loss, num_steps
+FROM (
+  SELECT arrays.attempt_id, each.key AS place,
+         arrays.first_step + each.key * arrays.num_steps AS step, arrays.num_warm_up,
+         arrays.num_steps,
+         (arrays.least_duration + each.value) * arrays.time_unit_us AS duration_us,
+         coalesce(json_extract(arrays.data_wait, '$[' || each.key || ']'), 0)
+             * arrays.time_unit_us AS wait_us,
+         json_extract(arrays.gap_before, '$[' || each.key || ']') * arrays.time_unit_us AS gap_us,
+         arrays.least_loss
+             + json_extract(arrays.loss_over_least, '$[' || each.key || ']') * arrays.loss_unit
+             AS loss
+  FROM step_arrays AS arrays
+  JOIN attempts ON attempts.id = arrays.attempt_id AND attempts.deleted_at IS NULL
+  CROSS JOIN json_each(arrays.duration_over_least) AS each
+)
+""",
+    "postgresql": """
+CREATE VIEW step_samples AS
+SELECT attempt_id, step,
+       CASE WHEN place < num_warm_up THEN 'warm_up' ELSE 'measure' END AS phase,
+       CAST(sum(gap_us + duration_us) OVER (PARTITION BY attempt_id ORDER BY place) - duration_us
+            AS double precision) / 1e6 AS start_s,
+       CAST(duration_us AS double precision) / 1e6 AS duration_s,
+       CAST(wait_us AS double precision) / 1e6 AS data_wait_s, loss, num_steps
+FROM (
+  SELECT arrays.attempt_id, each.number - 1 AS place,
+         arrays.first_step + (each.number - 1) * arrays.num_steps AS step,
+         arrays.num_warm_up, arrays.num_steps,
+         (arrays.least_duration + CAST(each.over_least AS bigint)) * arrays.time_unit_us
+             AS duration_us,
+         coalesce(CAST(each.wait AS bigint), 0) * arrays.time_unit_us AS wait_us,
+         CAST(each.gap AS bigint) * arrays.time_unit_us AS gap_us,
+         arrays.least_loss + CAST(each.loss AS double precision) * arrays.loss_unit AS loss
+  FROM step_arrays AS arrays
+  JOIN attempts ON attempts.id = arrays.attempt_id AND attempts.deleted_at IS NULL
+  CROSS JOIN LATERAL ROWS FROM (
+      json_array_elements_text(arrays.duration_over_least),
+      json_array_elements_text(arrays.data_wait),
+      json_array_elements_text(arrays.gap_before),
+      json_array_elements_text(arrays.loss_over_least)
+  ) WITH ORDINALITY AS each (over_least, wait, gap, loss, number)
+) AS unpacked
+""",
+}
+
+_TIME_OF_EVENT = {
+    "sqlite": (
+        "strftime('%Y-%m-%d %H:%M:%S', events.at_unix_us / 1000000, 'unixepoch') "
+        "|| printf('.%06d', events.at_unix_us % 1000000)"
+    ),
+    "postgresql": "timestamp '1970-01-01' + events.at_unix_us * interval '1 microsecond'",
+}
+
+_STATE_CHANGES = """
+CREATE VIEW state_changes AS
+SELECT events.repeat_id, sweeps.name AS sweep, repeats.trial_id, repeats.repeat, events.number,
+       events.attempt, events.state, events.detail, {time} AS at
+FROM events
+JOIN repeats ON repeats.id = events.repeat_id
+JOIN sweeps ON sweeps.id = repeats.sweep_id
+"""
+
+
+def create_views(connection: sa.Connection) -> None:
+    """Create all of them, inside the caller's transaction."""
+    dialect = connection.dialect.name
+    for prefix, which in (("", _MEASURED), ("simulated_", _SIMULATED)):
+        _create(
+            connection,
+            _THROUGHPUT.format(
+                name=f"{prefix}throughput", axes=_TRIAL_AXES, attempts=_ATTEMPTS, which=which
+            ),
+        )
+        _create(
+            connection,
+            _SCALING.format(
+                name=f"{prefix}scaling",
+                axes=_TRIAL_AXES,
+                which=which,
+                median=_MEDIAN.format(trial="grouped.trial_id"),
+                median_on_1=_MEDIAN.format(trial=_ON_ONE_GPU),
+            ),
+        )
+    _create(connection, _LATEST_ATTEMPTS)
+    _create(connection, _FAILURES)
+    _create(connection, _STEP_SAMPLES[dialect])
+    _create(connection, _STATE_CHANGES.format(time=_TIME_OF_EVENT[dialect]))
+
+
+def _create(connection: sa.Connection, view: str) -> None:
+    # text of its own: SQLAlchemy would take a colon, and psycopg a percent sign, for a parameter
+    connection.execute(sa.text(view.replace(":", "\\:")))
