@@ -21,7 +21,7 @@ _OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
 VERSION_QUERY = "SELECT value FROM database_info WHERE name = 'schema'"
 
 MAKE_ANEW = "restore a backup, or make it anew with `python -m store rebuild RUNS`"
-IF_DAMAGED = f"it is damaged: move it away, then {MAKE_ANEW}"
+IF_DAMAGED = f"it is damaged: move it away with its -wal and -shm, then {MAKE_ANEW}"
 """What to do, in every message that tells of damage."""
 
 

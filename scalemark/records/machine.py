@@ -58,6 +58,8 @@ class Gpu:
     def identity(self) -> dict[str, object]:
         """What makes it another GPU for numbers: not where it sits, but how it is cut up."""
         told: dict[str, object] = {name: getattr(self, name) for name in _GPU_IDENTITY}
+        if self.power_limit_w is not None:
+            told["power_limit_w"] = float(self.power_limit_w)  # 400 in a file is 400.0 in a column
         return (
             told | {"mig_devices": [device.identity for device in self.mig_devices]}
             if self.mig_mode

@@ -60,9 +60,7 @@ class SweepRecord:
 
     @classmethod
     def from_json(cls, text: str) -> SweepRecord:
-        """Inverse of `to_json`. Raises ValueError when it is none; earlier versions told no
-        trials.
-        """
+        """Inverse of `to_json`. Raises ValueError when it is none."""
         told = checked(_ToldSweep, parsed(text))
         uid, trials = told.pop("uid"), told.pop("trials")
         found = cls(

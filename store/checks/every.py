@@ -31,13 +31,9 @@ _OF_ROWS: dict[str, _RowCheck] = {
     "op_placements": keys.op_placements,
     "reference_results": keys.references,
     "attempts": measurements.unmeasured,
-    "attempts, machines": trials.on_machines,
-    "measurements": measurements.descriptions,
-    "step_arrays": measurements.steps,
+    "measurements": measurements.without_steps,
     "repeats": repeats.attempts_of_each,
     "repeats, outcomes": repeats.outcomes,
-    "repeats, in flight": repeats.in_flight,
-    "events": repeats.events,
 }
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from store.version import MAKE_ANEW
 
 MOST_OF_ONE_CHECK = 50
-DAMAGED = f"move the file away, then {MAKE_ANEW}"
+DAMAGED = f"move the file away with its -wal and -shm, then {MAKE_ANEW}"
 MADE_BY_HAND = (
     "no scalemark writes this: a damaged disk or another program did; take the row from a "
     "backup, or delete it"

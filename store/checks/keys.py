@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -10,17 +9,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress
-from scalemark.host import software
 from scalemark.records.machine import Gpu, Machine
 from scalemark.records.references import Reference
 from scalemark.records.sweep import sweep_uid
 from store.checks.finding import MADE_BY_HAND, Finding
-from store.checks.streaming import as_text, streamed
+from store.checks.streaming import streamed
 from store.exchange.bulk import RENAMED
 from store.finished_attempt import environment_values
 from store.rows import digest
 from store.schema import (
-    Base,
     EnvironmentRow,
     GpuRow,
     InfoRow,
@@ -50,28 +47,22 @@ def sweeps(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
 
 
 def environments(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    for row, told in _described(connection, EnvironmentRow, progress):
-        if isinstance(told, Finding):
-            yield told
-            continue
+    statement = sa.select(EnvironmentRow.__table__)
+    for row in streamed(connection, statement, "environments", progress):
         try:
-            wanted = environment_values(told)
-            software.key(told)
+            wanted = environment_values(row["description"])
         except (KeyError, TypeError, AttributeError) as error:
             what = f"description: makes no sense: {type(error).__name__}: {error}"
             yield Finding(table="environments", row=str(row["id"]), what=what, remedy=MADE_BY_HAND)
             continue
-        del wanted["description"]
         for name in wanted:
             yield from _unlike(row, "environments", name, wanted[name])
 
 
 def op_placements(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    for row, told in _described(connection, OpPlacementRow, progress):
-        if isinstance(told, Finding):
-            yield told
-        else:
-            yield from _unlike(row, "op_placements", "key", digest(told))
+    statement = sa.select(OpPlacementRow.__table__)
+    for row in streamed(connection, statement, "op_placements", progress):
+        yield from _unlike(row, "op_placements", "key", digest(row["description"]))
 
 
 def placements(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
@@ -108,13 +99,9 @@ def machines(connection: sa.Connection, progress: Progress) -> Iterator[Finding]
     ):
         gpus.setdefault(row["machine_id"], []).append(row)
     for row in streamed(connection, sa.select(MachineRow.__table__), "machines", progress):
-        wanted = [
-            _machine(row, gpus.get(row["id"], []), whole_watts) for whole_watts in (False, True)
-        ]
-        if row["key"] not in (machine.key for machine in wanted):
-            yield from _unlike(row, "machines", "key", wanted[0].key)
-        if row["num_gpus"] != len(wanted[0].gpus):
-            yield from _unlike(row, "machines", "num_gpus", len(wanted[0].gpus))
+        machine = _machine(row, gpus.get(row["id"], []))
+        yield from _unlike(row, "machines", "key", machine.key)
+        yield from _unlike(row, "machines", "num_gpus", len(machine.gpus))
 
 
 def identity(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
@@ -125,60 +112,18 @@ def identity(connection: sa.Connection, progress: Progress) -> Iterator[Finding]
         yield Finding(table="database_info", row="id", what=what, remedy=MADE_BY_HAND)
 
 
-def _machine(row: sa.RowMapping, gpus: list[sa.RowMapping], whole_watts: bool) -> Machine:
-    """As it was told. JSON told power limits as whole numbers or not, which makes another key; the
-    column does not know.
-    """
-
+def _machine(row: sa.RowMapping, gpus: list[sa.RowMapping]) -> Machine:
     def gpu(row: sa.RowMapping) -> Gpu:
         told: dict[str, Any] = {
             field.name: row[field.name] for field in fields(Gpu) if field.name in row
         }
-        limit = told["power_limit_w"]
-        if whole_watts and limit is not None and limit == int(limit):
-            told["power_limit_w"] = int(limit)
         mig = tuple(gpu(device) for device in gpus if device["mig_parent"] == row["uuid"])
         # near cores are not among what makes the key
         return Gpu(**told | {"cores": (), "mig_devices": mig})
 
-    told = {
-        name: row[name]
-        for name in (
-            "host",
-            "cpu",
-            "num_cores",
-            "memory_bytes",
-            "driver",
-            "hardware_profile",
-            "pool",
-        )
-    }
+    names = {field.name for field in fields(Machine)} - {"gpus", "links"}
+    told = {name: row[name] for name in names}
     return Machine(**told, gpus=tuple(gpu(one) for one in gpus if one["mig_parent"] is None))
-
-
-def _described(
-    connection: sa.Connection,
-    table: type[EnvironmentRow] | type[OpPlacementRow],
-    progress: Progress,
-) -> Iterator[tuple[sa.RowMapping, Any]]:
-    """Rows with their parsed description, or with the finding that it cannot be parsed."""
-    columns = [
-        column
-        for column in Base.metadata.tables[table.__tablename__].columns
-        if column.name != "description"
-    ]
-    statement = sa.select(*columns, as_text(table.description).label("told"))
-    for row in streamed(connection, statement, table.__tablename__, progress):
-        try:
-            yield row, json.loads(row["told"])
-        except ValueError as error:
-            what = f"description: not JSON: {error}"
-            yield (
-                row,
-                Finding(
-                    table=table.__tablename__, row=str(row["id"]), what=what, remedy=MADE_BY_HAND
-                ),
-            )
 
 
 def _unlike(row: sa.RowMapping, table: str, column: str, wanted: object) -> Iterator[Finding]:

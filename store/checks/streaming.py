@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import InstrumentedAttribute
 
 from scalemark.cli.progress import Progress
 
@@ -25,8 +23,3 @@ def streamed(
         if done % _ROWS_AT_ONCE == 0:
             progress(what, done, 0)
         yield row
-
-
-def as_text(column: sa.ColumnElement[Any] | InstrumentedAttribute[Any]) -> sa.Cast[str]:
-    """A JSON column, unparsed: what is not JSON shall be found, not stop the reading."""
-    return sa.cast(column, sa.Text)

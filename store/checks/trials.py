@@ -9,39 +9,17 @@ from dataclasses import fields
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress
-from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import streamed
-from store.schema import AttemptRow, MachineRow, TrialRow
+from store.schema import TrialRow
 
 
 def trials(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
     for row in streamed(connection, sa.select(TrialRow.__table__), "trials", progress):
         if what := _problem(row):
             yield Finding(table="trials", row=row["id"], what=what, remedy=MADE_BY_HAND)
-
-
-def on_machines(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    """Attempts of simulated trials on machines that exist, and the other way round."""
-    is_simulated, exists = (
-        TrialRow.device_kind == DeviceKind.SIMULATED_GPU,
-        MachineRow.hardware_profile == "",
-    )
-    statement = (
-        sa.select(AttemptRow.id, TrialRow.device_kind, exists.label("exists"))
-        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
-        .where(is_simulated == exists)
-        .order_by(AttemptRow.id)
-    )
-    for row in streamed(connection, statement, "attempts", progress):
-        what = (
-            f"its device_kind is {row['device_kind']}, and its machine "
-            f"{'exists' if row['exists'] else 'is a hardware profile'}"
-        )
-        yield Finding(table="attempts", row=str(row["id"]), what=what, remedy=MADE_BY_HAND)
 
 
 def _problem(row: sa.RowMapping) -> str:

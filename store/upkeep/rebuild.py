@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ class _Found:
     spec: TrialSpec
     repeat: int
     attempt: int
-    sweep: tuple[str, str] | None  # uid and name; none in folders of earlier versions
+    sweep_uid: str
+    sweep_name: str
     started_at: datetime
     ended_at: datetime
     duration_s: float | None
@@ -148,12 +149,6 @@ def _records(folder: Path, rebuilt: Rebuilt, progress: Progress) -> Iterator[Loc
                 found.append(_attempt_in(RunFolder(path)))
         except (ValueError, OSError) as error:
             rebuilt.added.rejected.append(Rejected(where=str(path), reason=_reason(error, path)))
-    if old := sum(one.sweep is None for one in found):
-        from_what = (
-            "their repeat and attempt are from the folders' names, their times from the times "
-            "of files"
-        )
-        rebuilt.warnings.append(f"{folder}: {old} attempts of an earlier version; {from_what}")
     found = _recorded(found, rebuilt)
     head, record = _sweep_of(folder, found, rebuilt)
     positions = {trial.trial_id: position for position, trial in _asked_for(record, found)}
@@ -204,37 +199,26 @@ def _attempt_in(folder: RunFolder) -> _Found:
     if placement is None:
         raise ValueError("placement.json is missing: it was made by hand, or is damaged")
     check_measured(folder, result)
-    modified_at = _modified_at(folder.result if folder.result.exists() else folder.trial)
-    started_at = begin.started_at if begin else _modified_at(folder.trial)
-    name = _NAME.search(folder.path.name)
-    if begin is None and name is None:
-        raise ValueError(
-            "neither attempt.json nor its name tell which attempt it is: wanted a name that "
-            "ends with -rN-aM"
-        )
-    if begin and begin.trial_id != spec.trial_id:
+    if begin is None:
+        raise ValueError("attempt.json is missing: it was made by hand, or is damaged")
+    if begin.trial_id != spec.trial_id:
         raise ValueError(
             f"attempt.json tells of trial {begin.trial_id}, trial.json of {spec.trial_id}"
         )
-    repeat, attempt = (
-        (begin.repeat, begin.attempt) if begin else map(int, name.groups() if name else ())
-    )
+    modified_at = _modified_at(folder.result if folder.result.exists() else folder.trial)
     replaced = bool(end and end.result) or not folder.result.exists()
     return _Found(
         folder=folder.path,
         spec=spec,
-        repeat=repeat,
-        attempt=attempt,
-        sweep=(begin.sweep_uid, begin.sweep) if begin else None,
-        started_at=started_at,
-        ended_at=end.ended_at if end else max(modified_at, started_at),
-        duration_s=end.duration_s
-        if end
-        else None
-        if begin
-        else (modified_at - started_at) / timedelta(seconds=1),
+        repeat=begin.repeat,
+        attempt=begin.attempt,
+        sweep_uid=begin.sweep_uid,
+        sweep_name=begin.sweep,
+        started_at=begin.started_at,
+        ended_at=end.ended_at if end else max(modified_at, begin.started_at),
+        duration_s=end.duration_s if end else None,
         exit_code=end.exit_code if end else None,
-        is_ended=end is not None or begin is None,
+        is_ended=end is not None,
         crashed=result.outcome == (Outcome.FAILED if replaced else Outcome.INTERRUPTED),
         machine=machine,
         placement=placement,
@@ -288,49 +272,28 @@ def _sweep_of(
     for a name none can have.
     """
     path = folder / SWEEP_FILE
-    told: dict[str, Any] = {"name": folder.name, "reason": "", "command": ""}
-    started_at = min((one.started_at for one in found), default=_modified_at(folder))
-    record: SweepRecord | None = None
     try:
-        text = read_regular(path)
-        if "uid" in (read := parsed(text)):
-            record = SweepRecord.from_json(text)
-        told = checked(_EarlierSweep, {name: read[name] for name in (*told, "started_at")})
-        started_at = told.pop("started_at")
-    except (ValueError, TypeError, KeyError, OSError) as error:
+        record = SweepRecord.from_json(read_regular(path))
+    except (ValueError, OSError) as error:
+        record = None
         rebuilt.warnings.append(
             f"{path}: {_reason(error, folder)}; the sweep is told as far as its attempts tell it"
         )
-        told["name"] = next((one.sweep[1] for one in found if one.sweep), folder.name)
-    uid = (
-        record.uid
-        if record
-        else next(
-            (one.sweep[0] for one in found if one.sweep),
-            sweep_uid(started_at=started_at, **_named(told)),
-        )
-    )
+    if record is not None:
+        same = ("uid", "name", "reason", "command", "started_at")
+        told = {name: getattr(record, name) for name in same}
+    else:
+        began = min((one.started_at for one in found), default=_modified_at(folder))
+        told = {"name": folder.name, "reason": "", "command": "", "started_at": began}
+        told["uid"] = sweep_uid(folder.name, began, "")
+        if found:
+            told |= {"uid": found[0].sweep_uid, "name": found[0].sweep_name}
     told |= {
-        "uid": uid,
-        "started_at": started_at,
         "finished_at": _finished_at(found),
         "run_dir": str(folder) if found else None,
+        "origin": "",
     }
-    return build(SweepHead, told | {"origin": ""}), record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EarlierSweep:
-    """What `sweep.json` of every version tells."""
-
-    name: str
-    reason: str
-    command: str
-    started_at: datetime
-
-
-def _named(told: Mapping[str, str]) -> dict[str, str]:
-    return {"name": told["name"], "command": told["command"]}
+    return build(SweepHead, told), record
 
 
 def _finished_at(found: Sequence[_Found]) -> datetime | None:

@@ -10,7 +10,7 @@ from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.trial import TrialSpec
 from store.checks.every import check
-from store.database import open_for_reading, open_for_writing, writing
+from store.database import open_for_reading
 from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import LogSource, import_files
 from store.exchange.portable import from_json, to_json
@@ -172,19 +172,6 @@ def test_what_is_neither_measured_nor_simulated_is_taken_in_by_nobody(spec, mach
         fill("r.db", [(spec, 1.0)], machine=machine)
 
 
-def test_a_row_that_was_made_both_by_hand_is_found(db):
-    both(db)
-    with writing(open_for_writing(db)) as connection:
-        connection.exec_driver_sql("UPDATE attempts SET machine_id = 1 WHERE id = 3")
-        connection.exec_driver_sql("UPDATE attempts SET machine_id = 2 WHERE id = 1")
-    found = [(one.table, one.row, one.what) for one in check(db) if "device_kind" in one.what]
-    assert found == [
-        ("attempts", "1", "its device_kind is gpu, and its machine is a hardware profile"),
-        ("attempts", "3", "its device_kind is simulated_gpu, and its machine exists"),
-    ]
-
-
-@pytest.mark.integration
 def test_a_log_of_a_simulated_run_is_taken_for_nobodys_figure(db):
     both(db)
     export(db, "out.txt", ExportFormat.MLPERF)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -18,11 +19,13 @@ from scalemark.records.outcomes import Outcome, State
 from store.checks.every import check
 from store.errors import StoreError
 from store.exchange.imports import import_files
+from store.upkeep.backup import back_up
 from store.upkeep.rebuild import rebuild
 from sweeper.planning.plan import make_plan
 from sweeper.running.recover import recover
 from tests.filled import NOON, PLACEMENT
 from tests.specs import small
+from tests.store.test_damaged_files import COMMANDS, run_app
 from tests.sweeper.running.test_orchestrator import World
 from tests.tables import contents
 
@@ -42,15 +45,15 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.fixture(scope="module")
-def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("made")
 
 
 @pytest.fixture
-def lost(_made: Path) -> dict[str, list[dict[str, Any]]]:
+def lost(made: Path) -> dict[str, list[dict[str, Any]]]:
     """What was in the database of `runs`: a sweep with failures, retries, a killed attempt and left-out cells. Run once."""
     runs = Path("runs").resolve()
-    if not (_made / "runs").exists():
+    if not (made / "runs").exists():
         with ExitStack() as stack:
             world = World(
                 stack,
@@ -65,13 +68,14 @@ def lost(_made: Path) -> dict[str, list[dict[str, Any]]]:
                 State.OUT_OF_MEMORY: 2,
                 State.HUNG: 2,
             }
+        back_up("results.db", str(made / "night.db"))
         told = json.dumps(contents("results.db"), default=str)
-        (_made / "told.json").write_text(told.replace(str(runs), "RUNS"))
-        shutil.copytree("runs", _made / "runs")
+        (made / "told.json").write_text(told.replace(str(runs), "RUNS"))
+        shutil.copytree("runs", made / "runs")
     else:
-        shutil.copytree(_made / "runs", "runs")
+        shutil.copytree(made / "runs", "runs")
     found: dict[str, list[dict[str, Any]]] = json.loads(
-        (_made / "told.json").read_text().replace("RUNS", str(runs))
+        (made / "told.json").read_text().replace("RUNS", str(runs))
     )
     return found
 
@@ -107,6 +111,91 @@ def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
     assert len(lost["left_out"]) == 2
     (sweep,) = told(db)["sweeps"]
     assert sweep["finished_at"] == max(row["at_unix_us"] for row in lost["events"])
+
+
+PAGE_BYTES = 4096
+
+
+def overwritten(begin: int, num_bytes: int, every: int) -> Callable[[Path], None]:
+    """Put noise into the file: so many bytes from `begin` on, and again after each `every`."""
+
+    def damage(path: Path) -> None:
+        noise, content = random.Random(5), bytearray(path.read_bytes())
+        for at in range(begin, len(content) - num_bytes, every):
+            content[at : at + num_bytes] = noise.randbytes(num_bytes)
+        path.write_bytes(content)
+
+    return damage
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def zero_page(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(5 * PAGE_BYTES)
+        file.write(bytes(PAGE_BYTES))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "cut off": cut_off,
+    "cut to nothing": lambda path: os.truncate(path, 0),
+    "a page of zeros": zero_page,
+    "noise in every page": overwritten(PAGE_BYTES + 200, 64, PAGE_BYTES),
+    "noise in the header": overwritten(0, 100, 2**30),
+    "all noise": overwritten(0, PAGE_BYTES, PAGE_BYTES),
+    "deleted": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_database_is_told_then_restored_or_rebuilt(
+    damage, lost, made, capsys, monkeypatch
+):
+    path = Path("results.db")
+    shutil.copy(made / "night.db", path)
+    before = told("results.db")
+    DAMAGES[damage](path)
+    Path("in.jsonl").write_text("\n")
+    for name, (app, arguments) in COMMANDS.items():
+        if name == "store import" and not (path.exists() and path.stat().st_size):
+            continue  # it makes a database where there is none
+        arguments = ["s" if one == "first" else one for one in arguments]  # the sweep's name
+        program = name.split(" ")[0]
+        ended = run_app(app, program, capsys, monkeypatch, *arguments, "--db", "results.db")
+        said = ended.stdout + ended.stderr
+        assert "Traceback" not in said
+        assert ended.exit_code != 0 or name != "store check"
+        assert ended.exit_code == 0 or "results.db: " in said, (name, said)
+    clear()
+    shutil.copy(made / "night.db", path)
+    assert list(check("results.db")) == []
+    assert told("results.db") == before
+    clear()
+    assert rebuild("results.db", ["runs"]).added.rejected == []
+    assert list(check("results.db")) == []
+    assert comparable(told("results.db")) == comparable(lost)
+
+
+def clear() -> None:
+    """Move the database away, as every message about damage says."""
+    for path in Path().glob("results.db*"):
+        path.unlink()
+
+
+def test_a_backup_takes_in_what_was_measured_since(lost, made):
+    """A database that is restored from the backup of the night knows less than the run folders."""
+    shutil.copy(made / "night.db", "results.db")
+    with closing(sqlite3.connect("results.db")) as connection, connection:
+        for table in ("step_arrays", "measurements"):
+            connection.execute(f"DELETE FROM {table} WHERE attempt_id > 6")
+        connection.execute("DELETE FROM attempts WHERE id > 6")
+    rebuild("rebuilt.db", ["runs"])
+    added = import_files("results.db", ["rebuilt.db"])
+    assert (added.num_new, added.num_known, added.rejected) == (6, 6, [])
+    assert comparable(told("results.db"))["measurements"] == lost["measurements"]
+    assert list(check("results.db")) == []
 
 
 def test_rebuilding_again_changes_nothing(db, lost):
@@ -158,43 +247,6 @@ def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack)
         }  # when it was found dead is not told to the microsecond
 
 
-def as_an_earlier_version_wrote() -> None:
-    """Without attempt.json and ended.json, and with fewer words in sweep.json."""
-    for name in ("attempt.json", "ended.json"):
-        for path in Path("runs").glob(f"*/*/{name}"):
-            path.unlink()
-    path = Path("runs/s/sweep.json")
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({name: told[name].replace("T", " ") if name == "started_at" else told[name] for name in ("name", "reason", "command", "started_at")}))  # fmt: skip
-    for trial in Path("runs").glob("*/*/trial.json"):
-        os.utime(trial, (NOON.timestamp(), NOON.timestamp()))
-        if (result := trial.with_name("result.json")).exists():
-            os.utime(result, (NOON.timestamp() + 5, NOON.timestamp() + 5))
-
-
-def test_folders_of_earlier_versions_are_told_by_their_names_and_times(db, lost):
-    as_an_earlier_version_wrote()
-    rebuilt = rebuild(db, ["runs"])
-    found = contents(db)
-    assert rebuilt.added.rejected == []
-    (warning,) = rebuilt.warnings
-    assert warning.endswith(
-        "runs/s: 12 attempts of an earlier version; their repeat and attempt are from the folders' names, their times from the times of files"
-    )
-    identity = ("trial_id", "repeat", "attempt", "run_dir", "machine_id")
-    assert [{name: row[name] for name in identity} for row in told(db)["attempts"]] == [
-        {name: row[name] for name in identity} for row in lost["attempts"]
-    ]
-    assert {
-        (row["started_at"], row["duration_s"])
-        for row in found["attempts"]
-        if row["outcome"] == "completed"
-    } == {(NOON, 5.0)}
-    assert [row["uid"] for row in found["sweeps"]] == [row["uid"] for row in lost["sweeps"]]
-    assert comparable(told(db))["measurements"] == lost["measurements"]
-    assert comparable(told(db))["step_arrays"] == lost["step_arrays"]
-
-
 def a_completed_one() -> Path:
     return next(
         path.parent
@@ -226,6 +278,7 @@ def damage(name: str, text: str | None) -> Callable[[], None]:
         (damage("result.json", None), "result.json is missing, and the attempt was completed"),
         (damage("environment.json", "{}"), "environment.json is damaged: "),
         (damage("attempt.json", "[]"), "attempt.json is damaged: "),
+        (damage("attempt.json", None), "attempt.json is missing: it was made by hand, or is damaged"),
         (damage("ended.json", "nonsense"), "ended.json is damaged: "),
         (damage("steps.jsonl", "{}\n"), "steps.jsonl is damaged: "),
         (damage("steps.jsonl", '{"step": 5, "phase": "measure", "start_s": 0, "duration_s": -1, "data_wait_s": 0, "loss": 1, "num_steps": 99}\n'), "steps.jsonl is damaged: step 5: duration_s=-1.0: wanted 0 to "),
