@@ -70,18 +70,15 @@ class Database:
         | column | dtype | |
         |---|---|---|
         | attempt_id | int64 | as `python -m store show` takes it |
-        | trial_id | category | all axes follow, each under its own name: category, int64, float64
-        or bool |
+        | trial_id | category | all axes follow, each under its own name: category, int64, float64 or bool |
         | sweep, origin | category | origin: where it was imported from, empty for our own |
-        | repeat, attempt | int64 | counted from 1: repeat within the sweep, attempt within the
-        repeat |
+        | repeat, attempt | int64 | counted from 1: repeat within the sweep, attempt within the repeat |
         | outcome | category | `scalemark.records.outcomes.Outcome` |
         | shares_host | bool | others ran beside it |
         | started_at | datetime64[us, UTC] | |
         | duration_s | float64 | |
         | num_measured_steps | Int64 | |
-        | images_per_second, .._low, .._high | float64 | of all replicas; 95 % interval within the
-        attempt |
+        | images_per_second, .._low, .._high | float64 | of all replicas; 95 % interval within the attempt |
         | median_step_s, jitter_s, p90_step_s, time_to_first_step_s | float64 | |
         | data_wait_share | float64 | 0..1 |
         | cores_taken_by_others | float64 | |
@@ -89,8 +86,7 @@ class Database:
         | peak_host_memory_bytes, peak_device_memory_bytes | Int64 | |
         | verdict | category | `scalemark.records.outcomes.Verdict` |
         | machine, host, cpu, gpu, driver | category | machine: the key that tells it from others |
-        | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended
-        before it was known |
+        | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended before it was known |
 
         Where there is no measurement its columns are missing (NaN or NA). All other columns there
         are: `python -m store list --columns ... --format parquet`.
@@ -117,12 +113,10 @@ class Database:
         |---|---|---|
         | trial_id | category | all axes follow, as in `attempts` |
         | machine, host, cpu, gpu, driver | category | |
-        | software_key, tensorflow, keras, scalemark | category | missing where attempts ended
-        before it was known |
+        | software_key, tensorflow, keras, scalemark | category | missing where attempts ended before it was known |
         | shares_host | bool | |
         | num_attempts, num_completed | int64 | |
-        | images_per_second, lowest, highest | float64 | median, slowest and fastest of the
-        completed; NaN without any |
+        | images_per_second, lowest, highest | float64 | median, slowest and fastest of the completed; NaN without any |
         | median_step_s | float64 | median of theirs |
         | num_doubtful | int64 | completed, but not of verdict valid |
         """
@@ -150,23 +144,20 @@ class Database:
         started_at, ...) choose the attempts that rows and baselines are made of.
 
         >>> frame = db.scaling("model=resnet50", "num_gpus>1")
-        >>> frame[["num_repeats", "images_per_second", "images_per_second_on_1",
-        "efficiency"]].values.tolist() [[2.0, 360.0, 100.0, 0.9]]
+        >>> frame[["num_repeats", "images_per_second", "efficiency"]].values.tolist()
+        [[2.0, 360.0, 0.9]]
 
         | column | dtype | |
         |---|---|---|
-        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts,
-        and their links, alone |
+        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts, and their links, alone |
         | model, strategy, .. scaling, planted | category, int64 | the axes that the view has |
         | machine_id | int64 | |
         | host, gpu, software_key | category | |
         | shares_host | bool | |
         | num_repeats | int64 | completed |
-        | lowest, highest, images_per_second | float64 | slowest, fastest and median of the repeats
-        |
+        | lowest, highest, images_per_second | float64 | slowest, fastest and median of the repeats |
         | num_doubtful | int64 | repeats that are not of verdict valid |
-        | images_per_second_on_1, speed_up, efficiency | float64 | NaN without a baseline;
-        efficiency = speed_up / num_gpus |
+        | images_per_second_on_1, speed_up, efficiency | float64 | NaN without a baseline; efficiency = speed_up / num_gpus |
         """
         with reading(self.engine) as connection:
             return scaling_frame(connection, filters, simulated=simulated)

@@ -20,6 +20,8 @@ from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.postgresql import find_programs, needed_programs, new_database, server
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def programs() -> Path:

@@ -6,8 +6,7 @@ Of N GPUs, with shares of the target's own step:
 | verdict | when |
 |---|---|
 | healthy | efficiency 0.9 or more of the ideal, and no suspect has 10 % |
-| compute-bound | one replica that no suspect takes 10 % of, or GPUs below their clocks with one
-alone, too |
+| compute-bound | one replica that no suspect takes 10 % of, or GPUs below their clocks with one alone, too |
 | any other | its suspect is the largest, and has 10 % |
 | none (cannot tell) | the largest cannot be told from another, or from nothing |
 """

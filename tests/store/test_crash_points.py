@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 

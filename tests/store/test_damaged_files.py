@@ -27,6 +27,8 @@ from tests.conftest import PROJECT
 from tests.filled import fill
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 PAGE_BYTES = 4096
 
 COMMANDS: dict[str, tuple[typer.Typer, tuple[str, ...]]] = {
@@ -182,7 +184,6 @@ ONLY_SEEN_BY_SOME = {
 """Damages of what not every command reads."""
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
 def test_a_damaged_file_is_named_with_what_to_do(
     damaged: Path, run: Run, request: pytest.FixtureRequest

@@ -30,6 +30,8 @@ from tests.specs import small
 from tests.store.command import store
 from tests.tables import changing, contents, opened
 
+pytestmark = pytest.mark.integration
+
 ALL = "sweeps.origin"  # which tells where rows are from
 
 
@@ -67,7 +69,6 @@ def own_id(db: str) -> str:
         return database_id(connection)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
 def test_a_database_that_was_exported_and_imported_is_equal(db, kind):
     add(db, *everything())
@@ -123,7 +124,6 @@ def test_a_selection_is_exported_and_nothing_else(db, kind, other):
     assert contents(other, ALL) == contents(db, ALL)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
 )
@@ -138,7 +138,6 @@ def test_what_goes_there_and_comes_back_changes_nothing(db, kind, other):
     assert contents(db) == before
 
 
-@pytest.mark.integration
 def test_another_database_is_merged_and_origins_are_kept_over_several_hands(db):
     fill("a.db", [(small(), 100.0)], name="of a")
     fill("b.db", [(small(), 200.0)], name="of b")
@@ -180,7 +179,6 @@ def truncated() -> None:
     Path("in.db").write_bytes(whole[: len(whole) // 2])
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -256,7 +254,6 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
     assert store("import", "good.jsonl", "--db", db, "--strict").returncode == 0
 
 
-@pytest.mark.integration
 def test_a_dry_run_tells_what_would_be_done_and_does_not(db):
     lines("in.jsonl", attempt(), REFERENCE)
     assert store("import", "in.jsonl", "--db", "none.db", "--dry-run").stdout.startswith(
@@ -636,7 +633,6 @@ def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other)
     assert len(added.rejected) == 2  # nothing was measured
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "kind", [ExportFormat.JSONL, ExportFormat.CSV, ExportFormat.PARQUET, ExportFormat.SQLITE]
 )
@@ -648,7 +644,6 @@ def test_a_deleted_attempt_is_exported_as_such_and_not_as_a_selection(db, kind, 
     assert [row["deleted_at"] for row in contents(other)["attempts"]] == [NOON]
 
 
-@pytest.mark.integration
 def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning(db):
     ended = subprocess.run(
         [sys.executable, "-m", "store", "import", "/dev/stdin", "--db", db],
@@ -692,7 +687,6 @@ def test_what_a_log_does_not_tell_is_told_beside_it(db):
 MLFLOW_URI = "sqlite:///file:mlflow.db?uri=true&password=TOPSECRET"  # SQLite takes no notice of what it does not know
 
 
-@pytest.mark.integration
 def test_attempts_become_runs_of_mlflow_once(db):
     pytest.importorskip("mlflow")
     add(db, attempt(), attempt(small(seed=2), deleted_at=NOON))

@@ -10,8 +10,9 @@ from trainer import devices
 MOST_REPLICAS = 4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def all_devices() -> devices.Devices:
+    """Made before any test of this process has TensorFlow make its devices."""
     return devices.claim(DeviceKind.CPU_STAND_IN, MOST_REPLICAS)
 
 

@@ -32,6 +32,8 @@ from trainer.input.image_records import own_share
 from trainer.ranks import lockstep
 from trainer.variable_updates import multi_worker_mirrored
 
+pytestmark = pytest.mark.integration
+
 MIRRORED = small(
     variable_update="multi_worker_mirrored",
     all_reduce="ring",
@@ -82,7 +84,6 @@ def exit_codes(case: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in case.glob("*.exit")}
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("name", EXACT)
 def test_workers_have_one_devices_weights_and_losses_with_the_same_whole_batch(
     ran, make_devices, name

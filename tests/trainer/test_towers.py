@@ -171,6 +171,7 @@ def test_staged_weights_are_those_of_the_step_before(
     assert largest_difference(staged.update.weights(0), fresh.update.weights(0)) > 1e-3
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("mode", [name for name in MODES if name.startswith("replicated")])
 @pytest.mark.parametrize("packs", [0, 2])
 def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs):
@@ -346,6 +347,7 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
     assert placement.problem(wanted) == "gradients were reduced by AddN, not NcclAllReduce"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("told", "problem"),
     [
@@ -371,6 +373,7 @@ def test_xla_where_the_trial_says_off_makes_it_invalid(make_devices):
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_devices, alone, mode):
     """The towers of GPUs are inlined; their graph is built here over stand-ins that pass for GPUs."""
@@ -382,6 +385,7 @@ def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_device
     assert largest_difference(training.update.weights(1), alone(2, 3)) < 1e-6
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_channels_first_trains_as_channels_last_does(make_devices, precision):
     changes = {"precision": precision, "all_reduce": "none"}

@@ -13,6 +13,8 @@ from store.errors import StoreError
 from tests.filled import NOON, fill
 from tests.plots.charts.charting import checked, pictures, resnet, words
 
+pytestmark = pytest.mark.integration
+
 CHARTS = pytest.mark.parametrize("name", drawing.names())
 LONG = "a_model_with_a_name_that_nobody_can_remember"
 
@@ -58,7 +60,6 @@ def test_one_attempt_alone_is_legible(name):
     )
 
 
-@pytest.mark.integration
 @CHARTS
 def test_numbers_of_0_and_missing_ones_are_legible(name):
     shown = [
@@ -84,7 +85,6 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
     drawn(name)
 
 
-@pytest.mark.integration
 @CHARTS
 def test_names_of_any_length_are_legible(name):
     others = ({}, {"batch_size": 64}, {"xla": "on"})

@@ -36,8 +36,9 @@ from tests.plots.report.conftest import (
 )
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
 
-@pytest.mark.integration
+
 def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
     results = source(everything).results
     trials = parsed(make(everything)).trials
@@ -165,7 +166,6 @@ def test_repeats_that_brought_no_number_are_told_beside_the_number_of_others(mak
     assert "this repeat completed in another attempt" not in page.text
 
 
-@pytest.mark.integration
 def test_a_repeat_that_completed_at_its_second_attempt_is_told_from_one_that_never_did(make):
     writer = Writer("results.db")
     ledger = begin(writer, {small(): 2}, rerun=True)
@@ -320,7 +320,6 @@ def test_a_long_message_is_cut(make):
     assert "x" * 2000 not in text
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("nasty", NASTY)
 def test_no_text_of_others_becomes_html(make, nasty):
     ends = [*times(small(model=nasty), 10.0), *times(small(model=nasty, num_gpus=2), 10.0)]
@@ -391,7 +390,6 @@ def test_a_live_page_may_ask_its_own_server_and_runs_what_it_was_given(everythin
     assert any(attributes.get("id") == "live" for _, attributes in page.elements)
 
 
-@pytest.mark.integration
 def test_newer_data_has_the_island_and_every_part(everything, make):
     told = data(source(everything), NOON)
     json.dumps(told, allow_nan=False)

@@ -17,6 +17,8 @@ from trainer.check.exactness import convolutional, whole_batches
 from trainer.run import build
 from trainer.watching import op_classes, op_placement, profile, xplane
 
+pytestmark = pytest.mark.integration
+
 NUM_STEPS = 3
 PROFILED = ["ps_cpu", "ps_gpu", "replicated_none", "replicated_pscpu", "replicated_psgpu"]
 
