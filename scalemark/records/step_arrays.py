@@ -19,14 +19,12 @@ from scalemark.records.validation import LARGEST_INTEGER
 _DIGITS = 5
 
 
-def pack(
-    steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_us: int | None = None
-) -> dict[str, Any]:
+def pack(steps: Sequence[StepSample]) -> dict[str, Any]:
     """The columns of `store.schema.StepArraysRow` but for attempt_id. Raises ValueError for what no
     attempt's steps can be.
 
     Times are rounded to five digits of the shortest step, but no finer than microseconds, losses to
-    five digits of the smallest. What was unpacked is packed as it was when its units are given.
+    five digits of the smallest.
     """
     first, num_steps = steps[0].step, steps[0].num_steps
     num_warm_up = sum(step.phase == Phase.WARM_UP for step in steps)
@@ -41,7 +39,7 @@ def pack(
                 f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure"
             )
     _check_within(steps)
-    time_unit_us = time_unit_us or _time_unit_us(min(step.duration_s for step in steps))
+    time_unit_us = _time_unit_us(min(step.duration_s for step in steps))
     seconds = time_unit_us / 1e6
     starts = [round(step.start_s / seconds) for step in steps]
     durations = [round(step.duration_s / seconds) for step in steps]
@@ -49,7 +47,7 @@ def pack(
     ends = [0, *(start + duration for start, duration in zip(starts, durations, strict=True))]
     waits = [round(step.data_wait_s / seconds) for step in steps]
     losses = [step.loss for step in steps if step.loss is not None]
-    unit, least = loss_unit or _loss_unit(losses), min(losses, default=None)
+    unit, least = _loss_unit(losses), min(losses, default=None)
     return {
         "first_step": first,
         "num_steps": num_steps,

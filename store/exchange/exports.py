@@ -21,7 +21,7 @@ from scalemark.records.references import Rejected
 from scalemark.text.redact import masked
 from store.database import locate, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.exchange import columnar, delimited, flat
+from store.exchange import flat, tables
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Bulk, Located
 from store.exchange.portable import Portable, PortableAttempt, to_json
 from store.exchange.portable_rows import PortableRows, Selection, database_id
@@ -98,8 +98,8 @@ def copy(url: str, out: Path, progress: Progress = silent) -> Exported:
 _TELL_NOT_WHAT_IS_DELETED = (ExportFormat.MLPERF, ExportFormat.MLFLOW)
 _Write = Callable[[Path, Mapping[str, flat.Kind], Iterable[flat.Row]], None]
 _TABLES: dict[ExportFormat, _Write] = {
-    ExportFormat.CSV: delimited.write,
-    ExportFormat.PARQUET: columnar.write,
+    ExportFormat.CSV: tables.write_csv,
+    ExportFormat.PARQUET: tables.write_parquet,
 }
 
 

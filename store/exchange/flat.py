@@ -1,25 +1,21 @@
-"""Attempts as rows of one table, and back without loss: what is nested is JSON in a cell of its
-own.
-"""
+"""Makes rows of one table of attempts: what is nested is JSON in a cell of its own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime
 from enum import Enum, auto
-from itertools import islice
-from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 from scalemark.records import step_arrays
-from scalemark.records.measurement import Measurement, StepSample
+from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Phase
 from scalemark.records.strategies import strategy_name
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import build, canonical, parsed
-from store.exchange.portable import VERSION, PackedSteps, PortableAttempt, from_told, pack
+from scalemark.records.validation import canonical
+from store.exchange.portable import PortableAttempt
 from store.finished_attempt import environment_values
 
 Cell = str | int | float | bool | datetime | None
@@ -99,9 +95,7 @@ _FOLLOWS: dict[str, Kind] = {
     "software_key": Kind.TEXT,
     "shares_host": Kind.TRUTH,
 }
-"""What follows from the nested cells: for who reads the table. It may be missing, but not
-contradict them.
-"""
+"""What follows from the nested cells, for readers of the table."""
 
 COLUMNS: dict[str, Kind] = {
     **_TOLD,
@@ -109,7 +103,6 @@ COLUMNS: dict[str, Kind] = {
     **{name: kind for name, (_, kind) in _MEASURED.items()},
     **dict.fromkeys((*_NESTED, *_NESTED_MEASURED), Kind.JSON),
 }
-REQUIRED = frozenset(COLUMNS) - frozenset(_FOLLOWS)
 
 STEP_COLUMNS: dict[str, Kind] = {
     "sweep_uid": Kind.TEXT,
@@ -123,14 +116,7 @@ STEP_COLUMNS: dict[str, Kind] = {
     "data_wait_s": Kind.NUMBER,
     "loss": Kind.NUMBER,
     "num_steps": Kind.WHOLE,
-    "loss_unit": Kind.NUMBER,  # to which losses were rounded
-    "time_unit_us": Kind.WHOLE,  # and times
 }
-
-_MOST_CALLS = 1_000_000  # of one attempt: a few kilobytes of Parquet may tell of many more
-
-_Number = TypeVar("_Number", int, float)
-Identity = tuple[str, str, int, int]
 
 
 def row_of(attempt: PortableAttempt) -> Row:
@@ -166,52 +152,6 @@ def row_of(attempt: PortableAttempt) -> Row:
     return {name: told[name] for name in COLUMNS}
 
 
-def attempt_of(row: Mapping[str, Cell], steps: PackedSteps | None) -> PortableAttempt:
-    """Inverse of `row_of`. Raises ValueError, with the reason, for whatever no attempt can be."""
-    told: dict[str, Any] = {name: row[name] for name in _TOLD if name in _OWN}
-    for name in (*_NESTED, *_NESTED_MEASURED):
-        told[name] = _parsed(name, row.get(name))
-    sweep = {name: row[f"sweep_{name}"] for name in _OF_SWEEP} | {"name": row["sweep"]}
-    repeat = {name: row[f"repeat_{name}"] for name in ("state", "reason", "num_attempts")}
-    repeat |= {"number": row["repeat"], "changes": told.pop("changes")}
-    measurement = {name: row.get(column) for column, (name, _) in _MEASURED.items()}
-    measured: dict[str, Any] = {
-        name: told.pop(column) for column, name in _NESTED_MEASURED.items()
-    } | {"verdict": row["verdict"]}
-    is_measured = measured["op_placement"] is not None
-    if not is_measured and any(
-        value is not None for value in (*measurement.values(), *measured.values())
-    ):
-        raise ValueError("op_placement is empty, and there is a measurement; wanted both or none")
-    told |= {
-        "sweep": sweep,
-        "repeat": repeat,
-        "measured": measured | {"measurement": measurement} if is_measured else None,
-    }
-    found = from_told(told | {"steps": steps, "scalemark": VERSION, "kind": "attempt"})
-    assert isinstance(found, PortableAttempt)
-    following = _following(found)
-    for name in _FOLLOWS:
-        if name in row and row[name] != following[name]:
-            raise ValueError(
-                f"{name}={row[name]}: the other cells tell of {following[name]}; change "
-                "both, or leave the column out"
-            )
-    return found
-
-
-def _parsed(name: str, cell: Cell) -> Any:
-    if cell is None or cell == "":
-        return None
-    if not isinstance(cell, str):
-        raise ValueError(f"{name}={str(cell)[:60]}: wanted JSON as text")
-    return parsed(cell)
-
-
-_OWN = frozenset(field.name for field in fields(PortableAttempt)) - {"sweep", "repeat"}
-_OF_SWEEP = ("uid", "reason", "command", "started_at", "finished_at", "run_dir", "origin")
-
-
 def step_rows(attempt: PortableAttempt) -> Iterator[Row]:
     """A row per call of the training function."""
     if attempt.steps is None:
@@ -223,52 +163,10 @@ def step_rows(attempt: PortableAttempt) -> Iterator[Row]:
         "repeat": repeat,
         "attempt": number,
     }
-    units: Row = {"loss_unit": attempt.steps.loss_unit, "time_unit_us": attempt.steps.time_unit_us}
     for step in step_arrays.unpack(attempt.steps.columns()):
         told: Row = {field.name: getattr(step, field.name) for field in fields(step)}
         told["phase"] = Phase(step.phase).value
-        yield of_attempt | {name: told[name] for name in STEP_COLUMNS if name in told} | units
-
-
-def packed_steps(rows: Iterable[Row]) -> PackedSteps | None:
-    """Of the rows of one attempt. Raises ValueError for what no attempt's steps can be."""
-    told = list(islice(rows, _MOST_CALLS + 1))
-    if len(told) > _MOST_CALLS:
-        raise ValueError(f"more than {_MOST_CALLS:,} calls; wanted no more")
-    steps = [_sample({name: row[name] for name in _OF_A_STEP}) for row in told]
-    return pack(steps, _unit(told, "loss_unit", float), _unit(told, "time_unit_us", int))
-
-
-def _unit(rows: Sequence[Row], name: str, wanted: type[_Number]) -> _Number | None:
-    """The one that all rows tell; none where none tells any."""
-    units = {row[name] for row in rows}
-    if len(units) > 1:
-        raise ValueError(f"steps: {name} is {' and '.join(map(str, units))}; wanted one")
-    (unit,) = units or {None}
-    if unit is None:
-        return None
-    if not (isinstance(unit, wanted) and 0 < unit < float("inf")):
-        raise ValueError(f"steps: {name}={unit}: wanted a finite number greater than 0")
-    return unit
-
-
-_OF_A_STEP = {
-    field.name: {"str": str, "int": int, "float": float}.get(str(field.type))
-    for field in fields(StepSample)
-}
-"""Name -> type; None of the loss, which may be missing."""
-
-
-def _sample(told: dict[str, Any]) -> StepSample:
-    """There are millions of them: what is of the right types is looked at by `pack` alone."""
-    if all(
-        type(value) is kind or kind is None
-        for value, kind in zip(told.values(), _OF_A_STEP.values(), strict=True)
-    ):
-        loss = told["loss"]
-        if loss is None or (type(loss) is float and isfinite(loss)):
-            return StepSample(**told)
-    return build(StepSample, told, f"step {told['step']}")
+        yield of_attempt | {name: told[name] for name in STEP_COLUMNS if name in told}
 
 
 def _following(attempt: PortableAttempt) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -28,10 +28,9 @@ from store.database import (
     writing,
 )
 from store.errors import StoreError
-from store.exchange import columnar, delimited, flat
 from store.exchange.bulk import ROWS_PER_TRANSACTION, Added, Bulk, Located
-from store.exchange.exports import short_name, steps_beside
-from store.exchange.portable import PackedSteps, from_json
+from store.exchange.exports import short_name
+from store.exchange.portable import from_json
 from store.exchange.portable_rows import PortableRows, database_id
 from store.formats import mlperf, tf_cnn_benchmarks
 from store.sqlite import SqliteFile, copy_whole
@@ -45,8 +44,6 @@ class ImportFormat(StrEnum):
     """What can be taken in."""
 
     JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
     SQLITE = "sqlite"  # a database of scalemark, also postgresql://
     TF_CNN_BENCHMARKS = "tf_cnn_benchmarks"
     MLPERF = "mlperf"
@@ -127,9 +124,13 @@ def guessed(path: str) -> ImportFormat:
             begin = opened.read(_LOOKED_AT_BYTES)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
-    for sign, kind in _SIGNS.items():
-        if begin.startswith(sign):
-            return kind
+    if begin.startswith(b"SQLite format 3\0"):
+        return ImportFormat.SQLITE
+    if begin.startswith(b"PAR1") or file.suffix.lower() in (".csv", ".parquet"):
+        raise StoreError(
+            f"{path}: a table, which is written for other programs; wanted a database, or what "
+            "`python -m store export --format jsonl` wrote"
+        )
     if kind_of_name := _SUFFIXES.get(file.suffix.lower()):
         return kind_of_name
     for word, kind in _WORDS.items():
@@ -147,12 +148,9 @@ def _is_url(path: str) -> bool:
 
 
 _LOOKED_AT_BYTES = 2**20
-_SIGNS = {b"SQLite format 3\0": ImportFormat.SQLITE, b"PAR1": ImportFormat.PARQUET}
 _SUFFIXES = {
     ".jsonl": ImportFormat.JSONL,
     ".ndjson": ImportFormat.JSONL,
-    ".csv": ImportFormat.CSV,
-    ".parquet": ImportFormat.PARQUET,
     ".db": ImportFormat.SQLITE,
     ".sqlite": ImportFormat.SQLITE,
 }
@@ -160,7 +158,6 @@ _WORDS = {
     b":::ML": ImportFormat.MLPERF,
     b"images/sec": ImportFormat.TF_CNN_BENCHMARKS,
     b'"scalemark":': ImportFormat.JSONL,
-    b"sweep_uid,": ImportFormat.CSV,
 }
 
 
@@ -265,10 +262,6 @@ def _read(path: str, kind: ImportFormat, log: LogSource | None, folder: Path) ->
             yield from _of_database(path, folder)
         elif kind is ImportFormat.JSONL:
             yield from _of_lines(Path(path))
-        elif kind is ImportFormat.CSV:
-            yield from _of_table(delimited.read, Path(path))
-        elif kind is ImportFormat.PARQUET:
-            yield from _of_table(columnar.read, Path(path))
         else:
             assert log is not None  # refused before
             yield from _of_log(Path(path), kind, log)
@@ -300,66 +293,6 @@ def _reason(error: ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} of it is not UTF-8"
     return str(error)
-
-
-_ReadTable = Callable[..., Iterator[tuple[str, flat.Row] | Rejected]]
-
-
-def _of_table(read: _ReadTable, path: Path) -> Iterator[Found]:
-    """With the steps in the file beside it, if there is one."""
-    steps: dict[flat.Identity, PackedSteps | ValueError] = {}
-    if (beside := steps_beside(path)).exists():
-        yield from _packed(read(beside, flat.STEP_COLUMNS, frozenset(flat.STEP_COLUMNS)), steps)
-    for found in read(path, flat.COLUMNS, flat.REQUIRED):
-        if isinstance(found, Rejected):
-            yield found
-            continue
-        where, row = found
-        try:
-            packed = steps.pop(_identity(row), None)
-            if isinstance(packed, ValueError):
-                raise packed
-            yield where, flat.attempt_of(row, packed)
-        except ValueError as error:
-            yield Rejected(where=where, reason=str(error))
-    for identity in steps:
-        which = (
-            f"attempt {identity[3]} of repeat {identity[2]} of trial {identity[1]} of sweep "
-            f"{identity[0]}"
-        )
-        yield Rejected(where=str(beside), reason=f"steps of {which}, which is not in {path.name}")
-
-
-def _packed(
-    rows: Iterable[tuple[str, flat.Row] | Rejected],
-    steps: dict[flat.Identity, PackedSteps | ValueError],
-) -> list[Rejected]:
-    """Fills `steps`; those of one attempt stand together. An attempt whose steps are damaged is
-    rejected where it stands.
-    """
-    rejected: list[Rejected] = []
-
-    def sound() -> Iterator[flat.Row]:
-        for found in rows:
-            if isinstance(found, Rejected):
-                rejected.append(found)
-            else:
-                yield found[1]
-
-    for identity, of_attempt in itertools.groupby(sound(), key=_identity):
-        try:
-            if identity in steps:
-                raise ValueError("they do not stand together")
-            packed = flat.packed_steps(of_attempt)
-            assert packed is not None  # there is a row
-            steps[identity] = packed
-        except ValueError as error:
-            steps[identity] = ValueError(f"its steps: {error}")
-    return rejected
-
-
-def _identity(row: flat.Row) -> flat.Identity:
-    return row["sweep_uid"], row["trial_id"], row["repeat"], row["attempt"]  # type: ignore[return-value]  # checked later
 
 
 def _of_log(path: Path, kind: ImportFormat, log: LogSource) -> Iterator[Found]:

@@ -335,15 +335,9 @@ def from_told(told: object) -> Portable:
     return record
 
 
-def pack(
-    steps: Sequence[StepSample], loss_unit: float | None = None, time_unit_us: int | None = None
-) -> PackedSteps | None:
+def pack(steps: Sequence[StepSample]) -> PackedSteps | None:
     """None without steps. Raises ValueError for what no attempt's steps can be."""
-    return (
-        build(PackedSteps, step_arrays.pack(steps, loss_unit, time_unit_us), "steps")
-        if steps
-        else None
-    )
+    return build(PackedSteps, step_arrays.pack(steps), "steps") if steps else None
 
 
 def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:

@@ -72,16 +72,6 @@ def test_times_and_losses_come_back_to_five_digits(steps):
             assert abs(after.loss - before.loss) <= 1e-4 * largest
 
 
-@pytest.mark.integration
-@given(samples())
-def test_what_was_packed_once_is_packed_again_the_same(steps):
-    packed = step_arrays.pack(steps)
-    again = step_arrays.pack(
-        step_arrays.unpack(packed), packed["loss_unit"], packed["time_unit_us"]
-    )
-    assert again == packed | {"least_loss": again["least_loss"]}
-
-
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
