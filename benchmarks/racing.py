@@ -32,9 +32,12 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_COLUMNS
 from scalemark.records.trial import TrialSpec
 from store.reading.completed_repeats import CompletedRepeat
+from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
+from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.planning.plan import PlannedTrial
 from sweeper.race.races import sort_into_races
-from sweeper.race.steward import Steward
+from sweeper.race.racing_observer import RacingObserver
 from sweeper.race.tally import Tally
 from sweeper.running.schedule import Queue, Task
 
@@ -138,29 +141,29 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
         return {trial_id: by_id[trial_id].repeats[: num_run[trial_id]] for trial_id in trial_ids}
 
     tally = Tally(sort_into_races([cell.spec for cell in cells], ["strategy"]), most_repeats, read)
-    trial_of = dict(enumerate(trial_id for trial_id in by_id for _ in range(most_repeats)))
-    tasks = [
-        Task(
-            key=key,
-            num_gpus=by_id[trial_id].spec.num_gpus,
-            expected_s=None,
-            round=key % most_repeats,
+    open_ = [
+        OpenRepeat(
+            repeat_id=place * most_repeats + turn,
+            trial_id=trial_id,
+            repeat=turn + 1,
+            num_attempts=0,
         )
-        for key, trial_id in trial_of.items()
+        for place, trial_id in enumerate(by_id)
+        for turn in range(most_repeats)
     ]
-    queue = Queue(
-        tasks,
-        blocks=Blocks(order=tuple(range(8)), aligned=True, most_at_once=8),
+    trials = [PlannedTrial(spec=cell.spec, num_repeats=most_repeats) for cell in cells]
+    backlog = Backlog(
+        planned_repeats(open_, trials, lambda spec: None, {}, {}),
+        Blocks(order=tuple(range(8)), aligned=True, most_at_once=8),
         seed=seed,
         packs=False,
     )
-    steward = Steward(tally, queue, trial_of, "GPU")
-    for task in _in_turn(queue, steward):
-        steward.begun(task.key)
-        num_run[trial_of[task.key]] += 1
-        steward.ended(task.key, Outcome.COMPLETED, 0.0)
-        steward.learn(race := tally.race_of[trial_of[task.key]])
-        steward.steer(race, [])
+    observer = RacingObserver(tally, backlog, "GPU", lambda keys, reason: None, lambda text: None)
+    for task in _in_turn(backlog.queue, observer):
+        observer.begun(task.key)
+        num_run[backlog[task.key].open.trial_id] += 1
+        observer.ended(task.key, Outcome.COMPLETED, 0.0)
+        observer.steer(task.key)
     return sum((_score(tally, place, by_id, num_run) for place in range(len(tally.races))), Score())
 
 
@@ -183,16 +186,14 @@ def main(num_grids: int) -> None:
         print(line.replace("%", " %").replace("  %", " %"), flush=True)
 
 
-def _in_turn(queue: Queue, steward: Steward) -> Iterator[Task]:
+def _in_turn(queue: Queue, observer: RacingObserver) -> Iterator[Task]:
     """Each repeat that is still wanted when its turn comes; exclusive, as a sweep runs."""
     while (task := queue.pop(lambda num_gpus: True, (), 0.0)) is not None:
-        if steward.wants(task):
+        if observer.wants(task):
             yield task
         else:
             queue.put_back(task)
-            race = steward.race_of(task.key)
-            assert race is not None
-            steward.steer(race, [])
+            observer.steer(task.key)
 
 
 def _score(

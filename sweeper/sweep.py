@@ -33,6 +33,10 @@ from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Cell
 from sweeper.launchers import SHARED
+from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.policy import Policy
+from sweeper.loop.source import OwnSource
+from sweeper.loop.tools import Tools
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan, make_plan, resolve_grid
@@ -43,7 +47,6 @@ from sweeper.race.planned import PlannedRaces, with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
 from sweeper.report import Report
-from sweeper.running.orchestrator import Orchestrator, Policy, Tools
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import START, START_SIMULATOR
@@ -90,16 +93,16 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
         store_url=config.store.url,
         figures_dir=Path(config.store.figures_dir),
         is_simulated=inventory.kind is DeviceKind.SIMULATED_GPU,
-        states=orchestrator.states,
-        num_retries=orchestrator.num_retries,
+        states=orchestrator.totals.states,
+        num_retries=orchestrator.totals.num_retries,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in plan.trials)
-        + orchestrator.num_finished_elsewhere,
+        + orchestrator.totals.num_finished_elsewhere,
         num_not_started=orchestrator.num_left,
         num_running=0,
         interrupted=orchestrator.was_interrupted,
         saved=orchestrator.saved,
         device=inventory.kind.singular,
-        failures=orchestrator.failures,
+        failures=orchestrator.totals.failures,
         failure=str(orchestrator.failure) if orchestrator.failure else None,
         notify=config.sweep.notify,
     )
@@ -192,7 +195,7 @@ def _orchestrator(
     start = (START_SIMULATOR if simulates else START)[launcher.start.name]()
     stack.callback(start.close)
     tools = Tools(
-        ledger=ledger,
+        source=OwnSource(ledger),
         slots=slots,
         host_lock=host_lock,
         start=start,
@@ -203,7 +206,7 @@ def _orchestrator(
         stop=Stop(),
     )
     policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
-    return Orchestrator(tools, policy, inventory, plan.trials, estimate.expected_s, tally=tally)
+    return Orchestrator(tools, policy, inventory, plan.trials, estimate.expected_s, tally)
 
 
 def _run_folders(config: Config, writer: Writer, ledger: Ledger, sweep: NewSweep) -> RunFolders:

@@ -32,14 +32,16 @@ from store.writer import Writer
 from sweeper.agents.agent_progress import AgentProgress
 from sweeper.agents.same_code import Code, check_same
 from sweeper.agents.shared_settings import REFUSED, SharedSettings
-from sweeper.agents.shared_supply import SharedSupply
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
+from sweeper.loop.leased import LeasedSource
+from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.policy import Policy, Ranks
+from sweeper.loop.tools import Tools
 from sweeper.planning.plan_view import machine_line
-from sweeper.running.orchestrator import Orchestrator, Policy, Ranks, Tools
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import START
 from sweeper.stop import Stop
@@ -190,7 +192,7 @@ def _orchestrator(
     progress = AgentProgress(platform.node())
     progress.note(f"joined sweep {asked.sweep}; {machine_line(machine, here)}")
     tools = Tools(
-        ledger=ledger,
+        source=LeasedSource(ledger, asked.hosts, progress.note),
         slots=Slots(inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
         host_lock=HostLock(),
         start=start,
@@ -206,8 +208,7 @@ def _orchestrator(
         idle_timeout_s=asked.idle_timeout_s,
         ranks=ranks,
     )
-    supply = SharedSupply(ledger, asked.hosts, progress.note)
-    return Orchestrator(tools, policy, inventory, (), lambda _: None, supply=supply), tools.stop
+    return Orchestrator(tools, policy, inventory), tools.stop
 
 
 def _inventory(settings: SharedSettings, machine: Machine) -> Inventory:
@@ -251,11 +252,12 @@ def _problem_of_clock(ledger: SharedLedger) -> str | None:
 
 def _conclude(orchestrator: Orchestrator, stop: Stop, ledger: SharedLedger) -> int:
     """Says how it ended, to who started it and in the database."""
+    totals = orchestrator.totals
     told = (
-        ", ".join(f"{count} {state}" for state, count in sorted(orchestrator.states.items()))
+        ", ".join(f"{count} {state}" for state, count in sorted(totals.states.items()))
         or "nothing run"
     )
-    again = f", {orchestrator.num_retries} to be tried again" if orchestrator.num_retries else ""
+    again = f", {totals.num_retries} to be tried again" if totals.num_retries else ""
     print(f"agent {platform.node()}: {told}{again}", file=sys.stderr, flush=True)
     if orchestrator.failure:
         _tell(ledger, str(orchestrator.failure))

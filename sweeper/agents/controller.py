@@ -48,10 +48,10 @@ from sweeper.agents.fleet import Fleet, Seen
 from sweeper.agents.lease import Lease
 from sweeper.agents.shared_settings import REFUSED
 from sweeper.errors import SweepRefusedError
+from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
 from sweeper.progress import Progress
 from sweeper.running.recover import Expiry
-from sweeper.running.supply import Wish
 from sweeper.stop import Stop
 
 LOOK_EVERY_S = 1.0

@@ -1,1 +1,3 @@
-"""Runs repeats on this host: starts attempts, watches them, and records how they end."""
+"""Looks after single attempts: their order, their folders, their deadlines, and what killed ones
+left.
+"""

@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +113,7 @@ class Attempt:
         if self._cause is None:
             self._check_deadlines(now_s)
         if self._signals and now_s >= self._signal_due_s:
-            self._signal_group(self._signals.pop(0))
+            self._process.signal_group(self._signals.pop(0))
             self._signal_due_s = now_s + self._limits.grace_s
 
     def next_look_s(self) -> float:
@@ -138,7 +137,7 @@ class Attempt:
     def kill(self) -> None:
         """Also by a thread that does not look after it, and whatever the run folder does."""
         if not is_readable(self.descriptor):
-            self._signal_group(signal.SIGKILL)
+            self._process.signal_group(signal.SIGKILL)
 
     def ended(self) -> Ended | None:
         """None while the process runs. Afterwards call once: ends what is left of the group, then
@@ -147,7 +146,7 @@ class Attempt:
         if not is_readable(self.descriptor):
             return None
         duration_s = self._wake() - self._started_s
-        self._signal_group(signal.SIGKILL)
+        self._process.signal_group(signal.SIGKILL)
         exit_code = self._process.reap()
         if self._cause is None:
             self._read_progress()
@@ -218,16 +217,6 @@ class Attempt:
     def _begin_ending(self, cause: Outcome, now_s: float) -> None:
         if self._cause is None:
             self._cause, self._signals, self._signal_due_s = cause, list(_ENDING), now_s
-
-    def _signal_group(self, which: signal.Signals) -> None:
-        """The group has the number of the process, which leads a session; until it does, it is
-        alone.
-        """
-        try:
-            os.killpg(self._process.pid, which)
-        except ProcessLookupError:
-            with suppress(ProcessLookupError):  # it has ended, which is what was wanted
-                signal.pidfd_send_signal(self.descriptor, which)
 
 
 def judge(

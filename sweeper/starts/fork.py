@@ -30,6 +30,7 @@ from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.readable import is_readable
 from sweeper.starts.keeper import Keeper
+from sweeper.starts.process import signal_group
 from sweeper.starts.spawn import Spawn, Spawned
 
 MOST_SERVERS = 8  # more only while all are busy
@@ -289,6 +290,9 @@ class Forked:
         self._server, self._keeper = server, keeper
         server.num_running += 1
         keeper.add(pid)
+
+    def signal_group(self, which: signal.Signals) -> None:
+        signal_group(self.pid, self.descriptor, which)
 
     def reap(self) -> int | None:
         """None where the server is lost. Its end kills a trainer, but this one may have come

@@ -4,7 +4,10 @@ of starting them.
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from scalemark.run_folder.folder import RunFolder
@@ -24,12 +27,24 @@ class Process(Protocol):
     def start(self) -> str:
         """How it was started in the end: fork or spawn."""
 
+    def signal_group(self, which: signal.Signals) -> None:
+        """Send a signal to it and to what it started. Nothing happens when all have ended."""
+
     def reap(self) -> int | None:
         """Exit status, -N when ended by signal N, None when nobody saw it. Call once, when the
         process and its group have ended:
 
         from then on the kernel may give its number to another. Closes the descriptor.
         """
+
+
+def signal_group(pid: int, descriptor: int, which: signal.Signals) -> None:
+    """The group has the number of the process, which leads a session; until it does, it is alone."""
+    try:
+        os.killpg(pid, which)
+    except ProcessLookupError:
+        with suppress(ProcessLookupError):  # it has ended, which is what was wanted
+            signal.pidfd_send_signal(descriptor, which)
 
 
 class Start(Protocol):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 
 from scalemark.run_folder.folder import RunFolder
 from sweeper.starts.keeper import Keeper
+from sweeper.starts.process import signal_group
 
 
 class Spawn:
@@ -56,6 +58,9 @@ class Spawned:
         self.pid = process.pid
         self.descriptor = os.pidfd_open(process.pid)
         keeper.add(self.pid)
+
+    def signal_group(self, which: signal.Signals) -> None:
+        signal_group(self.pid, self.descriptor, which)
 
     def reap(self) -> int:
         self._keeper.remove(self.pid)

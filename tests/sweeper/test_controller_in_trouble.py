@@ -23,10 +23,10 @@ from sweeper.agents.controller import MOST_INTERRUPTED, Controller, ControllerTo
 from sweeper.agents.fleet import Fleet
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentJob, JobState, agent_command
+from sweeper.loop.source import Wish
 from sweeper.planning.plan import make_plan
 from sweeper.progress import Progress
 from sweeper.running.recover import expire
-from sweeper.running.supply import Wish
 from sweeper.stop import Stop
 from tests.filled import PLACEMENT, attempt
 from tests.slurm import until

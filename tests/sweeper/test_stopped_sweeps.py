@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.outcomes import State
-from sweeper.running.supply import Wish
+from sweeper.loop.source import Wish
 from tests.sweeper.agents.test_agent import once_running
 from tests.sweeper.agents.test_controller import controller
 from tests.sweeper.processes import wait_until

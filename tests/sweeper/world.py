@@ -19,11 +19,14 @@ from store.writer import NewSweep, Writer
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
+from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.policy import Policy
+from sweeper.loop.source import OwnSource
+from sweeper.loop.tools import Tools
 from sweeper.planning.plan import make_plan
 from sweeper.progress import Progress
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
-from sweeper.running.orchestrator import Orchestrator, Policy, Tools
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Fork
 from sweeper.stop import Stop
@@ -80,13 +83,14 @@ class World:
         stack.callback(start.close)
         self.stop = Stop()
         self.tools = Tools(
-            ledger=ledger,
+            source=OwnSource(ledger),
             slots=Slots(EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
             host_lock=HostLock(),
             start=start,
             folders=folders,
             progress=stack.enter_context(Progress(name, "here", EIGHT, plan)),
             stop=self.stop,
+            clock=clock,
         )
         tally = None
         if sweep.race:
@@ -96,13 +100,13 @@ class World:
             tally = Tally(sort_into_races(specs, sweep.race_over), repeats, read)
         policy = Policy(sweep=sweep, launcher=launcher, retry=settings.pop("retry", RetryConfig()))
         self.orchestrator = Orchestrator(
-            self.tools, policy, EIGHT, plan.trials, lambda spec: None, clock, tally
+            self.tools, policy, EIGHT, plan.trials, lambda spec: None, tally
         )
         assert not settings
 
     def run(self) -> Counter[State]:
         self.orchestrator.run()
-        return self.orchestrator.states
+        return self.orchestrator.totals.states
 
 
 def rows(sql: str) -> list[tuple]:

@@ -26,7 +26,7 @@ from sweeper.running.recover import recover
 from tests.filled import NOON, PLACEMENT
 from tests.specs import small
 from tests.store.test_damaged_files import COMMANDS, run_app
-from tests.sweeper.running.test_orchestrator import World
+from tests.sweeper.loop.test_orchestrator import World
 from tests.tables import contents
 
 SPECS = [

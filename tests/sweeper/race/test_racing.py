@@ -74,7 +74,7 @@ def test_failures_and_crashes_leave_a_race_only_once_their_retries_are_used_up(s
     world = World(stack, specs(906, 900), repeats=3, sweep=BY_SEED)
     assert world.run() == {State.COMPLETED: 2, State.FAILED: 2, State.SKIPPED: 2}
     assert completed() == {906: 1, 900: 1}
-    assert len(world.orchestrator.failures) == 2
+    assert len(world.orchestrator.totals.failures) == 2
 
 
 def test_a_race_whose_leader_is_skipped_as_too_large_ends(stack):
@@ -110,7 +110,7 @@ def test_interrupted_it_goes_on_where_it_stood(stack):
 
 def _when_two_are_completed_or_it_steps(world: World) -> None:
     """Ask it to stop as soon as seed 903 runs: the others have run before, or will in the next command."""
-    started = world.tools.ledger.started
+    started = world.tools.source.ledger.started
 
     def stop(repeat_id: int, pid: int, start_ticks: int) -> None:
         started(repeat_id, pid, start_ticks)
@@ -120,7 +120,7 @@ def _when_two_are_completed_or_it_steps(world: World) -> None:
         if seed == 903:
             os.kill(os.getpid(), signal.SIGINT)
 
-    world.tools.ledger.started = stop  # type: ignore[method-assign]
+    world.tools.source.ledger.started = stop  # type: ignore[method-assign]
 
 
 def test_a_race_that_was_not_over_can_be_run_to_the_end_without_racing(stack):
@@ -133,17 +133,17 @@ def test_a_race_that_was_not_over_can_be_run_to_the_end_without_racing(stack):
 def test_nothing_more_begins_once_a_race_cannot_be_judged(stack):
     """The database fails between two looks at the queue: what comes next in it is not begun any more."""
     world = World(stack, specs(1000, 4000), repeats=2, sweep=BY_SEED)
-    steward = world.orchestrator._steward
+    observer = world.orchestrator._recorder.observer
     answers = iter([False])
 
     def unreadable(race: int) -> None:
         raise StoreError("results.db: disk I/O error")
 
     def wants(task: Task) -> bool:
-        steward.learn = unreadable
+        observer._tally.learn = unreadable
         return next(answers, True)
 
-    steward.wants = wants
+    observer.wants = wants
     assert world.run().total() == 0
     assert str(world.orchestrator.failure) == "results.db: disk I/O error"
     assert rows("SELECT count(*) FROM events WHERE state <> 'pending'") == [(0,)]

@@ -1,5 +1,5 @@
-"""Ends what an agent runs when that has given no sign for too long, also while it waits for a
-database or a folder.
+"""Ends what an agent runs when it could give no heartbeat for too long, also while the agent waits
+for a database or a folder.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class DeadMan:
-    """`act` is called once, by a thread of its own, when the time that `renew` told has come and
-    nobody told a later one.
+class Watchdog:
+    """Calls `act` once, in a thread of its own, when the time set by `renew` has come and no later
+    one was set.
     """
 
     def __init__(self, act: Callable[[], None]) -> None:

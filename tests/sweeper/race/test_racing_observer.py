@@ -1,16 +1,19 @@
 """What a race runs, gives up and tells: played without processes, in the order in which a sweep would run them."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from store.reading.completed_repeats import CompletedRepeat
+from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
+from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.planning.plan import PlannedTrial
 from sweeper.race.races import sort_into_races
-from sweeper.race.steward import Steward
+from sweeper.race.racing_observer import RacingObserver
 from sweeper.race.tally import Saved, Tally
-from sweeper.running.schedule import Queue, Task
 from tests.specs import small
 
 Shown = float | Outcome
@@ -35,7 +38,6 @@ def play(
     shown: dict[TrialSpec, list[Shown]], earlier: dict[TrialSpec, list[float]] | None = None
 ) -> Played:
     """Trials that differ in `seed` race. Of each as many repeats are to run as it has to show."""
-    specs = {spec.trial_id: spec for spec in shown}
     completed = {spec.trial_id: list((earlier or {}).get(spec, ())) for spec in shown}
 
     def read(trial_ids):
@@ -48,53 +50,40 @@ def play(
 
     most = max(map(len, shown.values()))
     tally = Tally(sort_into_races(list(shown), ["seed"]), most, read)
-    waiting = [(spec, turn) for spec, found in shown.items() for turn in range(len(found))]
-    trial_of = {key: spec.trial_id for key, (spec, _) in enumerate(waiting)}
-    tasks = [
-        Task(key=key, num_gpus=spec.num_gpus, expected_s=None, round=turn)
-        for key, (spec, turn) in enumerate(waiting)
+    open_ = [
+        OpenRepeat(repeat_id=0, trial_id=spec.trial_id, repeat=turn + 1, num_attempts=0)
+        for spec, found in shown.items()
+        for turn in range(len(found))
     ]
-    queue = Queue(
-        tasks,
-        blocks=Blocks(order=tuple(range(8)), aligned=False, most_at_once=1),
-        seed=1,
-        packs=False,
-    )
-    steward = Steward(tally, queue, trial_of, "GPU")
+    trials = [PlannedTrial(spec=spec, num_repeats=len(found)) for spec, found in shown.items()]
+    numbered = [replace(one, repeat_id=key) for key, one in enumerate(open_)]
+    blocks = Blocks(order=tuple(range(8)), aligned=False, most_at_once=1)
+    repeats = planned_repeats(numbered, trials, lambda spec: None, {}, {})
+    backlog = Backlog(repeats, blocks, seed=1, packs=False)
     ran: list[tuple[int, int]] = []
     given_up: dict[int, str] = {}
     texts: list[str] = []
 
-    def steer(race: int) -> None:
-        if end := steward.steer(race, []):
-            given_up.update(
-                {
-                    specs[trial_of[key]].seed: reason
-                    for reason, keys in end.given_up.items()
-                    for key in keys
-                }
-            )
-            texts.append(end.text)
+    def skip(keys: Sequence[int], reason: str) -> None:
+        given_up.update({backlog[key].trial.spec.seed: reason for key in keys})
 
-    for race in steward.open_races():
-        steer(race)
-    while task := queue.pop(lambda num_gpus: True, (), 0.0):
-        race, spec = steward.race_of(task.key), specs[trial_of[task.key]]
-        if not steward.wants(task):
-            assert race is not None
-            queue.put_back(task)
-            steer(race)
+    observer = RacingObserver(tally, backlog, "GPU", skip, texts.append)
+    observer.steer_all()
+    while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
+        spec = backlog[task.key].trial.spec
+        if not observer.wants(task):
+            backlog.queue.put_back(task)
+            observer.steer(task.key)
             continue
-        steward.begun(task.key)
+        observer.begun(task.key)
         outcome = shown[spec][ran.count((spec.num_gpus, spec.seed))]
         ran.append((spec.num_gpus, spec.seed))
         if not isinstance(outcome, Outcome):
             completed[spec.trial_id].append(outcome)
-        steward.ended(task.key, outcome if isinstance(outcome, Outcome) else Outcome.COMPLETED, 2.0)
-        if race is not None:
-            steward.learn(race)
-            steer(race)
-    return Played(ran=ran, given_up=given_up, texts=texts, saved=steward.saved)
+        final = outcome if isinstance(outcome, Outcome) else Outcome.COMPLETED
+        observer.ended(task.key, final, 2.0)
+        observer.steer(task.key)
+    return Played(ran=ran, given_up=given_up, texts=texts, saved=observer.saved)
 
 
 def seeds(**speeds: list[Shown]) -> dict[TrialSpec, list[Shown]]:

@@ -5,22 +5,18 @@ import signal
 import pytest
 
 from store.errors import StoreError
-from sweeper.running.interruption import OF_SWEEP, why_interrupted
-from sweeper.running.supply import Supplied, Wish
+from sweeper.loop.source import OwnSource, Wish
+from sweeper.loop.stopping import OF_SWEEP, why_interrupted
 from sweeper.stop import Stop
 
 
-class Supply:
-    """Of a sweep of which this is wished; none: the database is away."""
+class Leased:
+    """The source of an agent. `wish` is what the planner wants; None: the database is away."""
+
+    is_leased = True
 
     def __init__(self, wish: Wish | None) -> None:
         self._wish = wish
-
-    def take(self, most_gpus: int) -> Supplied | None:
-        return None
-
-    def is_over(self) -> bool:
-        return False
 
     def wish(self) -> Wish:
         if self._wish is None:
@@ -37,22 +33,22 @@ def stop_by(number: int | None) -> Stop:
 @pytest.mark.parametrize("wish", [Wish.GO_ON, Wish.FINISH, None])
 def test_a_signal_to_an_agent_alone_leaves_its_trials_to_others(wish):
     assert (
-        why_interrupted(stop_by(signal.SIGTERM), Supply(wish))
+        why_interrupted(stop_by(signal.SIGTERM), Leased(wish))
         == "its agent was ended by SIGTERM; others run it"
     )
 
 
 @pytest.mark.parametrize(
-    ("stopped_by", "supply"),
+    ("stopped_by", "source"),
     [
-        (signal.SIGINT, None),
-        (None, Supply(Wish.STOP)),
-        (signal.SIGTERM, Supply(Wish.STOP)),
-        (signal.SIGTERM, Supply(Wish.KILL)),
+        (signal.SIGINT, OwnSource(None)),
+        (None, Leased(Wish.STOP)),
+        (signal.SIGTERM, Leased(Wish.STOP)),
+        (signal.SIGTERM, Leased(Wish.KILL)),
     ],
 )
-def test_who_ends_the_sweep_ends_its_agents_too(stopped_by, supply):
-    assert why_interrupted(stop_by(stopped_by), supply) == OF_SWEEP
+def test_who_ends_the_sweep_ends_its_agents_too(stopped_by, source):
+    assert why_interrupted(stop_by(stopped_by), source) == OF_SWEEP
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Keeps the repeats that wait to be run, and what is known of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from scalemark.records.trial import TrialSpec
+from store.sweeps.ledger import OpenRepeat
+from sweeper.devices.blocks import Blocks
+from sweeper.planning.plan import PlannedTrial
+from sweeper.running.schedule import Queue, Task
+
+
+@dataclass(slots=True)
+class Repeat:
+    """A repeat of the sweep, and the attempts made of it here."""
+
+    open: OpenRepeat
+    trial: PlannedTrial
+    task: Task
+    # attempts, by what sweeper.running.retry calls their ends
+    num_ended: Counter[str] = field(default_factory=Counter)
+    is_drawn: bool = False  # and not begun yet: others may begin it, if we cannot
+
+
+class Backlog:
+    """All repeats by their keys. One that waits is in the `queue`, or `put_off` while another sweep
+    runs a repeat that would do as well.
+    """
+
+    def __init__(
+        self, repeats: Iterable[Repeat], blocks: Blocks, *, seed: int, packs: bool
+    ) -> None:
+        self._repeats: dict[int, Repeat] = {}
+        self._of_trial: dict[str, list[int]] = {}
+        for repeat in repeats:
+            self._enter(repeat)
+        tasks = (repeat.task for repeat in self._repeats.values())
+        self.queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
+        self.put_off: list[Task] = []
+
+    def __getitem__(self, key: int) -> Repeat:
+        return self._repeats[key]
+
+    def __len__(self) -> int:
+        """Repeats that wait."""
+        return len(self.queue) + len(self.put_off)
+
+    def waits(self, key: int) -> bool:
+        return key in self.queue or any(task.key == key for task in self.put_off)
+
+    def waiting(self) -> list[Task]:
+        return [*self.queue.tasks(), *self.put_off]
+
+    def of_trial(self, trial_id: str) -> Sequence[int]:
+        """Keys, in the order of the plan."""
+        return self._of_trial.get(trial_id, ())
+
+    def trial_ids(self) -> Iterable[str]:
+        return self._of_trial
+
+    def add(self, drawn: OpenRepeat, trial: PlannedTrial, width: int) -> None:
+        """Have a repeat wait that was drawn from the source."""
+        task = Task(key=drawn.repeat_id, num_gpus=width, expected_s=None, round=0)
+        self._enter(Repeat(open=drawn, trial=trial, task=task, is_drawn=True))
+        self.queue.add(task)
+
+    def remove(self, key: int) -> Task:
+        """Have a repeat wait no more. Raises KeyError when it does not wait."""
+        for task in self.put_off:
+            if task.key == key:
+                self.put_off.remove(task)
+                return task
+        return self.queue.remove(key)
+
+    def ask_for_put_off(self) -> None:
+        for task in self.put_off:
+            self.queue.put_back(task)
+        self.put_off.clear()
+
+    def expect(self, trial_id: str, duration_s: float) -> None:
+        """What a trial took, its other repeats will take."""
+        keys = self._of_trial[trial_id]
+        for key in keys:
+            repeat = self._repeats[key]
+            repeat.task = replace(repeat.task, expected_s=duration_s)
+        self.queue.expect(keys, duration_s)
+
+    def _enter(self, repeat: Repeat) -> None:
+        key, keys = repeat.task.key, self._of_trial.setdefault(repeat.open.trial_id, [])
+        self._repeats[key] = repeat
+        if key not in keys:  # it may be drawn for a second time
+            keys.append(key)
+
+
+def planned_repeats(
+    waiting: Sequence[OpenRepeat],
+    trials: Collection[PlannedTrial],
+    expected_s: Callable[[TrialSpec], float | None],
+    sizes: Mapping[str, int],
+    num_completed: Mapping[str, int],
+) -> Iterable[Repeat]:
+    """A repeat's round is its place among those of its trial, after `num_completed` that count as
+    run; `sizes`, by trial id, divide each round further.
+    """
+    num_sizes = 1 + max(sizes.values(), default=0)
+    by_id = {trial.spec.trial_id: trial for trial in trials}
+    expected = {trial_id: expected_s(trial.spec) for trial_id, trial in by_id.items()}
+    rounds: Counter[str] = Counter(num_completed)
+    for repeat in waiting:
+        trial = by_id[repeat.trial_id]
+        round_ = rounds[repeat.trial_id] * num_sizes + sizes.get(repeat.trial_id, 0)
+        rounds[repeat.trial_id] += 1
+        task = Task(
+            key=repeat.repeat_id,
+            num_gpus=trial.spec.num_gpus,
+            expected_s=expected[repeat.trial_id],
+            round=round_,
+        )
+        yield Repeat(open=repeat, trial=trial, task=task)

@@ -1,0 +1,198 @@
+"""Chooses what starts next: takes devices, the host and the repeat, and hands them to the starter."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from scalemark.records.measurement import Result
+from store.errors import StoreError
+from store.sweeps.ledger import Claim
+from sweeper.devices.machine import Inventory
+from sweeper.errors import SweepRefusedError
+from sweeper.loop.backlog import Backlog, Repeat
+from sweeper.loop.backoff import Backoff
+from sweeper.loop.drawing import Drawing
+from sweeper.loop.heartbeat import Heartbeat
+from sweeper.loop.patience import Patience
+from sweeper.loop.policy import Policy
+from sweeper.loop.recording import Recorder
+from sweeper.loop.room import Room, Rooms
+from sweeper.loop.starting import Starter
+from sweeper.loop.stopping import Stopping
+from sweeper.loop.supervision import Given, Supervision
+from sweeper.loop.tools import Tools
+
+MOST_CLAIMS_AT_ONCE = 20  # between two looks at what runs
+
+
+class Dispatcher:
+    """Begins what fits, as long as the source has more."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        policy: Policy,
+        inventory: Inventory,
+        backlog: Backlog,
+        patience: Patience,
+        heartbeat: Heartbeat,
+        stopping: Stopping,
+        supervision: Supervision,
+        recorder: Recorder,
+    ) -> None:
+        def tell(text: str) -> None:
+            tools.progress.note(text)
+
+        self._tools, self._backlog, self._patience = tools, backlog, patience
+        self._stopping, self._supervision, self._recorder = stopping, supervision, recorder
+        self._rooms = Rooms(
+            tools.slots,
+            tools.host_lock,
+            inventory,
+            tell,
+            shares_host=policy.launcher.share_host,
+        )
+        self._backoff = Backoff(tools.clock, tell)
+        self._drawing = Drawing(
+            tools.source,
+            backlog,
+            self._rooms,
+            self._backoff,
+            stopping,
+            tools.clock,
+            policy.idle_timeout_s,
+        )
+        self._starter = Starter(tools, policy, patience, heartbeat, stopping, supervision)
+        self._has_more = False  # that could be tried at once
+
+    @property
+    def starting(self) -> Given | None:
+        """What waits for what starts it to be loaded."""
+        return self._starter.given
+
+    @property
+    def may_get_more(self) -> bool:
+        """From the source."""
+        return self._drawing.may_get_more
+
+    @property
+    def waits_for(self) -> str:
+        """For people; empty when it does not wait for others."""
+        return self._backoff.text
+
+    @property
+    def due_s(self) -> float:
+        """When `start_what_fits` may find something."""
+        if self._has_more:
+            return self._tools.clock()
+        if self._backoff.text and not self.starting:
+            return self._backoff.ask_again_s
+        return float("inf")
+
+    def start_what_fits(self) -> None:
+        self._has_more = False
+        if self._backoff.is_due:
+            self.ask_others_again()
+        for _ in range(MOST_CLAIMS_AT_ONCE):
+            if self._starter.given or self._stopping.is_stopping:
+                return
+            if self._tools.source.is_leased and not self._backlog.queue:
+                self._drawing.draw(is_idle=self._is_idle)
+            task = self._backlog.queue.pop(
+                self._rooms.slots.fits, self._supervision.running(), self._tools.clock()
+            )
+            if task is None:
+                return
+            repeat = self._backlog[task.key]
+            if self._recorder.observer.wants(task):
+                self._begin(repeat)
+            else:
+                self._backlog.queue.put_back(task)
+                self._recorder.steer(repeat)
+        self._has_more = self._starter.given is None
+
+    def ask_others_again(self) -> None:
+        self._backoff.clear()
+        self._rooms.slots.clear_taken()
+        if self._backlog.put_off:
+            if found := self._tools.source.recover():  # whoever ran them may have been killed
+                self._tools.progress.note(str(found))
+            self._backlog.ask_for_put_off()
+
+    def go_on_starting(self) -> None:
+        """Start what waits for that, and record what cannot be."""
+        if not_started := self._starter.go_on():
+            self.record(
+                not_started.given, not_started.result, None, 0.0, crashed=not_started.crashed
+            )
+
+    def record(
+        self,
+        given: Given,
+        result: Result,
+        exit_code: int | None,
+        duration_s: float,
+        *,
+        crashed: bool,
+    ) -> None:
+        """Record an end, and look for more to run in the room that it leaves."""
+        self._rooms.leave(given.room)
+        is_written = self._recorder.record(given, result, exit_code, duration_s, crashed=crashed)
+        if is_written and self._tools.source.is_leased:
+            self.ask_others_again()
+            self._backoff.reset()
+            self._drawing.not_idle()
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._supervision.runs
+
+    def _begin(self, repeat: Repeat) -> None:
+        """Take the host and the repeat; then start it, or put it back."""
+        room = self._rooms.take(repeat.trial.spec)
+        if room is None:
+            self._put_back(repeat)
+            self._backoff.wait(self._rooms.held_by, is_idle=self._is_idle)
+            return
+        if self._claim(repeat, room):
+            self.go_on_starting()
+        else:
+            self._rooms.leave(room)
+
+    def _claim(self, repeat: Repeat, room: Room) -> bool:
+        """Whether it is ours, and was written down."""
+        ledger = self._tools.source.ledger
+        try:
+            claim = self._patience.write(lambda: ledger.claim(repeat.open, datetime.now(UTC)))
+            repeat.is_drawn = False
+            if claim is Claim.TAKEN:
+                self._starter.begin(repeat, room)
+                self._recorder.observer.begun(repeat.task.key)
+                return True
+        except (StoreError, SweepRefusedError) as error:
+            if isinstance(error, SweepRefusedError):  # there is no room for its folder
+                self._give_back(repeat)
+            self._backlog.queue.put_back(repeat.task)
+            self._stopping.give_up(error)
+            return False
+        if claim is Claim.BUSY:
+            self._backlog.put_off.append(repeat.task)
+            others = "another sweep runs repeats that this one would run"
+            self._backoff.wait(others, is_idle=self._is_idle)
+        else:
+            self._recorder.finished_elsewhere(repeat)
+        return False
+
+    def _put_back(self, repeat: Repeat) -> None:
+        """For us later, or for whoever has room first."""
+        if repeat.is_drawn:
+            self._give_back(repeat)
+        else:
+            self._backlog.queue.put_back(repeat.task)
+
+    def _give_back(self, repeat: Repeat) -> None:
+        """What cannot be written now is written later, or when the lease is over."""
+        try:
+            self._tools.source.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
+        except StoreError as error:
+            self._tools.progress.note(str(error))

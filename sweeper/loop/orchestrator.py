@@ -1,0 +1,224 @@
+"""Runs the repeats of one sweep: an event loop that starts what fits, watches it, and records how
+it ended.
+
+```
+            draw                  take             claim, begin            go on
+  source ─────────► backlog ─────────────► room ─────────────────► starter ─────► supervision
+     ▲              ▲     ▲ holds back                                                 │ ends, or is ended
+     │ heartbeat    │     └ observer                                                   ▼
+     └──────────────┴─────── tried again ◄── database: outcome, measurement, steps ◄── recorder
+```
+
+One thread sleeps until a process ends, a signal comes or something is due. Every state is in the
+database before it is acted upon, so that killing this process loses at most the attempts that run.
+Local sweeps and agents of shared ones differ in their source alone.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+
+from scalemark.records.trial import TrialSpec
+from store.errors import StoreError
+from store.sweeps.ledger import LostError
+from sweeper.devices.machine import Inventory
+from sweeper.errors import SweepRefusedError
+from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.loop.dispatch import Dispatcher
+from sweeper.loop.display import Display
+from sweeper.loop.heartbeat import Heartbeat
+from sweeper.loop.patience import Patience
+from sweeper.loop.policy import Policy
+from sweeper.loop.recording import Recorder, Totals
+from sweeper.loop.stopping import Stopping, why_interrupted
+from sweeper.loop.supervision import Supervision
+from sweeper.loop.tools import Tools
+from sweeper.planning.eta import Eta
+from sweeper.planning.plan import PlannedTrial
+from sweeper.planning.simulate import remaining_s
+from sweeper.race.racing_observer import RacingObserver
+from sweeper.race.tally import Saved, Tally
+from sweeper.running import retry
+from sweeper.running.attempt import judge
+from sweeper.running.readable import is_readable
+
+
+class Orchestrator:
+    """Runs what the source has. `expected_s` of a trial is None where it is not known; a sweep that
+    races has a `tally`.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        policy: Policy,
+        inventory: Inventory,
+        trials: Sequence[PlannedTrial] = (),
+        expected_s: Callable[[TrialSpec], float | None] = lambda _: None,
+        tally: Tally | None = None,
+    ) -> None:
+        source, clock, sweep = tools.source, tools.clock, policy.sweep
+        shares_host, blocks = policy.launcher.share_host, tools.slots.blocks
+
+        def tell(text: str) -> None:
+            tools.progress.note(text)
+
+        self._tools, self._policy = tools, policy
+        self._supervision = Supervision(policy, tools.stop, tell)
+        self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
+        self._heartbeat = Heartbeat(
+            source, self._stopping, policy.silent_for_s, self._supervision.kill_all, tell, clock
+        )
+        patience = Patience(
+            self._heartbeat,
+            tools.stop,
+            self._supervision.obey,
+            tell,
+            clock,
+            is_leased=source.is_leased,
+        )
+        sizes = (
+            retry.size_ranks([one.spec for one in trials]) if sweep.skip_larger_after_oom else {}
+        )
+        completed = tally.num_completed if tally else {}
+        repeats = planned_repeats(source.own(), trials, expected_s, sizes, completed)
+        self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=shares_host)
+        eta = Eta(
+            lambda tasks, running, now_s: remaining_s(
+                tasks,
+                blocks=blocks,
+                seed=sweep.seed,
+                packs=shares_host,
+                running=running,
+                now_s=now_s,
+            ),
+            clock,
+        )
+        self._recorder = Recorder(
+            source,
+            self._backlog,
+            policy,
+            patience,
+            self._stopping,
+            self._supervision,
+            tools.progress,
+            eta,
+        )
+        if tally:
+            device = inventory.kind.singular
+            self._recorder.observer = RacingObserver(
+                tally, self._backlog, device, self._recorder.skip, tell
+            )
+        self._dispatcher = Dispatcher(
+            tools,
+            policy,
+            inventory,
+            self._backlog,
+            patience,
+            self._heartbeat,
+            self._stopping,
+            self._supervision,
+            self._recorder,
+        )
+        self._display = Display(tools.progress, self._supervision, eta, clock)
+
+    @property
+    def totals(self) -> Totals:
+        return self._recorder.totals
+
+    @property
+    def failure(self) -> StoreError | SweepRefusedError | None:
+        """Why results could no longer be written."""
+        return self._stopping.failure
+
+    @property
+    def num_left(self) -> int:
+        """Repeats that were not begun, or are to be tried again."""
+        return len(self._backlog) + len(self._recorder.observer.held_back)
+
+    @property
+    def saved(self) -> Saved:
+        """By races that are over."""
+        return self._recorder.observer.saved
+
+    @property
+    def was_interrupted(self) -> bool:
+        return self._stopping.was_interrupted
+
+    def run(self) -> None:
+        """Run until nothing is left, or until something stops it; then `failure` says why results
+        could no longer be written, if so.
+        """
+        with self._tools.stop.listening() as woken, self._heartbeat.watching():
+            try:
+                self._recorder.steer()
+                while self._go_on():
+                    self._sleep(woken)
+                if self.failure is None:
+                    finished = self.num_left == 0 and not self._dispatcher.may_get_more
+                    self._recorder.end(finished=finished and not self.was_interrupted)
+            except LostError:
+                self._stopping.failure = self._lost()
+            finally:
+                self._supervision.end_all(at_once=True)
+
+    def _go_on(self) -> bool:
+        """Do all that is due now; False when the sweep is over."""
+        # first: a process that stood still for long learns here that others run what it ran
+        self._heartbeat.beat_if_due()
+        self._supervision.obey()
+        self._look()
+        dispatcher, runs = self._dispatcher, self._supervision.runs
+        dispatcher.go_on_starting()
+        if not self._stopping.is_stopping and not dispatcher.starting:
+            dispatcher.start_what_fits()
+        self._display.show_if_due(dispatcher.waits_for)
+        is_open = len(self._backlog) > 0
+        if self.num_left and not is_open and not runs and not dispatcher.starting:
+            # those that they waited for will not run: larger than one that ran out of memory
+            self._recorder.steer()
+            is_open = len(self._backlog) > 0
+        if runs or dispatcher.starting:
+            return True
+        return (is_open or dispatcher.may_get_more) and not self._stopping.is_stopping
+
+    def _look(self) -> None:
+        for run in list(self._supervision.runs):
+            self._heartbeat.beat_if_due()  # recording the one before may have taken long
+            ended = self._supervision.look(run)
+            if ended is None:
+                continue
+            self._heartbeat.check()
+            self._supervision.runs.remove(run)
+            why = why_interrupted(self._tools.stop, self._tools.source)
+            judged = judge(run.given.started.folder, ended, self._policy.limits, why)
+            self._dispatcher.record(
+                run.given,
+                judged.result,
+                ended.exit_code,
+                ended.duration_s,
+                crashed=judged.crashed,
+            )
+
+    def _sleep(self, woken: socket.socket) -> None:
+        """Until a process ends, a signal comes, or something is due."""
+        due_s = [self._heartbeat.next_s, self._display.due_s]
+        if not self._stopping.is_stopping:
+            due_s.append(self._dispatcher.due_s)
+        wait_s = min(min(due_s) - self._tools.clock(), self._supervision.next_look_s())
+        descriptors = [woken.fileno(), *self._supervision.descriptors()]
+        if self._dispatcher.starting:
+            descriptors.append(self._dispatcher.starting.loading)
+        self._tools.wait(descriptors, max(0.0, wait_s))
+        if is_readable(woken.fileno()):
+            woken.recv(4096)
+
+    def _lost(self) -> StoreError:
+        silent = f"gave no sign for {self._policy.silent_for_s:g} s"
+        if self._tools.source.is_leased:
+            return StoreError(
+                f"this agent {silent}, so that others run what it ran: it is ended here; start an "
+                "agent anew"
+            )
+        return StoreError(f"this sweep {silent}, and another took it for dead; repeat the command")

@@ -1,0 +1,206 @@
+"""Records how attempts end, and what follows for the repeats that wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from conf.schema import OnFailure
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome, State
+from scalemark.text.redact import without_secrets
+from store.errors import StoreError
+from store.finished_attempt import FinishedAttempt
+from sweeper.errors import SweepRefusedError
+from sweeper.loop.backlog import Backlog, Repeat
+from sweeper.loop.patience import Patience
+from sweeper.loop.policy import Policy
+from sweeper.loop.source import Source
+from sweeper.loop.stopping import Stopping
+from sweeper.loop.supervision import Given, Supervision
+from sweeper.planning.eta import Eta
+from sweeper.progress import Listener
+from sweeper.race.racing_observer import Observer
+from sweeper.running import retry
+from sweeper.running.run_folders import read_end, recorded_left, write_end
+
+
+@dataclass(slots=True)
+class Totals:
+    """What came of a sweep's repeats so far."""
+
+    states: Counter[State] = field(default_factory=Counter)  # of those that need no more attempts
+    num_retries: int = 0
+    num_finished_elsewhere: int = 0  # repeats that other sweeps completed meanwhile
+    failures: list[str] = field(default_factory=list)  # a line for each that did not complete
+
+
+class Recorder:
+    """Writes ends to the run folder first and then to the source: the database is rebuilt from
+    run folders.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        backlog: Backlog,
+        policy: Policy,
+        patience: Patience,
+        stopping: Stopping,
+        supervision: Supervision,
+        progress: Listener,
+        eta: Eta,
+    ) -> None:
+        self.totals = Totals()
+        self.observer = Observer()
+        self._source, self._backlog, self._policy = source, backlog, policy
+        self._patience, self._stopping, self._supervision = patience, stopping, supervision
+        self._progress, self._eta = progress, eta
+
+    def record(
+        self,
+        given: Given,
+        result: Result,
+        exit_code: int | None,
+        duration_s: float,
+        *,
+        crashed: bool,
+    ) -> bool:
+        """False when it could not be written: then nothing more is started."""
+        left = recorded_left(given.started.folder, result)
+        result = replace(left.result, message=without_secrets(left.result.message))
+        repeat, outcome = given.repeat, Outcome(result.outcome)
+        again = self._why_again(repeat, outcome, crashed=crashed)
+        finished = FinishedAttempt(
+            trial_id=repeat.open.trial_id,
+            repeat=repeat.open.repeat,
+            attempt=repeat.open.num_attempts,
+            exit_code=exit_code,
+            placement=given.placement,
+            run_dir=str(given.started.folder.path),
+            started_at=given.started_at,
+            duration_s=duration_s,
+            result=result,
+            steps=left.steps,
+            environment=left.environment,
+        )
+        try:
+            self._write(given, finished, again)
+        except (StoreError, SweepRefusedError) as error:
+            self._stopping.give_up(error)
+            return False
+        if again is None:
+            self.settle(State(outcome))
+        else:
+            self._try_again(repeat)
+        if outcome is Outcome.COMPLETED:
+            self._eta.completed(duration_s)
+            if repeat.task.expected_s is None:
+                self._backlog.expect(repeat.open.trial_id, duration_s)
+        self.observer.ended(repeat.task.key, outcome if again is None else None, duration_s)
+        self._eta.update(self._backlog.waiting(), self._supervision.running())
+        self._progress.attempt_ended(
+            repeat.trial, result, duration_s, again=again, eta_s=self._eta.left_s()
+        )
+        self.steer(repeat)
+        if again is None and outcome is not Outcome.COMPLETED:
+            self._follow(repeat, outcome)
+            self.totals.failures.append(
+                f"{repeat.trial.label} {outcome}: {result.message} ({finished.run_dir}/log.txt)"
+            )
+        return True
+
+    def finished_elsewhere(self, repeat: Repeat) -> None:
+        self.totals.num_finished_elsewhere += 1
+        self._progress.settled(State.SKIPPED)
+        self.steer(repeat)
+
+    def settle(self, state: State) -> None:
+        self.totals.states[state] += 1
+        self._progress.settled(state)
+
+    def skip(self, keys: Sequence[int], reason: str) -> None:
+        """Write down that these are not run. Raises StoreError."""
+        self._patience.write(lambda: self._source.ledger.skip(keys, reason, datetime.now(UTC)))
+        for _ in keys:
+            self.settle(State.SKIPPED)
+
+    def end(self, *, finished: bool) -> None:
+        """Write down that this process runs nothing more. Raises StoreError."""
+        self._patience.write(lambda: self._source.ledger.end(datetime.now(UTC), finished=finished))
+
+    def steer(self, repeat: Repeat | None = None) -> None:
+        """Have the observer judge what is worth running, anew. After a stop the next command judges
+        by what was completed.
+        """
+        if self._stopping.is_stopping:
+            return
+        try:
+            if repeat is None:
+                self.observer.steer_all()
+            else:
+                self.observer.steer(repeat.task.key)
+        except StoreError as error:
+            self._stopping.give_up(error)
+
+    def _write(self, given: Given, finished: FinishedAttempt, again: str | None) -> None:
+        ended_at, folder = datetime.now(UTC), given.started.folder
+        # else another took this one for dead, and has told how it ended
+        if read_end(folder) is None:
+            write_end(folder, finished, ended_at)
+        repeat_id = given.repeat.open.repeat_id
+        self._patience.write(
+            lambda: self._source.ledger.finish(repeat_id, finished, ended_at, again=again)
+        )
+
+    def _why_again(self, repeat: Repeat, outcome: Outcome, *, crashed: bool) -> str | None:
+        """Why a repeat is tried again here, or None. What a stop interrupts is left to the next
+        command, or to other agents.
+        """
+        if outcome is Outcome.COMPLETED:
+            return None
+        ended_so = retry.ended_so(outcome, crashed=crashed)
+        repeat.num_ended[ended_so] += 1
+        decided = retry.next_of(
+            self._policy.retry, outcome, crashed=crashed, num_ended=repeat.num_ended
+        )
+        is_left = self._stopping.is_stopping and (
+            not self._source.is_leased or ended_so == Outcome.INTERRUPTED
+        )
+        if is_left or decided is retry.Next.FINAL:
+            return None
+        return f"tried again after {ended_so}"
+
+    def _try_again(self, repeat: Repeat) -> None:
+        """Here; when this one is stopping, by others now, while more may run on here."""
+        self.totals.num_retries += 1
+        if not self._stopping.is_stopping:
+            self._backlog.queue.push(repeat.task)
+            return
+        try:
+            self._source.leave_to_others(repeat.open.repeat_id)
+        except StoreError as error:  # then it is theirs once this agent has ended
+            self._progress.note(str(error))
+
+    def _follow(self, repeat: Repeat, outcome: Outcome) -> None:
+        """A repeat that did not complete may mean something for others."""
+        if outcome is Outcome.OUT_OF_MEMORY and self._policy.sweep.skip_larger_after_oom:
+            self._skip_larger(repeat)
+        if self._policy.sweep.on_failure is OnFailure.stop and not self._stopping.is_stopping:
+            self._stopping.starts_no_more = True
+            self._progress.note("sweep.on_failure=stop: nothing more is started")
+
+    def _skip_larger(self, failed: Repeat) -> None:
+        spec, held_back = failed.trial.spec, self.observer.held_back
+        waiting = [task.key for task in (*self._backlog.waiting(), *held_back.values())]
+        larger = [key for key in waiting if retry.larger_than(self._backlog[key].trial.spec, spec)]
+        if not larger:
+            return
+        reason = f"out_of_memory at batch_size={spec.batch_size} image_px={spec.image_px}"
+        self.skip(larger, reason)
+        for key in larger:
+            if held_back.pop(key, None) is None:
+                self._backlog.remove(key)
+        self._progress.note(f"{reason}: {len(larger)} repeats of larger trials are skipped")

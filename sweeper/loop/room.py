@@ -1,0 +1,92 @@
+"""Gives a trial what it runs on: devices that are free here, and that no other sweep holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scalemark.records.trial import TrialSpec
+from sweeper.devices.host_lock import Held, Lock
+from sweeper.devices.machine import Inventory
+from sweeper.devices.slots import Grant, Slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Devices and cores of one attempt, and the lock that keeps other sweeps off them."""
+
+    grant: Grant
+    held: Held
+
+
+class Rooms:
+    """Hands out rooms. `held_by` says who had what the last try lacked."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        host_lock: Lock,
+        inventory: Inventory,
+        tell: Callable[[str], object],
+        *,
+        shares_host: bool,
+    ) -> None:
+        self.slots = slots
+        self.held_by = ""
+        self._host_lock, self._inventory, self._shares_host = host_lock, inventory, shares_host
+        self._tell = tell
+        self._num_orphans = 0  # ended here, and told
+
+    def width(self, spec: TrialSpec) -> int:
+        """Devices that it takes of those handed out here."""
+        return spec.gpus_per_host if self._inventory.is_per_host else spec.num_gpus
+
+    def take(self, spec: TrialSpec) -> Room | None:
+        """None: another sweep holds the devices. Call when the slots have room."""
+        grant = self.slots.take(self.width(spec), spec.visibility)
+        assert grant is not None  # the queue asked whether it fits
+        names = self._inventory.uuids(grant.devices)
+        held = self._host_lock.try_hold(names, shares_host=self._shares_host)
+        self._tell_of_orphans()
+        if held is None:
+            self.slots.free(grant)
+            self._mark_taken()
+            return None
+        return Room(grant=grant, held=held)
+
+    def leave(self, room: Room) -> None:
+        room.held.close()
+        self.slots.free(room.grant)
+
+    def most_free(self) -> int:
+        """Devices that a trial could have now, as far as others of this host leave some: ask before
+        anything is taken from others.
+
+        0 with an empty `held_by` where this sweep itself has them all.
+        """
+        self.held_by = ""
+        if not self.slots.most_that_fits():
+            return 0
+        asked: list[tuple[str, ...]] = [()]
+        if self._shares_host:
+            asked = [(name,) for name in self._inventory.uuids(self.slots.free_devices())]
+        for names in asked:
+            held = self._host_lock.try_hold(names, shares_host=self._shares_host)
+            if held is None:
+                self._mark_taken()
+            else:
+                held.close()
+        return self.slots.most_that_fits()
+
+    def _mark_taken(self) -> None:
+        """Without a device to blame the whole host is taken: then none is free."""
+        taken, slots = self._host_lock.taken, self.slots
+        slots.mark_taken([taken] if taken else self._inventory.uuids(range(slots.num_devices)))
+        self.held_by = self._host_lock.held_by
+
+    def _tell_of_orphans(self) -> None:
+        if num_new := self._host_lock.num_orphans - self._num_orphans:
+            self._num_orphans += num_new
+            self._tell(
+                f"killed what an earlier sweep left running on this host: {num_new} processes"
+            )

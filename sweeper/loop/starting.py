@@ -1,0 +1,167 @@
+"""Starts attempts: writes each down, makes its folder, and waits for what starts it to be loaded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from scalemark.host.host_memory import is_lack_of_host_memory
+from scalemark.host.process_identity import start_ticks
+from scalemark.records.cluster import RANK_JOBS
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import Outcome
+from scalemark.records.placement import Placement
+from store.errors import StoreError
+from sweeper.loop.backlog import Repeat
+from sweeper.loop.heartbeat import Heartbeat
+from sweeper.loop.patience import Patience
+from sweeper.loop.policy import Policy
+from sweeper.loop.room import Room
+from sweeper.loop.stopping import Stopping, why_interrupted
+from sweeper.loop.supervision import Given, Run, Supervision
+from sweeper.loop.tools import Tools
+from sweeper.progress import Started
+from sweeper.running.attempt import Attempt, environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStarted:
+    """Why an attempt that was written down does not run."""
+
+    given: Given
+    result: Result
+
+    @property
+    def crashed(self) -> bool:
+        return self.result.outcome == Outcome.FAILED
+
+
+class Starter:
+    """Starts one attempt at a time: `given` waits for what starts it."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        policy: Policy,
+        patience: Patience,
+        heartbeat: Heartbeat,
+        stopping: Stopping,
+        supervision: Supervision,
+    ) -> None:
+        self.given: Given | None = None
+        self._told_problem = False
+        self._tools, self._start, self._policy = tools, tools.start, policy
+        self._patience, self._heartbeat, self._stopping = patience, heartbeat, stopping
+        self._supervision = supervision
+
+    def begin(self, repeat: Repeat, room: Room) -> None:
+        """Write down that it runs; `go_on` starts it. Raises StoreError and SweepRefusedError."""
+        placement = self._placement(room)
+        number = repeat.open.num_attempts + 1
+        started_at = datetime.now(UTC)
+        has_ranks = repeat.trial.spec.variable_update in RANK_JOBS
+        folder = self._tools.folders.make(
+            repeat.trial,
+            repeat.open.repeat,
+            number,
+            placement,
+            started_at,
+            self._policy.rank_limits if has_ranks else None,
+        )
+        self._patience.write(
+            lambda: self._tools.source.ledger.run(
+                repeat.open, str(folder.path), placement, started_at
+            )
+        )
+        repeat.open = replace(repeat.open, num_attempts=number)
+        started = Started(
+            trial=repeat.trial,
+            repeat=repeat.open.repeat,
+            attempt=number,
+            devices=placement.devices,
+            folder=folder,
+            started_s=self._tools.clock(),
+            expected_s=repeat.task.expected_s,
+        )
+        self.given = Given(
+            repeat=repeat,
+            placement=placement,
+            room=room,
+            environment=environment(os.environ, placement.visible_devices),
+            started_at=started_at,
+            started=started,
+        )
+
+    def go_on(self) -> NotStarted | None:
+        """Start what is `given`, or wait for what starts it; returns what will never run."""
+        given, self.given = self.given, None
+        if given is None:
+            return None
+        if self._stopping.was_interrupted:
+            why = why_interrupted(self._stopping.stop, self._tools.source)
+            return _not_started(given, Outcome.INTERRUPTED, f"{why}, before it was started")
+        try:
+            descriptor = self._start.prepare(given.started.folder, given.environment)
+            if descriptor is None:
+                self._run(given)
+            else:
+                self.given = replace(given, loading=descriptor)
+        except OSError as error:
+            outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+            why = f"could not be started: {error.strerror or error}"
+            return _not_started(given, outcome, why)
+        return None
+
+    def _run(self, given: Given) -> None:
+        """Raises OSError."""
+        self._heartbeat.check()
+        folder = given.started.folder
+        process = self._start.start(folder, given.environment)
+        attempt = Attempt(
+            folder,
+            process,
+            self._policy.limits,
+            shares_host=given.placement.shares_host,
+            clock=self._tools.clock,
+        )
+        placement = replace(given.placement, start=process.start)
+        started = replace(given.started, started_s=self._tools.clock())
+        given = replace(given, placement=placement, started=started)
+        self._supervision.runs.append(Run(given=given, attempt=attempt))
+        self._tools.progress.attempt_started(started)
+        if self._start.problem and not self._told_problem:
+            self._told_problem = True
+            self._tools.progress.note(self._start.problem)
+        try:
+            ticks = start_ticks(process.pid) or 0
+            repeat_id = given.repeat.open.repeat_id
+            self._patience.write(
+                lambda: self._tools.source.ledger.started(repeat_id, process.pid, ticks)
+            )
+        except StoreError as error:
+            self._stopping.give_up(error)
+
+    def _placement(self, room: Room) -> Placement:
+        launcher, grant, ranks = self._policy.launcher, room.grant, self._policy.ranks
+        visible_devices = grant.visible_devices
+        if visible_devices and ranks.hosts:
+            # each of several hosts has names of its own for its GPUs: there numbers tell which
+            visible_devices = ",".join(map(str, grant.devices))
+        memory_gib = launcher.host_memory_gib
+        return Placement(
+            start=self._start.name,
+            devices=grant.devices,
+            visible_devices=visible_devices,
+            cores=grant.cores,
+            spare_core=grant.spare_core,
+            shares_host=launcher.share_host,
+            host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
+            hosts=ranks.hosts,
+            rank_start=ranks.start,
+        )
+
+
+def _not_started(given: Given, outcome: Outcome, message: str) -> NotStarted:
+    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    return NotStarted(given=given, result=result)

@@ -1,0 +1,97 @@
+"""Watches the attempts that run, ends them when asked to, and judges how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from conf.schema import OnInterrupt
+from scalemark.records.placement import Placement
+from sweeper.loop.backlog import Repeat
+from sweeper.loop.policy import Policy
+from sweeper.loop.room import Room
+from sweeper.progress import Started
+from sweeper.running.attempt import Attempt, Ended
+from sweeper.running.schedule import Running
+from sweeper.stop import Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What an attempt was given, before it is started and while it runs."""
+
+    repeat: Repeat
+    placement: Placement
+    room: Room
+    environment: dict[str, str]
+    started_at: datetime
+    started: Started
+    loading: int = -1  # a descriptor: readable when what starts it may have been loaded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """An attempt that runs."""
+
+    given: Given
+    attempt: Attempt
+
+
+class Supervision:
+    """The attempts that run now: `runs`."""
+
+    def __init__(self, policy: Policy, stop: Stop, tell: Callable[[str], object]) -> None:
+        self.runs: list[Run] = []
+        self._policy, self._stop, self._tell = policy, stop, tell
+        self._num_obeyed = 0  # how often we were asked to stop, and did
+
+    def obey(self) -> None:
+        """Do what signals asked for since the last call."""
+        asked = self._stop.times_asked
+        if asked == self._num_obeyed:
+            return
+        self._num_obeyed = asked
+        at_once = asked > 1
+        ends = at_once or self._policy.sweep.on_interrupt is OnInterrupt.stop
+        if ends:
+            self.end_all(at_once=at_once)
+        if self.runs and not at_once:
+            doing = "ending" if ends else "waiting for"
+            num = len(self.runs)
+            what = "the running attempt" if num == 1 else f"{num} running attempts"
+            self._tell(f"{doing} {what}{self._stop.hint}")
+
+    def look(self, run: Run) -> Ended | None:
+        """Keep its deadlines; None while it runs."""
+        run.attempt.look()
+        return run.attempt.ended()
+
+    def end_all(self, *, at_once: bool) -> None:
+        for run in self.runs:
+            run.attempt.stop(at_once=at_once)
+
+    def kill_all(self) -> None:
+        """For the watchdog, which calls it in a thread of its own."""
+        for run in list(self.runs):
+            run.attempt.kill()
+        self._tell(
+            "no sign could be given for nearly as long as the lease: what ran here is killed"
+        )
+
+    def next_look_s(self) -> float:
+        return min((run.attempt.next_look_s() for run in self.runs), default=float("inf"))
+
+    def descriptors(self) -> Iterable[int]:
+        return (run.attempt.descriptor for run in self.runs)
+
+    def started(self) -> list[Started]:
+        return [run.given.started for run in self.runs]
+
+    def running(self) -> list[Running]:
+        return [_running(started) for started in self.started()]
+
+
+def _running(started: Started) -> Running:
+    end_s = None if started.expected_s is None else started.started_s + started.expected_s
+    return Running(devices=started.devices, started_s=started.started_s, expected_end_s=end_s)

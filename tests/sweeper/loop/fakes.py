@@ -1,0 +1,364 @@
+"""A sweep without processes, database or waiting: a fake source, start and clock around the real loop.
+
+What an attempt does is scripted by the seed of its trial. `Loop.run` takes milliseconds, whatever time passes on its clock.
+"""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from conf.schema import LauncherConfig, RetryConfig, SweepConfig
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome, State
+from scalemark.records.sweep import SweepRecord
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder.folder import RunFolder
+from store.finished_attempt import FinishedAttempt
+from store.reading.completed_repeats import CompletedRepeat
+from store.sweeps.ledger import Claim, OpenRepeat
+from sweeper.devices.host_lock import NoHostLock
+from sweeper.devices.slots import Slots
+from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.policy import Policy
+from sweeper.loop.source import Drawn, Wish
+from sweeper.loop.tools import Tools
+from sweeper.planning.plan import PlannedTrial
+from sweeper.race.races import sort_into_races
+from sweeper.race.tally import Tally
+from sweeper.running.run_folders import RunFolders
+from sweeper.stop import Stop
+from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, measurement
+from tests.sweeper.world import EIGHT
+
+NO_PROCESS = 4194305  # more than Linux gives
+
+
+class FakeClock:
+    """Seconds that pass only when somebody waits."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """What an attempt does."""
+
+    takes_s: float = 10.0
+    outcome: Outcome = Outcome.COMPLETED
+    crashes: int = 0  # attempts of each repeat that end by SIGSEGV before one does as it is told
+    deaf: bool = False  # hears SIGKILL only
+    throughput: float = 100.0
+
+
+class FakeProcess:
+    """Ends when the clock says so, or by a signal; then it has written what its script says."""
+
+    pid, start = NO_PROCESS, "fake"
+
+    def __init__(self, script: Script, folder: RunFolder, clock: FakeClock) -> None:
+        self.descriptor = os.eventfd(0)
+        self.signals: list[signal.Signals] = []
+        self.ends_s = clock.now_s + script.takes_s
+        self._script, self._folder, self._exit_code = script, folder, 0
+        if int(folder.path.name.rpartition("-a")[2]) <= script.crashes:
+            self._exit_code = -signal.SIGSEGV
+
+    def end_if_due(self, now_s: float) -> None:
+        if now_s >= self.ends_s and not self.has_ended:
+            if self._exit_code == 0:
+                self._exit_code = _leave(self._folder, self._script)
+            self._end()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.ends_s == float("inf")
+
+    def signal_group(self, which: signal.Signals) -> None:
+        self.signals.append(which)
+        if not self.has_ended and (which is signal.SIGKILL or not self._script.deaf):
+            self._exit_code = -which
+            self._end()
+
+    def reap(self) -> int:
+        os.close(self.descriptor)
+        return self._exit_code
+
+    def _end(self) -> None:
+        self.ends_s = float("inf")
+        os.eventfd_write(self.descriptor, 1)
+
+
+def _leave(folder: RunFolder, script: Script) -> int:
+    folder.write(folder.environment, json.dumps(ENVIRONMENT))
+    measured = None
+    if script.outcome is Outcome.COMPLETED:
+        measured = measurement(script.throughput)
+        told = ("phase", "start_s", "duration_s", "data_wait_s", "loss")
+        steps = [
+            {name: getattr(STEPS[1], name) for name in told} | {"step": number}
+            for number in range(3)
+        ]
+        folder.steps.write_text("".join(f"{json.dumps(step)}\n" for step in steps))
+    result = Result(outcome=script.outcome, message="", measurement=measured, op_placement={})
+    folder.write(folder.result, result.to_json())
+    return {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}[script.outcome]
+
+
+class FakeStart:
+    """Starts what `scripts` have for a trial's seed."""
+
+    name, problem = "fake", None
+
+    def __init__(self, scripts: dict[int, Script], clock: FakeClock) -> None:
+        self.processes: list[FakeProcess] = []
+        self.order: list[int] = []  # seeds
+        self.loads_until_s = 0.0  # what starts attempts is loaded then
+        self._scripts, self._clock, self._loading = scripts, clock, os.eventfd(0)
+
+    def prepare(self, folder: RunFolder, environment: object) -> int | None:
+        return None if self._clock.now_s >= self.loads_until_s else self._loading
+
+    def start(self, folder: RunFolder, environment: object) -> FakeProcess:
+        seed = folder.read_trial().seed
+        self.order.append(seed)
+        self.processes.append(FakeProcess(self._scripts.get(seed, Script()), folder, self._clock))
+        return self.processes[-1]
+
+    def next_end_s(self) -> float:
+        return min((process.ends_s for process in self.processes), default=float("inf"))
+
+    def close(self) -> None:
+        os.close(self._loading)
+
+
+@dataclass
+class FakeSource:
+    """A ledger in memory that refuses what the real ones would refuse. `leased`: an agent's."""
+
+    trials: dict[int, PlannedTrial]  # by repeat
+    is_leased: bool = False
+    ended: bool | None = None  # finished or not; None: not ended
+    wanted: Wish = Wish.GO_ON
+    num_beats: int = 0
+    states: dict[int, State] = field(default_factory=dict)
+    attempts: Counter[int] = field(default_factory=Counter)  # begun, by repeat
+    story: dict[int, list[str]] = field(default_factory=dict)
+    left: list[int] = field(default_factory=list)  # to others
+    finished: list[FinishedAttempt] = field(default_factory=list)
+    busy: set[int] = field(default_factory=set)  # repeats that another sweep runs
+    fails: Callable[[str], Exception | None] = lambda _: None  # before a method of that name
+
+    def __post_init__(self) -> None:
+        self.states = dict.fromkeys(self.trials, State.PENDING)
+        self.story = {key: [] for key in self.trials}
+
+    @property
+    def ledger(self) -> "FakeSource":
+        return self
+
+    def own(self) -> Sequence[OpenRepeat]:
+        return () if self.is_leased else [self._open(key) for key in self.trials]
+
+    def draw(self, most_gpus: int) -> Drawn | None:
+        self._may_fail("draw")
+        for key, trial in self.trials.items():
+            if self.states[key] is State.PENDING and trial.spec.num_gpus <= most_gpus:
+                self._change(key, State.PENDING, State.CLAIMED)
+                return Drawn(repeat=self._open(key), trial=trial)
+        return None
+
+    def is_over(self) -> bool:
+        return not any(
+            state in (State.PENDING, State.CLAIMED, State.RUNNING) for state in self.states.values()
+        )
+
+    def wish(self) -> Wish:
+        return self.wanted
+
+    def leave_to_others(self, repeat_id: int) -> None:
+        self.left.append(repeat_id)
+
+    def recover(self) -> None:
+        self.busy.clear()
+
+    def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
+        self._may_fail("claim")
+        if repeat.repeat_id in self.busy:
+            return Claim.BUSY
+        if self.states[repeat.repeat_id] is not State.CLAIMED:
+            self._change(repeat.repeat_id, State.PENDING, State.CLAIMED)
+        return Claim.TAKEN
+
+    def give_back(self, repeat_id: int, at: datetime) -> None:
+        self._change(repeat_id, State.CLAIMED, State.PENDING)
+
+    def run(self, repeat: OpenRepeat, run_dir: str, placement: object, at: datetime) -> int:
+        self._may_fail("run")
+        self._change(repeat.repeat_id, State.CLAIMED, State.RUNNING)
+        self.attempts[repeat.repeat_id] += 1
+        assert self.attempts[repeat.repeat_id] == repeat.num_attempts + 1
+        return self.attempts[repeat.repeat_id]
+
+    def started(self, repeat_id: int, pid: int, start_ticks: int) -> None:
+        self._may_fail("started")
+        assert self.states[repeat_id] is State.RUNNING
+
+    def finish(
+        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
+    ) -> None:
+        self._may_fail("finish")
+        assert attempt.attempt == self.attempts[repeat_id]
+        self._change(repeat_id, State.RUNNING, State(attempt.result.outcome))
+        self.finished.append(attempt)
+        if again is not None:
+            self._change(repeat_id, State(attempt.result.outcome), State.PENDING)
+
+    def skip(self, repeat_ids: Sequence[int], reason: str, at: datetime) -> None:
+        self._may_fail("skip")
+        for key in repeat_ids:
+            self._change(key, State.PENDING, State.SKIPPED)
+
+    def beat(self, at: datetime) -> None:
+        self.num_beats += 1
+        self._may_fail("beat")
+
+    def end(self, at: datetime, *, finished: bool) -> None:
+        self.ended = finished
+
+    def _open(self, key: int) -> OpenRepeat:
+        spec = self.trials[key].spec
+        earlier = [one for one in self.trials if one < key and self.trials[one].spec == spec]
+        return OpenRepeat(
+            repeat_id=key,
+            trial_id=spec.trial_id,
+            repeat=len(earlier) + 1,
+            num_attempts=self.attempts[key],
+        )
+
+    def _change(self, key: int, before: State, after: State) -> None:
+        assert self.states[key] is before, f"repeat {key} is {self.states[key]}, not {before}"
+        self.states[key] = after
+        self.story[key].append(after.value)
+
+    def _may_fail(self, what: str) -> None:
+        if error := self.fails(what):
+            raise error
+
+
+class Notes:
+    """A listener that keeps what people were told."""
+
+    is_live = False
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.settled_states: Counter[State] = Counter()
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+    def show(self, *_: object) -> None:
+        raise AssertionError("nobody looks")
+
+    def attempt_started(self, started: object) -> None:
+        """It is in the story of the source."""
+
+    def attempt_ended(self, *_: object, again: str | None, eta_s: float | None) -> None:
+        """It is in the story of the source."""
+
+    def settled(self, state: State) -> None:
+        self.settled_states[state] += 1
+
+
+class Loop:
+    """One sweep. `at` has things happen at seconds of its clock."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        specs: list[TrialSpec],
+        scripts: dict[int, Script] | None = None,
+        *,
+        repeats: int = 1,
+        is_leased: bool = False,
+        silent_for_s: float = 120.0,
+        idle_timeout_s: float | None = None,
+        retry: RetryConfig | None = None,
+        sweep: dict[str, object] | None = None,
+        launcher: dict[str, object] | None = None,
+    ) -> None:
+        self.clock, self.stop, self.notes = FakeClock(), Stop(), Notes()
+        self.scripts = scripts or {}
+        self.at: dict[float, Callable[[], object]] = {}
+        settings = SweepConfig(repeats=repeats, **(sweep or {}))
+        chosen = LauncherConfig(name="local", **{"grace_s": 5.0} | (launcher or {}))
+        planned = [PlannedTrial(spec=spec, num_repeats=repeats) for spec in specs]
+        in_rounds = [trial for trial in planned for _ in range(repeats)]
+        self.source = FakeSource(dict(enumerate(in_rounds, start=1)), is_leased=is_leased)
+        self.start = FakeStart(self.scripts, self.clock)
+        stack.callback(self.start.close)
+        record = SweepRecord(
+            name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=()
+        )
+        tools = Tools(
+            source=self.source,
+            slots=Slots(EIGHT, share_host=chosen.share_host, max_parallel=chosen.max_parallel),
+            host_lock=NoHostLock(),
+            start=self.start,
+            folders=RunFolders(Path("runs").resolve(), record, MACHINE, "key"),
+            progress=self.notes,
+            stop=self.stop,
+            clock=self.clock,
+            wait=self._wait,
+        )
+        policy = Policy(
+            sweep=settings,
+            launcher=chosen,
+            retry=retry or RetryConfig(),
+            silent_for_s=silent_for_s,
+            idle_timeout_s=idle_timeout_s,
+        )
+        self.orchestrator = Orchestrator(
+            tools, policy, EIGHT, [] if is_leased else planned, tally=self._tally(specs, settings)
+        )
+
+    def run(self) -> Counter[State]:
+        self.orchestrator.run()
+        return self.orchestrator.totals.states
+
+    def _tally(self, specs: Sequence[TrialSpec], sweep: SweepConfig) -> Tally | None:
+        if not sweep.race:
+            return None
+        return Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, self._completed)
+
+    def _completed(self, trial_ids: Sequence[str]):
+        found = [one for one in self.source.finished if one.result.measurement]
+        return {
+            trial_id: tuple(
+                CompletedRepeat(
+                    images_per_second=one.result.measurement.images_per_second,
+                    duration_s=one.duration_s,
+                )
+                for one in found
+                if one.trial_id == trial_id
+            )
+            for trial_id in trial_ids
+        }
+
+    def _wait(self, descriptors: Iterable[int], timeout_s: float) -> None:
+        """Until the next thing happens on the clock."""
+        due_s = [self.clock.now_s + timeout_s, self.start.next_end_s(), *self.at]
+        self.clock.now_s = max(self.clock.now_s, min(due_s))
+        for at_s in [at_s for at_s in self.at if at_s <= self.clock.now_s]:
+            self.at.pop(at_s)()
+        for process in self.start.processes:
+            process.end_if_due(self.clock.now_s)
