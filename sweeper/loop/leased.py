@@ -26,9 +26,10 @@ class LeasedSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.ledger = ledger
-        self._hosts, self._clock = hosts, clock
-        self._expiry = Expiry(ledger.engine, ledger.sweep_id, tell)
-        self._next_close_s = clock()
+        self._hosts = hosts
+        self._expiry = Expiry(
+            ledger.engine, ledger.sweep_id, tell, every_s=ledger.lease_s / 6, clock=clock
+        )
 
     def own(self) -> Sequence[OpenRepeat]:
         return ()
@@ -54,7 +55,6 @@ class LeasedSource:
 
     def _close_what_the_dead_had(self) -> None:
         """Now and then, with what need not be run any more: there may be no controller to do it."""
-        if self._clock() >= self._next_close_s:
+        if self._expiry.is_due:
             self.ledger.skip_enough()
             self._expiry.look()
-            self._next_close_s = self._clock() + self.ledger.lease_s / 6

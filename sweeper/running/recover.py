@@ -5,6 +5,7 @@ they had finished.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -124,11 +125,25 @@ def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
 class Expiry:
     """Does `expire` again and again, and tells what it finds; a problem that stays is told once."""
 
-    def __init__(self, engine: sa.Engine, sweep_id: int, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        sweep_id: int,
+        tell: Callable[[str], object],
+        every_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._engine, self._sweep_id, self._tell = engine, sweep_id, tell
+        self._every_s, self._clock = every_s, clock
+        self._next_s = clock()
         self._told = ""
 
+    @property
+    def is_due(self) -> bool:
+        return self._clock() >= self._next_s
+
     def look(self) -> None:
+        self._next_s = self._clock() + self._every_s
         found = expire(self._engine, self._sweep_id)
         if found and not (found.problems and str(found) == self._told):
             self._told = str(found)

@@ -19,8 +19,9 @@ from store.sweeps.agents import come_back, num_open, set_wish, wish_of
 from store.sweeps.ledger import LostError
 from store.sweeps.shared import SharedLedger, TakenRepeat
 from store.writer import Writer
-from sweeper.agents.controller import MOST_INTERRUPTED, Controller, ControllerTools
+from sweeper.agents.controller import Controller, ControllerTools
 from sweeper.agents.fleet import Fleet
+from sweeper.agents.results import MOST_INTERRUPTED
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentJob, JobState, agent_command
 from sweeper.loop.source import Wish
