@@ -121,23 +121,23 @@ def _without_multirun(arguments: list[str]) -> list[str]:
 def _conclude(report: Report) -> int:
     """Tables on stdout, charts and a report in the figures folder, what happened on stderr."""
     _tell(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
-    for line in report.failures[:MOST_SHOWN]:
+    for line in report.ran.failures[:MOST_SHOWN]:
         _tell(f"  {quoted(line, LONGEST_LINE)}")
-    num_completed = report.states[State.COMPLETED]
+    num_completed = report.ran.states[State.COMPLETED]
     shows = (
-        num_completed + report.num_finished_earlier
-        and not report.interrupted
-        and not report.failure
+        num_completed + report.num_finished_otherwise
+        and not report.ran.was_interrupted
+        and not report.ran.failure
     )
     is_drawn = _draw(report) if shows else True
     exit_code = OK if is_drawn and report.all_completed else SOME_FAILED
-    if report.interrupted or is_drawn is None:
+    if report.ran.was_interrupted or is_drawn is None:
         exit_code = INTERRUPTED
-    if report.failure:
-        exit_code = _refuse(report.failure)
+    if report.ran.failure:
+        exit_code = _refuse(report.ran.failure)
     if report.notify and (problem := notify(report, exit_code)):
         _tell(f"sweep: {problem}")
-    if report.interrupted and not report.failure:
+    if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
             draws = again.command(
                 "charts", report.store_url, report.name, is_simulated=report.is_simulated

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalemark.records.outcomes import State
 from sweeper.race.tally import Saved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of running a sweep."""
+
+    states: Counter[State]  # of repeats, the last of each
+    num_retries: int  # attempts beyond the first of a repeat
+    num_not_started: int  # repeats that a stop left over
+    was_interrupted: bool
+    # a line for each repeat that did not complete: what it was, why, and where its log is
+    failures: list[str]
+    # why results could no longer be written; what ran then is in its run folders
+    failure: str | None
+    num_finished_elsewhere: int = 0  # repeats that another sweep completed meanwhile
+    num_running: int = 0  # repeats that agents go on with
+    saved: Saved = field(default_factory=Saved)  # by racing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,43 +34,38 @@ class Report:
     name: str
     store_url: str
     figures_dir: Path
-    is_simulated: bool
-    states: Counter[State]  # of repeats, the last of each
-    num_retries: int  # attempts beyond the first of a repeat
-    # trials that needed no attempt, and repeats that another sweep completed meanwhile
-    num_finished_earlier: int
-    num_not_started: int  # repeats that a stop left over
-    num_running: int  # repeats that agents go on with
-    interrupted: bool
-    saved: Saved  # by racing
-    device: str  # name of one device
-    # a line for each repeat that did not complete: what it was, why, and where its log is
-    failures: list[str]
-    # why results could no longer be written; what ran then is in its run folders
-    failure: str | None
     notify: str | None  # what to run in the end
+    is_simulated: bool
+    device: str  # name of one device
+    num_finished_earlier: int  # trials that needed no attempt
+    ran: Ran
+
+    @property
+    def num_finished_otherwise(self) -> int:
+        """Trials and repeats that others had completed, before or meanwhile."""
+        return self.num_finished_earlier + self.ran.num_finished_elsewhere
 
     @property
     def summary(self) -> str:
         """One line."""
-        parts = [f"{count} {state}" for state, count in sorted(self.states.items())]
+        ran = self.ran
+        parts = [f"{count} {state}" for state, count in sorted(ran.states.items())]
         told = {
-            "tried again": self.num_retries,
-            "not started": self.num_not_started,
-            "still running": self.num_running,
-            "finished earlier": self.num_finished_earlier,
+            "tried again": ran.num_retries,
+            "not started": ran.num_not_started,
+            "still running": ran.num_running,
+            "finished earlier": self.num_finished_otherwise,
         }
-        text = (
-            ", ".join([*parts, *(f"{count} {what}" for what, count in told.items() if count)])
-            or "nothing to run"
-        )
-        return f"{text}; racing {self.saved.told(self.device)}" if self.saved != Saved() else text
+        parts += [f"{count} {what}" for what, count in told.items() if count]
+        text = ", ".join(parts) or "nothing to run"
+        return f"{text}; racing {ran.saved.told(self.device)}" if ran.saved != Saved() else text
 
     @property
     def all_completed(self) -> bool:
         """Apart from what racing made not worth running."""
-        num_left = self.num_not_started + self.num_running
+        ran = self.ran
+        num_left = ran.num_not_started + ran.num_running
         return (
-            self.states[State.COMPLETED] + self.saved.num_spared == self.states.total()
+            ran.states[State.COMPLETED] + ran.saved.num_spared == ran.states.total()
             and not num_left
         )

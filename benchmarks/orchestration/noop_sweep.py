@@ -43,7 +43,7 @@ def run_noop_sweep(num_attempts: int) -> int:
         )
         report = sweep.run(expand(seeds, num_attempts, hydra.config_loader), composer)
     assert report is not None
-    return report.states[State.COMPLETED]
+    return report.ran.states[State.COMPLETED]
 
 
 if __name__ == "__main__":

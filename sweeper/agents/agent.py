@@ -252,12 +252,12 @@ def _problem_of_clock(ledger: SharedLedger) -> str | None:
 
 def _conclude(orchestrator: Orchestrator, stop: Stop, ledger: SharedLedger) -> int:
     """Says how it ended, to who started it and in the database."""
-    totals = orchestrator.totals
+    ran = orchestrator.ran
     told = (
-        ", ".join(f"{count} {state}" for state, count in sorted(totals.states.items()))
+        ", ".join(f"{count} {state}" for state, count in sorted(ran.states.items()))
         or "nothing run"
     )
-    again = f", {totals.num_retries} to be tried again" if totals.num_retries else ""
+    again = f", {ran.num_retries} to be tried again" if ran.num_retries else ""
     print(f"agent {platform.node()}: {told}{again}", file=sys.stderr, flush=True)
     if orchestrator.failure:
         _tell(ledger, str(orchestrator.failure))

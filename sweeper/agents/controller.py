@@ -49,6 +49,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
 from sweeper.progress import Progress
+from sweeper.report import Ran
 from sweeper.running.recover import Expiry
 from sweeper.stop import Stop
 
@@ -112,37 +113,25 @@ class Controller:
         return self._tools.stop.times_asked > 0
 
     @property
-    def failures(self) -> list[str]:
-        """A line for each repeat that did not complete."""
-        return self._results.failures
-
-    @property
-    def num_retries(self) -> int:
-        """Attempts beyond the first of a repeat."""
-        return self._results.num_retries
-
-    @property
-    def states(self) -> Counter[State]:
-        """Of repeats that were settled since it began, and of those that had run when a stop left
-        them to the next command.
-        """
-        standing = self._standing
-        ended = standing.num_running if self._orders.ends_what_runs else 0
-        interrupted = Counter({State.INTERRUPTED: ended})
-        return standing.settled + standing.left_after_an_attempt + interrupted
-
-    @property
     def num_left(self) -> int:
         return self._standing.num_left
 
     @property
-    def num_running(self) -> int:
-        """Repeats that agents go on with."""
-        return 0 if self._orders.ends_what_runs else self._standing.num_running
-
-    @property
-    def num_not_started(self) -> int:
-        return self._standing.num_not_started
+    def ran(self) -> Ran:
+        """Counts repeats that were settled since it began, and those that had run when a stop left
+        them to the next command.
+        """
+        standing, ends = self._standing, self._orders.ends_what_runs
+        interrupted = Counter({State.INTERRUPTED: standing.num_running if ends else 0})
+        return Ran(
+            states=standing.settled + standing.left_after_an_attempt + interrupted,
+            num_retries=self._results.num_retries,
+            num_not_started=standing.num_not_started,
+            was_interrupted=self.was_interrupted,
+            failures=self._results.failures,
+            failure=str(self.failure) if self.failure else None,
+            num_running=0 if ends else standing.num_running,
+        )
 
     def run(self) -> None:
         """Until nothing is left, or what stops it; `failure` then says why results could no longer

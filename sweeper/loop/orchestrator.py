@@ -30,7 +30,7 @@ from sweeper.loop.display import Display
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
-from sweeper.loop.recording import Recorder, Totals
+from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Stopping, why_interrupted
 from sweeper.loop.supervision import Supervision
 from sweeper.loop.tools import Tools
@@ -38,7 +38,8 @@ from sweeper.planning.eta import Eta
 from sweeper.planning.plan import PlannedTrial
 from sweeper.planning.simulate import remaining_s
 from sweeper.race.racing_observer import RacingObserver
-from sweeper.race.tally import Saved, Tally
+from sweeper.race.tally import Tally
+from sweeper.report import Ran
 from sweeper.running import retry
 from sweeper.running.attempt import judge
 from sweeper.running.readable import is_readable
@@ -124,10 +125,6 @@ class Orchestrator:
         self._display = Display(tools.progress, self._supervision, eta, clock)
 
     @property
-    def totals(self) -> Totals:
-        return self._recorder.totals
-
-    @property
     def failure(self) -> StoreError | SweepRefusedError | None:
         """Why results could no longer be written."""
         return self._stopping.failure
@@ -138,9 +135,18 @@ class Orchestrator:
         return len(self._backlog) + len(self._recorder.observer.held_back)
 
     @property
-    def saved(self) -> Saved:
-        """By races that are over."""
-        return self._recorder.observer.saved
+    def ran(self) -> Ran:
+        totals = self._recorder.totals
+        return Ran(
+            states=totals.states,
+            num_retries=totals.num_retries,
+            num_not_started=self.num_left,
+            was_interrupted=self.was_interrupted,
+            failures=totals.failures,
+            failure=str(self.failure) if self.failure else None,
+            num_finished_elsewhere=totals.num_finished_elsewhere,
+            saved=self._recorder.observer.saved,
+        )
 
     @property
     def was_interrupted(self) -> bool:

@@ -298,7 +298,7 @@ def test_a_repeat_that_outlasts_one_agent_after_another_is_given_up(begin):
         ("skipped", True),
         ("completed", False),
     ]
-    (failure,) = world.controller.failures
+    (failure,) = world.controller.ran.failures
     assert (
         "repeat 1 skipped: interrupted 5 times: it may take longer than its agents may live"
         in failure
@@ -309,9 +309,13 @@ def test_what_ctrl_c_interrupts_is_not_told_to_be_tried_again_and_counts_once(be
     world = begin()
     world.do(lambda: (world.interrupt(), world.stop.ask(1)))
     controller = world.controller
-    assert controller.states == {State.INTERRUPTED: 1}
-    assert (controller.num_not_started, controller.num_running, controller.num_retries) == (1, 0, 0)
-    (failure,) = controller.failures
+    assert controller.ran.states == {State.INTERRUPTED: 1}
+    assert (
+        controller.ran.num_not_started,
+        controller.ran.num_running,
+        controller.ran.num_retries,
+    ) == (1, 0, 0)
+    (failure,) = controller.ran.failures
     assert failure.startswith("trivial-replicated_none-x1 interrupted: ")
     said = capsys.readouterr().err
     assert "interrupted" in said
@@ -328,52 +332,52 @@ def test_what_fails_as_nothing_more_is_started_counts_as_what_it_is_and_not_as_n
     failed = lambda again=None: world.end_one(Outcome.FAILED, again)  # noqa: E731
     if "on_failure" in sweep:
         world.do(lambda: (failed(), failed("tried again after crashed")))
-        assert world.controller.states == {State.FAILED: 2}
+        assert world.controller.ran.states == {State.FAILED: 2}
         assert "sweep.on_failure=stop: nothing more is started" in capsys.readouterr().err
     else:
         world.do(lambda: (failed("tried again after crashed"), world.stop.ask(1)))
-        assert world.controller.states == {State.FAILED: 1}
+        assert world.controller.ran.states == {State.FAILED: 1}
         assert "tried again" not in capsys.readouterr().err
-    assert world.controller.states.total() + world.controller.num_not_started == 2
-    assert world.controller.num_retries == 0
+    assert world.controller.ran.states.total() + world.controller.ran.num_not_started == 2
+    assert world.controller.ran.num_retries == 0
 
 
 def test_what_is_interrupted_while_the_sweep_goes_on_is_tried_again(begin, capsys):
     world = begin()
     world.do(world.interrupt, world.complete_all)
     assert "(tried again after interrupted)" in capsys.readouterr().err
-    assert world.controller.states == {State.COMPLETED: 2}
+    assert world.controller.ran.states == {State.COMPLETED: 2}
     assert (
-        world.controller.num_retries,
-        world.controller.num_not_started,
-        world.controller.failures,
+        world.controller.ran.num_retries,
+        world.controller.ran.num_not_started,
+        world.controller.ran.failures,
     ) == (1, 0, [])
 
 
 def test_a_repeat_that_an_agent_took_before_it_heard_of_ctrl_c_counts_as_it_ended_last(begin):
     world = begin()
     world.do(lambda: (world.interrupt(), world.stop.ask(1), world.end_one(Outcome.COMPLETED)))
-    assert world.controller.states == {State.COMPLETED: 1}
+    assert world.controller.ran.states == {State.COMPLETED: 1}
     assert (
-        world.controller.num_not_started,
-        world.controller.num_retries,
-        world.controller.failures,
+        world.controller.ran.num_not_started,
+        world.controller.ran.num_retries,
+        world.controller.ran.failures,
     ) == (1, 1, [])
 
 
 def test_what_a_second_ctrl_c_kills_counts_as_interrupted(begin):
     world = begin()
     world.do(lambda: (world.begin_one(), world.stop.ask(2)))
-    assert world.controller.states == {State.INTERRUPTED: 1}
-    assert (world.controller.num_not_started, world.controller.num_running) == (1, 0)
+    assert world.controller.ran.states == {State.INTERRUPTED: 1}
+    assert (world.controller.ran.num_not_started, world.controller.ran.num_running) == (1, 0)
 
 
 def test_what_agents_go_on_with_when_another_command_has_the_sweep_is_told_to_run(begin):
     world = begin()
     world.do(world.begin_one, lambda: (world.lose_lease(), share(world.writer, {ONE: 2})))
     assert "another command has taken this sweep over" in str(world.controller.failure)
-    assert (world.controller.num_not_started, world.controller.num_running) == (1, 1)
-    assert not world.controller.states
+    assert (world.controller.ran.num_not_started, world.controller.ran.num_running) == (1, 1)
+    assert not world.controller.ran.states
 
 
 def test_that_no_agent_has_joined_is_shown_until_the_first_has(begin):

@@ -106,7 +106,7 @@ class World:
 
     def run(self) -> Counter[State]:
         self.orchestrator.run()
-        return self.orchestrator.totals.states
+        return self.orchestrator.ran.states
 
 
 def rows(sql: str) -> list[tuple]:

@@ -333,7 +333,7 @@ class Loop:
 
     def run(self) -> Counter[State]:
         self.orchestrator.run()
-        return self.orchestrator.totals.states
+        return self.orchestrator.ran.states
 
     def _tally(self, specs: Sequence[TrialSpec], sweep: SweepConfig) -> Tally | None:
         if not sweep.race:

@@ -56,8 +56,8 @@ def test_a_crash_is_tried_again_as_often_as_the_user_allows(stack):
     loop = Loop(stack, [ONE, TWO], scripts, retry=RetryConfig(crashed=2))
     assert loop.run() == {State.COMPLETED: 1, State.FAILED: 1}
     assert loop.source.attempts == {1: 3, 2: 3}
-    assert loop.orchestrator.totals.num_retries == 4
-    (failure,) = loop.orchestrator.totals.failures
+    assert loop.orchestrator.ran.num_retries == 4
+    (failure,) = loop.orchestrator.ran.failures
     assert "SIGSEGV" in failure
 
 
@@ -124,7 +124,7 @@ def test_a_race_gives_up_what_cannot_lead_any_more(stack):
     loop = Loop(stack, specs, scripts, repeats=4, sweep=racing)
     assert loop.run() == {State.COMPLETED: 3, State.SKIPPED: 5}
     assert sorted(loop.start.order) == [1, 1, 2]
-    assert loop.orchestrator.saved.num_spared == 5
+    assert loop.orchestrator.ran.saved.num_spared == 5
     (text,) = loop.notes.texts
     assert text.startswith("race trivial-x1: ")
 

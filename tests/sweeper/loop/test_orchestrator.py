@@ -75,7 +75,7 @@ def test_rounds_of_repeats_run_in_random_orders_of_their_own(stack):
 def test_a_crash_is_tried_again_and_what_failed_by_itself_is_not(stack):
     world = World(stack, [small(seed=900), small(seed=901), small(seed=1)])
     assert world.run() == {State.COMPLETED: 2, State.FAILED: 1}
-    assert world.orchestrator.totals.num_retries == 1
+    assert world.orchestrator.ran.num_retries == 1
     assert [state for _, state in story(900)] == [
         "pending",
         "claimed",

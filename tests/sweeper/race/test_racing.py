@@ -60,7 +60,10 @@ def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
     assert reasons[1000].startswith("race: 75")
     assert " % behind seed=4000 (at least " in reasons[1000]
     assert reasons[4000] == "race: decided, enough repeats of it are completed"
-    assert (world.orchestrator.saved.num_run, world.orchestrator.saved.num_spared) == (4, 11)
+    assert (world.orchestrator.ran.saved.num_run, world.orchestrator.ran.saved.num_spared) == (
+        4,
+        11,
+    )
     said = " ".join(capsys.readouterr().err.split())
     assert "sweep: race trivial-x1: seed=4000 leads with 399" in said
     assert " % more than seed=2000; out early: seed=2000 49." in said
@@ -74,13 +77,13 @@ def test_failures_and_crashes_leave_a_race_only_once_their_retries_are_used_up(s
     world = World(stack, specs(906, 900), repeats=3, sweep=BY_SEED)
     assert world.run() == {State.COMPLETED: 2, State.FAILED: 2, State.SKIPPED: 2}
     assert completed() == {906: 1, 900: 1}
-    assert len(world.orchestrator.totals.failures) == 2
+    assert len(world.orchestrator.ran.failures) == 2
 
 
 def test_a_race_whose_leader_is_skipped_as_too_large_ends(stack):
     """Seed 902 was fast in an earlier sweep, of both sizes, and now runs out of memory with the smaller one."""
     leaders = [small(seed=902, batch_size=8), small(seed=902, batch_size=16)]
-    earlier = World(stack, leaders, name="earlier").tools.ledger
+    earlier = World(stack, leaders, name="earlier").tools.source.ledger
     for repeat, leader in zip(earlier.open_repeats(), leaders, strict=True):
         earlier.claim(repeat, NOON)
         earlier.run(repeat, "/nowhere", PLACEMENT, NOON)

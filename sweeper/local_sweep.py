@@ -1,0 +1,106 @@
+"""Runs a sweep on this host, or on the devices of a simulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+import sqlalchemy as sa
+
+from conf.schema import Config, Engine
+from scalemark.host import software
+from scalemark.host.process_identity import is_alive
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from store.reading import queries
+from store.writer import Writer
+from sweeper.devices import simulated_box
+from sweeper.devices.host_lock import HostLock, NoHostLock
+from sweeper.devices.machine import describe_machine, take_inventory
+from sweeper.devices.slots import Slots
+from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.policy import Policy
+from sweeper.loop.source import OwnSource
+from sweeper.loop.tools import Tools
+from sweeper.planning.estimate import Estimate
+from sweeper.planning.new_sweep import new_sweep
+from sweeper.planning.plan import Plan
+from sweeper.planning.plan_view import machine_line
+from sweeper.progress import Progress
+from sweeper.race.planned import with_races
+from sweeper.race.races import sort_into_races
+from sweeper.race.tally import Tally, results_in
+from sweeper.starts import START, START_SIMULATOR
+from sweeper.stop import Stop
+from sweeper.way import Planned, make_run_folders
+
+
+class LocalSweep:
+    """See `sweeper.way.Way`."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        """Raises SweepRefusedError."""
+        self.config, self._name = config, name
+        if config.engine is Engine.simulated:
+            self.machine = simulated_box.machine_of(simulated_box.hardware_of(config.hardware))
+            self.inventory = simulated_box.inventory_of(self.machine)
+        else:
+            self.machine = describe_machine(config.hardware)
+            self.inventory = take_inventory(self.machine, config.hardware)
+        self._software_key = software.key(software.describe())
+
+    def check(self, specs: Sequence[TrialSpec]) -> None:
+        """Resolving the grid refused what does not fit here."""
+
+    def num_completed(
+        self, engine: sa.Engine | None, specs: Sequence[TrialSpec]
+    ) -> Mapping[str, int]:
+        if engine is None:
+            return {}
+        shares_host = self.config.launcher.share_host
+        return queries.num_completed(
+            engine, self.machine.key, self._software_key, shares_host=shares_host
+        )
+
+    def planned(self, plan: Plan, engine: sa.Engine | None) -> Planned:
+        sweep, estimate = self.config.sweep, Estimate.of(engine, self.machine.key)
+        if not sweep.race:
+            return Planned(plan=plan, estimate=estimate)
+        read = results_in(
+            engine,
+            self.machine.key,
+            self._software_key,
+            shares_host=self.config.launcher.share_host,
+            rerun=sweep.rerun,
+        )
+        specs = [trial.spec for trial in plan.trials]
+        tally = Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, read)
+        raced, races = with_races(plan, tally, sweep.race_over)
+        return Planned(plan=raced, estimate=estimate, races=races, tally=tally)
+
+    def runner(self, planned: Planned, writer: Writer, stack: ExitStack) -> Orchestrator:
+        config, launcher = self.config, self.config.launcher
+        slots = Slots(
+            self.inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel
+        )
+        simulates = self.inventory.kind is DeviceKind.SIMULATED_GPU
+        host_lock = NoHostLock() if simulates else HostLock()
+        sweep = new_sweep(config, self._name, planned.plan, self.machine, self._software_key)
+        ledger = writer.begin_sweep(sweep, is_alive)
+        folders = make_run_folders(config.store.runs_dir, ledger, self.machine, self._software_key)
+        start = (START_SIMULATOR if simulates else START)[launcher.start.name]()
+        stack.callback(start.close)
+        shown = machine_line(self.machine, self.inventory)
+        progress = Progress(self._name, shown, self.inventory, planned.plan)
+        tools = Tools(
+            source=OwnSource(ledger),
+            slots=slots,
+            host_lock=host_lock,
+            start=start,
+            folders=folders,
+            progress=stack.enter_context(progress),
+            stop=Stop(),
+        )
+        policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
+        trials, expected_s = planned.plan.trials, planned.estimate.expected_s
+        return Orchestrator(tools, policy, self.inventory, trials, expected_s, planned.tally)

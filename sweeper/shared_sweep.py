@@ -1,0 +1,106 @@
+"""Runs a sweep on other hosts: launcher=agents, slurm, ray."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from conf.schema import Config, HardwareConfig
+from scalemark.host import software
+from scalemark.records.devices import DeviceKind
+from scalemark.records.trial import TrialSpec
+from store.sweeps.agents import num_completed_shared
+from store.sweeps.shared import SharedLedger
+from store.writer import Writer
+from sweeper.agents.controller import Controller, ControllerTools
+from sweeper.agents.fleet import Fleet
+from sweeper.agents.shared_settings import shared_settings
+from sweeper.devices.machine import describe_machine
+from sweeper.errors import SweepRefusedError
+from sweeper.launchers import agent_command, load
+from sweeper.launchers.settings import doubts
+from sweeper.planning.estimate import Estimate
+from sweeper.planning.new_sweep import new_sweep
+from sweeper.planning.plan import Plan
+from sweeper.planning.plan_view import machine_line
+from sweeper.progress import Progress
+from sweeper.stop import Stop
+from sweeper.way import Planned, make_run_folders
+
+LOGS = "agents"  # a folder of the sweep's, for what agents write
+
+
+class SharedSweep:
+    """See `sweeper.way.Way`."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        """Raises SweepRefusedError."""
+        self.config, self._name = config, name
+        for doubt in doubts(config):
+            print(f"sweep: {doubt}", file=sys.stderr)
+        self._launcher = load(config)
+        self.inventory = self._launcher.check()
+        # of this host, which runs no trial
+        self.machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_STAND_IN))
+        self._software_key = software.key(software.describe())
+
+    def check(self, specs: Sequence[TrialSpec]) -> None:
+        self._launcher.check_width(max((spec.hosts for spec in specs), default=1))
+
+    def num_completed(
+        self, engine: sa.Engine | None, specs: Sequence[TrialSpec]
+    ) -> Mapping[str, int]:
+        if engine is None:
+            return {}
+        launcher = self.config.launcher
+        return num_completed_shared(
+            engine,
+            self._name,
+            launcher.agents.pool,
+            self._software_key,
+            shares_host=launcher.share_host,
+            trial_ids=[spec.trial_id for spec in specs],
+        )
+
+    def planned(self, plan: Plan, engine: sa.Engine | None) -> Planned:
+        pool = self.config.launcher.agents.pool
+        return Planned(plan=plan, estimate=Estimate.of_shared(engine, self._name, pool))
+
+    def runner(self, planned: Planned, writer: Writer, stack: ExitStack) -> Controller:
+        config, name = self.config, self._name
+        runs_dir = str(Path(config.store.runs_dir).expanduser().resolve())
+        sweep = new_sweep(config, name, planned.plan, self.machine, self._software_key)
+        settings = shared_settings(config, self.inventory, runs_dir)
+        ledger = writer.begin_shared_sweep(sweep, settings.to_json())
+        folders = make_run_folders(runs_dir, ledger, self.machine, self._software_key)
+        logs = folders.path / LOGS
+        _make(logs, ledger)
+        shown = machine_line(self.machine, self.inventory)
+        progress = stack.enter_context(Progress(name, shown, self.inventory, planned.plan))
+        fleet = Fleet(
+            self._launcher,
+            name,
+            config.launcher.agents.num_hosts,
+            lambda hosts: agent_command(name, config.store.url, hosts=hosts, logs=logs),
+            progress.note,
+        )
+        tools = ControllerTools(
+            ledger=ledger, fleet=fleet, progress=progress, stop=Stop(), runs_dir=folders.path
+        )
+        trials = {trial.spec.trial_id: trial for trial in planned.plan.trials}
+        return Controller(tools, config.sweep, trials, self.inventory.num_devices)
+
+
+def _make(folder: Path, ledger: SharedLedger) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        ledger.end(datetime.now(UTC), finished=False)
+        raise SweepRefusedError(
+            f"{folder}: {error.strerror}; choose another folder with store.runs_dir="
+        ) from error
