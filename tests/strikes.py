@@ -23,7 +23,7 @@ _MOST_LOOKS = {
     Phase.ENDING: 8,
 }  # while a phase lasts, before the sweep is frozen
 _MOST_LOOKS_ELSEWHERE = 60
-_SUPERVISORS = ("keeper.py", "supervisor.py")
+_SUPERVISOR = "supervisor.py"
 
 Act = Callable[[Watched], bool]
 
@@ -122,7 +122,7 @@ def _supervisors(sweep: Watched) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(sweep.process.pid).children():
             with suppress(psutil.NoSuchProcess):
-                if any(Path(argument).name in _SUPERVISORS for argument in child.cmdline()):
+                if any(Path(argument).name == _SUPERVISOR for argument in child.cmdline()):
                     found.append(child)
     return found
 

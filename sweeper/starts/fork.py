@@ -29,9 +29,9 @@ from scalemark.records import switches
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder.folder import RunFolder
 from sweeper.running.readable import is_readable
-from sweeper.starts.keeper import Keeper
 from sweeper.starts.process import signal_group
 from sweeper.starts.spawn import Spawn, Spawned
+from sweeper.starts.supervisor import Supervisor
 
 MOST_SERVERS = 8  # more only while all are busy
 # its own; 370 MiB of libraries are shared: PSS 655 MiB alone, 380 of four (TensorFlow 2.21)
@@ -60,7 +60,7 @@ class Fork:
     ) -> None:
         self.problem: str | None = None
         self._module, self._clock, self._free_bytes = module, clock, free_bytes
-        self._keeper = Keeper()
+        self._supervisor = Supervisor()
         self._spawn = Spawn((sys.executable, "-m", module))
         self._servers: dict[Key, Server] = {}  # the one used last comes last
         self._num_lost: Counter[Key] = Counter()  # servers in a row
@@ -77,7 +77,7 @@ class Fork:
         key = _key(at_import)
         while server := self._server(at_import, waits=True):
             try:
-                forked = server.fork(folder, environment, self._keeper)
+                forked = server.fork(folder, environment, self._supervisor)
             except ServerLostError as error:
                 self._lose(key, error)
             else:
@@ -89,7 +89,7 @@ class Fork:
         for server in self._servers.values():
             server.close()
         self._servers.clear()
-        self._keeper.close()
+        self._supervisor.close()
         self._spawn.close()
 
     def _server(self, variables: Mapping[str, str], *, waits: bool) -> Server | None:
@@ -212,7 +212,9 @@ class Server:
             )
         self.is_loaded = True
 
-    def fork(self, folder: RunFolder, environment: Mapping[str, str], keeper: Keeper) -> Forked:
+    def fork(
+        self, folder: RunFolder, environment: Mapping[str, str], supervisor: Supervisor
+    ) -> Forked:
         """Raises ServerLostError, and OSError when the server may not fork."""
         self.was_used = True
         folder.log.touch()
@@ -221,7 +223,7 @@ class Server:
             raise OSError(answer["error"], os.strerror(answer["error"]))
         pid: int = answer["pid"]
         try:
-            return Forked(pid, self, keeper)
+            return Forked(pid, self, supervisor)
         except OSError as error:
             if isinstance(error, ProcessLookupError):
                 raise self._lost("it ended, and what it had started with it") from error
@@ -283,13 +285,13 @@ class Forked:
 
     start = Fork.name
 
-    def __init__(self, pid: int, server: Server, keeper: Keeper) -> None:
+    def __init__(self, pid: int, server: Server, supervisor: Supervisor) -> None:
         """Raises OSError."""
         self.pid = pid
         self.descriptor = os.pidfd_open(pid)  # the number is its own until the server reaps it
-        self._server, self._keeper = server, keeper
+        self._server, self._supervisor = server, supervisor
         server.num_running += 1
-        keeper.add(pid)
+        supervisor.add(pid)
 
     def signal_group(self, which: signal.Signals) -> None:
         signal_group(self.pid, self.descriptor, which)
@@ -298,7 +300,7 @@ class Forked:
         """None where the server is lost. Its end kills a trainer, but this one may have come
         through before.
         """
-        self._keeper.remove(self.pid)
+        self._supervisor.remove(self.pid)
         os.close(self.descriptor)
         self._server.num_running -= 1
         if self._server.is_lost:

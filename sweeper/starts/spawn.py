@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 
 from scalemark.run_folder.folder import RunFolder
-from sweeper.starts.keeper import Keeper
 from sweeper.starts.process import signal_group
+from sweeper.starts.supervisor import Supervisor
 
 
 class Spawn:
@@ -21,7 +21,7 @@ class Spawn:
 
     def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "trainer")) -> None:
         self._command = command
-        self._keeper = Keeper()
+        self._supervisor = Supervisor()
 
     def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> None:
         """There is nothing to prepare."""
@@ -38,14 +38,14 @@ class Spawn:
                 start_new_session=True,
             )
         try:
-            return Spawned(process, self._keeper)
+            return Spawned(process, self._supervisor)
         except OSError:
             process.kill()
             process.wait()
             raise
 
     def close(self) -> None:
-        self._keeper.close()
+        self._supervisor.close()
 
 
 class Spawned:
@@ -53,16 +53,16 @@ class Spawned:
 
     start = Spawn.name
 
-    def __init__(self, process: subprocess.Popen[bytes], keeper: Keeper) -> None:
-        self._process, self._keeper = process, keeper
+    def __init__(self, process: subprocess.Popen[bytes], supervisor: Supervisor) -> None:
+        self._process, self._supervisor = process, supervisor
         self.pid = process.pid
         self.descriptor = os.pidfd_open(process.pid)
-        keeper.add(self.pid)
+        supervisor.add(self.pid)
 
     def signal_group(self, which: signal.Signals) -> None:
         signal_group(self.pid, self.descriptor, which)
 
     def reap(self) -> int:
-        self._keeper.remove(self.pid)
+        self._supervisor.remove(self.pid)
         os.close(self.descriptor)
         return self._process.wait()

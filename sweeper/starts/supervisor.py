@@ -2,7 +2,7 @@
 still there to do it.
 
 ```
-  orchestrator ── "+123", "-123" ──►  keeper        at the end of the pipe: SIGKILL to every group that is still listed
+  orchestrator ── "+123", "-123" ──►  supervisor        at the end of the pipe: SIGKILL to every group that is still listed
        └── starts ──►  trainer 123 ── starts ──►  sampler and others, all in group 123
 ```
 
@@ -20,8 +20,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 
-class Keeper:
-    """Tells a keeper process what to end. It is started with the first group."""
+class Supervisor:
+    """Tells a supervisor process what to end. It is started with the first group."""
 
     def __init__(self) -> None:
         self._groups: set[int] = set()

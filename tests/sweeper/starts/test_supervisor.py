@@ -1,4 +1,4 @@
-"""The keeper kills the groups it still knows of, and is replaced when somebody kills it."""
+"""The supervisor kills the groups it still knows of, and is replaced when somebody kills it."""
 
 import subprocess
 import sys
@@ -8,15 +8,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sweeper.starts.keeper import Keeper
+from sweeper.starts.supervisor import Supervisor
 from tests.slurm import until
 from tests.sweeper.processes import assert_gone
 
 
 @pytest.fixture
-def keeper():
-    with closing(Keeper()) as keeper:
-        yield keeper
+def supervisor():
+    with closing(Supervisor()) as supervisor:
+        yield supervisor
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def started():
     process.wait()
 
 
-def _keepers() -> list[psutil.Process]:
+def _supervisors() -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process().children()
-        if "keeper.py" in [Path(part).name for part in _command(child)]
+        if "supervisor.py" in [Path(part).name for part in _command(child)]
     ]
 
 
@@ -53,36 +53,36 @@ def _command(process: psutil.Process) -> list[str]:
     return []
 
 
-def test_closing_kills_the_groups_that_are_listed(keeper, group):
-    keeper.add(group.pid)
-    keeper.close()
+def test_closing_kills_the_groups_that_are_listed(supervisor, group):
+    supervisor.add(group.pid)
+    supervisor.close()
     assert group.wait() == -9
 
 
-def test_a_keeper_that_was_stopped_holds_nobody_up(keeper, group):
-    keeper.add(group.pid)
+def test_a_supervisor_that_was_stopped_holds_nobody_up(supervisor, group):
+    supervisor.add(group.pid)
     (process,) = until(
-        _keepers
+        _supervisors
     )  # Linux tells the command of a new program a moment after it has begun
     process.suspend()
-    keeper.close()
+    supervisor.close()
     assert group.wait() == -9
 
 
-def test_a_removed_group_is_left_alone(keeper, group):
-    keeper.add(group.pid)
-    keeper.remove(group.pid)
-    keeper.close()
+def test_a_removed_group_is_left_alone(supervisor, group):
+    supervisor.add(group.pid)
+    supervisor.remove(group.pid)
+    supervisor.close()
     assert group.poll() is None
 
 
-def test_a_killed_keeper_is_replaced_and_told_everything(keeper, group, other_group):
-    keeper.add(group.pid)
+def test_a_killed_supervisor_is_replaced_and_told_everything(supervisor, group, other_group):
+    supervisor.add(group.pid)
     (first,) = until(
-        _keepers
+        _supervisors
     )  # Linux tells the command of a new program a moment after it has begun
     first.kill()
     assert_gone(first.pid)
-    keeper.add(other_group.pid)
-    keeper.close()
+    supervisor.add(other_group.pid)
+    supervisor.close()
     assert (group.wait(), other_group.wait()) == (-9, -9)
