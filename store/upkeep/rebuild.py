@@ -74,7 +74,7 @@ class _Found:
     duration_s: float | None
     exit_code: int | None
     is_ended: bool
-    crashed: bool  # as sweeper.running.attempt.Judged has it
+    crashed: bool  # as sweeper.running.judgement.Judged has it
     machine: Machine
     placement: Placement
     result: Result

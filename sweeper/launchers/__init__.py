@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from conf.schema import Config
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.running.attempt import PROJECT_ROOT
+from sweeper.starts.environment import PROJECT_ROOT
 
 # names of the hosts of an agent over several, its own first, with commas between
 HOSTS_VARIABLE = "SCALEMARK_HOSTS"

@@ -16,7 +16,7 @@ from scalemark.text.redact import masked
 from sweeper.devices.machine import Inventory
 from sweeper.launchers import DATABASE_VARIABLE, AgentCommand, AgentJob
 from sweeper.launchers.devices import devices_of_hosts
-from sweeper.running.attempt import PROJECT_ROOT
+from sweeper.starts.environment import PROJECT_ROOT
 
 
 class Launcher:

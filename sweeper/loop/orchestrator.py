@@ -41,7 +41,7 @@ from sweeper.race.racing_observer import RacingObserver
 from sweeper.race.tally import Tally
 from sweeper.report import Ran
 from sweeper.running import retry
-from sweeper.running.attempt import judge
+from sweeper.running.judgement import judge
 from sweeper.running.readable import is_readable
 
 

@@ -22,7 +22,8 @@ from sweeper.loop.stopping import Stopping, why_interrupted
 from sweeper.loop.supervision import Given, Run, Supervision
 from sweeper.loop.tools import Tools
 from sweeper.progress import Started
-from sweeper.running.attempt import Attempt, environment
+from sweeper.running.attempt import Attempt
+from sweeper.starts.environment import environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

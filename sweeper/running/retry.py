@@ -42,7 +42,7 @@ def check(retry: RetryConfig) -> None:
 
 def ended_so(outcome: Outcome, *, crashed: bool) -> str:
     """How an attempt ended, in the words of the settings `retry.*`. `crashed`: as
-    sweeper.running.attempt.Judged has it.
+    sweeper.running.judgement.Judged has it.
     """
     return (
         CRASHED if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED) else outcome.value

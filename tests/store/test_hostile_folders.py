@@ -21,7 +21,8 @@ from scalemark.run_folder.folder import RunFolder
 from store.finished_attempt import FinishedAttempt, add_attempt
 from store.sweeps.ledger import close_abandoned
 from store.writer import Writer
-from sweeper.running.attempt import Ended, Limits, judge
+from sweeper.running.attempt import Ended, Limits
+from sweeper.running.judgement import judge
 from sweeper.running.recover import Expiry, Recovered, recover
 from sweeper.running.run_folders import read_end, recorded_left
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin

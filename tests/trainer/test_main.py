@@ -13,8 +13,8 @@ from scalemark.host import software
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from sweeper.running.attempt import environment
 from sweeper.starts import Fork
+from sweeper.starts.environment import environment
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets

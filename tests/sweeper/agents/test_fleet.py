@@ -7,7 +7,7 @@ import pytest
 from sweeper.agents.fleet import MOST_IN_VAIN_BESIDE_OTHERS, START_AGAIN_EVERY_S, Fleet, Seen
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentJob, JobState, agent_command
-from sweeper.running.attempt import PROJECT_ROOT
+from sweeper.starts.environment import PROJECT_ROOT
 
 
 class Engine:

@@ -26,7 +26,7 @@ from scalemark.run_folder.folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
 from sweeper.devices.host_lock import HostLock
-from sweeper.running.attempt import Judged
+from sweeper.running.judgement import Judged
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import write_end
 from sweeper.stop import Stop

@@ -17,10 +17,10 @@ from sweeper.running.attempt import (
     Attempt,
     Ended,
     Limits,
-    environment,
-    judge,
 )
+from sweeper.running.judgement import judge
 from sweeper.starts import Spawn
+from sweeper.starts.environment import environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
 LIMITS = Limits(timeout_s=1000, start_timeout_s=100, step_timeout_s=10, grace_s=5)

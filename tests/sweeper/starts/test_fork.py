@@ -9,9 +9,11 @@ import pytest
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
 from scalemark.run_folder.folder import RunFolder
-from sweeper.running.attempt import Attempt, Limits, environment, judge
+from sweeper.running.attempt import Attempt, Limits
+from sweeper.running.judgement import judge
 from sweeper.running.readable import is_readable
 from sweeper.starts import Fork, Spawn
+from sweeper.starts.environment import environment
 from sweeper.starts.fork import LOAD_TIMEOUT_S, MOST_SERVERS, SERVER_BYTES
 from tests.specs import small
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.running.attempt import environment
 from sweeper.starts import Fork, Spawn
+from sweeper.starts.environment import environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
 SCRIPTED = "tests.sweeper.starts.scripted"
@@ -130,7 +130,7 @@ ORCHESTRATOR = """
     import os, sys
     from pathlib import Path
     from scalemark.run_folder.folder import RunFolder
-    from sweeper.running.attempt import environment
+    from sweeper.starts.environment import environment
     from sweeper.starts import Fork, Spawn
 
     start = Fork("{module}") if "{start}" == "fork" else Spawn((sys.executable, "-m", "{module}"))

@@ -20,8 +20,8 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from sweeper.running.attempt import environment
 from sweeper.starts import Fork, Spawn
+from sweeper.starts.environment import environment
 from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.specs import small
@@ -449,7 +449,7 @@ def test_no_rank_survives_its_orchestrator_or_fork_server(tmp_path, start, kille
 import os, signal, sys
 from pathlib import Path
 from scalemark.run_folder.folder import RunFolder
-from sweeper.running.attempt import environment
+from sweeper.starts.environment import environment
 from sweeper.starts import Fork, Spawn
 process = {how}.start(RunFolder(Path({str(folder.path)!r})), environment(os.environ, ""))
 while True:

@@ -1,0 +1,127 @@
+"""Turns the end of an attempt into an outcome: by what the trainer wrote, or else by how its process
+ended.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, other_limit, says_so
+from scalemark.records.cluster import RANK_LOST
+from scalemark.records.measurement import Result
+from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.run_folder.folder import RunFolder
+from sweeper.running.attempt import Ended, Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What an attempt came to."""
+
+    result: Result
+    # failed without a result of its own or of a rank, or interrupted but not by us: another try may
+    # do better
+    crashed: bool
+
+
+def judge(
+    folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "the sweep was interrupted"
+) -> Judged:
+    """By what the trainer wrote, or else by its end. `interrupted`: what to say if it was."""
+    unreadable = ""
+    try:
+        written = folder.read_result()
+    except (OSError, ValueError) as error:
+        written, unreadable = None, str(error)
+    if written and _counts(written, ended):
+        return Judged(
+            result=written,
+            crashed=written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST,
+        )
+    outcome, message = _judge_end(ended, limits, interrupted)
+    if outcome is Outcome.FAILED:
+        message = (
+            f"{message}: "
+            f"{unreadable or ended.unreadable or ended.last_error or 'see log.txt in its run folder'}"
+        )
+    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    return Judged(result=result, crashed=outcome is Outcome.FAILED)
+
+
+def _counts(written: Result, ended: Ended) -> bool:
+    """Unless its exit tells another story: it is written whole, as the last thing, and a kill that
+    comes later changes nothing.
+
+    That it was interrupted, or failed over it, is no news when we ended it.
+    """
+    codes = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
+    told = (
+        written.outcome
+        if ended.exit_code in (None, -signal.SIGKILL)
+        else codes.get(ended.exit_code)
+    )
+    if told != written.outcome:
+        return False
+    return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
+
+
+def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome, str]:
+    if ended.cause is Outcome.INTERRUPTED:
+        return Outcome.INTERRUPTED, interrupted
+    if ended.cause is Outcome.TIMED_OUT:
+        return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={limits.timeout_s:g}"
+    if ended.cause is Outcome.HUNG:
+        return Outcome.HUNG, _missed(ended, limits)
+    if ended.cause is Outcome.FAILED:
+        return Outcome.FAILED, "ended, for its run folder could not be read"
+    if ended.exit_code is None:
+        return (
+            Outcome.FAILED,
+            "ended unseen, and left no result (the fork server that started it was lost)",
+        )
+    if ended.exit_code == -signal.SIGKILL:
+        return _judge_kill(ended)
+    if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
+        return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
+    remedy = other_limit(ended.last_error)
+    why = f" ({remedy})" if remedy else ""
+    if ended.exit_code < 0:
+        return Outcome.FAILED, f"ended by {_signal_name(-ended.exit_code)}{why}"
+    return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result{why}"
+
+
+def _missed(ended: Ended, limits: Limits) -> str:
+    if ended.doing is Doing.BUILDING:
+        return f"no first step within launcher.start_timeout_s={limits.start_timeout_s:g}"
+    if ended.doing is Doing.PROFILING:
+        return (
+            f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the "
+            "measured steps"
+        )
+    after = "the first" if ended.last_step is None else str(ended.last_step)
+    return f"no step within launcher.step_timeout_s={limits.step_timeout_s:g} after step {after}"
+
+
+def _judge_kill(ended: Ended) -> tuple[Outcome, str]:
+    """The kernel counts its kills for all of the control group, and so cannot tell whose one
+    was.
+    """
+    if ended.kernel_killed and ended.shares_host:
+        return (
+            Outcome.FAILED,
+            (
+                "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this "
+                "trial or one beside it"
+            ),
+        )
+    if ended.kernel_killed:
+        return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
+    return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name

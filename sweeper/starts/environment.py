@@ -1,0 +1,36 @@
+"""Makes the environment of a trainer's process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
+from sweeper.devices import host_lock
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+# of the second a trainer would take that it is a rank of something else
+_NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")
+
+
+def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
+    """Of a trainer. It runs in its run folder, so folders named relative to ours are made
+    absolute.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_TRAINERS}
+    if cache := inherited.get("SCALEMARK_CACHE"):
+        kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
+    if locks := inherited.get(host_lock.VARIABLE):
+        # whose orphan it is, once we are dead
+        kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
+    entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
+    python_path = os.pathsep.join(
+        [str(PROJECT_ROOT), *(str(Path(entry).absolute()) for entry in entries)]
+    )
+    return kept | {
+        ORCHESTRATOR_VARIABLE: str(os.getpid()),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": visible_devices,
+        "PYTHONPATH": python_path,
+    }
