@@ -48,10 +48,7 @@ class Fleet:
         self._told_new: set[str] = set()  # jobs
         self._told: set[str] = set()  # jobs whose end was told
         self._next_start_s = clock()
-        self._num_in_vain = 0  # rounds in a row
-        self._told_useless = False
-        self._then: Seen | None = None  # as it was when agents were asked for last
-        self._num_ended_then = 0  # jobs
+        self._rounds = Rounds(note)
         self.waits_for = ""  # why agents that were asked for do not run yet, for people
 
     def tend(self, seen: Seen) -> None:
@@ -64,16 +61,17 @@ class Fleet:
         self.waits_for = _waits_for(queued)
         self._tell_new(alive)
         self._tell_ends(jobs)
-        is_by_hand = not jobs and self._then is not None  # who starts agents then knows best when
+        # people that start agents by hand know best when
+        is_by_hand = not jobs and self._rounds.have_begun
         if is_by_hand or self._clock() < self._next_start_s:
             return
         missing = self._missing(seen.num_open, alive)
-        if not missing or not self._is_of_use(jobs, alive, seen):
+        if not missing or not self._rounds.is_of_use(jobs, alive, seen):
             return
-        self._then, self._num_ended_then = seen, len(jobs) - len(alive)
+        self._rounds.begin(seen, len(jobs) - len(alive))
         for hosts, num in sorted(missing.items()):
             self._launcher.start(num, self._command(hosts))
-        self._next_start_s = self._clock() + START_AGAIN_EVERY_S * 2**self._num_in_vain
+        self._next_start_s = self._clock() + START_AGAIN_EVERY_S * 2**self._rounds.num_in_vain
 
     def take_back(self) -> None:
         """Those that were not begun."""
@@ -110,39 +108,6 @@ class Fleet:
                     free -= hosts
         return {hosts: num for hosts, num in missing.items() if num}
 
-    def _is_of_use(self, jobs: Sequence[AgentJob], alive: Sequence[AgentJob], seen: Seen) -> bool:
-        """Whether to ask for more, by what became of those before. Raises SweepRefusedError when
-        none is left, and it is not.
-        """
-        then = self._then
-        if then is None:
-            return True
-        if seen.num_useful > then.num_useful or (
-            not alive and seen.num_attempts > then.num_attempts
-        ):
-            self._num_in_vain, self._told_useless = 0, False
-        elif not alive and (
-            refusals := [why for agent, why in seen.refusals.items() if agent > then.newest_agent]
-        ):
-            raise SweepRefusedError(f"the agents run nothing: {refusals[-1]}{_log_of(jobs[-1])}")
-        elif len(jobs) - len(alive) > self._num_ended_then and not self._told_useless:
-            self._num_in_vain += 1
-        if self._num_in_vain < (MOST_IN_VAIN_BESIDE_OTHERS if alive else MOST_IN_VAIN):
-            return True
-        last = [job for job in jobs if job.state is JobState.ENDED][-1]
-        found = (
-            f"agents were started {self._num_in_vain} times and ended without a trial: "
-            f"{last.why or 'no reason is told'}"
-        )
-        if not alive:
-            raise SweepRefusedError(f"{found}{_log_of(last)}")
-        if not self._told_useless:
-            self._told_useless = True
-            self._note(
-                f"{found}{_log_of(last)}; the sweep goes on with the {len(alive)} that are there"
-            )
-        return False
-
     def _tell_new(self, alive: Sequence[AgentJob]) -> None:
         """By the names that the engine has for them: people may want to look after them there."""
         new = [job.job_id for job in alive if job.job_id and job.job_id not in self._told_new]
@@ -156,6 +121,55 @@ class Fleet:
             if job.state is JobState.ENDED and job.why and job.job_id not in self._told:
                 self._told.add(job.job_id)
                 self._note(f"agent {job.job_id} ended: {job.why}{_log_of(job)}")
+
+
+class Rounds:
+    """Judges whether asking for agents is of use, by what became of those asked for before."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.num_in_vain = 0  # in a row
+        self._note = note
+        self._told_useless = False
+        self._then: Seen | None = None  # as it was when agents were asked for last
+        self._num_ended_then = 0  # jobs
+
+    @property
+    def have_begun(self) -> bool:
+        return self._then is not None
+
+    def begin(self, seen: Seen, num_ended: int) -> None:
+        self._then, self._num_ended_then = seen, num_ended
+
+    def is_of_use(self, jobs: Sequence[AgentJob], alive: Sequence[AgentJob], seen: Seen) -> bool:
+        """Raises SweepRefusedError when it is of none, and no agent is left."""
+        then = self._then
+        if then is None:
+            return True
+        if seen.num_useful > then.num_useful or (
+            not alive and seen.num_attempts > then.num_attempts
+        ):
+            self.num_in_vain, self._told_useless = 0, False
+        elif not alive and (
+            refusals := [why for agent, why in seen.refusals.items() if agent > then.newest_agent]
+        ):
+            raise SweepRefusedError(f"the agents run nothing: {refusals[-1]}{_log_of(jobs[-1])}")
+        elif len(jobs) - len(alive) > self._num_ended_then and not self._told_useless:
+            self.num_in_vain += 1
+        if self.num_in_vain < (MOST_IN_VAIN_BESIDE_OTHERS if alive else MOST_IN_VAIN):
+            return True
+        last = [job for job in jobs if job.state is JobState.ENDED][-1]
+        found = (
+            f"agents were started {self.num_in_vain} times and ended without a trial: "
+            f"{last.why or 'no reason is told'}"
+        )
+        if not alive:
+            raise SweepRefusedError(f"{found}{_log_of(last)}")
+        if not self._told_useless:
+            self._told_useless = True
+            self._note(
+                f"{found}{_log_of(last)}; the sweep goes on with the {len(alive)} that are there"
+            )
+        return False
 
 
 def _waits_for(queued: Sequence[AgentJob]) -> str:
