@@ -1,8 +1,8 @@
-"""`python3 install.py`: makes .venv beside this file and installs the pinned packages into it.
-Needs Python 3.11+ and pip.
+"""`python3 install.py`: make .venv beside this file and install the pinned packages into it.
+`--dev` adds what testing needs. Needs Python 3.11+ and pip.
 
-Can be run again: nothing is done when nothing changed. On a machine with an NVIDIA driver
-TensorFlow's CUDA libraries come along.
+Can be run again: nothing is done when nothing changed, and what `--dev` added stays. On a machine
+with an NVIDIA driver TensorFlow's CUDA libraries come along.
 """
 
 import argparse
@@ -15,61 +15,60 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-STAMP = VENV / "installed.txt"
+STAMP = VENV / "installed.txt"  # a digest of what was installed for running, one for testing
 NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+DEV = ["constraints-dev.txt"]
 
 
-def main() -> int:
+def main(dev: bool) -> int:
     if sys.version_info < (3, 11):
-        print(
-            (
-                f"install: this is Python {sys.version.split()[0]}; scalemark wants 3.11 or "
-                "newer: python3.11 install.py"
-            ),
-            file=sys.stderr,
+        found = sys.version.split()[0]
+        return _refuse(
+            f"this is Python {found}; scalemark wants 3.11 or newer: python3.11 install.py"
         )
-        return 2
     os.chdir(ROOT)
-    constraints = ["constraints.txt", *(["constraints-cuda.txt"] if NVIDIA_DRIVER.exists() else [])]
-    wanted = _digest([*constraints, "pyproject.toml"])
-    if STAMP.exists() and STAMP.read_text() == wanted:
-        return 0
-    print(
-        f"install: making {VENV} with {', '.join(constraints)} (a few minutes, 3 GB)",
-        file=sys.stderr,
-    )
+    running = ["constraints.txt"]
+    if NVIDIA_DRIVER.exists():
+        running.append("constraints-cuda.txt")
+    wanted_running, wanted_dev = _digest([*running, "pyproject.toml"]), _digest(DEV)
+    installed = STAMP.read_text().split() if STAMP.exists() else []
     if VENV.exists() and not STAMP.exists():
-        print(
-            f"install: {VENV} is not of this installer's making; move it away and run this again",
-            file=sys.stderr,
-        )
-        return 2
+        return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
+    dev = dev or len(installed) == 2  # what was added for testing is kept when other pins change
+    wanted = [wanted_running, wanted_dev] if dev else [wanted_running]
+    if installed == wanted:
+        return 0
+    if installed[:1] != [wanted_running] or len(installed) == 2:
+        if problem := _install(running):
+            return _refuse(problem)
+        STAMP.write_text(wanted_running)
+    if dev:
+        _say(f"adding {', '.join(DEV)} to {VENV} (a minute, 0.9 GB)")
+        _install_pins(DEV)
+    STAMP.write_text("\n".join(wanted))
+    _say(f"done; {VENV / 'bin' / 'python'} has it all")
+    return 0
+
+
+def _install(constraints: list[str]) -> str | None:
+    """Make the environment anew. What stands in the way, if anything does."""
+    _say(f"making {VENV} with {', '.join(constraints)} (a few minutes, 3 GB)")
     try:
         venv.create(VENV, with_pip=True, clear=True)
     except subprocess.CalledProcessError:
-        print(
-            (
-                "install: this Python cannot make virtual environments; on Debian: apt-get "
-                "install python3-venv"
-            ),
-            file=sys.stderr,
+        return (
+            "this Python cannot make virtual environments; on Debian: apt-get install python3-venv"
         )
-        return 2
     STAMP.write_text("incomplete")
+    _install_pins(constraints)
+    editable = ("--config-settings", "editable_mode=compat", "--editable", ".")
+    _pip("install", "--no-deps", "--no-build-isolation", *editable)
+    return None
+
+
+def _install_pins(constraints: list[str]) -> None:
     for name in constraints:
         _pip("install", "--require-hashes", "--requirement", name)
-    _pip(
-        "install",
-        "--no-deps",
-        "--no-build-isolation",
-        "--config-settings",
-        "editable_mode=compat",
-        "--editable",
-        ".",
-    )
-    STAMP.write_text(wanted)
-    print(f"install: done; {VENV / 'bin' / 'python'} has it all", file=sys.stderr)
-    return 0
 
 
 def _digest(names: list[str]) -> str:
@@ -82,21 +81,21 @@ def _digest(names: list[str]) -> str:
 
 
 def _pip(*arguments: str) -> None:
-    ended = subprocess.run(
-        [
-            VENV / "bin" / "python",
-            "-m",
-            "pip",
-            "--quiet",
-            "--disable-pip-version-check",
-            *arguments,
-        ],
-        check=False,
-    )
-    if ended.returncode:
+    command = [VENV / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*command, *arguments], check=False).returncode:
         sys.exit(f"install: pip {' '.join(arguments)} failed (above); mend that and run this again")
 
 
+def _say(text: str) -> None:
+    print(f"install: {text}", file=sys.stderr)
+
+
+def _refuse(why: str) -> int:
+    _say(why)
+    return 2
+
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(prog="python3 install.py", description=__doc__).parse_args()
-    sys.exit(main())
+    parser = argparse.ArgumentParser(prog="python3 install.py", description=__doc__)
+    parser.add_argument("--dev", action="store_true", help="add what testing needs")
+    sys.exit(main(parser.parse_args().dev))

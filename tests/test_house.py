@@ -107,7 +107,7 @@ def test_a_sweep_that_measures_is_planned_without_numpy():
 
 
 def test_the_constraints_pin_every_package_with_hashes_and_name_no_index():
-    for name in ("constraints.txt", "constraints-cuda.txt"):
+    for name in ("constraints.txt", "constraints-dev.txt", "constraints-cuda.txt"):
         text = (PROJECT / name).read_text()
         assert "://" not in text
         assert "index-url" not in text

@@ -1,0 +1,111 @@
+"""`install.py` makes an environment, adds to it, and leaves alone what is there."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+
+BACKEND = """
+import zipfile
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    name = "product-1-py3-none-any.whl"
+    with zipfile.ZipFile(f"{wheel_directory}/{name}", "w") as wheel:
+        wheel.writestr("product-1.dist-info/METADATA", "Metadata-Version: 2.1\\nName: product\\nVersion: 1\\n")
+        wheel.writestr("product-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("product-1.dist-info/RECORD", "")
+    return name
+"""
+
+
+def write_package(folder: Path, name: str) -> str:
+    """Write a wheel of one module, and return its line for a constraints file."""
+    path = folder / f"{name}-1-py3-none-any.whl"
+    told = {
+        f"{name}.py": "",
+        f"{name}-1.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
+        f"{name}-1.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{name}-1.dist-info/RECORD": "",
+    }
+    with zipfile.ZipFile(path, "w") as wheel:
+        for file, text in told.items():
+            wheel.writestr(file, text)
+    return f"./{path.name} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with this installer, whose packages are files beside it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shutil.copy(PROJECT / "install.py", folder)
+    (folder / "backend.py").write_text(BACKEND)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    for name, package in [("", "running"), ("-dev", "testing"), ("-cuda", "cuda")]:
+        (folder / f"constraints{name}.txt").write_text(write_package(folder, package))
+    return folder
+
+
+def install(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "install.py", *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def installed(project: Path) -> set[str]:
+    packages = next((project / ".venv" / "lib").glob("python*")) / "site-packages"
+    return {path.stem for path in packages.glob("*.py")} & {"running", "testing"}
+
+
+def test_dev_adds_to_what_runs_and_stays(project):
+    assert install(project).returncode == 0
+    assert installed(project) == {"running"}
+    kept = project / ".venv" / "kept"
+    kept.touch()
+
+    assert install(project, "--dev").returncode == 0
+    assert installed(project) == {"running", "testing"}
+    for arguments in ([], ["--dev"]):
+        again = install(project, *arguments)
+        assert (again.returncode, again.stderr) == (0, "")
+    assert kept.exists()  # nothing was made anew
+
+    with (project / "constraints.txt").open("a") as pins:
+        pins.write("# other pins\n")
+    assert install(project).returncode == 0
+    assert installed(project) == {"running", "testing"}
+    assert not kept.exists()
+
+
+def test_an_environment_of_somebody_else_is_left_alone(project):
+    theirs = project / ".venv" / "theirs"
+    theirs.parent.mkdir()
+    theirs.touch()
+    ended = install(project, "--dev")
+    assert ended.returncode == 2
+    assert "is not of this installer's making; move it away and run this again" in ended.stderr
+    assert theirs.exists()
+
+
+def test_an_installation_that_failed_is_done_again(project):
+    pins = project / "constraints.txt"
+    right = pins.read_text()
+    pins.write_text(right.replace("sha256:", "sha256:0"))
+    failed = install(project)
+    assert failed.returncode == 1
+    assert "failed (above); mend that and run this again" in failed.stderr
+    pins.write_text(right)
+    assert install(project).returncode == 0
+    assert installed(project) == {"running"}
