@@ -22,6 +22,7 @@ from conf.schema import register
 from costs.profiles import profiles
 from plots import again
 from scalemark.cli.terminal import silence, tolerate
+from scalemark.host.own_code import ROOT
 from scalemark.records.outcomes import State
 from scalemark.text.redact import masked
 from scalemark.text.untrusted import quoted, quoted_lines
@@ -37,7 +38,7 @@ MOST_SHOWN = 30  # failures at the end of a sweep; nobody looks through more
 _reports: list[Report | None] = []  # Hydra drops what its function returns
 
 
-@hydra.main(version_base="1.3", config_path="conf", config_name="config")
+@hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
 def _keep(report: Report | DictConfig | None) -> None:
     """What our Hydra sweeper (hydra_plugins/) calls with the report of the sweep it ran; Hydra
     itself calls with a config.

@@ -25,5 +25,10 @@ app.callback()(lambda: None)  # a command is named even where there is one alone
 for found in iter_modules(analysis.commands.__path__):
     app.command()(getattr(import_module(f"analysis.commands.{found.name}"), found.name))
 
+
+def main(program: str = "python -m analysis") -> int:
+    return run(app, "analysis", program)
+
+
 if __name__ == "__main__":
-    sys.exit(entry_point.run(lambda: run(app, "analysis")))
+    sys.exit(entry_point.run(main))

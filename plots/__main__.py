@@ -33,7 +33,12 @@ app.command()(watch)
 gc.freeze()
 gc.enable()
 
-if __name__ == "__main__":
+
+def main(program: str = "python -m plots") -> int:
     # or Python looks through everything once more before it ends: a fifth of a second
     atexit.register(gc.freeze)
-    sys.exit(entry_point.run(lambda: run(app, "plots")))
+    return run(app, "plots", program)
+
+
+if __name__ == "__main__":
+    sys.exit(entry_point.run(main))

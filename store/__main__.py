@@ -24,5 +24,10 @@ app.command()(rebuild.rebuild)
 for command in (maintain.backup, maintain.check, maintain.vacuum):
     app.command()(command)
 
+
+def main(program: str = "python -m store") -> int:
+    return run(app, "store", program)
+
+
 if __name__ == "__main__":
-    sys.exit(entry_point.run(lambda: run(app, "store")))
+    sys.exit(entry_point.run(main))

@@ -47,9 +47,9 @@ def ask(what: str, *, yes: bool) -> None:
         raise StoreError("nothing was changed")
 
 
-def run(app: typer.Typer, name: str) -> int:
+def run(app: typer.Typer, name: str, program: str | None = None) -> int:
     """Exit codes: 0 ok, 2 usage, and when its output cannot be written; 130 when a command that
-    lasts was interrupted.
+    lasts was interrupted. `program` is what the help calls it.
     """
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
@@ -57,7 +57,7 @@ def run(app: typer.Typer, name: str) -> int:
     tolerate(sys.stdout)
     try:
         try:
-            app()
+            app(prog_name=program)
         finally:
             sys.stdout.flush()
     except StoreError as error:

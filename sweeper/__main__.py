@@ -122,5 +122,9 @@ def _snapshots(db: str, sweep: str | None) -> list[Snapshot]:
     return [snapshot_of(found) for found in sweep_status(open_for_reading(db), sweep)]
 
 
+def main(program: str = "python -m sweeper") -> int:
+    return run_app(app, "sweeper", program)
+
+
 if __name__ == "__main__":
-    sys.exit(entry_point.run(lambda: run_app(app, "sweeper")))
+    sys.exit(entry_point.run(main))

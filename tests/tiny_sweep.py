@@ -31,7 +31,7 @@ if __name__ == "__main__":
     def tiny_agent_command(*arguments: str, **named: object) -> launchers.AgentCommand:
         """Its trials are tiny, too."""
         command = agent_command(*arguments, **named)  # type: ignore[arg-type]  # handed on
-        python, _, _, _, *options = command.argv
+        python, _, _, _, _, *options = command.argv
         return replace(command, argv=(python, str(PROJECT / "tests" / "tiny_agent.py"), *options))
 
     START[Fork.name] = partial(Fork, module="tests.tiny_trainer")

@@ -24,6 +24,8 @@ from tempfile import TemporaryDirectory
 
 import pynvml
 
+from scalemark.host.extras import lack_of_tensorflow
+from scalemark.host.own_code import module_command, python_path
 from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.strategies import strategy_name
@@ -89,12 +91,14 @@ class Bench:
         )
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, program: str = "python -m trainer selfcheck"
+) -> int:
     """Exit code 0 when every mode that can run here is exact and where it says; 1 otherwise; 2 for
     a wrong question.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m trainer selfcheck",
+        prog=program,
         description=(
             "Proves exactness and placement of every mode on this machine's devices, and "
             "measures each shortly."
@@ -130,6 +134,8 @@ def main(arguments: Sequence[str]) -> int:
         "--json", type=Path, metavar="FILE", help="write everything found to this file, too"
     )
     asked = parser.parse_args(arguments)
+    if lack := lack_of_tensorflow():
+        parser.error(lack)
     # what TensorFlow says at its start is no finding
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if not 1 <= asked.hosts <= MOST_HOSTS:
@@ -307,20 +313,21 @@ def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
+                module_command(
                     "trainer.check.mode_check",
                     json.dumps(asdict(mode)),
                     json.dumps(asdict(bench)),
                     str(out),
-                ],
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
                 env={"TF_ENABLE_ONEDNN_OPTS": "1"}
                 | os.environ
-                | {ORCHESTRATOR_VARIABLE: str(os.getpid())},
+                | {
+                    ORCHESTRATOR_VARIABLE: str(os.getpid()),
+                    "PYTHONPATH": python_path(os.environ),
+                },
             )
             try:
                 exit_code: int | None = process.wait(MODE_TIMEOUT_S)

@@ -15,6 +15,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+from scalemark.host.own_code import ROOT
 from scalemark.host.recorded_variables import RECORDED
 from scalemark.records.validation import storable
 from scalemark.text.redact import MASK, names_a_secret, without_secrets
@@ -43,6 +44,7 @@ SOURCES = (
     "costs",
     "hydra_plugins",
     "plots",
+    "scalemark",
     "simulator",
     "store",
     "sweep.py",
@@ -50,7 +52,6 @@ SOURCES = (
     "trainer",
 )  # of what is installed
 UNKNOWN_DIFF = "unknown"
-_ROOT = Path(__file__).resolve().parents[2]
 _GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's
 _MOST_HASHED_BYTES = 2**20  # of one untracked file: a data set that lies about is no source
 _DRIVER_TELLS = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
@@ -116,7 +117,7 @@ def _told_apart(name: str, value: str) -> str:
     return f"{MASK} {hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
-def commit(root: Path = _ROOT) -> str:
+def commit(root: Path = ROOT) -> str:
     """Git commit of this checkout, with '+dirty' when files differ from it; empty outside a
     checkout.
     """
@@ -124,7 +125,7 @@ def commit(root: Path = _ROOT) -> str:
     return told.decode().strip() if told else ""
 
 
-def diff(root: Path = _ROOT) -> str:
+def diff(root: Path = ROOT) -> str:
     """Digest of what makes this checkout differ from its commit: its changes, and source files that
     git does not know yet.
 

@@ -12,6 +12,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from scalemark.host.extras import command_that_adds
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, StepSample
 from scalemark.records.outcomes import Outcome
@@ -69,7 +70,7 @@ def export(
         from mlflow.exceptions import MlflowException
     except ImportError as error:
         raise StoreError(
-            f"MLflow is not installed ({error}): pip install 'scalemark[mlflow]'"
+            f"MLflow is not installed ({error}); {command_that_adds('mlflow')} adds it"
         ) from error
     from alembic.util.exc import CommandError  # MLflow lets these two through
     from sqlalchemy.exc import SQLAlchemyError

@@ -8,7 +8,6 @@ as long as there is work.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from conf.schema import Config
+from scalemark.host.own_code import ROOT, module_command, python_path
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.starts.environment import PROJECT_ROOT
 
 # names of the hosts of an agent over several, its own first, with commas between
 HOSTS_VARIABLE = "SCALEMARK_HOSTS"
@@ -31,11 +30,7 @@ LOCAL = "local"
 """The one launcher that runs attempts on this machine."""
 
 SHARED = tuple(
-    sorted(
-        path.stem
-        for path in (PROJECT_ROOT / "conf" / "launcher").glob("*.yaml")
-        if path.stem != LOCAL
-    )
+    sorted(path.stem for path in (ROOT / "conf" / "launcher").glob("*.yaml") if path.stem != LOCAL)
 )
 """Launchers whose sweeps are run by agents: all others, each a file here and one in
 conf/launcher/.
@@ -132,12 +127,11 @@ def agent_command(sweep: str, url: str, *, hosts: int, logs: Path) -> AgentComma
     """Runs over `hosts` hosts. Where those are named by the engine, it adds `HOSTS_VARIABLE` and
     `RANK_START_VARIABLE`.
     """
-    paths = (str(PROJECT_ROOT), os.environ.get("PYTHONPATH"))
     over = ("--hosts", str(hosts)) if hosts > 1 else ()
     return AgentCommand(
         sweep=sweep,
         hosts=hosts,
-        argv=(sys.executable, "-m", "sweeper", "agent", "--sweep", sweep, *over),
-        environment={DATABASE_VARIABLE: url, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        argv=module_command("sweeper", "agent", "--sweep", sweep, *over),
+        environment={DATABASE_VARIABLE: url, "PYTHONPATH": python_path(os.environ)},
         logs=logs,
     )

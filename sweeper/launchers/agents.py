@@ -16,7 +16,6 @@ from scalemark.text.redact import masked
 from sweeper.devices.machine import Inventory
 from sweeper.launchers import DATABASE_VARIABLE, AgentCommand, AgentJob
 from sweeper.launchers.devices import devices_of_hosts
-from sweeper.starts.environment import PROJECT_ROOT
 
 
 class Launcher:
@@ -45,10 +44,7 @@ class Launcher:
         url = command.environment[DATABASE_VARIABLE]
         is_set = os.environ.get(DATABASE_VARIABLE) == url
         how = "as here" if is_set else f"to {masked(url)}"
-        text = (
-            f"sweep: start an agent on each host, with {DATABASE_VARIABLE} set {how}:\n  cd "
-            f"{PROJECT_ROOT} && {typed}"
-        )
+        text = f"sweep: start an agent on each host, with {DATABASE_VARIABLE} set {how}:\n  {typed}"
         try:
             print(text, file=sys.stderr, flush=True)
         except OSError:

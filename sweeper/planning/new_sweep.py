@@ -18,10 +18,12 @@ def new_sweep(
     config: Config, name: str, plan: Plan, machine: Machine, software_key: str
 ) -> NewSweep:
     """Begun now, by this process."""
+    program, *arguments = sys.argv
+    typed = program.split() if program == "scalemark sweep" else [program]
     return NewSweep(
         name=name,
         reason=storable(without_secrets(config.sweep.reason)),
-        command=storable(command_line(sys.argv)),
+        command=storable(command_line([*typed, *arguments])),
         started_at=datetime.now(UTC),
         trials=[trial.spec for trial in plan.trials],
         num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},

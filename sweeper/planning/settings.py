@@ -9,7 +9,8 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from conf.schema import Config, LauncherConfig, PlanFormat, SweepConfig
+from conf.schema import Config, Engine, LauncherConfig, PlanFormat, SweepConfig
+from scalemark.host.extras import lack_of_tensorflow
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers.settings import check_launcher_settings
 from sweeper.race.races import axes_that_race
@@ -23,6 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 def check(config: Config) -> str:
     """The name of the sweep. Raises SweepRefusedError for settings that cannot be."""
+    _check_engine(config.engine)
     if not 1 <= config.sweep.repeats <= MOST_REPEATS:
         raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
     if config.sweep.plan_format is PlanFormat.json and not config.sweep.dry_run:
@@ -43,6 +45,15 @@ def check(config: Config) -> str:
     for setting in ("runs_dir", "figures_dir"):
         _check_folder(setting, Path(getattr(config.store, setting)).expanduser().resolve())
     return name
+
+
+def _check_engine(engine: Engine) -> None:
+    """Look for TensorFlow without importing it, which takes seconds. Hosts that share a sweep have
+    the same packages.
+    """
+    lack = lack_of_tensorflow() if engine is Engine.tensorflow else None
+    if lack:
+        raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
 
 
 def _check_race(sweep: SweepConfig) -> None:

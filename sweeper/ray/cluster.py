@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from scalemark.host.extras import command_that_adds
 from sweeper.errors import SweepRefusedError
 
 ANSWER_TIMEOUT_S = 5.0
@@ -31,8 +32,8 @@ def load() -> ModuleType:
         import ray
     except ImportError as error:
         raise SweepRefusedError(
-            f"launcher=ray: ray cannot be imported ({error}); pip install 'scalemark[ray]' on all hosts, or choose "
-            "launcher=agents and start agents by hand"
+            f"launcher=ray: ray cannot be imported ({error}); {command_that_adds('ray')} on all "
+            "hosts, or choose launcher=agents and start agents by hand"
         ) from error
     return ray
 

@@ -1,9 +1,9 @@
 """Ways of starting a trainer: one file per choice of launcher.start."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 
+from scalemark.host.own_code import module_command
 from sweeper.starts.fork import Fork
 from sweeper.starts.process import Process, Start
 from sweeper.starts.spawn import Spawn
@@ -14,6 +14,6 @@ START: dict[str, Callable[[], Start]] = {Fork.name: Fork, Spawn.name: Spawn}
 
 START_SIMULATOR: dict[str, Callable[[], Start]] = {
     Fork.name: partial(Fork, "simulator.__main__"),
-    Spawn.name: partial(Spawn, (sys.executable, "-m", "simulator")),
+    Spawn.name: partial(Spawn, module_command("simulator")),
 }
 """The same, of what plays trials where there is nothing to run them on."""

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from scalemark.host.own_code import python_path
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from sweeper.devices import host_lock
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
 # of the second a trainer would take that it is a rank of something else
 _NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")
 
@@ -24,13 +24,9 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
     if locks := inherited.get(host_lock.VARIABLE):
         # whose orphan it is, once we are dead
         kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
-    entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
-    python_path = os.pathsep.join(
-        [str(PROJECT_ROOT), *(str(Path(entry).absolute()) for entry in entries)]
-    )
     return kept | {
         ORCHESTRATOR_VARIABLE: str(os.getpid()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices,
-        "PYTHONPATH": python_path,
+        "PYTHONPATH": python_path(inherited),
     }

@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from typing import Any
 
 import psutil
 
+from scalemark.host.own_code import module_command
 from scalemark.host.software import PLACEMENT
 from scalemark.records import switches
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
@@ -61,7 +61,7 @@ class Fork:
         self.problem: str | None = None
         self._module, self._clock, self._free_bytes = module, clock, free_bytes
         self._supervisor = Supervisor()
-        self._spawn = Spawn((sys.executable, "-m", module))
+        self._spawn = Spawn(module_command(module))
         self._servers: dict[Key, Server] = {}  # the one used last comes last
         self._num_lost: Counter[Key] = Counter()  # servers in a row
 
@@ -166,14 +166,7 @@ class Server:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the server
         with its:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "trainer.process.fork_server",
-                    str(its.fileno()),
-                    module,
-                ],
+                module_command("trainer.process.fork_server", str(its.fileno()), module),
                 env=variables,
                 cwd="/",
                 pass_fds=[its.fileno()],

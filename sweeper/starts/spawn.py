@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 
+from scalemark.host.own_code import module_command
 from scalemark.run_folder.folder import RunFolder
 from sweeper.starts.process import signal_group
 from sweeper.starts.supervisor import Supervisor
@@ -19,7 +19,7 @@ class Spawn:
     name = "spawn"
     problem = None
 
-    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "trainer")) -> None:
+    def __init__(self, command: tuple[str, ...] = module_command("trainer")) -> None:
         self._command = command
         self._supervisor = Supervisor()
 

@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from scalemark.host.own_code import module_command
 from scalemark.records.cluster import Cluster, Rank
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
@@ -46,10 +47,10 @@ class RanksJob:
     # what `module` imports for seconds: where that is done already, forking is worth it
     slow_import: str = "tensorflow"
 
-    def command(self, cluster: Cluster, rank: Rank) -> list[str]:
-        """What follows `python`, on any host that sees the run folder."""
+    def command(self, cluster: Cluster, rank: Rank) -> tuple[str, ...]:
+        """The command of a rank, on any host that has this Python and sees the run folder."""
         told = Flags.of(cluster, rank).arguments()
-        return ["-m", self.module, str(self.folder.trial), str(self.folder.path), *told]
+        return module_command(self.module, str(self.folder.trial), str(self.folder.path), *told)
 
     def cluster(self, addresses: Sequence[str], ports: Sequence[int]) -> Cluster:
         """Of hosts with these addresses, a port for each job on each; no two have the same: hosts

@@ -130,7 +130,8 @@ class LocalRanks:
             os.environ[ORCHESTRATOR_VARIABLE] = str(supervisor)
             if self._forks:
                 self._run_forked(rank)
-            os.execv(sys.executable, [sys.executable, *self._job.command(self.cluster, rank)])
+            command = self._job.command(self.cluster, rank)
+            os.execv(command[0], command)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -138,7 +139,7 @@ class LocalRanks:
 
     def _run_forked(self, rank: Rank) -> NoReturn:
         Path("/proc/self/comm").write_text(rank.name)  # what ps and top call it
-        _, _, *sys.argv = self._job.command(self.cluster, rank)
+        _, _, _, *sys.argv = self._job.command(self.cluster, rank)
         run_rank = import_module(self._job.module).run_rank
 
         def main(spec: TrialSpec, folder: RunFolder) -> int:

@@ -102,7 +102,7 @@ def _asked(
         "name": rank.name,
         "host": rank.task_index,
         "log": str(job.folder.rank_log(rank)),
-        "argv": [sys.executable, *job.command(cluster, rank)],
+        "argv": job.command(cluster, rank),
         "gpus": _gpus(list(given) if has_gpus else None, hosts[rank.task_index]["gpus"]),
     }
 

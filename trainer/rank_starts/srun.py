@@ -148,7 +148,7 @@ def _task(job: RanksJob, cluster: Cluster, rank: Rank) -> Mapping[str, object]:
         "job_name": rank.job_name,
         "task_index": rank.task_index,
         "log": str(job.folder.rank_log(rank)),
-        "argv": [sys.executable, *job.command(cluster, rank)],
+        "argv": job.command(cluster, rank),
         "devices": list(given) if has_gpus else None,
         # when worker 0 has failed, the supervisor sees first who made it fail
         "fails_all": rank != WORKER_0,

@@ -28,6 +28,7 @@ from typing import TextIO, TypeVar
 
 import pynvml
 
+from scalemark.host.own_code import module_command, python_path
 from scalemark.records.measurement import GpuTelemetry
 from trainer.process import parent
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
@@ -69,20 +70,18 @@ def watching(
     if not uuids:
         yield
         return
-    command = [
-        sys.executable,
-        "-m",
-        "trainer.watching.telemetry",
-        "--out",
-        str(path),
-        "--interval",
-        str(interval_s),
-    ]
+    options = ["--out", str(path), "--interval", str(interval_s)]
     if spare_core is not None:
-        command += ["--core", str(spare_core)]
+        options += ["--core", str(spare_core)]
     try:
         sampler = subprocess.Popen(
-            [*command, "--trainer", str(os.getpid()), "--uuids", *uuids], stdin=subprocess.DEVNULL
+            module_command(
+                "trainer.watching.telemetry",
+                *options,
+                *("--trainer", str(os.getpid()), "--uuids", *uuids),
+            ),
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": python_path(os.environ)},
         )
     except OSError as error:
         print(f"no GPU telemetry: {error}", file=sys.stderr)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from scalemark.host.own_code import ROOT
 from sweeper.agents.fleet import MOST_IN_VAIN_BESIDE_OTHERS, START_AGAIN_EVERY_S, Fleet, Seen
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentJob, JobState, agent_command
-from sweeper.starts.environment import PROJECT_ROOT
 
 
 class Engine:
@@ -209,7 +209,7 @@ def test_nobody_is_asked_for_again_where_people_start_agents():
 
 def test_the_command_of_an_agent_holds_no_password():
     command = agent_command("s", "postgresql://u:secret@h/d", hosts=2, logs=Path())
-    assert command.argv[1:] == ("-m", "sweeper", "agent", "--sweep", "s", "--hosts", "2")
+    assert command.argv[1:] == ("-P", "-m", "sweeper", "agent", "--sweep", "s", "--hosts", "2")
     assert command.environment["SCALEMARK_DB"] == "postgresql://u:secret@h/d"
 
 
@@ -221,6 +221,6 @@ def test_what_modules_of_the_site_put_on_the_path_of_python_stays_there_behind_t
         return command.environment["PYTHONPATH"]
 
     monkeypatch.setenv("PYTHONPATH", "/site/a:/site/b")
-    assert path() == f"{PROJECT_ROOT}:/site/a:/site/b"
+    assert path() == f"{ROOT}:/site/a:/site/b"
     monkeypatch.delenv("PYTHONPATH")
-    assert path() == str(PROJECT_ROOT)
+    assert path() == str(ROOT)

@@ -1,0 +1,132 @@
+"""`scalemark COMMAND ...`: one program for everything that is done from the command line.
+
+Each command is a module of another room, imported when it is asked for: `scalemark --help` needs
+none of them. `python -m scalemark` is the same program.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from scalemark.cli import entry_point
+
+if __name__ == "__main__":
+    entry_point.loading()
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from scalemark.host.own_code import import_ours_first
+
+OK, USAGE = 0, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A word after `scalemark`."""
+
+    about: str
+    module: str  # has main(program=...), which reads sys.argv[1:] and returns the exit code
+    is_subcommand: bool = False  # the module has several commands, and the word names one of them
+
+
+COMMANDS = {
+    "sweep": Command(about="Run a grid of trials; the same as python sweep.py.", module="sweep"),
+    "store": Command(
+        about="Read the results database, and look after it.", module="store.__main__"
+    ),
+    "plots": Command(about="Draw tables, charts and reports.", module="plots.__main__"),
+    "analysis": Command(
+        about="Answer questions: what scales, what differs, what to do.", module="analysis.__main__"
+    ),
+    "status": Command(
+        about="Show how far sweeps are.", module="sweeper.__main__", is_subcommand=True
+    ),
+    "agent": Command(
+        about="Join a sweep that hosts share.", module="sweeper.__main__", is_subcommand=True
+    ),
+    "selfcheck": Command(
+        about="Prove every mode of the trainer on this machine.", module="trainer.selfcheck"
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return the exit code: that of the command, or 2 where there is no such command."""
+    entry_point.loading()
+    word, *others = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    if word in ("--help", "-h"):
+        return _print(_help())
+    if word == "--version":
+        return _print(f"scalemark {_version()}")
+    if word not in COMMANDS:
+        return _refuse(_no_such(word) if word else f"which command?\n\n{_help()}")
+    try:
+        import_ours_first(sys.path)
+    except FileNotFoundError:
+        return _refuse("the current folder was removed; change to another one")
+    return entry_point.run(_loaded(word, others), hears_ignored=word == "sweep")
+
+
+def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
+    command = COMMANDS[word]
+    run: Callable[..., int] = import_module(command.module).main
+    if command.is_subcommand:
+        program, sys.argv = "scalemark", ["scalemark", word, *arguments]
+    else:
+        program, sys.argv = f"scalemark {word}", [f"scalemark {word}", *arguments]
+    if word == "sweep":
+        return run  # Hydra writes its help
+    return lambda: run(program=program)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = (f"  {name:<{width}}  {command.about}" for name, command in COMMANDS.items())
+    return "\n".join(
+        [
+            "usage: scalemark COMMAND ...",
+            "",
+            "Measure which way of sharing variables and reducing gradients trains a model fastest.",
+            "",
+            *lines,
+            "",
+            "scalemark COMMAND --help says more of a command; scalemark --version prints the version.",
+        ]
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version  # here, because nothing else needs it
+
+    return version("scalemark")
+
+
+def _no_such(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, COMMANDS, n=1)
+    meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
+    return f"no command {word[:100]!r}; {meant}"
+
+
+def _print(text: str) -> int:
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        from scalemark.cli.terminal import silence
+
+        silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            return _refuse(f"the output cannot be written: {error.strerror}")
+    return OK
+
+
+def _refuse(why: str) -> int:
+    print(f"scalemark: {why}", file=sys.stderr)
+    return USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Find the code of this program, and start another Python that runs it.
+
+A folder may hold a `store.py` or a `trainer.py` of its user's. `python -m trainer` would run that
+one: `-P` leaves the current folder out of the import path, and `python_path` puts ours first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder of our packages: a checkout, or the site-packages of an environment."""
+
+
+def module_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs one of our modules with this Python."""
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def python_path(inherited: Mapping[str, str]) -> str:
+    """Return a PYTHONPATH with our packages first, then what was inherited.
+
+    A child may run in another folder, so relative entries are made absolute.
+    """
+    entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
+    return os.pathsep.join([str(ROOT), *(str(Path(entry).absolute()) for entry in entries)])
+
+
+def import_ours_first(path: list[str]) -> None:
+    """Change an import path so that no file of the current folder takes the place of ours."""
+    here = Path.cwd()
+    others = [entry for entry in path if Path(entry).absolute() not in (here, ROOT)]
+    path[:] = [str(ROOT), *others]

@@ -1,0 +1,24 @@
+"""Children find our packages, whatever folder they run in and whatever they inherit."""
+
+import sys
+from pathlib import Path
+
+from scalemark.host.own_code import ROOT, import_ours_first, module_command, python_path
+from tests.conftest import PROJECT
+
+
+def test_our_packages_come_first_on_the_path_of_children(tmp_path):
+    assert ROOT == PROJECT
+    assert python_path({}) == str(PROJECT)
+    inherited = {"PYTHONPATH": ":relative:/absolute:"}
+    assert python_path(inherited) == f"{PROJECT}:{tmp_path}/relative:/absolute"
+
+
+def test_a_module_is_run_without_the_current_folder_on_its_path():
+    assert module_command("store", "list") == (sys.executable, "-P", "-m", "store", "list")
+
+
+def test_the_current_folder_leaves_the_path_and_ours_comes_first():
+    path = ["", ".", str(Path.cwd()), "/elsewhere", str(PROJECT), "/last"]
+    import_ours_first(path)
+    assert path == [str(PROJECT), "/elsewhere", "/last"]

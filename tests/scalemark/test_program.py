@@ -1,0 +1,132 @@
+"""`scalemark COMMAND` finds each command, and nothing of the current folder takes the place of ours."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from scalemark.__main__ import COMMANDS, main
+from tests.conftest import PROJECT
+
+OURS = (
+    *(
+        "scalemark",
+        "store",
+        "plots",
+        "analysis",
+        "conf",
+        "costs",
+        "simulator",
+        "sweeper",
+        "trainer",
+    ),
+    *("sweep", "hydra_plugins"),
+)
+LIBRARIES = ("yaml", "numpy", "rich", "pandas")
+ORIGIN = ("--origin", "simulated")
+TINY = ["engine=simulated", "hardware=p100_pcie_8", "model=trivial", "num_gpus=1,2"]
+
+
+def scalemark(
+    *arguments: str, path: str | None = None, first: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run the program in the current folder, as its console script does: that folder is no part of the import path."""
+    script = "import sys; from scalemark.__main__ import main; sys.exit(main())"
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [sys.executable, *(first or ("-P", "-c", script)), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=inherited if path is None else inherited | {"PYTHONPATH": path},
+    )
+
+
+def test_help_lists_every_command_with_a_line(capsys):
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, command in COMMANDS.items():
+        assert [line.split() for line in lines if line.split()[:1] == [name]] == [
+            [name, *command.about.split()]
+        ]
+
+
+def test_every_command_has_a_main():
+    for command in COMMANDS.values():
+        assert callable(import_module(command.module).main)
+
+
+def test_help_and_version_import_no_library():
+    for flag in ("--help", "--version"):
+        script = f"import sys; from scalemark.__main__ import main; main(['{flag}']); print(sorted(set(sys.modules) & {{'typer', 'rich', 'hydra', 'numpy', 'sqlalchemy', 'store'}}), file=sys.stderr)"
+        ended = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PROJECT
+        )
+        assert ended.stderr == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["stor", "list"], "no command 'stor'; did you mean store?"),
+        (["nothing"], "no command 'nothing'; choose one of sweep, store, plots, analysis"),
+        ([], "which command?"),
+    ],
+)
+def test_a_wrong_command_is_refused_with_the_right_one(arguments, said, capsys):
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"scalemark: {said}" in told.err
+
+
+@pytest.mark.parametrize("word", [name for name in COMMANDS if name != "sweep"])
+def test_the_help_of_a_command_names_it_as_it_was_called(word):
+    ended = scalemark(word, "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f"usage: scalemark {word}" in ended.stdout.lower()
+
+
+def write_hostile(*names: str) -> None:
+    for name in names:
+        Path(f"{name}.py").write_text(f"raise SystemExit('imported {name}.py of the user')")
+
+
+def test_files_of_the_current_folder_are_never_imported():
+    write_hostile(*OURS, *LIBRARIES)
+    for start in ("fork", "spawn"):
+        swept = scalemark("sweep", "-m", *TINY, f"launcher.start={start}", "sweep.rerun=true")
+        assert "2 completed" in swept.stderr
+        assert "spawned instead" not in swept.stderr
+    for arguments in (["store", "list"], ["plots", "tables"], ["analysis", "scaling"], ["status"]):
+        ended = scalemark(*arguments, *(ORIGIN if arguments[0] in ("plots", "analysis") else ()))
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout
+
+
+def test_python_m_finds_our_files_before_those_of_the_folder():
+    write_hostile(*(name for name in OURS if name != "scalemark"), *LIBRARIES)
+    assert "2 completed" in scalemark("sweep", "-m", *TINY, first=("-m", "scalemark")).stderr
+
+
+def test_files_on_the_python_path_never_take_the_place_of_ours():
+    write_hostile(*(name for name in OURS if name != "scalemark"))
+    assert "2 completed" in scalemark("sweep", "-m", *TINY, path=".:").stderr
+
+
+def test_a_sweep_records_the_command_that_was_typed():
+    assert scalemark("sweep", *TINY[:3], "sweep.name=mine").returncode == 0
+    asked = scalemark("store", "query", "--json", "SELECT command FROM sweeps")
+    assert f"scalemark sweep {' '.join(TINY[:3])} sweep.name=mine" in asked.stdout
+
+
+def test_a_folder_that_was_removed_is_told(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["status"]) == 2
+    assert "the current folder was removed; change to another one" in capsys.readouterr().err
