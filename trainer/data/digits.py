@@ -1,5 +1,4 @@
-"""Real handwritten digits, to see whether a model learns: 1,797 images that scikit-learn bundles,
-enlarged to 32 px.
+"""Real handwritten digits, to see whether a model learns: 1,797 images, enlarged to 32 px.
 
 Label and digit are the same: 0 to 9.
 """
@@ -8,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +31,7 @@ def prepare_folder(folder: Path) -> Path:
 
 
 def _examples() -> Iterator[tf.train.Example]:
-    packed = files("sklearn.datasets.data").joinpath("digits.csv.gz").read_bytes()
+    packed = (made_sets.ORIGINALS / "digits.csv.gz").read_bytes()
     rows = np.loadtxt(
         gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32
     )

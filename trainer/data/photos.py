@@ -1,6 +1,6 @@
 """Real JPEG photographs, cut into a small set that is read like ImageNet.
 
-Two photographs that scikit-learn bundles (a Chinese temple, a flower) are cut into overlapping
+Two photographs (a Chinese temple, a flower; see originals/README.md) are cut into overlapping
 squares. The label of a square is the photograph and the quarter of it that it was cut from: 1 to 8;
 0 is ImageNet's background class.
 """
@@ -8,7 +8,6 @@ squares. The label of a square is the photograph and the quarter of it that it w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import tensorflow as tf
@@ -35,9 +34,7 @@ def prepare_folder(folder: Path) -> Path:
 def _examples() -> Iterator[tf.train.Example]:
     with tf.device("CPU:0"):
         for number, name in enumerate(PHOTOGRAPHS):
-            photograph = tf.io.decode_jpeg(
-                files("sklearn.datasets.images").joinpath(name).read_bytes()
-            )
+            photograph = tf.io.decode_jpeg((made_sets.ORIGINALS / name).read_bytes())
             height, width, _ = photograph.shape
             for top in range(0, height - SQUARE_PX + 1, STRIDE_PX):
                 for left in range(0, width - SQUARE_PX + 1, STRIDE_PX):

@@ -15,6 +15,7 @@ from scalemark.host import shards
 from trainer.errors import UnsupportedTrialError
 
 NUM_SHARDS = 8
+ORIGINALS = Path(__file__).resolve().parent.parent / "data" / "originals"
 
 
 def default_folder(name: str) -> Path:
