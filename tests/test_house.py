@@ -118,3 +118,23 @@ def test_the_constraints_pin_every_package_with_hashes_and_name_no_index():
 def test_every_yaml_of_conf_can_be_read():
     for path in (PROJECT / "conf").rglob("*.yaml"):
         assert yaml.safe_load(path.read_text()) is not None, path
+
+
+def test_the_index_of_the_docs_lists_every_page():
+    folder = PROJECT / "docs"
+    listed = set(re.findall(r"\]\(([a-z]+\.md)\)", (folder / "index.md").read_text()))
+    assert listed == {path.name for path in folder.glob("*.md")} - {"index.md"}
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/index.md", "docs/glossary.md"])
+def test_what_a_page_points_to_is_there(page):
+    path = PROJECT / page
+    for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / link).exists(), link
+
+
+def test_each_term_stands_in_the_glossary_once():
+    rows = (PROJECT / "docs" / "glossary.md").read_text().splitlines()
+    terms = [row.split("|")[1].strip() for row in rows if row.startswith("| ")]
+    defined = [term for term in terms if term != "term"]
+    assert len(set(defined)) == len(defined) > 40
