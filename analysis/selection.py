@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from analysis.comparison.asked_for import belonging
 from analysis.published import named, of_source, published
 from analysis.results import BaselineRule, Origin, Result, measured
+from scalemark.host.own_code import typed
 from scalemark.text.redact import command_line
 from store.database import default_url, locate, open_existing, open_for_reading
 from store.errors import StoreError
@@ -64,7 +65,7 @@ class Selection:
     def show_command(self) -> str:
         """Tells about an attempt whose number follows; without a password."""
         named = [] if self.db == default_url() else ["--db", self.db]
-        return f"python -m store {command_line(['show', *named])}"
+        return f"{typed('store')} {command_line(['show', *named])}"
 
 
 def load(selection: Selection) -> list[Result]:

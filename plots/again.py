@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from scalemark.host.own_code import typed
 from scalemark.text.redact import masked
 from store.database import default_url
 
@@ -14,4 +15,4 @@ def command(
     """To be pasted; a password is masked in it."""
     database = [] if url == default_url() else ["--db", masked(url)]
     origin = ["--origin", "simulated"] if is_simulated else []
-    return f"python -m {room} {shlex.join([name, *database, '--sweep', sweep, *origin])}"
+    return f"{typed(room)} {shlex.join([name, *database, '--sweep', sweep, *origin])}"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from plots.tables.quantities import QUANTITIES
+from scalemark.host.own_code import typed
 from scalemark.text.redact import command_line
 
 RowsOption = Annotated[
@@ -47,4 +48,4 @@ def axes(names: str | None) -> tuple[str, ...] | None:
 
 def command() -> str:
     """This command line, as it can be typed again; without passwords."""
-    return f"python -m plots {command_line(sys.argv[1:])}"
+    return f"{typed('plots')} {command_line(sys.argv[1:])}"

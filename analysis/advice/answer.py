@@ -19,6 +19,7 @@ from analysis.scaling.curves import curve_of
 from analysis.scaling.paying import Stop, stop
 from analysis.selection import Selection
 from analysis.source import Source
+from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.text.redact import command_line
 from store.database import default_url
@@ -98,7 +99,7 @@ def _explain(selection: Selection, ranking: Ranking) -> str:
     named = [] if selection.db == default_url() else ["--db", selection.db]
     origin = [] if selection.origin is Origin.MEASURED else ["--origin", str(selection.origin)]
     trial = ranking.pick.result.trial_id[:_DIGITS]
-    return f"python -m analysis {command_line(['explain', *named, *origin, '--trial', trial])}"
+    return f"{typed('analysis')} {command_line(['explain', *named, *origin, '--trial', trial])}"
 
 
 def _priced(place: Place, aim: Aim, facts: Facts) -> Aim:

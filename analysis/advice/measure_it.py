@@ -10,6 +10,7 @@ from analysis.advice.questions import Question
 from analysis.results import Result
 from costs.models import trainable
 from costs.registry import names
+from scalemark.host.own_code import typed
 from scalemark.records.strategies import STRATEGY_COLUMNS
 
 _DATA = ("synthetic",)  # which pictures the real ones of others are, and where, is for each to say
@@ -45,6 +46,6 @@ def measure_it(question: Question, pick: Result) -> MeasureIt | None:
         f"num_gpus={counts}",
     ]
     return MeasureIt(
-        command=" ".join(["python sweep.py -m", *said]),
+        command=" ".join([typed("sweep"), "-m", *said]),
         is_the_same=model == question.model and all(told.values()),
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from analysis.claims.claim import Claim
 from analysis.results import Origin, Result
+from scalemark.host.own_code import typed
 from scalemark.records import overrides
 
 _SWEEP = "python sweep.py "
@@ -23,4 +24,4 @@ def supplying(claim: Claim, results: Sequence[Result]) -> str:
     hardware = (
         ("engine=simulated", f"hardware={claim.profile}") if claim.profile else simulated.hardware
     )
-    return f"{claim.supply} {overrides.sweep(hardware).removeprefix(_SWEEP)}"
+    return f"{claim.supply} {overrides.sweep(hardware).removeprefix(typed('sweep')).lstrip()}"

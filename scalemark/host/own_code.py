@@ -15,6 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 """The folder of our packages: a checkout, or the site-packages of an environment."""
 
 
+def typed(command: str) -> str:
+    """Return how a person types one of the commands of `scalemark`, as `sweep` or `plots`.
+
+    In a checkout as the README has it; an installed wheel has no sweep.py, and its `python` may be
+    another than the user's.
+    """
+    if not (ROOT / "pyproject.toml").exists():
+        return f"scalemark {command}"
+    return "python sweep.py" if command == "sweep" else f"python -m {command}"
+
+
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:
     """Return the command that runs one of our modules with this Python."""
     return (sys.executable, "-P", "-m", module, *arguments)

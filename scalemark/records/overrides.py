@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 
+from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
 from scalemark.records.planted import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
@@ -52,7 +53,7 @@ def of_axes(axes: Mapping[str, object]) -> list[str]:
 
 def sweep(arguments: Sequence[str]) -> str:
     """For a shell, to be pasted."""
-    return " ".join(["python sweep.py", *map(_for_shell, arguments)])
+    return " ".join([typed("sweep"), *map(_for_shell, arguments)])
 
 
 def as_often(spec: TrialSpec, hardware: Sequence[str], repeats: int) -> str:

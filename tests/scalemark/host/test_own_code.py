@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from scalemark.host.own_code import ROOT, import_ours_first, module_command, python_path
+from scalemark.host.own_code import ROOT, import_ours_first, module_command, python_path, typed
 from tests.conftest import PROJECT
 
 
@@ -22,3 +22,7 @@ def test_the_current_folder_leaves_the_path_and_ours_comes_first():
     path = ["", ".", str(Path.cwd()), "/elsewhere", str(PROJECT), "/last"]
     import_ours_first(path)
     assert path == [str(PROJECT), "/elsewhere", "/last"]
+
+
+def test_commands_are_told_as_they_are_typed_in_a_checkout():
+    assert (typed("sweep"), typed("plots")) == ("python sweep.py", "python -m plots")
