@@ -20,7 +20,6 @@ from plots.commands.charts import charts
 from plots.commands.report import report
 from plots.commands.serve import serve
 from plots.commands.tables import tables
-from plots.commands.watch import watch
 from store.command_line import make_app, run
 
 app = make_app("Tables and charts of the results database.")
@@ -28,7 +27,6 @@ app.command()(tables)
 app.command()(charts)
 app.command()(report)
 app.command()(serve)
-app.command()(watch)
 
 gc.freeze()
 gc.enable()

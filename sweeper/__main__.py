@@ -13,25 +13,19 @@ if __name__ == "__main__":
 
 import json
 import math
-import time
 from typing import Annotated
 
 import typer
 from rich.console import Group
-from rich.live import Live
 
 from scalemark.cli.terminal import make_console
 from store.command_line import Db, Json, make_app
 from store.command_line import run as run_app
-from store.database import open_for_reading
 from store.errors import StoreError
-from store.live.snapshot import Snapshot
-from store.live.status import snapshot_of
-from store.live.view import render
-from store.sweeps.sweep_status import sweep_status
 from sweeper.errors import SweepRefusedError
+from sweeper.live import watch as live
+from sweeper.live.view import render
 
-EVERY_S = 2.0
 WAIT_S = 30.0  # a controller loads and plans for so long
 
 app = make_app("Look at sweeps that run, or join one.")
@@ -44,28 +38,31 @@ def status(
         str | None, typer.Option(help="Only this sweep; else all that run, or the newest.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help=f"Draw it again every {EVERY_S:g} s; Ctrl-C ends that.")
+        bool,
+        typer.Option(
+            "--watch",
+            help=f"Draw it again every {live.EVERY_S:g} s, until the sweep has ended; or Ctrl-C.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """How far sweeps are: what runs on which device, what is done, and how long it will take."""
     if as_json and watch:
         raise typer.BadParameter("--json is written once; leave --watch out")
-    if as_json:
-        print(
-            json.dumps(
-                [json.loads(snapshot.to_json()) for snapshot in _snapshots(db, sweep)], indent=1
-            )
-        )
-        return
     console = make_console()
-    found = _snapshots(db, sweep)
-    if not found:
-        print("no sweep in this database yet", file=sys.stderr)
-    elif watch and console.is_terminal:
-        _watch(db, sweep)
-    else:
+    if watch and console.is_terminal:
+        try:
+            live.watch(console, db, sweep)
+        except KeyboardInterrupt:
+            raise typer.Exit(entry_point.INTERRUPTED) from None
+        return
+    found = live.snapshots(db, sweep)
+    if as_json:
+        print(json.dumps([json.loads(snapshot.to_json()) for snapshot in found], indent=1))
+    elif found:
         console.print(Group(*map(render, found)))
+    else:
+        print("no sweep in this database yet", file=sys.stderr)
 
 
 @app.command()
@@ -106,20 +103,6 @@ def agent(
         )
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
-
-
-def _watch(db: str, sweep: str | None) -> None:
-    with Live(console=make_console(), auto_refresh=False) as live:
-        try:
-            while True:
-                live.update(Group(*map(render, _snapshots(db, sweep))), refresh=True)
-                time.sleep(EVERY_S)
-        except KeyboardInterrupt:
-            return
-
-
-def _snapshots(db: str, sweep: str | None) -> list[Snapshot]:
-    return [snapshot_of(found) for found in sweep_status(open_for_reading(db), sweep)]
 
 
 def main(program: str = "python -m sweeper") -> int:

@@ -18,6 +18,7 @@ from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, NoHostLock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
+from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.policy import Policy
 from sweeper.loop.source import OwnSource
@@ -26,7 +27,6 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line
-from sweeper.progress import Progress
 from sweeper.race.planned import with_races
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in

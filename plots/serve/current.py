@@ -21,10 +21,8 @@ from scalemark.cli.terminal import finite
 from scalemark.text.untrusted import quoted
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.live.snapshot import Snapshot
-from store.live.status import snapshot_of
 from store.reading.changes import Changes
-from store.sweeps.sweep_status import sweep_status
+from store.sweeps.sweep_status import SweepState, SweepStatus, sweep_status
 
 
 class What(Enum):
@@ -156,16 +154,15 @@ class Current:
         return now
 
     def _running(self) -> tuple[str, ...]:
-        found = map(snapshot_of, sweep_status(open_for_reading(self._db)))
-        return tuple(in_a_line(snapshot) for snapshot in found if snapshot.state == "running")
+        found = sweep_status(open_for_reading(self._db))
+        return tuple(in_a_line(sweep) for sweep in found if sweep.state is SweepState.RUNNING)
 
 
-def in_a_line(snapshot: Snapshot) -> str:
-    """Without times, so that it is the same as long as nothing happens."""
-    counts = snapshot.counts
-    failed = f" ({counts.num_failed} failed)" if counts.num_failed else ""
-    running = ", ".join(f"{one.label} repeat {one.repeat}" for one in snapshot.running)
+def in_a_line(sweep: SweepStatus) -> str:
+    """Name no times, so that the line stays the same as long as nothing happens."""
+    failed = f" ({sweep.num_failed} failed)" if sweep.num_failed else ""
+    running = ", ".join(f"{one.label} repeat {one.repeat}" for one in sweep.running)
     return (
-        f"sweep {snapshot.sweep}: {counts.done} of {counts.total} done{failed}; now: "
+        f"sweep {sweep.name}: {sweep.num_done} of {sweep.counts.total()} done{failed}; now: "
         f"{running or 'nothing'}"
     )

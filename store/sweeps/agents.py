@@ -47,7 +47,7 @@ _OF_REPEAT = sa.and_(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRow:
     """An attempt of a sweep that has ended; the fields are those of
-    `store.live.snapshot.EndedAttempt`.
+    `sweeper.live.snapshot.EndedAttempt`.
     """
 
     attempt_id: int

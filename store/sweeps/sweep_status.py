@@ -4,15 +4,20 @@ was killed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.host.process_identity import is_alive
+from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.placement import Placement, ProcessIdentity
+from scalemark.records.trial import width_name
 from store import schema
 from store.database import reading
 from store.reading.queries import check_sweep
@@ -30,6 +35,15 @@ _Sweep, _Repeat, _Attempt, _Trial = (
 _Orchestrator = schema.OrchestratorRow
 
 
+class SweepState(StrEnum):
+    """How a sweep stands."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    ENDED = "ended"  # with something left to run
+    KILLED = "killed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStatus:
     """Who runs a sweep, or did last: ended; or else running, or killed, which only who can look at
@@ -44,8 +58,8 @@ class OrchestratorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningRepeat:
-    """An attempt that runs, if its orchestrator does."""
+class RepeatStatus:
+    """One repeat of a sweep, with its newest attempt."""
 
     trial_id: str
     model: str
@@ -56,27 +70,31 @@ class RunningRepeat:
     repeat: int
     attempt: int
     started_at: datetime
+
+    @property
+    def label(self) -> str:
+        """The trial in one word and the beginning of its id."""
+        simulated = "simulated " if self.device_kind == DeviceKind.SIMULATED_GPU else ""
+        width = width_name(self.num_gpus, self.hosts)
+        return f"{simulated}{self.model}-{self.strategy}-{width} {self.trial_id[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRepeat(RepeatStatus):
+    """An attempt that runs, if its orchestrator does."""
+
     run_dir: str
     placement: Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRepeat:
+class FinishedRepeat(RepeatStatus):
     """An attempt that has ended."""
 
-    trial_id: str
-    model: str
-    strategy: str
-    num_gpus: int
-    hosts: int
-    device_kind: str  # a DeviceKind
-    repeat: int
-    attempt: int
     outcome: Outcome
     message: str  # why it did not complete
     images_per_second: float | None
     verdict: str | None  # on the measurement
-    started_at: datetime
     duration_s: float | None  # none when nobody saw it end
 
 
@@ -103,12 +121,42 @@ class SweepStatus:
     command: str
     started_at: datetime
     finished_at: datetime | None  # none while something is left to run
-    counts: Mapping[State, int]  # repeats; states that none has are left out
+    counts: Counter[State]  # repeats
     orchestrator: OrchestratorStatus | None  # the newest; none in sweeps of older versions
     running: Sequence[RunningRepeat]  # oldest first
     last_finished: Sequence[FinishedRepeat]  # newest first, NUM_LAST at most
     paces: Sequence[Pace]
     shared: SharedStatus | None = None  # with all its agents; none of a sweep of one host
+
+    @property
+    def num_done(self) -> int:
+        """The number of repeats that need no more attempts, without those that were skipped."""
+        left = sum(self.counts[state] for state in (*_OPEN, State.SKIPPED))
+        return self.counts.total() - left
+
+    @property
+    def num_failed(self) -> int:
+        return self.num_done - self.counts[State.COMPLETED]
+
+    @property
+    def state(self) -> SweepState:
+        """How the sweep stands, as far as its processes on this host and its leases tell."""
+        if self.finished_at is not None:
+            return SweepState.FINISHED
+        if self.shared is not None:
+            return _shared_state(self.shared)
+        runner = self.orchestrator
+        if runner is None or runner.ended_at is not None:
+            return SweepState.ENDED
+        alive = is_alive(runner.process, runner.heartbeat_at)
+        return SweepState.RUNNING if alive else SweepState.KILLED
+
+
+def _shared_state(shared: SharedStatus) -> SweepState:
+    if any(map(shared.is_alive, shared.agents)):
+        return SweepState.RUNNING
+    all_ended = all(agent.ended_at for agent in shared.agents)
+    return SweepState.ENDED if all_ended else SweepState.KILLED
 
 
 def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatus]:
@@ -155,7 +203,7 @@ def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
     )
     return SweepStatus(
         **{name: row[name] for name in ("name", "reason", "command", "started_at", "finished_at")},
-        counts={State(state): num for state, num in connection.execute(counts)},
+        counts=Counter({State(state): num for state, num in connection.execute(counts)}),
         orchestrator=_orchestrator(connection, sweep_id),
         shared=None if row["settings"] is None else status_of(connection, sweep_id),
         running=_running(connection, sweep_id),

@@ -29,7 +29,6 @@ from store.sweeps.agents import settings_of
 from store.sweeps.shared import SharedLedger, clock_difference_s
 from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
-from sweeper.agents.agent_progress import AgentProgress
 from sweeper.agents.same_code import Code, check_same
 from sweeper.agents.shared_settings import REFUSED, SharedSettings
 from sweeper.devices.host_lock import HostLock
@@ -37,6 +36,7 @@ from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
+from sweeper.live.log import AgentLog
 from sweeper.loop.leased import LeasedSource
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.policy import Policy, Ranks
@@ -189,7 +189,7 @@ def _orchestrator(
     launcher = settings.launcher
     start = START[launcher.start.name]()
     stack.callback(start.close)
-    progress = AgentProgress(platform.node())
+    progress = AgentLog(platform.node())
     progress.note(f"joined sweep {asked.sweep}; {machine_line(machine, here)}")
     tools = Tools(
         source=LeasedSource(ledger, asked.hosts, progress.note),

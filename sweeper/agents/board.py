@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scalemark.run_folder.folder import RunFolder
-from store.live.doing import doing_text
-from store.live.snapshot import RunningAttempt
 from store.sweeps.agents import RunningRow
+from sweeper.live.doing import doing_text
+from sweeper.live.progress import Progress
+from sweeper.live.snapshot import RunningAttempt
 from sweeper.planning.plan import PlannedTrial
-from sweeper.progress import Progress
 
 
 class Board:

@@ -46,9 +46,9 @@ from sweeper.agents.results import Results
 from sweeper.agents.roster import Roster
 from sweeper.agents.standing import Standing
 from sweeper.errors import SweepRefusedError
+from sweeper.live.progress import Progress
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
-from sweeper.progress import Progress
 from sweeper.report import Ran
 from sweeper.running.recover import Expiry
 from sweeper.stop import Stop

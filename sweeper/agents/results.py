@@ -9,12 +9,12 @@ from statistics import fmean
 
 from conf.schema import OnFailure
 from scalemark.records.outcomes import Outcome, State
-from store.live.snapshot import EndedAttempt
 from store.sweeps.agents import EndedRow
 from sweeper.agents.orders import Orders
+from sweeper.live.progress import Progress
+from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
-from sweeper.progress import Progress
 
 MOST_INTERRUPTED = 5  # times in a row of one repeat, before it is given up
 _Key = tuple[str, int]  # trial id, number of the repeat

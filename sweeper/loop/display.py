@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sweeper.live.listener import Listener
 from sweeper.loop.supervision import Supervision
 from sweeper.planning.eta import Eta
-from sweeper.progress import Listener
 
 SHOW_EVERY_S = 1.0
 

@@ -14,6 +14,7 @@ from scalemark.text.redact import without_secrets
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
+from sweeper.live.listener import Listener
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
@@ -21,7 +22,6 @@ from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Supervision
 from sweeper.planning.eta import Eta
-from sweeper.progress import Listener
 from sweeper.race.racing_observer import Observer
 from sweeper.running import retry
 from sweeper.running.run_folders import read_end, recorded_left, write_end

@@ -13,6 +13,7 @@ from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
 from store.errors import StoreError
+from sweeper.live.listener import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.patience import Patience
@@ -21,7 +22,6 @@ from sweeper.loop.room import Room
 from sweeper.loop.stopping import Stopping, why_interrupted
 from sweeper.loop.supervision import Given, Run, Supervision
 from sweeper.loop.tools import Tools
-from sweeper.progress import Started
 from sweeper.running.attempt import Attempt
 from sweeper.starts.environment import environment
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from conf.schema import OnInterrupt
 from scalemark.records.placement import Placement
+from sweeper.live.listener import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.policy import Policy
 from sweeper.loop.room import Room
-from sweeper.progress import Started
 from sweeper.running.attempt import Attempt, Ended
 from sweeper.running.schedule import Running
 from sweeper.stop import Stop

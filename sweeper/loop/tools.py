@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
+from sweeper.live.listener import Listener
 from sweeper.loop.source import Source
-from sweeper.progress import Listener
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Start
 from sweeper.stop import Stop

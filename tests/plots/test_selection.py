@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from plots.options import command
 from plots.report.content import compose
 from plots.source import Source
-from plots.watch.sight import Watcher
+from plots.tables.layout import laid_out
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
 from tests.specs import small
@@ -46,16 +47,14 @@ def of_report():
     return place.sections[0].layout
 
 
-def of_watch():
-    watcher = Watcher(BEST)
-    (layout,) = watcher.look().tables
-    watcher.close()
-    return layout
+def of_tables():
+    (table,) = pivot(load(BEST))
+    return laid_out(BEST)(table)
 
 
-@pytest.mark.parametrize("laid_out", [of_report, of_watch])
-def test_report_and_watch_name_their_own_baseline_and_database(failing, laid_out):
-    notes = laid_out().notes
+@pytest.mark.parametrize("found", [of_report, of_tables])
+def test_report_and_tables_name_their_own_baseline_and_database(failing, found):
+    notes = found().notes
     assert "speed-up: against the fastest on 1 CPU stand-in: replicated_none, 100 images/s" in notes
     assert "no number: python -m store show --db my.db 3 says what happened" in notes
 

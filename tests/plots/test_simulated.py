@@ -19,13 +19,10 @@ from plots.report.content import compose
 from plots.report.page import render
 from plots.source import Source
 from plots.tables import formats
-from plots.watch.sight import NOTHING_YET, Watcher
-from scalemark.host.process_identity import this_process
 from scalemark.records.devices import SIMULATED_NOTE, DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.writer import Writer
-from tests.filled import NOON, SIMULATED_MACHINE, attempt, begin, fill
+from tests.filled import fill
 from tests.plots.charts.charting import pictures, resnet, steps
 from tests.portables import TWO_GPUS
 
@@ -187,33 +184,6 @@ def test_simulated_gpus_scale_in_words_as_gpus_do():
     )
 
 
-@OF_BOTH
-def test_what_watch_shows_once_is_of_one_origin(both, plots, origin):
-    check(plots("watch", "--once", "--origin", origin).stdout, origin)
-
-
-def test_a_simulated_sweep_that_runs_is_watched_without_being_asked_for():
-    fill_measured()
-    writer = Writer("results.db")
-    spec = trials(DeviceKind.SIMULATED_GPU)[0]
-    ledger = begin(
-        writer, {spec: 1}, name="simulated", machine=SIMULATED_MACHINE, process=this_process()
-    )
-    watcher = Watcher(Selection(db="results.db"))
-    assert watcher.look().problem == NOTHING_YET
-    (repeat,) = ledger.open_repeats()
-    ledger.claim(repeat, NOON)
-    number = ledger.run(repeat, "/runs/x", attempt(spec, 1.0).placement, NOON)
-    ledger.finish(repeat.repeat_id, attempt(spec, 617.0, number=number), NOON)
-    sight = watcher.look()
-    assert [layout.table.place.origin for layout in sight.tables] == [Origin.SIMULATED]
-    assert sight.sweep is not None
-    assert [ended.label.split()[0] for ended in sight.sweep.recent] == ["simulated"]
-    watcher.close()
-    writer.close()
-
-
-@pytest.mark.integration
 def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     told: list[str] = []
     assert at_end.show("results.db", "simulated", Path("figures"), told.append, Origin.SIMULATED)

@@ -56,7 +56,6 @@ COMMANDS: dict[str, tuple[typer.Typer, tuple[str, ...]]] = {
     "plots tables": (plots, ("tables",)),
     "plots charts": (plots, ("charts",)),
     "plots report": (plots, ("report",)),
-    "plots watch": (plots, ("watch", "--once")),
 }
 
 

@@ -24,9 +24,9 @@ from sweeper.agents.fleet import Fleet
 from sweeper.agents.results import MOST_INTERRUPTED
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentJob, JobState, agent_command
+from sweeper.live.progress import Progress
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import make_plan
-from sweeper.progress import Progress
 from sweeper.running.recover import expire
 from sweeper.stop import Stop
 from tests.filled import PLACEMENT, attempt

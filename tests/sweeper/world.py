@@ -19,12 +19,12 @@ from store.writer import NewSweep, Writer
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
+from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.policy import Policy
 from sweeper.loop.source import OwnSource
 from sweeper.loop.tools import Tools
 from sweeper.planning.plan import make_plan
-from sweeper.progress import Progress
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in
 from sweeper.running.run_folders import RunFolders

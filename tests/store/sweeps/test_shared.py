@@ -20,7 +20,6 @@ from scalemark.run_folder.folder import RunFolder
 from store.checks.every import check
 from store.database import open_for_reading, writing
 from store.errors import AwayError, LockedError, StoreError
-from store.live.status import snapshot_of
 from store.reading import queries
 from store.sweeps.ledger import Claim, Ledger, LostError, OpenRepeat
 from store.sweeps.shared import (
@@ -34,6 +33,7 @@ from store.sweeps.shared import (
 )
 from store.sweeps.sweep_status import sweep_status
 from store.writer import Writer
+from sweeper.live.status import snapshot_of
 from sweeper.running.recover import MOST_LOST, expire, recover
 from tests.filled import (
     MACHINE,

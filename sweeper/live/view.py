@@ -21,7 +21,7 @@ from rich.text import Text
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.text.untrusted import quoted
-from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
+from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 
 WIDE = 100  # columns; with fewer an attempt takes two lines
 MOST_SLOTS_DRAWN = 16  # one character each; more are told by number alone

@@ -7,21 +7,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
-from scalemark.host.process_identity import is_alive
 from scalemark.records.devices import DeviceKind
-from scalemark.records.trial import width_name
 from scalemark.run_folder.folder import RunFolder
-from store.live.doing import doing_text
-from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 from store.sweeps.shared import SharedStatus
-from store.sweeps.sweep_status import FinishedRepeat, Pace, RunningRepeat, SweepStatus
+from store.sweeps.sweep_status import (
+    FinishedRepeat,
+    Pace,
+    RunningRepeat,
+    SweepState,
+    SweepStatus,
+)
+from sweeper.live.doing import doing_text
+from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
 
 
 def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
-    """Of a sweep that runs, has ended, or was killed."""
+    """Return what is drawn of a sweep that runs, has ended, or was killed."""
     now = now or datetime.now(UTC)
-    state = _state(status)
-    running = [_running(repeat, now) for repeat in status.running] if state == "running" else []
+    state = status.state
+    running = (
+        [_running(repeat, now) for repeat in status.running] if state is SweepState.RUNNING else []
+    )
     kinds = [repeat.device_kind for repeat in status.running] or [
         repeat.device_kind for repeat in status.last_finished
     ]
@@ -39,33 +45,14 @@ def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
         running=tuple(running),
         counts=Counts.of(status.counts, len(running)),
         recent=tuple(_ended(repeat) for repeat in reversed(status.last_finished)),
-        eta_s=_eta_s(status.paces, len(running)) if state == "running" else None,
+        eta_s=_eta_s(status.paces, len(running)) if state is SweepState.RUNNING else None,
         notes=(_note(status, state), *agents_told(status.shared)),
     )
 
 
-def _state(status: SweepStatus) -> str:
-    """As `Snapshot.state` has it."""
-    if status.finished_at is not None:
-        return "finished"
-    if status.shared is not None:
-        alive = any(status.shared.is_alive(agent) for agent in status.shared.agents)
-        return (
-            "running"
-            if alive
-            else "ended"
-            if all(agent.ended_at for agent in status.shared.agents)
-            else "killed"
-        )
-    orchestrator = status.orchestrator
-    if orchestrator is None or orchestrator.ended_at is not None:
-        return "ended"
-    return "running" if is_alive(orchestrator.process, orchestrator.heartbeat_at) else "killed"
-
-
 def agents_told(shared: SharedStatus | None) -> list[str]:
-    """A line for each agent that runs, or has something to tell: where it is, what it runs, and
-    since when it gave no sign.
+    """Return a line for each agent that runs, or has something to tell: where it is, what it runs,
+    and since when it gave no sign.
     """
     told = []
     for agent in shared.agents if shared else ():
@@ -103,8 +90,8 @@ def _where(status: SweepStatus) -> str:
     )
 
 
-def _note(status: SweepStatus, state: str) -> str:
-    if state == "running":
+def _note(status: SweepStatus, state: SweepState) -> str:
+    if state is SweepState.RUNNING:
         return f"running since {status.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if status.finished_at is not None:
         return f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -114,7 +101,7 @@ def _note(status: SweepStatus, state: str) -> str:
 def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:
     return RunningAttempt(
         slots=repeat.placement.devices,
-        label=_label(repeat),
+        label=repeat.label,
         repeat=repeat.repeat,
         attempt=repeat.attempt,
         doing=_doing(RunFolder(Path(repeat.run_dir))),
@@ -134,7 +121,7 @@ def _doing(folder: RunFolder) -> str:
 
 def _ended(repeat: FinishedRepeat) -> EndedAttempt:
     return EndedAttempt(
-        label=_label(repeat),
+        label=repeat.label,
         outcome=repeat.outcome,
         message=repeat.message,
         duration_s=repeat.duration_s or 0.0,
@@ -144,11 +131,6 @@ def _ended(repeat: FinishedRepeat) -> EndedAttempt:
         verdict=repeat.verdict,
         verdict_reasons=(),
     )
-
-
-def _label(repeat: RunningRepeat | FinishedRepeat) -> str:
-    simulated = "simulated " if repeat.device_kind == DeviceKind.SIMULATED_GPU else ""
-    return f"{simulated}{repeat.model}-{repeat.strategy}-{width_name(repeat.num_gpus, repeat.hosts)} {repeat.trial_id[:8]}"
 
 
 def _eta_s(paces: Sequence[Pace], num_running: int) -> float | None:

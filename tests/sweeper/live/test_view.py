@@ -12,8 +12,8 @@ from rich.console import Console
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
-from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
-from store.live.view import clock_text, plain_line, render
+from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
+from sweeper.live.view import clock_text, plain_line, render
 
 
 def running(

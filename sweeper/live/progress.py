@@ -4,79 +4,29 @@ everywhere.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
-from scalemark.cli.terminal import make_console, silence
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import State
-from scalemark.run_folder.folder import RunFolder
-from scalemark.text.untrusted import quoted
-from store.live.doing import doing_text
-from store.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
-from store.live.view import LABEL_WIDTH, plain_line, render
 from sweeper.devices.machine import Inventory
+from sweeper.live.doing import doing_text
+from sweeper.live.listener import Started
+from sweeper.live.log import Log
+from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
+from sweeper.live.view import LABEL_WIDTH, plain_line, render
 from sweeper.planning.plan import Plan, PlannedTrial
 
 NUM_RECENT = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """An attempt that runs."""
-
-    trial: PlannedTrial
-    repeat: int
-    attempt: int
-    devices: tuple[int, ...]
-    folder: RunFolder
-    started_s: float
-    expected_s: float | None
-
-
-class Listener(Protocol):
-    """Whom an orchestrator tells how it goes."""
-
-    @property
-    def is_live(self) -> bool:
-        """Whether `show` draws anything."""
-
-    def note(self, text: str) -> None:
-        """Something people should know, once."""
-
-    def show(
-        self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
-    ) -> None:
-        """Draw the sweep as it is; `note` is what it waits for."""
-
-    def attempt_started(self, started: Started) -> None:
-        """Its process runs."""
-
-    def attempt_ended(
-        self,
-        trial: PlannedTrial,
-        result: Result,
-        duration_s: float,
-        *,
-        again: str | None,
-        eta_s: float | None,
-    ) -> None:
-        """`again`: why the repeat is tried again, or None."""
-
-    def settled(self, state: State) -> None:
-        """A repeat needs no more attempts."""
-
-
-class Progress:
-    """One sweep's progress, see `Listener`."""
+class Progress(Log):
+    """Shows the whole sweep, as the process sees it that runs or controls it."""
 
     def __init__(
         self,
@@ -86,7 +36,7 @@ class Progress:
         plan: Plan,
         console: Console | None = None,
     ) -> None:
-        self._console = console or make_console(stderr=True)
+        super().__init__("sweep", console)
         self._varying = sorted(plan.varying_axes() - {"num_gpus", "hosts"})
         self._live = (
             Live(console=self._console, auto_refresh=False, transient=True)
@@ -122,9 +72,6 @@ class Progress:
     def is_live(self) -> bool:
         return self._live is not None
 
-    def note(self, text: str) -> None:
-        self._print(Text(f"sweep: {quoted(text)}"))
-
     def show(
         self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
     ) -> None:
@@ -159,10 +106,7 @@ class Progress:
         try:
             self._live.update(render(self._snapshot), refresh=True)
         except OSError:
-            self._go_quiet()
-
-    def attempt_started(self, started: Started) -> None:
-        """`show` shows it, and lines are of ended attempts."""
+            self.go_quiet()
 
     def attempt_ended(
         self,
@@ -181,7 +125,7 @@ class Progress:
         line = plain_line(
             ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
         )
-        self._print(line.append(f"  ({again})") if again else line)
+        self.print_ended(line, again)
         self._snapshot = replace(
             self._snapshot, recent=(*self._snapshot.recent, ended)[-NUM_RECENT:]
         )
@@ -189,18 +133,9 @@ class Progress:
     def settled(self, state: State) -> None:
         self._states[state] += 1
 
-    def _print(self, text: Text) -> None:
-        try:
-            self._console.print(text)
-        except OSError:
-            self._go_quiet()
-
-    def _go_quiet(self) -> None:
-        """The terminal was closed, or who read our lines has gone: the sweep goes on, and its
-        results are in the database.
-        """
+    def go_quiet(self) -> None:
         self._live = None
-        silence(sys.stderr, *([sys.stdout] if sys.stdout.isatty() else []))
+        super().go_quiet()
 
     def _counts(self, num_running: int) -> Counts:
         return Counts.of(

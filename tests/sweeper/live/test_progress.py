@@ -6,8 +6,8 @@ from rich.console import Console
 
 from conf.schema import SweepConfig
 from scalemark.records.outcomes import State
+from sweeper.live.progress import Progress
 from sweeper.planning.plan import make_plan
-from sweeper.progress import Progress
 from tests.filled import attempt
 from tests.specs import small
 from tests.sweeper.world import EIGHT

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
+from store.sweeps.sweep_status import SweepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class Snapshot:
     """A sweep at one moment."""
 
     sweep: str  # its name
-    state: str = "running"  # or finished, ended (with something left to run), killed
+    state: SweepState = SweepState.RUNNING
     machine: str  # one line: what the numbers are made on
     kind: DeviceKind
     slots: tuple[SlotName, ...]  # all that trials may use; of a status, those in use

@@ -1,1 +1,0 @@
-"""Results in a terminal, drawn anew while a sweep runs."""
