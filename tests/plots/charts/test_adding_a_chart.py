@@ -1,0 +1,51 @@
+"""A chart is one file: put into the folder of charts, the command lists and draws it."""
+
+import sys
+
+import pytest
+
+from plots import charts
+from tests.filled import fill
+from tests.plots.charts.charting import resnet
+
+CHART = '''
+"""How many repeats each strategy has."""
+
+from plots.pictures.drawing import Picture
+from plots.pictures.theme import Palette
+from plots.source import Source
+
+from matplotlib.figure import Figure
+
+ABOUT = "repeats of each strategy"
+
+
+def draw(source: Source, palette: Palette):
+    figure = Figure()
+    names = [result.strategy for result in source.results]
+    figure.subplots().bar(names, [len(result.repeats) for result in source.results])
+    yield Picture(name="all", figure=figure, about=["counted"])
+'''
+
+
+@pytest.fixture
+def chart_file(tmp_path, monkeypatch):
+    """The one file that a new chart is; in a folder of its own, so that ours stays as it is."""
+    folder = tmp_path / "charts"
+    folder.mkdir()
+    (folder / "num_repeats.py").write_text(CHART)
+    monkeypatch.setattr(charts, "__path__", [*charts.__path__, str(folder)])
+    yield
+    sys.modules.pop("plots.charts.num_repeats", None)
+    vars(charts).pop("num_repeats", None)
+
+
+@pytest.mark.usefixtures("chart_file")
+def test_a_new_chart_is_one_file_that_the_command_lists_and_draws(plots, tmp_path):
+    fill("results.db", [(resnet(), 100.0), (resnet(1), 90.0)])
+    assert "num_repeats" in plots("charts", "--list").stdout
+    assert "repeats of each strategy" in plots("charts", "--list").stdout
+    out = tmp_path / "figures"
+    drawn = plots("charts", "--chart", "num_repeats", "--out", str(out))
+    assert drawn.exit_code == 0
+    assert [path.name for path in out.iterdir()] == ["num_repeats-all.png"]
