@@ -1,14 +1,12 @@
-"""Options that commands about results share, and the selection they make."""
+"""Options that commands about results share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from analysis.results import BaselineRule, Origin
-from analysis.selection import Selection
 from store.errors import StoreError
 
 Filters = Annotated[
@@ -52,31 +50,3 @@ def own(origin: Origin) -> Origin:
             "--origin published"
         )
     return origin
-
-
-def selection(
-    db: str,
-    sweep: str | None,
-    filters: Sequence[str] | None,
-    origin: Origin = Origin.MEASURED,
-    source: str | None = None,
-    baseline: BaselineRule = BaselineRule.SAME,
-) -> Selection:
-    """Raises StoreError for options that would have no effect."""
-    if origin is Origin.PUBLISHED and sweep is not None:
-        raise StoreError(
-            f"--sweep {sweep}: published figures belong to no sweep; leave one of both out"
-        )
-    if origin.is_ours and source is not None:
-        beside = f"python -m plots tables --against {source} has them beside our own"
-        raise StoreError(
-            f"--source {source}: of published figures only; add --origin published; {beside}"
-        )
-    return Selection(
-        db=db,
-        sweep=sweep,
-        filters=tuple(filters or ()),
-        origin=origin,
-        source=source,
-        baseline=baseline,
-    )

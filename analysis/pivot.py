@@ -14,7 +14,7 @@ from typing import Any
 from analysis.results import AXES, Origin, Place, Result, global_batch
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
-from scalemark.stats.relation import Relation, relation
+from scalemark.stats.welch import Relation, relation
 from store.errors import StoreError
 from store.filters.selection import nearest
 
@@ -83,6 +83,31 @@ class Table:
     def counted(self, num_gpus: int) -> str:
         """As `8 GPUs`, `8 GPUs over 2 hosts`."""
         return self.place.counted(num_gpus, self.hosts)
+
+
+def usual_tables(results: Sequence[Result]) -> list[Table]:
+    """Return published figures as in their articles, and ours with strategies down and GPUs across.
+    Where there are several numbers of hosts, each strategy has a row for each.
+    """
+    if results[0].place.origin is Origin.PUBLISHED:
+        return article_tables(results)
+    return pivot(results, lines(results))
+
+
+def article_tables(results: Sequence[Result]) -> list[Table]:
+    """Published figures in the form of their articles: GPUs down and models across where a model
+    ran one way at each batch size; else a table per model, strategies down and GPUs across.
+    """
+    grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for result in results:
+        grouped[result.place.key, result.axes["data"], result.axes["precision"]].append(result)
+    found = []
+    for of in grouped.values():
+        curves = {(result.axes["model"], result.axes["batch_size"], result.curve) for result in of}
+        settings = {(model, batch_size) for model, batch_size, _ in curves}
+        one_way = len(curves) == len(settings) and len({model for model, _ in settings}) > 1
+        found += pivot(of, ("num_gpus",), ("model",)) if one_way else pivot(of)
+    return found
 
 
 def pivot(

@@ -5,12 +5,10 @@ with them.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from analysis.pivot import Table, lines, pivot
 from analysis.results import BaselineRule, Origin, Place, Result, with_baselines
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
@@ -117,33 +115,6 @@ def _choices(references: Sequence[Row], known: Sequence[Row]) -> list[str]:
         dict.fromkeys(
             hardware or [*SHORT_NAMES, *(reference["source"] for reference in references)]
         )
-    )
-
-
-def article_tables(results: Sequence[Result]) -> list[Table]:
-    """Published figures in the form of their articles: GPUs down and models across where a model
-    ran one way at each batch size; else a table per model, strategies down and GPUs across.
-    """
-    grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
-    for result in results:
-        grouped[result.place.key, result.axes["data"], result.axes["precision"]].append(result)
-    found = []
-    for of in grouped.values():
-        curves = {(result.axes["model"], result.axes["batch_size"], result.curve) for result in of}
-        settings = {(model, batch_size) for model, batch_size, _ in curves}
-        one_way = len(curves) == len(settings) and len({model for model, _ in settings}) > 1
-        found += pivot(of, ("num_gpus",), ("model",)) if one_way else pivot(of)
-    return found
-
-
-def usual_tables(results: Sequence[Result]) -> list[Table]:
-    """Of results of one origin: of published figures as in their articles, of ours strategies down
-    and GPUs across. Where there are several numbers of hosts, each strategy has a row for each.
-    """
-    return (
-        article_tables(results)
-        if results[0].place.origin is Origin.PUBLISHED
-        else pivot(results, lines(results))
     )
 
 

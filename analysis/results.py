@@ -16,7 +16,6 @@ from operator import itemgetter
 from typing import Any
 
 from analysis.text.versions import Where, told_apart
-from analysis.text.wording import over
 from costs.profiles import overrides_of
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
@@ -24,7 +23,7 @@ from scalemark.records.planted import planted_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import TrialSpec
 from scalemark.stats import welch
-from scalemark.stats.relation import Relation, relation_by
+from scalemark.stats.welch import Relation, relation_by
 
 
 class Origin(StrEnum):
@@ -97,10 +96,13 @@ class Place:
 
     def counted(self, num: int, hosts: int = 1) -> str:
         """As `4 GPUs`, `1 CPU stand-in`, `8 GPUs over 2 hosts`."""
-        return (
-            f"{num} "
-            f"{self.device_kind.plural if num != 1 else self.device_kind.singular}{over(hosts)}"
-        )
+        kind = self.device_kind
+        return f"{num} {kind.singular if num == 1 else kind.plural}{over(hosts)}"
+
+
+def over(hosts: int) -> str:
+    """As ` over 2 hosts`, behind what is on them; one host goes without saying."""
+    return f" over {hosts} hosts" if hosts > 1 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

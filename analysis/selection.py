@@ -32,22 +32,33 @@ class Selection:
     source: str | None = None
     baseline: BaselineRule = BaselineRule.SAME
 
+    def __post_init__(self) -> None:
+        """Raises StoreError for options that would have no effect."""
+        if self.origin is Origin.PUBLISHED and self.sweep is not None:
+            raise StoreError(
+                f"--sweep {self.sweep}: published figures belong to no sweep; leave one of both out"
+            )
+        if self.origin is not Origin.PUBLISHED and self.source is not None:
+            beside = f"python -m plots tables --against {self.source} has them beside our own"
+            raise StoreError(
+                f"--source {self.source}: of published figures only; add --origin published; "
+                f"{beside}"
+            )
+
     @property
     def trial_filters(self) -> list[str]:
         """They choose what is shown, and leave medians and baselines alone."""
-        return [
-            text
-            for text, one in zip(self.filters, parsed(self.filters), strict=True)
-            if is_of_trials(one)
-        ]
+        return self._filters(of_trials=True)
 
     @property
     def attempt_filters(self) -> list[str]:
-        return [
-            text
-            for text, one in zip(self.filters, parsed(self.filters), strict=True)
-            if not is_of_trials(one)
-        ]
+        return self._filters(of_trials=False)
+
+    def _filters(self, *, of_trials: bool) -> list[str]:
+        if not self.filters:
+            return []
+        both = zip(self.filters, parsed(self.filters), strict=True)
+        return [text for text, one in both if is_of_trials(one) is of_trials]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -72,7 +83,9 @@ def load(selection: Selection) -> list[Result]:
     """At least one. Raises StoreError when the database cannot be read, a filter is none, or
     nothing is found.
     """
-    return _ours(selection, frozenset()) if selection.origin.is_ours else _published(selection)
+    if selection.origin is Origin.PUBLISHED:
+        return _published(selection)
+    return _ours(selection, frozenset())
 
 
 def load_against(selection: Selection, against: Sequence[str]) -> tuple[list[Result], list[Result]]:

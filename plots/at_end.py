@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis.pivot import lines, pivot
+from analysis.pivot import usual_tables
 from analysis.results import Origin
 from analysis.selection import Selection
 from plots import again
@@ -16,7 +16,6 @@ from plots.parts import in_words
 from plots.source import Source
 from plots.tables import formats
 from plots.tables.document import document
-from plots.tables.layout import laid_out
 from scalemark.cli.terminal import silence
 from scalemark.text.redact import masked
 from store.errors import LostDatabaseError
@@ -63,10 +62,9 @@ def _print_tables(selection: Selection, tell: Tell) -> bool:
     see = _command("tables", selection)
     try:
         source = _source(selection, "tables")
-        found = pivot(source.results, lines(source.results))
-        formats.chosen(None)(
-            [document(found[:MOST_TABLES], laid_out(selection), failures.setdefault)], sys.stdout
-        )
+        found = usual_tables(source.results)
+        told = document(found[:MOST_TABLES], selection, failed=failures.setdefault)
+        formats.chosen(None)([told], sys.stdout)
         sys.stdout.flush()
     except OSError as error:
         silence(sys.stdout)

@@ -41,11 +41,6 @@ AgainstOption = Annotated[
 ]
 
 
-def axes(names: str | None) -> tuple[str, ...] | None:
-    """Of a list with commas."""
-    return None if names is None else tuple(name.strip() for name in names.split(","))
-
-
 def command() -> str:
     """This command line, as it can be typed again; without passwords."""
     return f"{typed('plots')} {command_line(sys.argv[1:])}"

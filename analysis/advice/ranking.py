@@ -19,9 +19,9 @@ from analysis.results import Origin, Result
 from analysis.text.ties import CLOSE
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
-from scalemark.stats.relation import Relation, relation_by
 from scalemark.stats.spread import Spread, variance_of
 from scalemark.stats.student import LEVEL, upper_quantile
+from scalemark.stats.welch import Relation, relation_by
 
 PLAUSIBLE = 0.1  # behind: one process alone is not expected to be off by so much
 _ENDLESS = 500.0  # half of an interval of logarithms

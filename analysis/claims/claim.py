@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from analysis.conclusions.cases import Compared
 from analysis.results import Result
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 
 class Answer(StrEnum):

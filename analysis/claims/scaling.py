@@ -23,7 +23,7 @@ from analysis.conclusions.cases import (
 from analysis.conclusions.models import scaled
 from analysis.conclusions.real_data import real_against_synthetic
 from analysis.results import Origin, Result
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 _ORDER = ("inception3", "resnet50", "resnet152", "vgg16", "alexnet")
 _LITTLE = ("inception3", "resnet50", "resnet152")  # of real data's costs

@@ -20,7 +20,7 @@ from analysis.conclusions.cases import (
 from analysis.conclusions.nccl import against_copies, is_gathered, is_nccl
 from analysis.conclusions.sizes import few_per_gflop, network_of
 from analysis.results import Result
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 GOOD = 0.85  # of the fastest strategy
 NOT_BAD = 0.75

@@ -17,8 +17,9 @@ from analysis.advice.description import described
 from analysis.advice.next_trials import Next
 from analysis.advice.ranking import Behind, Candidate, Ranking
 from analysis.advice.text import heading, sentences
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import Filters, OriginOption, SourceOption, Sweep
 from analysis.results import Origin
+from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.numbers import number, span
 from analysis.text.titles import alone_notes, place_notes
@@ -63,7 +64,9 @@ def advise(
     aim = Aim(
         goal=goal, usd_per_gpu_hour=usd_per_gpu_hour, num_images=images, deadline_h=deadline_h
     )
-    chosen = selection(db, sweep, filters, origin, source)
+    chosen = Selection(
+        db=db, sweep=sweep, filters=tuple(filters or ()), origin=origin, source=source
+    )
     found = answers(Source(selection=chosen), aim, predicts=predict)
     if as_json:
         print_json([_record(one) for one in found])

@@ -18,8 +18,9 @@ from analysis.conclusions.cases import PUBLISHED_MARGIN
 from analysis.conclusions.conclusion import Conclusion
 from analysis.conclusions.counting import counting
 from analysis.conclusions.noted import with_notes
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
 from analysis.results import BaselineRule, Origin, Result
+from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.numbers import number
 from analysis.text.titles import host_notes, place_notes
@@ -48,7 +49,15 @@ def conclusions(
     """What follows from the results, in sentences with the rows behind each; --check: whether
     published conclusions hold.
     """
-    found = Source(selection=selection(db, sweep, filters, origin, source, baseline))
+    chosen = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=origin,
+        source=source,
+        baseline=baseline,
+    )
+    found = Source(selection=chosen)
     notes = found.references if origin is Origin.PUBLISHED else ()
     counted = counting(with_notes(found.results, notes, baseline), filters or ())
     results = counted.results

@@ -17,7 +17,7 @@ from analysis.explanation.observed import observer
 from analysis.explanation.quick_check import Bandwidth, of_links, of_profile
 from analysis.explanation.rungs import Ladder
 from analysis.explanation.step_times import Seconds
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import Filters, OriginOption, SourceOption, Sweep
 from analysis.results import Origin, Result
 from analysis.selection import Selection, load
 from analysis.source import Source
@@ -58,7 +58,9 @@ def explain(
     """Where the time of a step goes, by subtraction of trials that differ in one thing, and what
     holds each trial back.
     """
-    selected = selection(db, sweep, filters, origin, source)
+    selected = Selection(
+        db=db, sweep=sweep, filters=tuple(filters or ()), origin=origin, source=source
+    )
     everything = Source(
         selection=replace(selected, filters=tuple(selected.attempt_filters), sweep=None)
     )

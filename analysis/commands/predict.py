@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from analysis.calibration.places import Guess, guess_of
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import Filters, OriginOption, SourceOption, Sweep
 from analysis.prediction.links import relinked
 from analysis.prediction.measuring import measuring
 from analysis.prediction.predictions import (
@@ -24,6 +24,7 @@ from analysis.prediction.predictions import (
 from analysis.prediction.text import order, show
 from analysis.published import published
 from analysis.results import Origin, Result
+from analysis.selection import Selection
 from analysis.source import Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
@@ -86,7 +87,10 @@ def predict(
     prediction is no measurement.
     """
     wanted = _wanted(to, on, link)
-    read = Source(selection=selection(db, sweep, filters, origin, source))
+    chosen = Selection(
+        db=db, sweep=sweep, filters=tuple(filters or ()), origin=origin, source=source
+    )
+    read = Source(selection=chosen)
     found: list[Prediction] = []
     notes: list[str] = []
     failed: list[str] = []

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
 from analysis.results import BaselineRule, Origin
 from analysis.scaling.curves import Curve, Point, Scaling, scalings
 from analysis.scaling.paying import Stop
 from analysis.scaling.text import sentences
+from analysis.selection import Selection
 from analysis.source import Source
 from analysis.text.numbers import number, span
 from analysis.text.titles import alone_notes, table_notes, title
@@ -33,7 +34,14 @@ def scaling(
     """Per model: each strategy's speed-ups with intervals, from how many GPUs on it stops paying,
     and what limits it.
     """
-    chosen = selection(db, sweep, filters, origin, source, baseline)
+    chosen = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=origin,
+        source=source,
+        baseline=baseline,
+    )
     found = scalings(Source(selection=chosen).results)
     if as_json:
         print_json([_record(one) for one in found])

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.options import selection
 from analysis.results import AXES, Origin, Result
 from analysis.selection import NothingFoundError, Selection
 from analysis.source import Source
@@ -89,7 +88,8 @@ def sides(
     found = {}
     for label, text, own in told:
         found[label] = [
-            _side(text, own, selection(db, sweep, [*own, *common], one)) for one in origins
+            _side(text, own, Selection(db=db, sweep=sweep, filters=(*own, *common), origin=one))
+            for one in origins
         ]
     both = [
         (of_a, of_b)

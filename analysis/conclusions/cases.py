@@ -13,8 +13,7 @@ from analysis.pivot import axes_of
 from analysis.results import Origin, Result
 from analysis.text.numbers import number
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.stats.relation import Relation, relation_by
-from scalemark.stats.welch import known_ratio_interval
+from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 
 PUBLISHED_MARGIN = 0.02
 """Single figures of others have no interval: nearer than this they count as the same."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.conclusions.cases import Compared
 from analysis.results import Place, Result
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 _MOST_TOLD = 6
 

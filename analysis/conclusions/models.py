@@ -12,7 +12,7 @@ from analysis.conclusions.sizes import mb_per_gflop, network_of
 from analysis.results import Result
 from analysis.text.titles import named
 from scalemark.records.trial import unusual_axes
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 _UNSURE = (Relation.TIE, Relation.UNKNOWN)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from analysis.conclusions.cases import STRATEGY, Compared, alike, by_speed, fastest, model, strategy
 from analysis.conclusions.conclusion import Conclusion, by_place, counted, listed, rows_of, shares
 from analysis.results import Result
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:

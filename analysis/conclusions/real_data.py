@@ -16,7 +16,7 @@ from analysis.conclusions.cases import (
 )
 from analysis.conclusions.conclusion import Conclusion, by_place, counted, listed, rows_of, shares
 from analysis.results import Result
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:

@@ -11,8 +11,7 @@ from analysis.conclusions.cases import Compared, as_run, by_speed, model, with_n
 from analysis.conclusions.conclusion import Conclusion, rows_of
 from analysis.results import Origin, Result
 from analysis.text.numbers import number
-from scalemark.stats.relation import Relation, relation_by
-from scalemark.stats.welch import known_ratio_interval
+from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 
 _LONGER = 1.05  # of a step's time: less is not worth a sentence
 _MOST_TOLD = 6

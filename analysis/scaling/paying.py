@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from analysis.results import Origin, Result
-from scalemark.stats.relation import Relation, relation_by
-from scalemark.stats.welch import error_of_log_mean, known_ratio_interval, reach_of_sum
+from scalemark.stats.welch import (
+    Relation,
+    error_of_log_mean,
+    known_ratio_interval,
+    reach_of_sum,
+    relation_by,
+)
 
 PAYS_FROM = 0.5  # of what one GPU brings: each that is added should bring as much, to be worth it
 

@@ -9,7 +9,7 @@ from analysis.statistics.contradictions import Contradiction, contradiction
 from analysis.statistics.ranks import Ranks, ranks
 from analysis.statistics.ratios import Ratio, ratio
 from analysis.statistics.sample import Sample
-from scalemark.stats.relation import Relation, relation_by
+from scalemark.stats.welch import Relation, relation_by
 
 
 class Answer(StrEnum):
@@ -33,7 +33,7 @@ class Judgement:
 
 
 def judge(a: Sample, b: Sample, *, trust_steps: bool = False) -> Judgement:
-    """By the interval over processes alone, as all who judge a pair (`scalemark.stats.relation`); the rank
+    """By the interval over processes alone, as all who judge a pair (`scalemark.stats.welch.relation_by`); the rank
     test is told beside it.
 
     Repeats that contradict each other are no tie. One process alone tells nothing of others: then

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.pivot import Label, Table
-from analysis.results import Origin, Place, Result
-from analysis.text.wording import counted, listed, over
+from analysis.results import Origin, Place, Result, over
+from analysis.text.wording import counted, listed
 
 _BARE = {
     "model": "{}",
@@ -32,7 +32,7 @@ def title(setting: Mapping[str, object]) -> str:
 def table_title(place: Place, setting: Mapping[str, object]) -> str:
     """As `title`; of a simulated table it begins so."""
     told = title(setting)
-    return f"simulated: {told}" if told and place.is_simulated else told
+    return f"simulated: {told}" if told and place.origin is Origin.SIMULATED else told
 
 
 def named(axis: str, value: object) -> str:

@@ -10,11 +10,6 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def over(hosts: int) -> str:
-    """As ` over 2 hosts`, behind what is on them; one host goes without saying."""
-    return f" over {hosts} hosts" if hosts > 1 else ""
-
-
 def listed(names: Sequence[str]) -> str:
     """As `a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

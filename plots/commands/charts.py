@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
 from analysis.results import BaselineRule, Origin
+from analysis.selection import Selection
 from plots.options import command
 from plots.parts import in_words
 from plots.pictures.choices import PictureFormat, Theme
@@ -58,9 +59,15 @@ def charts(
 
     if list_charts:
         return _list(drawing.names(), drawing.chart, as_json=as_json)
-    source = Source(
-        selection=selection(db, sweep, filters, origin, published, baseline), command=command()
+    chosen = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=origin,
+        source=published,
+        baseline=baseline,
     )
+    source = Source(selection=chosen, command=command())
     reasons: list[str] = []
     failures: dict[str, Exception] = {}
     files = drawing.draw(

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
 from analysis.results import BaselineRule, Origin
+from analysis.selection import Selection
 from plots.options import command
 from plots.parts import in_words
 from plots.source import Source
@@ -39,9 +40,15 @@ def report(
     """
     from plots.report.page import render  # here, because other commands need no templates
 
-    source = Source(
-        selection=selection(db, sweep, filters, origin, published, baseline), command=command()
+    chosen = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=origin,
+        source=published,
+        baseline=baseline,
     )
+    source = Source(selection=chosen, command=command())
     with shown() as progress:
         progress("reading results", 0, 0)
         num_trials = len(source.results)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.options import BaselineOption, Filters, OriginOption, Sweep, own, selection
+from analysis.options import BaselineOption, Filters, OriginOption, Sweep, own
 from analysis.results import BaselineRule, Origin
+from analysis.selection import Selection
 from plots.options import command
 from plots.source import Source
 from scalemark.cli.entry_point import INTERRUPTED
@@ -66,7 +67,14 @@ def serve(
     _check_names(allow_host or ())
     attempt_ids(filters or ())  # what is no filter is refused before anything listens
     locate(db)
-    chosen, told = selection(db, sweep, filters, own(origin), baseline=baseline), command()
+    chosen = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=own(origin),
+        baseline=baseline,
+    )
+    told = command()
     make = Makers(
         source=lambda: Source(selection=chosen, command=told),
         page=lambda source, mark: page.live_page(source, mark, every),

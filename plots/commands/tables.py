@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from analysis.comparison.against import opposed
-from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep, selection
-from analysis.pivot import Table, lines, pivot
-from analysis.published import usual_tables
+from analysis.options import BaselineOption, Filters, OriginOption, SourceOption, Sweep
+from analysis.pivot import Table, lines, pivot, usual_tables
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection, load, load_against
 from analysis.text.titles import made_with
-from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption, axes
+from plots.options import AgainstOption, ColumnsOption, RowsOption, ShowOption
 from plots.parts import Failed, in_words
 from plots.tables import formats, quantities
 from plots.tables.document import Document, document
-from plots.tables.layout import Layout, laid_out
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.reading.collector import paused
 
 
 def tables(
@@ -71,22 +68,29 @@ def tables(
         raise StoreError(
             f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
         )
-    chosen = selection(db, sweep, filters, origin, source, baseline)
+    chosen = Selection(
+        db=db,
+        sweep=sweep,
+        filters=tuple(filters or ()),
+        origin=origin,
+        source=source,
+        baseline=baseline,
+    )
+    shape = _Shape(rows=_axes(rows), columns=_axes(columns))
     failures: dict[str, Exception] = {}
-    with paused():
-        try:
-            documents = _documents(
-                chosen,
-                axes(rows),
-                axes(columns),
-                against or (),
-                laid_out(chosen, shown),
-                failures.setdefault,
-            )
-        finally:
-            for name, error in failures.items():
-                print(f"plots: no {name}: {in_words(error)}", file=sys.stderr)
-        formats.deliver(documents, write, out)
+    try:
+        if against:
+            documents = _compared(chosen, against, shape, shown, failures.setdefault)
+        else:
+            found = shape.tables(load(chosen))
+            documents = [document(found, chosen, shown, failures.setdefault)]
+    finally:
+        for name, error in failures.items():
+            print(f"plots: no {name}: {in_words(error)}", file=sys.stderr)
+    if out is None:
+        write(documents, sys.stdout)
+    else:
+        formats.write_file(documents, write, out)
     if failures:
         raise typer.Exit(1)
 
@@ -98,47 +102,47 @@ def _tells_speed_up(shown: Sequence[str] | None, is_compared: bool) -> bool:
     return not is_compared if shown is None else not {"speed-up", "efficiency"}.isdisjoint(shown)
 
 
-def _documents(
-    chosen: Selection,
-    rows: tuple[str, ...] | None,
-    columns: tuple[str, ...] | None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """The axes down and across, where the user named them."""
+
+    rows: tuple[str, ...] | None
+    columns: tuple[str, ...] | None
+
+    def tables(self, results: Sequence[Result]) -> list[Table]:
+        if self.rows is None and self.columns is None:
+            return usual_tables(results)
+        down = self.rows or _free(_DOWN, self.columns or ())
+        if self.rows is None and down == ("strategy",) and "hosts" not in (self.columns or ()):
+            down = lines(results)
+        return pivot(results, down, self.columns or _free(_ACROSS, self.rows or ()))
+
+
+def _axes(names: str | None) -> tuple[str, ...] | None:
+    """Split a list with commas."""
+    return None if names is None else tuple(name.strip() for name in names.split(","))
+
+
+def _compared(
+    selection: Selection,
     against: Sequence[str],
-    told: Callable[[Table], Layout],
+    shape: _Shape,
+    quantities: Sequence[str] | None,
     failed: Failed,
 ) -> list[Document]:
-    """One; with another side one for each of its places."""
-    if not against:
-        return [document(_tables(load(chosen), rows, columns), told, failed)]
-    results, others = load_against(chosen, against)
+    """Return a document for each place of the other side."""
+    results, others = load_against(selection, against)
     found = []
     for side in opposed(results, others):
-        compared = [
-            table
-            for table in _tables(side.results, rows, columns)
-            if any(one.against for one in table.results)
-        ]
-        one = document(compared, told, failed)
+        tables = shape.tables(side.results)
+        compared = [table for table in tables if any(one.against for one in table.results)]
+        one = document(compared, selection, quantities, failed)
         asked = "" if side.other.origin is Origin.PUBLISHED else f"{' '.join(against)}, "
         heading = f"against {asked}{made_with(side.other)}"
-        found.append(
-            replace(
-                one,
-                heading=". ".join(filter(None, (heading, one.heading))),
-                notes=(*side.notes, *one.notes),
-            )
-        )
+        if one.heading:
+            heading += f". {one.heading}"
+        found.append(replace(one, heading=heading, notes=(*side.notes, *one.notes)))
     return found
-
-
-def _tables(
-    results: Sequence[Result], rows: tuple[str, ...] | None, columns: tuple[str, ...] | None
-) -> list[Table]:
-    if rows is None and columns is None:
-        return usual_tables(results)
-    down = rows or _free(_DOWN, columns or ())
-    if rows is None and down == ("strategy",) and "hosts" not in (columns or ()):
-        down = lines(results)
-    return pivot(results, down, columns or _free(_ACROSS, rows or ()))
 
 
 _DOWN = ("strategy", "num_gpus", "model")
@@ -146,5 +150,5 @@ _ACROSS = ("num_gpus", "strategy", "model")
 
 
 def _free(usual: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
-    """The first that goes not the other way already."""
+    """Return the first axis that does not go the other way already."""
     return next((axis,) for axis in usual if axis not in taken)

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -17,14 +17,14 @@ from analysis.advice.aims import Aim
 from analysis.advice.answer import Answer, answers
 from analysis.advice.next_trials import Next
 from analysis.advice.text import heading, sentences
-from analysis.pivot import Table
-from analysis.published import usual_tables
+from analysis.pivot import Table, usual_tables
 from analysis.results import Origin, Place, Result, is_quotable
+from analysis.selection import Selection
 from analysis.text.summary import Summary, summarize
 from analysis.text.titles import made_with, place_notes, table_title, title
 from plots.parts import Failed, attempted, in_words, stop
 from plots.source import Source
-from plots.tables.layout import Layout, laid_out
+from plots.tables.layout import Layout, lay_out
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.overrides import again
@@ -34,7 +34,6 @@ from scalemark.stats.counted_calls import counted_calls
 MOST_STEPS = 60_000  # calls of training functions that one page holds
 
 Facts = Mapping[str, Any]
-LayOut = Callable[[Table], Layout]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +251,6 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     }
     attempts = {} if published else source.attempts
     trials = tuple(_trial(result, numbers[result.place.key], attempts) for result in results)
-    lay_out = laid_out(source.selection)
     advised = attempted(
         "answers", lambda: [_advised(answer) for answer in answers(source, Aim())], lack
     )
@@ -261,7 +259,7 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     machines = None if published else attempted("machines", lambda: source.machines, lack)
     environments = attempted("software", lambda: _environments(attempts), lack)
     sweeps = None if published else attempted("sweeps", lambda: source.sweeps, lack)
-    sections = tuple(_place(place, tables, positions, lay_out, lack) for place in places)
+    sections = tuple(_place(place, tables, positions, source.selection, lack) for place in places)
     return Page(
         title=_title(results, places),
         made_at=now,
@@ -307,14 +305,14 @@ def _place(
     place: Place,
     tables: Sequence[Table],
     positions: Mapping[tuple[str, str], int],
-    lay_out: LayOut,
+    selection: Selection,
     lack: Failed,
 ) -> PlaceSection:
     own = [table for table in tables if table.place.key == place.key]
     sections = [
         attempted(
             f"table {table_title(table.place, table.setting)}",
-            partial(_section, table, f"{place.key}-{number}", own, positions, lay_out),
+            partial(_section, table, f"{place.key}-{number}", own, positions, selection),
             lack,
         )
         for number, table in enumerate(own)
@@ -333,13 +331,13 @@ def _section(
     key: str,
     of_place: Sequence[Table],
     positions: Mapping[tuple[str, str], int],
-    lay_out: LayOut,
+    selection: Selection,
 ) -> Section:
     cells = list(table.cells.items())
     told = {str(cell.result.axes.get("scaling") or "") for _, cell in cells}
     return Section(
         key=key,
-        layout=lay_out(table),
+        layout=lay_out(table, selection),
         shortly=title(
             {
                 axis: value

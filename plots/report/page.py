@@ -19,7 +19,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from analysis.pivot import Rank
-from analysis.text.wording import over
+from analysis.results import over
 from plots.looks import numbered
 from plots.parts import Failed, attempted, in_words, stop
 from plots.report import ideal, interactive, libraries

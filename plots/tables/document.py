@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from analysis.pivot import Table
 from analysis.results import Place
+from analysis.selection import Selection
 from analysis.text.titles import table_title, title
-from plots.parts import Failed, attempted, stop
-from plots.tables.layout import Layout
+from plots.parts import Failed, stop
+from plots.tables.layout import Layout, lay_out
 from store.errors import StoreError
 
 
@@ -25,16 +25,20 @@ class Document:
 
 
 def document(
-    tables: Sequence[Table], lay_out: Callable[[Table], Layout], failed: Failed = stop
+    tables: Sequence[Table],
+    selection: Selection,
+    quantities: Sequence[str] | None = None,
+    failed: Failed = stop,
 ) -> Document:
-    """`lay_out`: of one table alone. The tables for which it fails are left out, and `failed` is
+    """Lay out tables of this selection. Those for which that fails are left out, and `failed` is
     told. Raises StoreError when no other is left.
     """
-    attempts = [
-        attempted(f"table {table_title(one.place, one.setting)}", partial(lay_out, one), failed)
-        for one in tables
-    ]
-    layouts = [layout for layout in attempts if layout]
+    layouts = []
+    for one in tables:
+        try:
+            layouts.append(lay_out(one, selection, quantities))
+        except Exception as error:  # whatever it is, the other tables are worth showing
+            failed(f"table {table_title(one.place, one.setting)}", error)
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
     tables = [layout.table for layout in layouts]

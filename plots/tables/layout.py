@@ -4,9 +4,8 @@ below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from analysis.pivot import Cell, Rank, Table
 from analysis.results import BaselineRule, Origin, Result
@@ -81,18 +80,9 @@ class Layout:
     table: Table
 
 
-def lay_out(
-    table: Table,
-    quantities: Sequence[str] | None = None,
-    *,
-    rule: BaselineRule,
-    show: str,
-    only: Sequence[str],
-) -> Layout:
-    """With these quantities in each cell (none: see `plots.tables.quantities.usual`), whose
-    baselines were found by this rule;
-    `show` is the command that tells about an attempt, `only` says of which attempts the numbers
-    are.
+def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None = None) -> Layout:
+    """Write a table of this selection with these quantities in each cell; without any with those
+    of `plots.tables.quantities.usual`.
     """
     wanted = tuple(quantities) if quantities is not None else usual(table.results)
     cells = {
@@ -100,7 +90,7 @@ def lay_out(
         for row in table.rows
         for column in table.columns
     }
-    above = (*model_notes(table), *table_notes(table), *only)
+    above = (*model_notes(table), *table_notes(table), *selection.notes)
     legend = tuple(_legend(list(cells.values())))
     return Layout(
         title=table_title(table.place, table.setting),
@@ -115,25 +105,12 @@ def lay_out(
         ),
         notes=(
             *above,
-            *_reading(table, wanted, rule),
-            *_doubts(table, show),
+            *_reading(table, wanted, selection.baseline),
+            *_doubts(table, selection),
             *legend,
         ),
         legend=legend,
         table=table,
-    )
-
-
-def laid_out(
-    selection: Selection, quantities: Sequence[str] | None = None
-) -> Callable[[Table], Layout]:
-    """`lay_out`, of tables of this selection."""
-    return partial(
-        lay_out,
-        quantities=quantities,
-        rule=selection.baseline,
-        show=selection.show_command,
-        only=selection.notes,
     )
 
 
@@ -190,43 +167,52 @@ def _reading(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Ite
             )
 
 
-def _doubts(table: Table, show: str) -> Iterator[str]:
+def _doubts(table: Table, selection: Selection) -> Iterator[str]:
     ranks = {cell.rank for cell in table.cells.values()}
     if Rank.UNKNOWN in ranks and table.place.origin.is_ours:
         yield (
             "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 "
             "would tell"
         )
-    shown = [result for result in table.results if result.images_per_second is not None]
-    for what, which in (
-        ("* suspect", [result for result in shown if not result.is_valid]),
-        ("INVALID", [result for result in table.results if result.outcome == Outcome.INVALID]),
-    ):
-        attempts = [attempt for result in which for attempt in result.attempt_ids]
-        if attempts:
-            others = (
-                " (or "
-                f"{', '.join(map(str, attempts[1:_MOST_NAMED]))}{', ...' if attempts[_MOST_NAMED:] else ''})"
-            )
-            yield f"{what}: {show} {attempts[0]}{others if attempts[1:] else ''} says why"
-        elif which and what.startswith(SUSPECT):
+    if table.place.origin is Origin.PUBLISHED:
+        if not all(result.is_valid for result in table.results):
             yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
-    partly = [result for result in shown if result.failed]
+    else:
+        yield from _attempts_to_see(table.results, selection)
+
+
+def _attempts_to_see(results: Sequence[Result], selection: Selection) -> Iterator[str]:
+    """Yield a note for each kind of doubt, with the command that shows the attempts behind it."""
+    told = [result for result in results if result.images_per_second is not None]
+    suspect = [result for result in told if not result.is_valid]
+    partly = [result for result in told if result.failed]
+    invalid = [result for result in results if result.outcome == Outcome.INVALID]
+    failed = [result.attempt_ids[-1] for result in results if result.images_per_second is None]
+    if not (suspect or partly or invalid or failed):
+        return
+    show = selection.show_command
+    for what, which in (("* suspect", suspect), ("INVALID", invalid)):
+        if which:
+            numbers = [attempt for result in which for attempt in result.attempt_ids]
+            yield f"{what}: {show} {_first_of(numbers)} says why"
     if partly:
         symbols = ", ".join(_symbols_of_repeats(partly))
-        where = (
-            f"{show} {partly[0].trial_id[:_OF_TRIAL]} says what "
-            f"happened{' there' if partly[1:] else ''}"
+        there = " there" if partly[1:] else ""
+        which_trial = f"{show} {partly[0].trial_id[:_OF_TRIAL]}"
+        yield (
+            f"{PARTLY_FAILED} some repeats brought no number: {symbols} "
+            f"({which_trial} says what happened{there})"
         )
-        yield f"{PARTLY_FAILED} some repeats brought no number: {symbols} ({where})"
-    failed = [
-        attempt
-        for result in table.results
-        if result.images_per_second is None
-        for attempt in result.attempt_ids[-1:]
-    ]
     if failed:
-        yield f"no number: {show} {failed[0]} says what happened{' there' if failed[1:] else ''}"
+        there = " there" if failed[1:] else ""
+        yield f"no number: {show} {failed[0]} says what happened{there}"
+
+
+def _first_of(attempts: Sequence[int]) -> str:
+    """Return the first attempt and the next ones, as `3 (or 4, 5, ...)`."""
+    others = ", ".join(map(str, attempts[1:_MOST_NAMED]))
+    more = ", ..." if attempts[_MOST_NAMED:] else ""
+    return f"{attempts[0]} (or {others}{more})" if others else str(attempts[0])
 
 
 def _symbols_of_repeats(results: Sequence[Result]) -> list[str]:

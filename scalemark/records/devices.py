@@ -4,47 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-
-class DeviceKind(StrEnum):
-    """What a replica runs on: a physical GPU, a logical CPU device standing in for one, or nothing
-    but a cost model.
-    """
-
-    GPU = "gpu"
-    CPU_STAND_IN = "cpu_stand_in"
-    # of a hardware profile: no such device was touched, and its numbers are no measurements
-    SIMULATED_GPU = "simulated_gpu"
-
-    @property
-    def plural(self) -> str:
-        """As people count them."""
-        return _COUNTED[self]
-
-    @property
-    def singular(self) -> str:
-        return self.plural.removesuffix("s")
-
-    def counted(self, number: int) -> str:
-        """As `1 GPU`, `4 GPUs`."""
-        return f"{number} {self.singular if number == 1 else self.plural}"
-
-    @property
-    def note(self) -> str:
-        """What must stand wherever a number made on such devices is shown; of GPUs nothing."""
-        return {
-            DeviceKind.GPU: "",
-            DeviceKind.CPU_STAND_IN: STAND_INS_NOTE,
-            DeviceKind.SIMULATED_GPU: SIMULATED_NOTE,
-        }[self]
-
-
-_COUNTED = {
-    DeviceKind.GPU: "GPUs",
-    DeviceKind.CPU_STAND_IN: "CPU stand-ins",
-    DeviceKind.SIMULATED_GPU: "simulated GPUs",
-}
-
-
 STAND_INS_NOTE = (
     "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks "
     "of GPUs"
@@ -56,3 +15,28 @@ SIMULATED_NOTE = (
     "nothing here is a measurement"
 )
 """Stands wherever a simulated number is shown."""
+
+
+class DeviceKind(StrEnum):
+    """What a replica runs on: a physical GPU, a logical CPU device standing in for one, or nothing
+    but a cost model.
+    """
+
+    plural: str  # as people count them
+    singular: str
+    note: str  # what must stand wherever a number made on such devices is shown; of GPUs nothing
+
+    def __new__(cls, value: str, plural: str = "", note: str = "") -> DeviceKind:
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.plural, kind.singular, kind.note = plural, plural.removesuffix("s"), note
+        return kind
+
+    GPU = "gpu", "GPUs", ""
+    CPU_STAND_IN = "cpu_stand_in", "CPU stand-ins", STAND_INS_NOTE
+    # of a hardware profile: no such device was touched, and its numbers are no measurements
+    SIMULATED_GPU = "simulated_gpu", "simulated GPUs", SIMULATED_NOTE
+
+    def counted(self, number: int) -> str:
+        """As `1 GPU`, `4 GPUs`."""
+        return f"{number} {self.singular if number == 1 else self.plural}"

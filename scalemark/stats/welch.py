@@ -1,11 +1,12 @@
 """Intervals of means and ratios over processes, by Student's and Welch's t on logarithms: of two
-processes, too.
+processes, too. And the one rule by which all who compare two results tell them apart.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import lru_cache
 
 from scalemark.stats.student import LEVEL, log_quantile
@@ -90,6 +91,31 @@ def known_ratio_interval(
     bring.
     """
     return ratio_interval(of_a, of_b, level) if min(len(of_a), len(of_b)) > 1 else (None, None)
+
+
+class Relation(StrEnum):
+    """Of a first side to a second."""
+
+    MORE = "more"
+    LESS = "less"
+    # the 95 % interval of the ratio holds 1; of published figures, which have none, 2 % or less
+    # apart
+    TIE = "tie"
+    UNKNOWN = "unknown"  # one of the two is one process alone
+
+
+def relation(of_a: Sequence[float], of_b: Sequence[float]) -> Relation:
+    """Compare two results by the values of their processes alone."""
+    return relation_by(*known_ratio_interval(of_a, of_b))
+
+
+def relation_by(low: float | None, high: float | None) -> Relation:
+    """Judge by the interval over processes of A / B, None where a side is one process alone."""
+    if low is None or high is None:
+        return Relation.UNKNOWN
+    if low > 1:
+        return Relation.MORE
+    return Relation.LESS if high < 1 else Relation.TIE
 
 
 def error_of_log_mean(measured: Sequence[float]) -> float:

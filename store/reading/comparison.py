@@ -11,8 +11,7 @@ from enum import StrEnum
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.stats.relation import Relation, relation
-from scalemark.stats.welch import interval, ratio_interval
+from scalemark.stats.welch import Relation, interval, ratio_interval, relation
 from store.errors import StoreError
 from store.filters.selection import NOT_AXES, nearest
 from store.reading.differences import Difference, Side

@@ -12,7 +12,7 @@ from analysis.conclusions.noted import with_notes
 from analysis.published import of_source, published
 from analysis.results import BaselineRule, with_baselines
 from scalemark.records.devices import DeviceKind
-from scalemark.stats.relation import Relation
+from scalemark.stats.welch import Relation
 from store.reading.queries import known_references
 from tests.analysis.made import made
 

@@ -5,9 +5,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from analysis.pivot import pivot
+from analysis.pivot import article_tables, pivot
 from analysis.published import (
-    article_tables,
     of_source,
     precision_as_published,
     published,

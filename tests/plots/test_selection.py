@@ -11,7 +11,7 @@ from analysis.selection import Selection, load
 from plots.options import command
 from plots.report.content import compose
 from plots.source import Source
-from plots.tables.layout import laid_out
+from plots.tables.layout import lay_out
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
 from tests.specs import small
@@ -49,7 +49,7 @@ def of_report():
 
 def of_tables():
     (table,) = pivot(load(BEST))
-    return laid_out(BEST)(table)
+    return lay_out(table, BEST)
 
 
 @pytest.mark.parametrize("found", [of_report, of_tables])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -52,12 +51,8 @@ def chosen(name: str | None, as_json: bool = False) -> Write:
     return found.write
 
 
-def deliver(documents: Sequence[Document], write: Write, path: Path | None) -> None:
-    """To a file, whole or not at all, or to stdout. Raises StoreError when the file cannot be
-    written.
-    """
-    if path is None:
-        return write(documents, sys.stdout)
+def write_file(documents: Sequence[Document], write: Write, path: Path) -> None:
+    """Write the file whole or not at all. Raises StoreError when it cannot be written."""
     try:
         with draft_of(path) as draft, draft.open("w", encoding="utf-8", newline="") as out:
             write(documents, out)

@@ -9,8 +9,7 @@ from analysis.statistics.contradictions import contradiction
 from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ranks import ranks
 from analysis.statistics.sample import Sample
-from scalemark.stats.relation import Relation, relation, relation_by
-from scalemark.stats.welch import known_ratio_interval
+from scalemark.stats.welch import Relation, known_ratio_interval, relation, relation_by
 
 
 def alone(images_per_second, seed=1):

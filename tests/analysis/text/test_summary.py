@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.pivot import pivot
-from analysis.published import article_tables, published
+from analysis.pivot import article_tables, pivot
+from analysis.published import published
 from analysis.results import BaselineRule, measured
 from analysis.text.summary import Summary, summarize
 from scalemark.records.devices import DeviceKind

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from analysis.pivot import pivot
-from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from plots.tables import formats
 from plots.tables.document import Document
@@ -91,7 +90,7 @@ def test_very_long_tables_are_printed_plainly_also_on_a_terminal(
 ):
     monkeypatch.setenv("TERM", "xterm-256color")
     (table,) = pivot(load(Selection(db="results.db")))
-    layout = lay_out(table, rule=BaselineRule.SAME, show="python -m store show", only=())
+    layout = lay_out(table, Selection(db="results.db"))
     long = replace(layout, rows=layout.rows[:1] * num_rows)
     screen = Screen()
     terminal.write([Document(heading="", tables=(long,), notes=())], screen)
@@ -305,6 +304,6 @@ def test_a_file_is_there_whole_or_as_it_was(filled, tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("before")
     with pytest.raises(StoreError, match="No space left on device; choose another file with --out"):
-        formats.deliver([], broken, path)
+        formats.write_file([], broken, path)
     assert path.read_text() == "before"
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith("t.txt")] == ["t.txt"]

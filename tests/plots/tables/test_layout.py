@@ -1,7 +1,6 @@
 """What stands in cells and below tables: numbers, marks, symbols with their legend, baselines by name."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -22,14 +21,14 @@ from tests.tables import changing
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
-SHOW = "python -m store show"
+SHOW = "python -m store show --db r.db"
 
 
 def laid_out(entries=(), rule=BaselineRule.SAME, show=None, **options):
     if entries:
         fill("r.db", list(entries), **options)
     (table,) = pivot(measured(queries.measured(open_for_reading("r.db")), rule))
-    return lay_out(table, show, rule=rule, show=SHOW, only=())
+    return lay_out(table, Selection(db="r.db", baseline=rule), show)
 
 
 def texts(layout):
@@ -104,7 +103,7 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
 def laid_out_from_file():
     """As a command reads it."""
     (table,) = pivot(load(Selection(db="r.db")))
-    return lay_out(table, None, rule=BaselineRule.SAME, show=SHOW, only=())
+    return lay_out(table, Selection(db="r.db"))
 
 
 def contender(name, *speeds):
@@ -166,7 +165,7 @@ def test_failures_are_symbols_with_a_legend_and_the_command_that_says_what_happe
     layout = laid_out()
     assert texts(layout) == {"replicated_none": [symbol]}
     assert [line.partition(":")[0] for line in layout.legend] == [symbol]
-    assert "no number: python -m store show 1 says what happened" in layout.notes
+    assert f"no number: {SHOW} 1 says what happened" in layout.notes
     assert "cells:" not in notes(layout)
 
 
@@ -182,7 +181,7 @@ def test_a_suspect_number_is_marked_with_the_command_that_says_why():
         )
     layout = laid_out(show=("images/s",))
     assert texts(layout) == {"replicated_none": ["100*", "150"]}
-    assert "* suspect: python -m store show 1 (or 2) says why" in layout.notes
+    assert f"* suspect: {SHOW} 1 (or 2) says why" in layout.notes
 
 
 def test_a_number_of_which_some_repeats_failed_is_marked_with_what_became_of_them():
@@ -214,7 +213,7 @@ def test_an_invalid_number_is_not_shown():
         connection.exec_driver_sql("UPDATE measurements SET verdict = 'invalid'")
     layout = laid_out()
     assert texts(layout) == {"replicated_none": ["INVALID"]}
-    assert "INVALID: python -m store show 1 says why" in layout.notes
+    assert f"INVALID: {SHOW} 1 says why" in layout.notes
     assert layout.legend == ("INVALID: completed, but not as its axes say: no number to quote",)
 
 
@@ -274,7 +273,7 @@ def told(entries, **options):
     fill("r.db", entries, **options)
     return document(
         pivot(measured(queries.measured(open_for_reading("r.db")))),
-        partial(lay_out, rule=BaselineRule.SAME, show=SHOW, only=()),
+        Selection(db="r.db"),
     )
 
 
