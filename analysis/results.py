@@ -391,7 +391,7 @@ def _interval(
 
 
 def _is_valid(attempt: Mapping[str, Any]) -> bool:
-    """Rows of schema 0001 have no verdict, but say whether warm-up had ended."""
+    """Without a verdict, which imported attempts may lack, it counts whether warm-up had ended."""
     return attempt["verdict"] == Verdict.VALID if attempt["verdict"] else bool(attempt["steady"])
 
 

@@ -134,7 +134,7 @@ class RunFolder:
             return spec_of(parsed(read_regular(self.trial)))
 
     def read_attempt(self) -> AttemptBegin | None:
-        """None in a folder that an earlier version made, or a trainer by hand."""
+        """None in a folder that a trainer was given by hand."""
         return self._read(self.attempt, AttemptBegin.from_json)
 
     def read_ended(self) -> AttemptEnd | None:

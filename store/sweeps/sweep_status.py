@@ -122,7 +122,7 @@ class SweepStatus:
     started_at: datetime
     finished_at: datetime | None  # none while something is left to run
     counts: Counter[State]  # repeats
-    orchestrator: OrchestratorStatus | None  # the newest; none in sweeps of older versions
+    orchestrator: OrchestratorStatus | None  # the newest; none in imported and rebuilt sweeps
     running: Sequence[RunningRepeat]  # oldest first
     last_finished: Sequence[FinishedRepeat]  # newest first, NUM_LAST at most
     paces: Sequence[Pace]

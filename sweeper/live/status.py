@@ -86,7 +86,7 @@ def _where(status: SweepStatus) -> str:
     return (
         f"{orchestrator.process.host}, process {orchestrator.process.pid}"
         if orchestrator
-        else "a sweep of an earlier version"
+        else "imported, or rebuilt from run folders"
     )
 
 
