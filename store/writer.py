@@ -94,7 +94,7 @@ class Writer:
         with writing(self.engine) as connection:
             sweep_id = self._sweep_id(connection, sweep, is_alive, shared=False)
             _add_trials(connection, sweep_id, trials)
-            _add_left_out(connection, sweep_id, sweep.left_out)
+            add_left_out(connection, sweep_id, sweep.left_out)
             told = {"software_key": sweep.software_key, "shares_host": sweep.shares_host}
             at = {"started_at": sweep.started_at, "heartbeat_at": sweep.started_at}
             orchestrator_id = _add_orchestrator(
@@ -134,7 +134,7 @@ class Writer:
             )
             sweep_id = self._sweep_id(connection, sweep, is_alive, shared=True)
             _add_trials(connection, sweep_id, trials)
-            _add_left_out(connection, sweep_id, sweep.left_out)
+            add_left_out(connection, sweep_id, sweep.left_out)
             who = {"software_key": sweep.software_key, "shares_host": sweep.shares_host}
             lease = {"lease_s": lease_s(settings)}
             orchestrator_id = _add_orchestrator(
@@ -378,17 +378,8 @@ def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, T
     """New trials, and the place of all in this sweep: where it is continued in another order, that
     one holds.
     """
-    table, links = schema.TrialRow, schema.SweepTrialRow
-    known = {
-        id_
-        for ids in in_chunks(list(trials))
-        for id_ in connection.scalars(sa.select(table.id).where(table.id.in_(ids)))
-    }
-    insert_all(
-        connection,
-        table,
-        [trial_values(id_, spec) for id_, spec in trials.items() if id_ not in known],
-    )
+    add_new_trials(connection, trials)
+    links = schema.SweepTrialRow
     asked_for = sa.select(links.trial_id, links.position).where(links.sweep_id == sweep_id)
     before: dict[str, int] = {row.trial_id: row.position for row in connection.execute(asked_for)}
     places = {trial_id: position for position, trial_id in enumerate(trials)}
@@ -410,6 +401,18 @@ def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, T
         connection.execute(one.values(position=sa.bindparam("to")), moved)
 
 
+def add_new_trials(connection: sa.Connection, trials: Mapping[str, TrialSpec]) -> None:
+    """Insert those of these trials, by their ids, that are not there."""
+    table = schema.TrialRow
+    known = {
+        id_
+        for ids in in_chunks(list(trials))
+        for id_ in connection.scalars(sa.select(table.id).where(table.id.in_(ids)))
+    }
+    new = [trial_values(id_, spec) for id_, spec in trials.items() if id_ not in known]
+    insert_all(connection, table, new)
+
+
 def trial_values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
     """The columns of `store.schema.TrialRow`."""
     strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
@@ -422,9 +425,10 @@ def trial_values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
     }
 
 
-def _add_left_out(
+def add_left_out(
     connection: sa.Connection, sweep_id: int, left_out: Sequence[tuple[str, str]]
 ) -> None:
+    """Insert those of these cells that are not there, with their reasons."""
     known = set(
         connection.scalars(
             sa.select(schema.LeftOutRow.overrides).where(schema.LeftOutRow.sweep_id == sweep_id)

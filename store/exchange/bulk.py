@@ -40,7 +40,7 @@ from store.machine_rows import machine_id_of
 from store.reference_rows import add_references
 from store.rows import digest, find_or_insert, insert_all, inserted_id
 from store.sweeps.repeat_states import REMOVED, in_chunks
-from store.writer import trial_values
+from store.writer import add_left_out, add_new_trials
 
 ROWS_PER_TRANSACTION = 5000
 
@@ -129,16 +129,8 @@ class Bulk:
         self.added.num_references += add_references(connection, references)
 
     def _add_sweep(self, connection: sa.Connection, record: PortableSweep) -> None:
-        table, sweep_id = schema.LeftOutRow, self._sweep_id(connection, record.sweep)
-        known = set(
-            connection.scalars(sa.select(table.overrides).where(table.sweep_id == sweep_id))
-        )
-        new = {overrides: reason for overrides, reason in record.left_out if overrides not in known}
-        rows = [
-            {"sweep_id": sweep_id, "overrides": overrides, "reason": reason}
-            for overrides, reason in new.items()
-        ]
-        insert_all(connection, table, rows)
+        sweep_id = self._sweep_id(connection, record.sweep)
+        add_left_out(connection, sweep_id, record.left_out)
         _annotate(connection, {"sweep_id": sweep_id}, record.tags, record.notes)
 
     def _sweep_id(self, connection: sa.Connection, sweep: SweepHead) -> int:
@@ -187,7 +179,6 @@ class Bulk:
         self, connection: sa.Connection, records: Sequence[PortableTrial | PortableAttempt]
     ) -> None:
         """New trials, and their places in their sweeps."""
-        table = schema.TrialRow
         specs: dict[str, TrialSpec] = {}
         places: dict[tuple[int, str], int] = {}
         for record in records:
@@ -195,16 +186,7 @@ class Bulk:
             if trial_id not in self._trials:
                 specs[trial_id] = record.spec
             places.setdefault((sweep_id, trial_id), record.position)
-        known = {
-            id_
-            for ids in in_chunks(list(specs))
-            for id_ in connection.scalars(sa.select(table.id).where(table.id.in_(ids)))
-        }
-        insert_all(
-            connection,
-            table,
-            [trial_values(id_, spec) for id_, spec in specs.items() if id_ not in known],
-        )
+        add_new_trials(connection, specs)
         asked_for = _asked_for(connection, places)
         links = [
             {"sweep_id": sweep_id, "trial_id": trial_id, "position": position}
