@@ -14,7 +14,7 @@ class Standing:
     """States of repeats: how many were in each first, and are `now`."""
 
     def __init__(self, first: Mapping[State, int]) -> None:
-        self._first = self.now = Counter(first)
+        self._first, self.now = Counter(first), Counter(first)
         # in the end: what has run, and a stop left to the next command
         self.left_after_an_attempt: Counter[State] = Counter()
 
