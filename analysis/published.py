@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from analysis.results import BaselineRule, Origin, Place, Result, with_baselines
+from costs.networks import UnknownNetworkError, network
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
@@ -64,17 +64,10 @@ def usual_image_px(model: str) -> int | None:
     """Of a published figure's model: sources name no image size, and mean this one. None where it
     is not known.
     """
-    return next((px for pattern, px in _USUAL_PX if fnmatchcase(model.rstrip("?"), pattern)), None)
-
-
-_USUAL_PX = (
-    ("*_cifar", 32),
-    ("alexnet", 227),
-    ("inception3", 299),
-    ("resnet*", 224),
-    ("trivial", 224),
-    ("vgg*", 224),
-)
+    try:
+        return network(model.rstrip("?")).image_px
+    except UnknownNetworkError:
+        return None
 
 
 def key_of(reference: Mapping[str, Any]) -> str:

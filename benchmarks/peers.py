@@ -1,5 +1,5 @@
 """The loops a user would write by hand with Keras 3 and TensorFlow, around the models of
-trainer/models/.
+scalemark/models/.
 
 Parameters, initial weights, batches and update rule are those of the trainer, so that losses agree
 step by step. Weight decay is left out on both sides, because every way of writing it costs
@@ -15,9 +15,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark import models
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import layers, registry
+from trainer import keras_model
 from trainer.data import synthetic
 from trainer.devices import Devices
 
@@ -114,14 +115,15 @@ def _mirrored(spec: TrialSpec, cross_device_ops: tf.distribute.CrossDeviceOps | 
 
 def _use_keras_normalization() -> None:
     """In this process only."""
-    layers.FusedBatchNormalization = lambda *, scale, epsilon, decay: (
+    keras_model.FusedBatchNormalization = lambda *, scale, epsilon, decay: (
         keras.layers.BatchNormalization(scale=scale, epsilon=epsilon, momentum=decay)
     )
 
 
 def _model(spec: TrialSpec) -> keras.Model:
     keras.utils.set_random_seed(spec.seed)
-    return registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
+    sizes = {"image_px": spec.image_px, "num_classes": spec.num_classes}
+    return keras_model.build(models.define(spec.model, **sizes))
 
 
 def _optimizer(spec: TrialSpec) -> keras.optimizers.Optimizer:

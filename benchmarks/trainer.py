@@ -83,7 +83,7 @@ class Candidate:
     """What a worker shall train."""
 
     kind: str  # ours, keras_loop, mirrored, mirrored_fused (see peers.py), or gemm
-    model: str = "trivial"  # a file in trainer/models/
+    model: str = "trivial"  # a definition in scalemark/models/
     image_px: int = 32
     batch_size: int = 1  # images per replica and step
     num_replicas: int = 1

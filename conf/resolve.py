@@ -5,10 +5,12 @@ refused.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from conf import rules
 from conf.schema import Config, DataConfig, Engine
+from scalemark import models
 from scalemark.records.devices import DeviceKind
 from scalemark.records.planted import PLANTED, planted_text
 from scalemark.records.trial import TrialSpec
@@ -62,7 +64,8 @@ def resolve(
     `compute_capability` is the least of the usable GPUs; None on stand-ins. `is_mig` says that they
     are MIG devices.
 
-    Raises TrialRefusedError, naming axis, value and remedy.
+    Raises TrialRefusedError, naming axis, value and remedy, and ModelError when the model has no
+    definition.
     """
     if (config.engine is Engine.simulated) != (device_kind is DeviceKind.SIMULATED_GPU):
         raise TrialRefusedError(
@@ -78,6 +81,7 @@ def resolve(
         if not stand_in or ("all_reduce", name) not in rules.GPU_ONLY
     ]
     model = config.model
+    published = models.published_sizes(model.name)
     try:
         batch_size = _number(
             "batch_size",
@@ -113,9 +117,11 @@ def resolve(
             distortions=_flag("distortions", config.distortions, config.data.distorts),
             data_format=_auto(config.data_format.name, _data_format(config, stand_in)),
             image_px=_number(
-                "image_px", config.image_px, model.stand_in_image_px if stand_in else model.image_px
+                "image_px",
+                config.image_px,
+                model.stand_in_image_px if stand_in else model.image_px or published["image_px"],
             ),
-            num_classes=model.num_classes,
+            num_classes=model.num_classes or published["num_classes"],
             batch_size=_per_replica(batch_size, config),
             scaling=config.scaling.name,
             steps_per_execution=config.steps_per_execution,
@@ -208,11 +214,7 @@ def _problem_of_mig(spec: TrialSpec) -> str | None:
 
 def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
     """What only the model's and the data source's own files can tell."""
-    problems = []
-    if spec.image_px < config.model.min_image_px:
-        problems.append(
-            f"image_px={spec.image_px}: {spec.model} needs at least {config.model.min_image_px}"
-        )
+    problems = [*_problems_of_sizes(spec.model, spec.image_px, spec.num_classes)]
     if spec.distortions and not config.data.distorts:
         problems.append(
             f"distortions=true: data={spec.data} has no images to distort; leave it out or "
@@ -224,6 +226,15 @@ def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
             f"choose a model of {config.data.num_labels} classes or more, {spec.model} has {spec.num_classes}"
         )
     return problems + _problems_of_reading(spec, config.data)
+
+
+@cache
+def _problems_of_sizes(model: str, image_px: int, num_classes: int) -> tuple[str, ...]:
+    try:
+        models.define(model, image_px=image_px, num_classes=num_classes)
+    except models.ModelError as error:
+        return (str(error),)
+    return ()
 
 
 def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:

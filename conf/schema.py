@@ -60,13 +60,12 @@ BoolOrAuto = bool | str
 class ModelConfig:
     """A file in conf/model/: what `auto` means for this model."""
 
-    name: str = MISSING  # a file in trainer/models/
-    num_classes: int = MISSING
-    image_px: int = MISSING  # on GPUs
+    name: str = MISSING  # a definition in scalemark/models/
+    num_classes: int | None = None  # null = as published
+    image_px: int | None = None  # on GPUs; null = as published
     batch_size: int = MISSING  # per GPU
     stand_in_image_px: int = MISSING  # on CPU stand-ins
     stand_in_batch_size: int = MISSING  # per CPU stand-in
-    min_image_px: int = 1
     learning_rate: float = MISSING
 
 

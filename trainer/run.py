@@ -23,6 +23,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark import models
 from scalemark.records import switches
 from scalemark.records.cluster import WORKER_0, Cluster
 from scalemark.records.devices import DeviceKind
@@ -31,7 +32,16 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer import ancestor_log, devices, measured, registry, timing, towers, verdict
+from trainer import (
+    ancestor_log,
+    devices,
+    keras_model,
+    measured,
+    registry,
+    timing,
+    towers,
+    verdict,
+)
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
@@ -281,11 +291,7 @@ def build(
             f"{trial_devices.described}"
         )
     with tf.device(trial_devices.host):
-        template = (
-            model()
-            if model
-            else registry.load("models", spec.model).build(spec.image_px, spec.num_classes)
-        )
+        template = model() if model else _model(spec)
         initial = [np.asarray(variable) for variable in template.trainable_variables]
     optimizer = registry.load("optimizers", spec.optimizer).create(spec)
     update = registry.load("variable_updates", spec.variable_update).create(
@@ -297,6 +303,14 @@ def build(
         towers=towers.Towers(spec, template, update, optimizer, trial_devices, at),
         num_parameters=sum(values.size for values in initial),
     )
+
+
+def _model(spec: TrialSpec) -> keras.Model:
+    try:
+        logits = models.define(spec.model, image_px=spec.image_px, num_classes=spec.num_classes)
+    except models.ModelError as error:
+        raise UnsupportedTrialError(str(error)) from None
+    return keras_model.build(logits)
 
 
 def prepare(spec: TrialSpec) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from analysis.advice.questions import Question
 from analysis.results import Result
-from costs.models import trainable
 from costs.registry import names
 from scalemark.host.own_code import typed
+from scalemark.models import trainable
 from scalemark.records.strategies import STRATEGY_COLUMNS
 
 _DATA = ("synthetic",)  # which pictures the real ones of others are, and where, is for each to say

@@ -20,7 +20,7 @@ from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from analysis.text.summary import failed_repeats
 from analysis.text.titles import host_notes
-from costs.models import trainable
+from scalemark.models import trainable
 from scalemark.records import overrides
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_COLUMNS

@@ -26,7 +26,7 @@ class TrialSpec:
     therefore never changed.
     """
 
-    model: str  # a file in trainer/models/
+    model: str  # a definition in scalemark/models/
     num_gpus: int  # replicas in step, over all hosts
     # over how many hosts they are spread, each with as many; more than 1 only in distributed modes
     hosts: int = 1

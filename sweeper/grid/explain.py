@@ -23,6 +23,7 @@ from omegaconf.errors import (
 )
 
 from conf.schema import Config
+from scalemark import models
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -94,6 +95,11 @@ def no_such_axis(name: str) -> str:
 def _no_such_choice(error: MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     choices = list(error.options or [])
+    if group == "model" and name in models.definitions():
+        return (
+            f"model={name}: scalemark/models/ defines it, and its defaults are missing; add "
+            f"conf/model/{name}.yaml"
+        )
     return f"{group}={name}: no such {group}; {nearest(name, choices)}Choices: {', '.join(choices)}"
 
 

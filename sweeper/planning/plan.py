@@ -13,6 +13,7 @@ from pathlib import Path
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, SweepConfig
 from scalemark.host import shards
+from scalemark.models import ModelError
 from scalemark.records import switches
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
 from scalemark.records.trial import TrialSpec, width_name
@@ -89,8 +90,8 @@ def resolve_grid(
     """The distinct trials of a grid in its order, and the cells left out, with the reason.
 
     Raises SweepRefusedError for a value no axis has, for a grid of which nothing is left, for a
-    rule of sweep.exclude that is none, and for any cell that means nothing with
-    sweep.invalid=error.
+    rule of sweep.exclude that is none, for a model that nothing defines, and for any cell that
+    means nothing with sweep.invalid=error.
     """
     rules = read_rules(sweep.exclude)
     specs: dict[str, TrialSpec] = {}
@@ -105,6 +106,8 @@ def resolve_grid(
             refused.append((text_of(cell), str(error)))
             left_out.append(refused[-1])
             continue
+        except ModelError as error:
+            raise SweepRefusedError(str(error)) from None
         if rule := _excluding(spec, rules):
             left_out.append((text_of(cell), rule.reason))
             continue

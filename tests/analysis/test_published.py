@@ -1,6 +1,5 @@
 """Published figures as results and as tables in their articles' form."""
 
-import re
 from dataclasses import asdict, replace
 
 import pytest
@@ -14,7 +13,6 @@ from analysis.published import (
 )
 from scalemark.records.references import published as shipped
 from store.errors import StoreError
-from tests.conftest import PROJECT
 from tests.store.test_references import MINE
 
 REFERENCES = [asdict(reference) for reference in shipped()]
@@ -111,9 +109,8 @@ def test_precision_is_told_as_sources_do(axes, told):
     assert precision_as_published(axes) == told
 
 
-def test_the_usual_image_size_of_each_model_is_that_of_its_settings():
-    for path in (PROJECT / "conf" / "model").glob("*.yaml"):
-        told = re.search(r"^image_px: (\d+)$", path.read_text(), re.MULTILINE)
-        assert usual_image_px(path.stem) == int(told[1])
+def test_the_usual_image_size_is_that_of_the_definition():
+    assert usual_image_px("alexnet") == 227
+    assert usual_image_px("inception3") == 299
     assert usual_image_px("resnet18_cifar?") == 32
     assert usual_image_px("gpt") is None

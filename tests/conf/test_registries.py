@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from conf import rules, schema
-from costs.models import trainable
 from costs.registry import names
+from scalemark import models
 from tests.conftest import PROJECT
 from trainer import registry
 
@@ -31,7 +31,7 @@ def test_registries_are_listed_as_the_trainer_has_them(folder):
 
 
 def test_every_model_and_data_source_can_be_chosen():
-    assert trainable() == set(registry.names("models"))
+    assert models.trainable() <= set(models.definitions())
     assert {path.stem for path in (PROJECT / "conf" / "data").glob("*.yaml")} == set(
         registry.names("data")
     )

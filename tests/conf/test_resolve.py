@@ -69,14 +69,8 @@ def test_full_size_is_the_ancestors(model, image_px, batch_size):
 @pytest.mark.parametrize(
     "path", sorted((FOLDER / "model").glob("*.yaml")), ids=lambda path: path.stem
 )
-def test_every_model_resolves_and_has_its_file_in_the_trainer(path):
+def test_every_model_resolves(path):
     assert trial(f"model={path.stem}").model == path.stem
-    assert (FOLDER.parent / "trainer" / "models" / f"{path.stem}.py").exists()
-
-
-def test_every_model_file_of_the_trainer_can_be_chosen():
-    files = {path.stem for path in (FOLDER.parent / "trainer" / "models").glob("[a-z]*.py")}
-    assert files == {path.stem for path in (FOLDER / "model").glob("*.yaml")}
 
 
 @pytest.mark.parametrize("name", STRATEGY_NAMES.values())

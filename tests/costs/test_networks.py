@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import store
-from costs import networks
 from costs.networks import UnknownNetworkError, network
+from scalemark import models
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_unknown_name_lists_the_known_and_guesses():
 def test_an_image_too_small_for_the_network_is_refused():
     with pytest.raises(
         ValueError,
-        match=r"model=alexnet image_px=20: the image is too small.*usual image_px is 227",
+        match="image_px=20: alexnet needs at least 67",
     ):
         network("alexnet", 20)
 
@@ -152,5 +152,5 @@ def test_a_network_is_counted_once():
 
 
 def test_every_known_network_has_classes_at_its_end():
-    for name, definition in networks.known().items():
-        assert network(name).tensors[-1] == definition.num_classes, name
+    for name in models.definitions():
+        assert network(name).tensors[-1] == models.published_sizes(name)["num_classes"], name

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from scalemark.models import define
 from tests.specs import small
+from trainer import keras_model
 from trainer.data import digits, photos
 from trainer.errors import UnsupportedTrialError
-from trainer.models import resnet18_cifar
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +38,7 @@ def test_there_are_1797_digits_of_32_px(folder):
 @pytest.mark.slow
 def test_a_small_residual_network_learns_them_within_200_steps(folder, make_devices):
     keras.utils.set_random_seed(1)
-    model = resnet18_cifar.build(32, 10)
+    model = keras_model.build(define("resnet18_cifar"))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.02, momentum=0.9), loss, metrics=["accuracy"])
     data = digits.open_input(

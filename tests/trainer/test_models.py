@@ -4,8 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-import costs.networks
-from trainer import registry
+from costs.networks import network
+from scalemark.models import define
+from tests.specs import small
+from trainer import keras_model, run
 from trainer.errors import UnsupportedTrialError
 
 pytestmark = pytest.mark.integration
@@ -27,18 +29,31 @@ def test_a_model_has_its_published_number_of_parameters_and_gradient_tensors(
     all_devices, model, image_px, num_classes, num_parameters, num_gradients
 ):
     keras.mixed_precision.set_global_policy("float32")
-    built = registry.load("models", model).build(image_px, num_classes)
+    built = keras_model.build(define(model, image_px=image_px, num_classes=num_classes))
     sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
     assert sum(sizes) == num_parameters
     assert len(sizes) == num_gradients
-    assert (
-        costs.networks.network(model, image_px, num_classes).tensors == sizes
-    )  # in this order devices are dealt tensors
+    # in this order devices are dealt tensors
+    assert network(model, image_px, num_classes).tensors == sizes
     assert built.output_shape == (None, num_classes)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("densenet121", "googlenet", "inception4", "lenet5", "mobilenet_v1", "overfeat"),
+        *("resnet18", "resnet20_cifar", "resnet50_v1.5"),
+    ],
+)
+def test_keras_has_the_gradient_tensors_that_the_cost_model_counts(all_devices, model):
+    keras.mixed_precision.set_global_policy("float32")
+    built = keras_model.build(define(model, image_px=96, num_classes=7))
+    sizes = tuple(int(np.prod(variable.shape)) for variable in built.trainable_variables)
+    assert network(model, 96, 7).tensors == sizes
+
+
 def test_the_stride_of_a_version_1_block_is_in_its_first_convolution(all_devices):
-    built = registry.load("models", "resnet50").build(64, 10)
+    built = keras_model.build(define("resnet50", image_px=64, num_classes=10))
     strided = [
         layer
         for layer in built.layers
@@ -47,9 +62,14 @@ def test_the_stride_of_a_version_1_block_is_in_its_first_convolution(all_devices
     assert {layer.kernel_size for layer in strided} == {(7, 7), (1, 1)}
 
 
-def test_an_unknown_name_lists_the_files_there_are():
+def test_a_trial_of_an_unknown_model_lists_those_there_are(make_devices):
     with pytest.raises(
         UnsupportedTrialError,
-        match=r"'resnet51' is not in trainer/models/; choose one of alexnet, .*vgg16",
+        match=r"model=resnet51: no file in scalemark/models/ defines it; defined are alexnet, .*vgg19",
     ):
-        registry.load("models", "resnet51")
+        run.build(small(model="resnet51"), make_devices(1))
+
+
+def test_a_trial_of_too_small_an_image_says_what_is_large_enough(make_devices):
+    with pytest.raises(UnsupportedTrialError, match="image_px=20: alexnet needs at least 67"):
+        run.build(small(model="alexnet", image_px=20), make_devices(1))

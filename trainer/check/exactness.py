@@ -12,8 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark import layers
 from scalemark.records.trial import TrialSpec
-from trainer import layers, run
+from trainer import keras_model, run
 from trainer.devices import Devices
 from trainer.towers import Batch
 
@@ -26,17 +27,19 @@ def convolutional() -> keras.Model:
     """Convolutions, pooling, a dense layer; no batch normalization and no dropout, which make N
     batches differ from one.
     """
-    images, x = layers.image_input(IMAGE_PX)
+    x = layers.images(IMAGE_PX)
     x = layers.conv(x, 4, 3)
-    x = keras.layers.MaxPooling2D(2, 2)(layers.conv(x, 5, 3))
-    return keras.Model(images, layers.logits(keras.layers.Flatten()(x), NUM_CLASSES))
+    x = layers.conv(x, 5, 3)
+    x = layers.flatten(layers.max_pool(x, 2, 2))
+    return keras_model.build(layers.logits(x, NUM_CLASSES))
 
 
 def normalized() -> keras.Model:
     """Batch normalization and dropout: their state is each replica's own."""
-    images, x = layers.image_input(IMAGE_PX)
-    x = keras.layers.Flatten()(layers.conv_norm(x, 4, 3))
-    return keras.Model(images, layers.logits(keras.layers.Dropout(0.5)(x), NUM_CLASSES))
+    x = layers.images(IMAGE_PX)
+    x = layers.relu(layers.conv_norm(x, 4, 3))
+    x = layers.dropout(layers.flatten(x))
+    return keras_model.build(layers.logits(x, NUM_CLASSES))
 
 
 def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:

@@ -13,11 +13,11 @@ from analysis.explanation.verdicts import Confidence
 from analysis.results import Origin, Result
 from costs.communication import UPDATES
 from costs.hardware import Hardware, MissingLinkError
-from costs.networks import known
 from costs.profiles import profile, sound
 from costs.registry import names
 from costs.step import costs
 from costs.work import Work
+from scalemark.models import definitions
 from scalemark.records.devices import DeviceKind
 from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
 
@@ -98,7 +98,7 @@ def test_the_product_has_every_way_that_the_cost_model_knows():
 def test_no_communication_of_the_cost_model_is_denied_in_a_known_box(name):
     found = [
         (one, lost, inner_links(one, check))
-        for one, lost, check in communicating(SOUND[name], tuple(known()))
+        for one, lost, check in communicating(SOUND[name], tuple(definitions()))
     ]
     denied = [
         (one.axes, lost, links)

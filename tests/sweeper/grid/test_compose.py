@@ -170,6 +170,10 @@ def test_composing_a_cell_changes_no_other_cell(composer):
             "all_reduce=nclc",
             "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, none, nccl",
         ),
+        (
+            "model=resnet34",
+            "scalemark/models/ defines it, and its defaults are missing; add conf/model/resnet34.yaml",
+        ),
         ("num_gpus=two", "num_gpus=two: wanted a whole number"),
         ("num_gpus=", "num_gpus=: wanted a whole number"),
         ("num_gpus=null", "num_gpus"),

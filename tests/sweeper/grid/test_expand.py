@@ -64,13 +64,14 @@ def test_every_sweep_of_hydras_is_a_list_of_values(values, texts):
 
 
 def test_a_glob_is_the_choices_that_match(loader):
-    assert cells("model=glob(resnet*)", loader=loader) == [
+    assert cells("model=glob(resnet1*)", loader=loader) == [
+        ("model=resnet101",),
+        ("model=resnet110_cifar",),
         ("model=resnet152",),
         ("model=resnet18_cifar",),
-        ("model=resnet50",),
     ]
-    assert cells("model=glob([*],exclude=[resnet*,*16,incep*])", loader=loader) == [
-        ("model=alexnet",),
+    assert cells("model=glob([*],exclude=[*net*,*16,incep*])", loader=loader) == [
+        ("model=overfeat",),
         ("model=trivial",),
     ]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.layers import FusedBatchNormalization
+from trainer.fused_batch_normalization import FusedBatchNormalization
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -1,0 +1,121 @@
+"""Counts a model layer by layer: work, gradient tensors, outputs that are kept, kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import assert_never
+
+from scalemark import layers as nn
+from scalemark.layers import Plain, Tensor, network_of
+
+LOSS_KERNELS = 8  # softmax, cross entropy, their gradients, the mean
+SHORTENED = ((3, 3), (5, 5))  # kernels of convolutions that Winograd's algorithm shortens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What one layer, or all layers together, take for one image."""
+
+    flops: int = 0  # forward: 2 per multiply and add
+    winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1
+    num_outputs: int = 0  # elements that are kept for the backward pass
+    num_kernels: int = 0  # forward and backward
+    tensors: tuple[int, ...] = ()  # elements of each gradient tensor
+
+
+def count(logits: Tensor) -> Counts:
+    """Count a whole model with its loss, its gradient tensors in the order of the trainer's.
+
+    One kernel is counted per operation: of a convolution and a dense layer one forward and two
+    backward, of bias, norm, ReLU and pooling one each way, one per sum of two gradients.
+    """
+    layers: dict[Tensor, Counts] = {}
+    trained: set[Tensor] = set()  # what has a gradient; the pictures have none
+    num_uses = 0
+    for tensor in network_of(logits):
+        inputs = trained.intersection(tensor.inputs)
+        num_uses += sum(one in trained for one in tensor.inputs)
+        layers[tensor] = _count(tensor, has_gradient=bool(inputs))
+        if inputs or layers[tensor].tensors:
+            trained.add(tensor)
+    # An output that is used more than once has the sum of as many gradients. Only the logits have
+    # no use.
+    num_sums = num_uses - (len(trained) - 1)
+    counted = layers.values()
+    return Counts(
+        flops=sum(one.flops for one in counted),
+        winograd_flops=sum(one.winograd_flops for one in counted),
+        num_outputs=sum(one.num_outputs for one in counted),
+        num_kernels=sum(one.num_kernels for one in counted) + num_sums + LOSS_KERNELS,
+        tensors=tuple(size for tensor in in_keras_order(logits) for size in layers[tensor].tensors),
+    )
+
+
+def in_keras_order(logits: Tensor) -> list[Tensor]:
+    """Return the tensors of a model as Keras orders their layers.
+
+    By decreasing length of the longest path to the end; layers equally far from it as a walk from
+    the end, inputs in their order, first meets them (`keras.src.ops.function.map_graph`). Branches
+    are therefore interleaved.
+    """
+    network = network_of(logits)
+    distances = dict.fromkeys(network, 0)
+    for tensor in reversed(network):
+        for one in tensor.inputs:
+            distances[one] = max(distances[one], distances[tensor] + 1)
+    met: dict[Tensor, int] = {}
+    to_visit = [logits]
+    while to_visit:
+        tensor = to_visit.pop()
+        if tensor not in met:
+            met[tensor] = len(met)
+            to_visit.extend(reversed(tensor.inputs))
+    return sorted(network, key=lambda tensor: (-distances[tensor], met[tensor]))
+
+
+def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
+    """Count one layer; `has_gradient` says that its input needs one."""
+    elements = tensor.num_elements
+    match tensor.layer:
+        case nn.Conv() | nn.Dense() as layer:
+            return _count_product(tensor, layer, has_gradient=has_gradient)
+        case nn.BatchNorm() as norm:
+            channels = tensor.channels
+            tensors = (channels, channels) if norm.scale else (channels,)
+            return Counts(num_outputs=elements, num_kernels=2, tensors=tensors)
+        case Plain.RELU | nn.Pool():
+            return Counts(num_outputs=elements, num_kernels=2)
+        case Plain.ADD:
+            return Counts(num_outputs=elements, num_kernels=1)
+        case Plain.CONCAT:  # backward, each branch gets its slice
+            return Counts(num_outputs=elements, num_kernels=1 + len(tensor.inputs))
+        case Plain.GLOBAL_MEAN | nn.PadChannels():
+            return Counts(num_kernels=2)
+        case nn.Dropout():  # draws, compares and multiplies; multiplies again on the way back
+            return Counts(num_kernels=4)
+        case Plain.IMAGES | Plain.FLATTEN:
+            return Counts()
+        case unknown:
+            assert_never(unknown)
+
+
+def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool) -> Counts:
+    """Count the product, its gradients by weights and input, and bias and activation each way."""
+    *positions, outputs = tensor.shape
+    weights = tensor.inputs[0].channels * outputs
+    bias, num_outputs, is_shortened = True, 0, False
+    is_activated = layer.activation != "linear"
+    if isinstance(layer, nn.Conv):
+        weights = prod(layer.kernel) * (outputs if layer.depthwise else weights)
+        bias = layer.bias
+        num_outputs = tensor.num_elements * (1 + is_activated)
+        is_shortened = layer.kernel in SHORTENED and layer.strides == 1 and not layer.depthwise
+    flops = 2 * weights * prod(positions)
+    return Counts(
+        flops=flops,
+        winograd_flops=flops if is_shortened else 0,
+        num_outputs=num_outputs,
+        num_kernels=2 + has_gradient + 2 * bias + 2 * is_activated,
+        tensors=(weights, outputs) if bias else (weights,),
+    )

@@ -1,0 +1,254 @@
+"""The language that models are described in: layers are plain records, and functions chain them.
+
+```
+x = images(224)                  # (224, 224, 3)
+x = conv(x, 64, 7, strides=2)    # (112, 112, 64)
+x = global_mean(x)               # (64,)
+x = logits(x, 1001)              # (1001,)
+```
+
+`trainer/keras_model.py` makes a Keras model of the last tensor, and `costs/counting.py` counts it.
+Both match on `Layer`, so that mypy names the place where a new kind of layer is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import count
+from math import prod
+from typing import Literal, TypeAlias
+
+Shape: TypeAlias = tuple[int, ...]  # of one example, channels last: (height, width, channels)
+Kernel: TypeAlias = int | tuple[int, int]  # height and width
+Padding: TypeAlias = Literal["same", "valid"]
+Activation: TypeAlias = Literal["linear", "relu"]
+# a distribution by its name, or the standard deviation of a normal one
+Initial: TypeAlias = Literal["he_normal", "glorot_uniform"] | float
+
+
+class Plain(Enum):
+    """Layers without settings."""
+
+    IMAGES = auto()  # the model's input, photographs of three colors
+    RELU = auto()
+    GLOBAL_MEAN = auto()  # of each channel over the whole image
+    ADD = auto()
+    CONCAT = auto()  # the channels of several branches behind each other
+    FLATTEN = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv:
+    """Convolve, add a bias if there is one, and activate."""
+
+    filters: int
+    kernel: tuple[int, int]
+    strides: int
+    padding: Padding
+    bias: bool
+    activation: Activation
+    depthwise: bool  # each channel has one filter of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchNorm:
+    """Normalize each channel over the batch."""
+
+    scale: bool  # multiply by a trained gamma
+    epsilon: float
+    decay: float = 0.9  # of the moving statistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Take the largest or the mean value of each window."""
+
+    kind: Literal["max", "mean"]
+    size: int
+    strides: int
+    padding: Padding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PadChannels:
+    """Append channels of zeros."""
+
+    channels: int  # afterwards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dense:
+    """Multiply with a matrix, add a bias, and activate."""
+
+    units: int
+    activation: Activation
+    initial: Initial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropout:
+    """Replace a random share of the numbers by zero during training."""
+
+    rate: float
+
+
+Layer: TypeAlias = Plain | Conv | BatchNorm | Pool | PadChannels | Dense | Dropout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """The output of one layer; by way of its inputs, the whole network up to there."""
+
+    layer: Layer
+    inputs: tuple[Tensor, ...]
+    shape: Shape
+    serial: int = field(default_factory=count().__next__)  # later tensors have larger ones
+
+    @property
+    def channels(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def num_elements(self) -> int:
+        return prod(self.shape)
+
+
+class TooSmallError(ValueError):
+    """Nothing is left of the image after some layers."""
+
+
+def network_of(output: Tensor) -> list[Tensor]:
+    """Return `output` and all tensors it depends on, in the order of their description."""
+    found: set[Tensor] = set()
+    to_visit = [output]
+    while to_visit:
+        tensor = to_visit.pop()
+        found.add(tensor)
+        to_visit.extend(one for one in tensor.inputs if one not in found)
+    return sorted(found, key=lambda tensor: tensor.serial)
+
+
+def images(image_px: int) -> Tensor:
+    """Begin a model of square images (image_px, image_px, 3)."""
+    return Tensor(Plain.IMAGES, (), (image_px, image_px, 3))
+
+
+def conv(
+    x: Tensor,
+    filters: int,
+    kernel: Kernel,
+    *,
+    strides: int = 1,
+    padding: Padding = "same",
+    bias: bool = True,
+    activation: Activation = "relu",
+    depthwise: bool = False,
+) -> Tensor:
+    """Convolve, with bias and ReLU unless told otherwise."""
+    layer = Conv(
+        filters=filters,
+        kernel=(kernel, kernel) if isinstance(kernel, int) else kernel,
+        strides=strides,
+        padding=padding,
+        bias=bias,
+        activation=activation,
+        depthwise=depthwise,
+    )
+    return Tensor(layer, (x,), (*_windows(x, layer.kernel, strides, padding), filters))
+
+
+def batch_norm(x: Tensor, *, scale: bool = True, epsilon: float = 1e-5) -> Tensor:
+    return Tensor(BatchNorm(scale=scale, epsilon=epsilon), (x,), x.shape)
+
+
+def conv_norm(
+    x: Tensor,
+    filters: int,
+    kernel: Kernel,
+    *,
+    strides: int = 1,
+    padding: Padding = "same",
+    depthwise: bool = False,
+    scale: bool = True,
+    epsilon: float = 1e-5,
+    activation: Activation = "relu",
+) -> Tensor:
+    """Convolve without bias, normalize, and activate by ReLU unless told otherwise."""
+    x = conv(
+        x,
+        filters,
+        kernel,
+        strides=strides,
+        padding=padding,
+        bias=False,
+        activation="linear",
+        depthwise=depthwise,
+    )
+    x = batch_norm(x, scale=scale, epsilon=epsilon)
+    return relu(x) if activation == "relu" else x
+
+
+def relu(x: Tensor) -> Tensor:
+    return Tensor(Plain.RELU, (x,), x.shape)
+
+
+def max_pool(x: Tensor, size: int, strides: int, padding: Padding = "valid") -> Tensor:
+    return _pool(x, Pool(kind="max", size=size, strides=strides, padding=padding))
+
+
+def mean_pool(x: Tensor, size: int, strides: int, padding: Padding = "valid") -> Tensor:
+    return _pool(x, Pool(kind="mean", size=size, strides=strides, padding=padding))
+
+
+def global_mean(x: Tensor) -> Tensor:
+    return Tensor(Plain.GLOBAL_MEAN, (x,), (x.channels,))
+
+
+def add(x: Tensor, y: Tensor) -> Tensor:
+    return Tensor(Plain.ADD, (x, y), x.shape)
+
+
+def concat(*branches: Tensor) -> Tensor:
+    channels = sum(branch.channels for branch in branches)
+    return Tensor(Plain.CONCAT, branches, (*branches[0].shape[:-1], channels))
+
+
+def pad_channels(x: Tensor, channels: int) -> Tensor:
+    return Tensor(PadChannels(channels=channels), (x,), (*x.shape[:-1], channels))
+
+
+def flatten(x: Tensor) -> Tensor:
+    return Tensor(Plain.FLATTEN, (x,), (x.num_elements,))
+
+
+def dense(
+    x: Tensor, units: int, *, activation: Activation = "relu", initial: Initial = "he_normal"
+) -> Tensor:
+    """Multiply with a matrix and add a bias, with ReLU unless told otherwise."""
+    layer = Dense(units=units, activation=activation, initial=initial)
+    return Tensor(layer, (x,), (*x.shape[:-1], units))
+
+
+def dropout(x: Tensor, rate: float = 0.5) -> Tensor:
+    return Tensor(Dropout(rate=rate), (x,), x.shape)
+
+
+def logits(x: Tensor, num_classes: int) -> Tensor:
+    """End a model. The trainer makes its output float32 under every precision."""
+    return dense(x, num_classes, activation="linear", initial=0.01)
+
+
+def _pool(x: Tensor, layer: Pool) -> Tensor:
+    size = (layer.size, layer.size)
+    return Tensor(layer, (x,), (*_windows(x, size, layer.strides, layer.padding), x.channels))
+
+
+def _windows(x: Tensor, kernel: tuple[int, int], strides: int, padding: Padding) -> tuple[int, int]:
+    """Return how many windows of this kernel an image has, in height and width."""
+    height, width, _ = x.shape
+    if padding == "valid":
+        height, width = height - kernel[0] + 1, width - kernel[1] + 1
+    if min(height, width) < 1:
+        raise TooSmallError(f"an image of {x.shape} has no window of {kernel}")
+    return -(-height // strides), -(-width // strides)

@@ -1,0 +1,62 @@
+"""Batch normalization of images by TensorFlow's one fused op."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+
+class FusedBatchNormalization(keras.layers.Layer):
+    """Normalizes images in Keras' current data format; Keras 3.15's own layer emits a dozen ops.
+
+    Statistics, gamma and beta are float32
+    under every precision. Images (B, H, W, C) or (B, C, H, W) -> the same shape.
+    """
+
+    def __init__(self, *, scale: bool, epsilon: float, decay: float) -> None:
+        super().__init__()
+        self.scale, self.epsilon, self.decay = scale, epsilon, decay
+        self.axis = 1 if keras.config.image_data_format() == "channels_first" else -1
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        shape = (input_shape[self.axis],)
+
+        def weight(name: str, initializer: str, trainable: bool) -> keras.Variable:
+            return self.add_weight(
+                shape=shape,
+                initializer=initializer,
+                trainable=trainable,
+                name=name,
+                dtype="float32",
+                autocast=False,
+            )
+
+        self.gamma = weight("gamma", "ones", True) if self.scale else None
+        self.beta = weight("beta", "zeros", True)
+        self.moving_mean = weight("moving_mean", "zeros", False)
+        self.moving_variance = weight("moving_variance", "ones", False)
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        channels = x.shape[self.axis]
+        gamma = tf.convert_to_tensor(self.gamma) if self.scale else tf.ones([channels], tf.float32)
+        empty = tf.constant([], tf.float32)
+        y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
+            x=x,
+            scale=gamma,
+            offset=tf.convert_to_tensor(self.beta),
+            mean=empty if training else tf.convert_to_tensor(self.moving_mean),
+            variance=empty if training else tf.convert_to_tensor(self.moving_variance),
+            epsilon=self.epsilon,
+            data_format="NCHW" if self.axis == 1 else "NHWC",
+            is_training=training,
+        )
+        if training:
+            # The op's variance divides by n - 1; Keras and the ancestor keep the one divided by n.
+            n = tf.cast(tf.size(x) // channels, tf.float32)
+            share = (1 - self.decay) * (n - 1) / n
+            self.moving_mean.assign(self.moving_mean * self.decay + mean * (1 - self.decay))
+            self.moving_variance.assign(self.moving_variance * self.decay + variance * share)
+        return y
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return input_shape
