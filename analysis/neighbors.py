@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.planted import planted_on_one_host
 from scalemark.records.trial import TrialSpec
 
@@ -41,10 +42,11 @@ def with_strategy(
     spec: TrialSpec, variable_update: str, local_parameter_device: str, all_reduce: str
 ) -> TrialSpec:
     """What only a parameter server can do is left out elsewhere."""
+    update = VARIABLE_UPDATES.get(variable_update)
     return replace(
         spec,
         variable_update=variable_update,
         local_parameter_device=local_parameter_device,
         all_reduce=all_reduce,
-        staged_vars=spec.staged_vars and variable_update == "parameter_server",
+        staged_vars=spec.staged_vars and update is not None and update.stages,
     )

@@ -17,6 +17,7 @@ from typing import Any
 
 from analysis.text.versions import Where, told_apart
 from costs.profiles import overrides_of
+from scalemark.abilities import trains_apart
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.planted import planted_on_one_host
@@ -192,7 +193,7 @@ class Result:
         """Replicas that train a model each: they show what communication costs the others, and
         compete with none of them.
         """
-        return bool(self.axes["variable_update"] == "independent")
+        return trains_apart(self.axes["variable_update"])
 
     @property
     def spec(self) -> TrialSpec:

@@ -11,6 +11,14 @@ from pathlib import Path
 from conf import rules
 from conf.schema import Config, DataConfig, Engine
 from scalemark import models
+from scalemark.abilities import (
+    ALL_REDUCES,
+    DEFAULT_UPDATE,
+    OPTIMIZERS,
+    PRECISIONS,
+    VARIABLE_UPDATES,
+)
+from scalemark.abilities.variable_update import VariableUpdateAbilities
 from scalemark.records.devices import DeviceKind
 from scalemark.records.planted import PLANTED, planted_text
 from scalemark.records.trial import TrialSpec
@@ -72,14 +80,10 @@ def resolve(
             f"engine={config.engine.name}: one engine for the whole sweep; give it on the "
             "command line"
         )
-    update = _auto(config.variable_update.name, "replicated")
-    rule = rules.VARIABLE_UPDATES[update]
+    update = _auto(config.variable_update.name, DEFAULT_UPDATE)
+    rule = VARIABLE_UPDATES[update]
     stand_in = device_kind is DeviceKind.CPU_STAND_IN
-    runnable = [
-        name
-        for name in rule.all_reduces
-        if not stand_in or ("all_reduce", name) not in rules.GPU_ONLY
-    ]
+    runnable = [name for name in rule.all_reduces if not stand_in or not ALL_REDUCES[name].gpu_only]
     model = config.model
     published = models.published_sizes(model.name)
     try:
@@ -109,7 +113,7 @@ def resolve(
             momentum=_real(
                 "momentum",
                 config.momentum,
-                0.0 if config.optimizer.name in rules.WITHOUT_MOMENTUM else MOMENTUM,
+                MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0,
             ),
             weight_decay=config.weight_decay,
             data=config.data.name,
@@ -150,7 +154,7 @@ def resolve(
         raise TrialRefusedError(str(error)) from None
     for problem in (*rules.problems(spec), *_problems_of_config(spec, config)):
         raise TrialRefusedError(problem)
-    least = rules.COMPUTE_CAPABILITY.get(spec.precision)
+    least = PRECISIONS[spec.precision].compute_capability
     if compute_capability and least and compute_capability < least:
         found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
         raise TrialRefusedError(
@@ -287,28 +291,28 @@ def _per_replica(batch_size: int, config: Config) -> int:
 
 
 MOMENTUM = 0.9  # tf_cnn_benchmarks' default, for momentum and rmsprop
-ADAM_LEARNING_RATE = 0.001  # Kingma and Ba 2015; the models' own are for momentum
 
 
 def _learning_rate(config: Config) -> float:
-    return ADAM_LEARNING_RATE if config.optimizer.name == "adam" else config.model.learning_rate
+    own = OPTIMIZERS[config.optimizer.name].learning_rate
+    return config.model.learning_rate if own is None else own
 
 
 def _data_format(config: Config, stand_in: bool) -> str:
-    """cuDNN's float32 convolutions are made for NCHW, tensor cores for NHWC, and CPUs for NHWC."""
-    return "NCHW" if config.precision.name == "fp32" and not stand_in else "NHWC"
+    """CPUs' convolutions are made for NHWC."""
+    return "NHWC" if stand_in else PRECISIONS[config.precision.name].gpu_data_format
 
 
 STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
 
 
-def _loss_scale(config: Config, rule: rules.VariableUpdateRule) -> str:
+def _loss_scale(config: Config, rule: VariableUpdateAbilities) -> str:
     """As `TrialSpec.loss_scale` has it; numbers in their shortest form, so that 128 and 128.0 are
     one trial.
     """
     value = config.loss_scale
     if isinstance(value, str):
-        needed = config.precision.name in rules.LOSS_SCALED and rule.skips_together
+        needed = PRECISIONS[config.precision.name].is_loss_scaled and rule.is_synchronous
         return {"auto": "dynamic" if needed else "none", "static": STATIC_LOSS_SCALE}.get(
             value, value
         )

@@ -15,31 +15,27 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from costs.hardware import Hardware
+from scalemark.abilities.folder import names
 from scalemark.records.planted import PLANTED
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
+if TYPE_CHECKING:
+
+    class _Choice(Enum):  # mypy wants to see those that are defaults below
+        auto, fp32, momentum = range(3)
+
+    VariableUpdate = _Choice
+    AllReduce = _Choice
+    Precision = _Choice
+    Optimizer = _Choice
+else:  # the files of a folder are the choices
+    VariableUpdate = Enum("VariableUpdate", ["auto", *names("variable_updates")])
+    AllReduce = Enum("AllReduce", ["auto", *names("all_reduces")])
+    Precision = Enum("Precision", names("precisions"))
+    Optimizer = Enum("Optimizer", names("optimizers"))
 Engine = Enum("Engine", ["tensorflow", "simulated"])
-VariableUpdate = Enum(
-    "VariableUpdate",
-    [
-        "auto",
-        "parameter_server",
-        "replicated",
-        "independent",
-        "mirrored",
-        "distributed_parameter_server",
-        "distributed_replicated",
-        "distributed_all_reduce",
-        "multi_worker_mirrored",
-    ],
-)
 LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
-AllReduce = Enum(
-    "AllReduce", ["auto", "none", "nccl", "pscpu", "psgpu", "hierarchical_copy", "ring"]
-)
-Precision = Enum("Precision", ["fp32", "tf32", "fp16", "bf16"])
 Xla = Enum("Xla", ["off", "on", "auto"])
-Optimizer = Enum("Optimizer", ["sgd", "momentum", "rmsprop", "adam"])
 DataFormat = Enum("DataFormat", ["auto", "NHWC", "NCHW"])
 Scaling = Enum("Scaling", ["weak", "strong"])
 Switch = Enum("Switch", ["auto", "on", "off"])  # auto: as TensorFlow has it

@@ -4,12 +4,11 @@ and where they come from.
 S = bytes of all gradients, H hosts, N replicas in all; parameter server h holds s_h of S, whole
 variables, largest first, each on the server with the fewest bytes. What host h sends:
 
-  distributed_parameter_server  weights (H-1) s_h, then gradients S - s_h
-  distributed_replicated        gradients S - s_h, then weights (H-1) s_h
-  distributed_all_reduce ring   2 (N-1)/N S: the ring through all replicas, host by host, leaves
-  each host once distributed_all_reduce nccl   2 (H-1)/H S: NCCL sums within each host, and a ring
-  of one replica per host does the rest multi_worker_mirrored         2 (N-1)/N S: a ring, of
-  TensorFlow or NCCL, which on CPUs has one replica per host
+  parameter servers             weights (H-1) s_h and gradients S - s_h, one after the other
+  ring                          2 (N-1)/N S: through all replicas, host by host, it leaves each
+                                host once
+  ring with one_per_host_with   2 (H-1)/H S: NCCL sums within each host, and a ring of one replica
+                                per host does the rest
 
 It receives as much: of parameter servers S - s_h of weights, and (H-1) s_h of gradients. A host's
 gradients are summed before they leave it, and weights come once for all of its replicas.
@@ -27,7 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from costs.spread import spread
-from scalemark.records.cluster import RANK_JOBS
+from scalemark.abilities import VARIABLE_UPDATES, distributed, rank_jobs
+from scalemark.abilities.variable_update import SendsBetweenHosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,33 +69,25 @@ def between_hosts(
     variable_update: str, all_reduce: str, tensor_bytes: Sequence[float], hosts: int, num_gpus: int
 ) -> BetweenHosts:
     """`tensor_bytes` of each gradient. Raises ValueError for a way that is of one host."""
-    if variable_update not in _WAYS:
+    if not rank_jobs(variable_update):
+        several = ", ".join(distributed())
         raise ValueError(
-            f"variable_update={variable_update}: is of one host; of several are {', '.join(_WAYS)}"
+            f"variable_update={variable_update}: is of one host; of several are {several}"
         )
     if hosts == 1:
         return BetweenHosts(phases=())
-    return BetweenHosts(phases=_WAYS[variable_update](tensor_bytes, hosts, num_gpus, all_reduce))
+    abilities = VARIABLE_UPDATES[variable_update]
+    num_in_ring = hosts if all_reduce in abilities.one_per_host_with else num_gpus
+    formula = _FORMULAS[abilities.sends_between_hosts]
+    return BetweenHosts(phases=formula(tensor_bytes, hosts, num_in_ring))
 
 
 def _parameter_servers(
-    tensor_bytes: Sequence[float], hosts: int, _num_gpus: int, _all_reduce: str
+    tensor_bytes: Sequence[float], hosts: int, _num_in_ring: int
 ) -> tuple[Phase, ...]:
     held = spread(sorted(tensor_bytes, reverse=True), hosts)
     out, others = tuple((hosts - 1) * own for own in held), tuple(sum(held) - own for own in held)
     return Phase(sent=out, received=others), Phase(sent=others, received=out)
-
-
-def _of_all_reduce(
-    tensor_bytes: Sequence[float], hosts: int, num_gpus: int, all_reduce: str
-) -> tuple[Phase, ...]:
-    return _ring(tensor_bytes, hosts, hosts if all_reduce == "nccl" else num_gpus)
-
-
-def _of_mirrored(
-    tensor_bytes: Sequence[float], hosts: int, num_gpus: int, _all_reduce: str
-) -> tuple[Phase, ...]:
-    return _ring(tensor_bytes, hosts, num_gpus)
 
 
 def _ring(tensor_bytes: Sequence[float], hosts: int, num_in_ring: int) -> tuple[Phase, ...]:
@@ -103,18 +95,7 @@ def _ring(tensor_bytes: Sequence[float], hosts: int, num_in_ring: int) -> tuple[
     return (Phase(sent=each, received=each),)
 
 
-_WAYS: dict[str, Callable[[Sequence[float], int, int, str], tuple[Phase, ...]]] = {
-    "distributed_parameter_server": _parameter_servers,
-    "distributed_replicated": _parameter_servers,
-    "distributed_all_reduce": _of_all_reduce,
-    "multi_worker_mirrored": _of_mirrored,
+_FORMULAS: dict[SendsBetweenHosts, Callable[[Sequence[float], int, int], tuple[Phase, ...]]] = {
+    SendsBetweenHosts.PARAMETER_SERVERS: _parameter_servers,
+    SendsBetweenHosts.RING: _ring,
 }
-
-WAYS = tuple(_WAYS)
-"""Variable updates that can go over several hosts."""
-
-if lacking := RANK_JOBS.keys() ^ _WAYS.keys():
-    raise NotImplementedError(
-        f"{', '.join(sorted(lacking))}: wanted both in RANK_JOBS of scalemark/records/ and in _WAYS of "
-        "costs/between_hosts.py, which says what it sends"
-    )

@@ -11,10 +11,11 @@ import numpy as np
 
 from costs.communication import Exchange, exchange
 from costs.hardware import Hardware
-from costs.memory import HALF, memory_bytes
+from costs.memory import is_half, memory_bytes
 from costs.overlap import Floats, Values, exposed_after, exposed_before
 from costs.topology import BETWEEN_CLIQUES, Traffic
 from costs.work import Work
+from scalemark.abilities import trains_apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +175,7 @@ class Step:
             raise ValueError(f"num_gpus={work.num_gpus}: {hardware.name} has {hardware.num_gpus}")
         sent = exchange(work, hardware)
         network, batch = work.network, work.batch_size
-        is_half = work.precision in HALF
+        activation_share = 0.5 if is_half(work.precision) else 1.0
         flops = 3 * network.forward_flops * batch
         peak = peak_tflops(hardware, work.precision)
         if peak > 3 * hardware.tflops.get("fp32", peak):
@@ -187,7 +188,7 @@ class Step:
             _PASSES
             * network.activation_bytes
             * batch
-            * (0.5 if is_half else 1.0)
+            * activation_share
             * (_XLA_TRAFFIC if work.xla else 1.0)
         )
         kernels = network.num_kernels * (_XLA_KERNELS if work.xla else 1.0)
@@ -200,7 +201,7 @@ class Step:
             flops_s=flops / (peak * 1e12),
             traffic_s=traffic / memory,
             kernels_s=kernels * hardware.launch_us * 1e-6,
-            weights_s=_WEIGHT_PASSES * parameters * (0.5 if is_half else 1.0) / memory,
+            weights_s=_WEIGHT_PASSES * parameters * activation_share / memory,
             packing_s=(sent.num_casts * hardware.launch_us * 1e-6 + 2 * parameters / memory)
             if sent.num_casts
             else 0.0,
@@ -210,9 +211,7 @@ class Step:
             backward=backward,
             ready=ready,
             wanted=np.concatenate(([0.0], 1 - ready[::-1][:-1])) if len(ready) else ready,
-            slowest=expected_maximum(work.num_gpus)
-            if work.variable_update != "independent"
-            else 0.0,
+            slowest=0.0 if trains_apart(work.variable_update) else expected_maximum(work.num_gpus),
         )
 
     def costs(self, rates: Rates) -> Costs:

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from costs.hardware import Hardware, MissingLinkError
+from scalemark.abilities.all_reduce import HOST
 
-HOST = -1
-"""The host's memory, where copies begin or end; other ends are GPUs, counted from 0."""
+NCCL_PROTOCOLS = ((8.4, 1.0, 1.0), (6.6, 0.175, 2.0))
+"""Simple, and LL for small messages: microseconds of one all-reduce before its first hop, times the
+profile's hop_us, times the bytes. NCCL takes whichever is faster (NVIDIA/nccl src/graph/tuning.cc
+at 5067397c: LL hops 1.0 us on PCIe and 0.6 on NVLink).
+"""
 
 BETWEEN_CLIQUES = "nvlink between cliques"
 """Kind of link of a ring that no clique holds."""
@@ -53,6 +57,30 @@ class Traffic:
             self._staged_copy(source, target, num_bytes)
         else:
             self._peer_copy(source, target, num_bytes)
+
+    def collective(self, sizes: Sequence[float], num_gpus: int, launchers: int) -> None:
+        """NCCL all-reduces messages one after another. A process launches the kernel of a message
+        for each of its `launchers` GPUs while the message before is sent.
+        """
+        num_bytes = latency_us = 0.0
+        us_per_byte = self._ring_us_per_byte(num_gpus)
+        for size in sizes:
+            sent = 2 * (num_gpus - 1) / num_gpus * size
+            ways = [
+                (base_us + 2 * (num_gpus - 1) * hops * self.hardware.hop_us, times * sent)
+                for base_us, hops, times in NCCL_PROTOCOLS
+            ]
+            waited_us, loaded = min(ways, key=lambda way: way[0] + way[1] * us_per_byte)
+            launched_us = launchers * self.hardware.launch_us - loaded * us_per_byte
+            latency_us += max(waited_us, launched_us)
+            num_bytes += loaded
+        self.ring(num_gpus, num_bytes)
+        self.latency_s += latency_us * 1e-6
+
+    def _ring_us_per_byte(self, num_gpus: int) -> float:
+        probe = Traffic(hardware=self.hardware)
+        probe.ring(num_gpus, 1.0)
+        return 1e6 * probe.busiest()[1]
 
     def ring(self, num_gpus: int, num_bytes: float) -> None:
         """NCCL: every GPU sends so many bytes to its neighbor; the slowest hop sets the pace."""

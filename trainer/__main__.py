@@ -24,9 +24,10 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import trainer
+from scalemark.abilities import distributed, rank_jobs
 from scalemark.host.host_memory import OUT_OF_HOST_MEMORY, is_lack_of_host_memory, other_limit
 from scalemark.records import switches
-from scalemark.records.cluster import RANK_JOBS, RANK_LOST, Cluster, Rank
+from scalemark.records.cluster import RANK_LOST, Cluster, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
@@ -58,7 +59,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     except UnsupportedTrialError as error:
         refused = _ended(Outcome.UNSUPPORTED, str(error))
         # else the folder is worker 0's, which this may not be
-        if spec.variable_update not in RANK_JOBS:
+        if not rank_jobs(spec.variable_update):
             folder.write(folder.result, refused.to_json())
         return _EXIT_CODES[Outcome.UNSUPPORTED]
     if refusal := _problem_of_hosts(
@@ -68,7 +69,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         if own is None or own.leads:
             folder.write(folder.result, refused.to_json())
         return _EXIT_CODES[Outcome.UNSUPPORTED]
-    if own is None and spec.variable_update in RANK_JOBS:
+    if own is None and rank_jobs(spec.variable_update):
         return ranks.look_after(ranks.job(spec, folder))
     return _take_part(spec, folder, own)
 
@@ -88,8 +89,8 @@ def _make(folder: Path) -> str | None:
 
 def _problem_of_hosts(spec: TrialSpec, *, is_by_hand: bool) -> str | None:
     """What a sweep refuses; a trial may have been written, or a rank of it started, by hand."""
-    if spec.hosts > 1 and spec.variable_update not in RANK_JOBS:
-        choices = ", ".join(RANK_JOBS)
+    if spec.hosts > 1 and not rank_jobs(spec.variable_update):
+        choices = ", ".join(distributed())
         return (
             f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
             f"variable_update={choices}"

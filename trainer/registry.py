@@ -1,9 +1,9 @@
 """Finds the file that owns a name: the folder is the registry."""
 
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 
+from scalemark.abilities.folder import names
 from trainer.errors import UnsupportedTrialError
 
 
@@ -18,10 +18,3 @@ def load(folder: str, name: str) -> ModuleType:
             f"{name!r} is not in trainer/{folder}/; choose one of {', '.join(choices)}"
         )
     return import_module(f"trainer.{folder}.{name}")
-
-
-def names(folder: str) -> list[str]:
-    """All names a folder offers, sorted."""
-    return sorted(
-        module.name for module in iter_modules(import_module(f"trainer.{folder}").__path__)
-    )

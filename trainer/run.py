@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark import models
+from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records import switches
 from scalemark.records.cluster import WORKER_0, Cluster
 from scalemark.records.devices import DeviceKind
@@ -151,10 +152,7 @@ def _run(
 
 
 def _devices(spec: TrialSpec, folder: RunFolder, cluster: Cluster | None) -> devices.Devices:
-    if (
-        cluster
-        and registry.load("variable_updates", spec.variable_update).ABILITIES.every_worker_trains
-    ):
+    if cluster and VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         return join(spec, folder, OwnRank(cluster=cluster, rank=WORKER_0))
     return devices.prepare(spec, cluster, reach_s(folder))
 
@@ -265,7 +263,7 @@ class Training:
             devices=self.devices,
             update=self.update,
             data_format=spec.data_format,
-            compute_type=registry.load("precisions", spec.precision).COMPUTE_TYPE,
+            compute_type=PRECISIONS[spec.precision].compute_type,
             xla=spec.xla,
         )
 
@@ -282,10 +280,7 @@ def build(
     UnsupportedTrialError.
     """
     prepare(spec)
-    if (
-        registry.load("precisions", spec.precision).TENSOR_FLOAT_32
-        and trial_devices.kind is not DeviceKind.GPU
-    ):
+    if PRECISIONS[spec.precision].gpu_only and trial_devices.kind is not DeviceKind.GPU:
         raise UnsupportedTrialError(
             f"precision={spec.precision}: a way of GPUs; these replicas are "
             f"{trial_devices.described}"
@@ -321,9 +316,9 @@ def prepare(spec: TrialSpec) -> None:
         raise UnsupportedTrialError(
             f"{dict(missing)} must be in the environment before TensorFlow is imported"
         )
-    precision = registry.load("precisions", spec.precision)
-    keras.mixed_precision.set_global_policy(precision.POLICY)
-    tf.config.experimental.enable_tensor_float_32_execution(precision.TENSOR_FLOAT_32)
+    precision = registry.load("precisions", spec.precision).ABILITIES
+    keras.mixed_precision.set_global_policy(precision.policy)
+    tf.config.experimental.enable_tensor_float_32_execution(precision.tensor_float_32)
     keras.config.set_image_data_format(
         {"NHWC": "channels_last", "NCHW": "channels_first"}[spec.data_format]
     )

@@ -24,13 +24,13 @@ from tempfile import TemporaryDirectory
 
 import pynvml
 
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host.extras import lack_of_tensorflow
 from scalemark.host.own_code import module_command, python_path
 from scalemark.records.devices import STAND_INS_NOTE, DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.strategies import strategy_name
 from scalemark.text.untrusted import quoted
-from trainer import registry
 
 MODE_TIMEOUT_S = 180.0
 BUDGET_S = 480.0  # no mode is begun after so long
@@ -209,11 +209,8 @@ def main(
 def all_modes() -> Iterator[Mode]:
     """Every combination that the files of `trainer/variable_updates/` offer, but for those in which
     every worker trains.
-
-    Imports TensorFlow, touches no device.
     """
-    for update in registry.names("variable_updates"):
-        abilities = registry.load("variable_updates", update).ABILITIES
+    for update, abilities in VARIABLE_UPDATES.items():
         if abilities.every_worker_trains:
             continue
         for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
@@ -227,8 +224,8 @@ def all_modes() -> Iterator[Mode]:
 
 def joined_modes() -> Iterator[str]:
     """Names of the variable updates that no single process can check."""
-    for update in registry.names("variable_updates"):
-        if registry.load("variable_updates", update).ABILITIES.every_worker_trains:
+    for update, abilities in VARIABLE_UPDATES.items():
+        if abilities.every_worker_trains:
             yield update
 
 

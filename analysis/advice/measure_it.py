@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from analysis.advice.questions import Question
 from analysis.results import Result
-from costs.registry import names
+from scalemark.abilities.folder import names
 from scalemark.host.own_code import typed
 from scalemark.models import trainable
 from scalemark.records.strategies import STRATEGY_COLUMNS

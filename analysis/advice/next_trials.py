@@ -16,6 +16,7 @@ from analysis.advice.questions import Question
 from analysis.advice.ranking import Behind, Ranking
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy
 from analysis.results import Result, setting
+from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import command
@@ -35,10 +36,6 @@ _MOST_MORE = 10  # repeats of each side, for what is as good as the best anyway
 # compute capability from which on GPUs calculate with half precision faster than with single,
 _HALVES = 6.0
 _BUT_FOR = 6.1  # where it is a 64th as fast (Tesla P40, GeForce GTX 10 series)
-_OVER_HOSTS = {
-    axes: name for axes, name in STRATEGY_NAMES.items() if axes[0].startswith("distributed")
-}
-_REASONABLE = {DeviceKind.CPU_STAND_IN: ("nccl",)}  # all-reduces that devices do not have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,10 +212,21 @@ def _untried_strategies(asked: _Asked, pick: Result) -> Iterator[tuple[str, Tria
     if pick.num_gpus == 1:
         return
     tried = {one.strategy for one in asked.question.choices}
-    lacking = _REASONABLE.get(pick.place.device_kind, ())
-    for values, name in (STRATEGY_COLUMNS if pick.hosts == 1 else _OVER_HOSTS).items():
-        if name not in tried and values[-1] not in lacking:
+    is_cpu = pick.place.device_kind is DeviceKind.CPU_STAND_IN
+    for values, name in (STRATEGY_COLUMNS if pick.hosts == 1 else _over_hosts()).items():
+        can_run = not is_cpu or not ALL_REDUCES[values[-1]].gpu_only
+        if name not in tried and can_run:
             yield f"{name} was not tried at all", with_strategy(pick.spec, *values)
+
+
+def _over_hosts() -> dict[tuple[str, str, str], str]:
+    """The strategies that one client drives; others are there to be compared with."""
+    found = {}
+    for axes, name in STRATEGY_NAMES.items():
+        update = VARIABLE_UPDATES[axes[0]]
+        if update.is_distributed and not update.every_worker_trains:
+            found[axes] = name
+    return found
 
 
 def _more_gpus(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from analysis.calibration import priors
 from analysis.calibration.priors import Prior
 from analysis.calibration.row import Row
-from costs.memory import HALF
+from costs.memory import is_half
 from costs.step import OWN_PROCESSES, Rates
 
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ def _input(row: Row) -> Key:
 
 def precision_class(row: Row) -> str:
     """What compute speed depends on, beside the model."""
-    kind = "half" if row.work.precision in HALF else row.work.precision
+    kind = "half" if is_half(row.work.precision) else row.work.precision
     return f"{kind}+XLA" if row.work.xla else kind
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.results import Result
-from costs.communication import UPDATES
+from costs.communication import updates
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.work import Work
@@ -147,7 +147,7 @@ def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]
             "that fits"
         )
     name = strategy_name(*(taken[axis] for axis in STRATEGY_AXES))
-    if _bare(told["variable_update"]) not in UPDATES:
+    if _bare(told["variable_update"]) not in updates():
         update = str(told["variable_update"] or "").strip("?")
         found = f"reported as {update!r}" if update else "not reported"
         yield f"how variables are shared is {found}, {name} is assumed"
@@ -166,7 +166,7 @@ def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
         _bare(axes[axis]) for axis in ("variable_update", "local_parameter_device", "all_reduce")
     )
     device = "cpu" if device == "cpu" else "gpu"
-    if update in UPDATES:
+    if update in updates():
         reduced = next(
             (name for start, name in _ALL_REDUCES.items() if all_reduce.startswith(start)),
             all_reduce,
@@ -176,7 +176,7 @@ def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
         return "replicated", "gpu", "nccl"
     way = next((way for pattern, way in _WAYS.items() if re.search(pattern, update)), None)
     if way is None:
-        known = ", ".join(UPDATES)
+        known = ", ".join(updates())
         raise ValueError(
             f"variable_update={axes['variable_update']!r} is no strategy that the cost model "
             f"knows: {known}"
@@ -186,7 +186,7 @@ def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def is_told(axes: Mapping[str, Any]) -> bool:
     """Whether the cost model knows the way by its name, and nothing of it is assumed."""
-    return _bare(axes["variable_update"]) in UPDATES and not _unreported(axes)
+    return _bare(axes["variable_update"]) in updates() and not _unreported(axes)
 
 
 def _unreported(axes: Mapping[str, Any]) -> list[str]:

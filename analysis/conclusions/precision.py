@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from analysis.conclusions.cases import OF_PRECISION, Compared, alike, by_efficiency, on_gpus
 from analysis.conclusions.conclusion import Conclusion, by_place, counted, listed, rows_of
 from analysis.results import Result
-
-_SPEED = {"fp32": 0, "tf32": 1, "bf16": 2, "fp16": 2, "mixed": 2}
+from scalemark.abilities import precision_of
 
 
 def conclude(results: Sequence[Result]) -> Iterator[Conclusion]:
@@ -35,13 +34,11 @@ def slower(results: Sequence[Result]) -> list[Compared]:
         told = [
             result
             for result in results
-            if _precision(result) in _SPEED and _is_compiled(result) is compiled
+            if precision_of(_precision(result)) and _is_compiled(result) is compiled
         ]
         for group in alike(told, *OF_PRECISION):
             slow, fast = _slowest_and_fastest(group)
-            if _SPEED[_precision(slow)] < _SPEED[_precision(fast)] and (
-                one := by_efficiency(slow, fast)
-            ):
+            if _product_bits(slow) > _product_bits(fast) and (one := by_efficiency(slow, fast)):
                 curves = (slow.place.key, slow.hosts, slow.curve, fast.curve)
                 if curves not in most or most[curves].first.num_gpus < slow.num_gpus:
                     most[curves] = one
@@ -52,10 +49,8 @@ def _slowest_and_fastest(group: Sequence[Result]) -> tuple[Result, Result]:
     """Precisions, each at its largest batch; with the dimensions of an image in one order, where
     both have that.
     """
-    ends = [end(_SPEED[_precision(result)] for result in group) for end in (min, max)]
-    slow, fast = (
-        [result for result in group if _SPEED[_precision(result)] == speed] for speed in ends
-    )
+    ends = [end(map(_product_bits, group)) for end in (max, min)]
+    slow, fast = ([result for result in group if _product_bits(result) == bits] for bits in ends)
     shared = set(map(_data_format, slow)) & set(map(_data_format, fast))
     return _largest_batch(slow, shared), _largest_batch(fast, shared)
 
@@ -68,6 +63,12 @@ def _largest_batch(results: Sequence[Result], data_formats: set[str]) -> Result:
 def _data_format(result: Result) -> str:
     """Sources tell it in notes alone."""
     return str(result.axes.get("data_format", ""))
+
+
+def _product_bits(result: Result) -> int:
+    """The fewer, the faster; 0 of a precision that is none of ours."""
+    abilities = precision_of(_precision(result))
+    return abilities.product_bits if abilities else 0
 
 
 def _precision(result: Result) -> str:

@@ -13,8 +13,9 @@ from analysis.explanation.rungs import PLANTED_LINK, Rung, several_hosts
 from analysis.explanation.step_times import Seconds, step_s
 from analysis.explanation.waterfall import Waterfall
 from analysis.results import Result
-from costs.between_hosts import WAYS, between_hosts
+from costs.between_hosts import between_hosts
 from costs.networks import network
+from scalemark.abilities import rank_jobs
 from scalemark.records.planted import read_planted
 
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
@@ -101,7 +102,7 @@ def link_bytes(axes: Mapping[str, Any], num_parameters: int) -> float:
 
 
 def _phases(axes: Mapping[str, Any], num_parameters: int) -> tuple[float, ...]:
-    if not several_hosts(axes) or axes["variable_update"] not in WAYS:
+    if not several_hosts(axes) or not rank_jobs(axes["variable_update"]):
         return ()
     sizes = _tensor_bytes(axes, num_parameters)
     sent = between_hosts(

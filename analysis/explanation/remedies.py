@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analysis.explanation.host_links import link_bytes
-from analysis.explanation.rungs import EXCHANGING_NOTHING
 from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
 from costs.unknown import NOT_SIMULATED
 from costs.work import Work
+from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, trains_apart
 from scalemark.records import overrides
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
@@ -155,7 +155,8 @@ def _between_hosts(trial: Trial, kind: DeviceKind) -> Changes:
     fewer: dict[float, dict[str, Any]] = {}
     for way in STRATEGY_NAMES:
         changes = dict(zip(STRATEGY_AXES, way, strict=True))
-        can_run = changes["all_reduce"] != "nccl" or kind is not DeviceKind.CPU_STAND_IN
+        all_reduce = ALL_REDUCES[changes["all_reduce"]]
+        can_run = kind is not DeviceKind.CPU_STAND_IN or not all_reduce.gpu_only
         sent = link_bytes(axes | changes, _SOME_PARAMETERS)
         if can_run and 0 < sent < now:
             fewer.setdefault(sent, changes)
@@ -175,9 +176,9 @@ def _contention(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
 
 def _compute(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
     if _of(trial, "precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_STAND_IN:
-        agrees = _of(trial, "variable_update", "") != EXCHANGING_NOTHING["variable_update"]
         # replicas that exchange nothing cannot agree on skipping a step
-        scale = {"loss_scale": "dynamic" if agrees else "none"}
+        apart = trains_apart(_of(trial, "variable_update", ""))
+        scale = {"loss_scale": "none" if apart else "dynamic"}
         yield (
             {"precision": "fp16", **scale, "data_format": "NHWC"},
             (
@@ -191,7 +192,7 @@ def _compute(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
 
 _SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
 
-_REPLICATED = {"variable_update": "replicated", "local_parameter_device": "gpu"}
+_REPLICATED = {"variable_update": DEFAULT_UPDATE, "local_parameter_device": "gpu"}
 
 _AGAINST = {
     Bound.INPUT: _input,

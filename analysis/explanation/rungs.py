@@ -14,10 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from analysis.results import Origin, Result
-from costs.registry import names
+from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.records import overrides
 from scalemark.records.planted import planted_text, read_planted
 from scalemark.records.trial import TrialSpec
@@ -66,16 +67,6 @@ SYNTHETIC = {
     "data_threads": 0,
     "prefetch": 2,
 }
-EXCHANGING_NOTHING = {
-    "hosts": 1,
-    "variable_update": "independent",
-    "local_parameter_device": "gpu",
-    "all_reduce": "none",
-    "staged_vars": False,
-    "gradient_repacking": 0,
-    "compact_gradients": False,
-    "loss_scale": "none",
-}
 _NO_MATTER = (
     "scaling",
     "seed",
@@ -99,6 +90,24 @@ _OF_THE_FLOOR = (
     "precision",
     "xla",
 )
+
+
+@cache
+def exchanging_nothing() -> dict[str, Any]:
+    """What makes of a trial one whose replicas train apart."""
+    name, abilities = next(
+        (name, one) for name, one in VARIABLE_UPDATES.items() if not one.exchanges
+    )
+    return {
+        "hosts": 1,
+        "variable_update": name,
+        "local_parameter_device": abilities.local_parameter_devices[0],
+        "all_reduce": abilities.all_reduces[0],
+        "staged_vars": False,
+        "gradient_repacking": 0,
+        "compact_gradients": False,
+        "loss_scale": "none",
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +189,7 @@ class Ladder:
             return self._like(target, SYNTHETIC, "steps_per_execution")
         if rung is Rung.LARGER_BATCH:
             return self._like(
-                target, SYNTHETIC | EXCHANGING_NOTHING | {"num_gpus": 1}, "batch_size"
+                target, SYNTHETIC | exchanging_nothing() | {"num_gpus": 1}, "batch_size"
             ) or self._like(target, SYNTHETIC | {"num_gpus": 1, "hosts": 1}, "batch_size")
         if rung is Rung.FLOOR:
             return self._floor(target)
@@ -190,9 +199,10 @@ class Ladder:
             own = SYNTHETIC | {"num_gpus": 1, "hosts": 1}
             # one replica, too, fetches its variables from there
             if target.axes["local_parameter_device"] == "cpu":
-                copies = own | EXCHANGING_NOTHING | {"variable_update": "replicated"}
+                copies = own | exchanging_nothing() | {"variable_update": DEFAULT_UPDATE}
                 # all the same on one replica
-                ways += [copies | {"all_reduce": name} for name in names("all_reduces")]
+                reduces = VARIABLE_UPDATES[DEFAULT_UPDATE].all_reduces
+                ways += [copies | {"all_reduce": name} for name in reduces]
             ways.append(own)
             if target.num_gpus == 1 and target.axes["local_parameter_device"] == "gpu":
                 ways.reverse()  # its variables are where it computes: it is alone itself
@@ -308,15 +318,15 @@ def _links_are_planted(axes: Mapping[str, Any]) -> bool:
 def _changes(rung: Rung, target: Result) -> dict[str, Any]:
     """What makes a target that rung, or a lower one."""
     changes: dict[Rung, dict[str, Any]] = {
-        Rung.ALONE: SYNTHETIC | EXCHANGING_NOTHING | {"num_gpus": 1},
-        Rung.INDEPENDENT: SYNTHETIC | EXCHANGING_NOTHING | _on_one_host(target),
+        Rung.ALONE: SYNTHETIC | exchanging_nothing() | {"num_gpus": 1},
+        Rung.INDEPENDENT: SYNTHETIC | exchanging_nothing() | _on_one_host(target),
         Rung.FAST_LINKS: SYNTHETIC | _over_fast_links(target),
         Rung.REDUCING: SYNTHETIC,
         Rung.READING: {"distortions": False},
         Rung.DISTORTING: {},
         Rung.MANY_STEPS: SYNTHETIC,
-        Rung.LARGER_BATCH: SYNTHETIC | EXCHANGING_NOTHING | {"num_gpus": 1},
-        Rung.FLOOR: SYNTHETIC | EXCHANGING_NOTHING | _on_one_host(target) | {"model": FLOOR},
+        Rung.LARGER_BATCH: SYNTHETIC | exchanging_nothing() | {"num_gpus": 1},
+        Rung.FLOOR: SYNTHETIC | exchanging_nothing() | _on_one_host(target) | {"model": FLOOR},
     }
     return changes[rung]
 
@@ -352,10 +362,7 @@ def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
     if planted := read_planted(told.get("planted", "")):
         if not reads(told):
             planted.pop("input_s", None)
-        if (
-            told["num_gpus"] == 1
-            or told["variable_update"] == EXCHANGING_NOTHING["variable_update"]
-        ):
+        if _is_of_one_host(told):
             planted.pop("reduction_s", None)
         if not several_hosts(told):
             planted.pop(PLANTED_LINK, None)
@@ -372,9 +379,7 @@ def _is_plain(result: Result) -> bool:
 
 def _is_of_one_host(axes: Mapping[str, Any]) -> bool:
     """One replica, and replicas each for itself, are on no more."""
-    return bool(
-        axes["num_gpus"] == 1 or axes["variable_update"] == EXCHANGING_NOTHING["variable_update"]
-    )
+    return bool(axes["num_gpus"] == 1 or trains_apart(axes["variable_update"]))
 
 
 def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:

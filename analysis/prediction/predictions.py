@@ -23,7 +23,7 @@ from costs.hardware import Hardware
 from costs.networks import network
 from costs.step import Step
 from costs.work import Work
-from scalemark.records.cluster import RANK_JOBS
+from scalemark.abilities import rank_jobs
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_COLUMNS, strategy_name
 from store.errors import StoreError
 
@@ -149,7 +149,7 @@ def several_hosts(result: Result) -> str:
         result.place,
     )
     found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
-    if update in RANK_JOBS or update.startswith("distributed"):
+    if rank_jobs(update) or update.startswith("distributed"):
         found = f"variable_update={update} is of several hosts"
     elif hosts > 1:
         found = f"hosts={hosts} is of several hosts"

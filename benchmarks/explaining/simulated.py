@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.explanation.explanations import explain_all
 from analysis.explanation.observed import Observed
-from analysis.explanation.rungs import EXCHANGING_NOTHING, SYNTHETIC, Ladder
+from analysis.explanation.rungs import SYNTHETIC, Ladder, exchanging_nothing
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Origin, Place, Result
@@ -168,7 +168,7 @@ def asked(
 def rungs(spec: TrialSpec) -> Iterator[TrialSpec]:
     """What experiment=explain makes around a trial, and a larger batch."""
     synthetic = replace(spec, **SYNTHETIC)  # type: ignore[arg-type]
-    alone = replace(synthetic, **EXCHANGING_NOTHING)  # type: ignore[arg-type]
+    alone = replace(synthetic, **exchanging_nothing())  # type: ignore[arg-type]
     made = [
         replace(spec, distortions=False),
         synthetic,
@@ -253,14 +253,14 @@ def shares(setting: Setting) -> dict[Bound, float]:
         )
     )
     alone = _truth(
-        replace(setting, spec=replace(spec, num_gpus=1, **SYNTHETIC | EXCHANGING_NOTHING))
+        replace(setting, spec=replace(spec, num_gpus=1, **SYNTHETIC | exchanging_nothing()))
     )  # type: ignore[arg-type]
-    together = _truth(replace(setting, spec=replace(spec, **SYNTHETIC | EXCHANGING_NOTHING)))  # type: ignore[arg-type]
+    together = _truth(replace(setting, spec=replace(spec, **SYNTHETIC | exchanging_nothing())))  # type: ignore[arg-type]
     larger = _truth(
         replace(
             setting,
             spec=replace(
-                spec, num_gpus=1, batch_size=2 * spec.batch_size, **SYNTHETIC | EXCHANGING_NOTHING
+                spec, num_gpus=1, batch_size=2 * spec.batch_size, **SYNTHETIC | exchanging_nothing()
             ),
         )  # type: ignore[arg-type]
     )

@@ -18,7 +18,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-INTERRUPTED = 130
+USAGE, INTERRUPTED = 2, 130
 
 
 def loading() -> None:
@@ -33,16 +33,22 @@ def loading() -> None:
 
 
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
-    """Its exit code; INTERRUPTED when it was interrupted. What ignores SIGINT goes on ignoring it,
-    unless it `hears_ignored`.
+    """Its exit code; INTERRUPTED when it was interrupted, USAGE when a file that owns a name declares
+    too little. What ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
     """
+    from scalemark import abilities  # here, because Ctrl-C ends at once by now
+
     listens = hears_ignored or not _is_ignored()
     try:
         if listens:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        abilities.check()
         return command()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except abilities.AbilitiesError as error:
+        print(error, file=sys.stderr)
+        return USAGE
     finally:
         if listens:
             signal.signal(signal.SIGINT, _end_at_once)

@@ -15,16 +15,6 @@ RANK_LOST = 7
 try may do better.
 """
 
-RANK_JOBS = {
-    "distributed_parameter_server": ("worker", "ps"),
-    "distributed_replicated": ("worker", "ps"),
-    "distributed_all_reduce": ("worker",),
-    "multi_worker_mirrored": ("worker",),
-}
-"""Variable updates that run as several processes -> the jobs of each host's ranks. A trial of any
-other is one process.
-"""
-
 RANK_SOCKET_VARIABLE = "SCALEMARK_RANK_SOCKET"
 """Environment variable with the path of the socket where `rank_start=ray` asks for ranks on the
 hosts of its agent.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from scalemark.abilities import PRECISIONS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 
@@ -63,11 +64,9 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
             "xla=auto instead"
         )
     override = inherited.get("NVIDIA_TF32_OVERRIDE")
-    if (
-        override
-        and spec.device_kind == DeviceKind.GPU
-        and override != str(int(spec.precision == "tf32"))
-    ):
+    precision = PRECISIONS.get(spec.precision)
+    rounds = precision is not None and precision.tensor_float_32
+    if override and spec.device_kind == DeviceKind.GPU and override != str(int(rounds)):
         yield (
             f"NVIDIA_TF32_OVERRIDE={override} is set, the trial says precision={spec.precision}; "
             "unset it"

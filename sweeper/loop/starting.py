@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from scalemark.abilities import rank_jobs
 from scalemark.host.host_memory import is_lack_of_host_memory
 from scalemark.host.process_identity import start_ticks
-from scalemark.records.cluster import RANK_JOBS
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
@@ -61,7 +61,7 @@ class Starter:
         placement = self._placement(room)
         number = repeat.open.num_attempts + 1
         started_at = datetime.now(UTC)
-        has_ranks = repeat.trial.spec.variable_update in RANK_JOBS
+        has_ranks = bool(rank_jobs(repeat.trial.spec.variable_update))
         folder = self._tools.folders.make(
             repeat.trial,
             repeat.open.repeat,

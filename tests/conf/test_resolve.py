@@ -204,7 +204,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["strategy=ps_cpu", "gradient_repacking=2"],
-            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=replicated, mirrored, distributed_all_reduce$",
+            "gradient_repacking=2: not with variable_update=parameter_server all_reduce=none; choose variable_update=distributed_all_reduce, mirrored, replicated$",
         ),
         (
             ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],
@@ -212,7 +212,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["variable_update=mirrored", "compact_gradients=true"],
-            "sends gradients as they are; choose variable_update=replicated, distributed_all_reduce",
+            "sends gradients as they are; choose variable_update=distributed_all_reduce, replicated",
         ),
         (
             ["variable_update=mirrored", "all_reduce=psgpu"],

@@ -2,15 +2,11 @@
 
 import pytest
 
-from costs.between_hosts import WAYS, between_hosts
-from scalemark.records.cluster import RANK_JOBS
+from costs.between_hosts import between_hosts
+from scalemark.abilities import distributed
 
 MB = 1e6
 EVEN = [1 * MB] * 4
-
-
-def test_every_distributed_way_is_known():
-    assert set(WAYS) == set(RANK_JOBS)
 
 
 @pytest.mark.parametrize("update", ["distributed_parameter_server", "distributed_replicated"])
@@ -52,14 +48,14 @@ def test_with_nccl_within_hosts_the_ring_has_one_replica_per_host():
     assert between_hosts("distributed_all_reduce", "nccl", EVEN, 2, 16).link_bytes == 4 * MB
 
 
-@pytest.mark.parametrize("update", WAYS)
+@pytest.mark.parametrize("update", distributed())
 def test_what_is_sent_is_received(update):
     sent = between_hosts(update, "ring", [5 * MB, 3 * MB, 1 * MB], 3, 6)
     for phase in sent.phases:
         assert sum(phase.sent) == pytest.approx(sum(phase.received))
 
 
-@pytest.mark.parametrize("update", WAYS)
+@pytest.mark.parametrize("update", distributed())
 def test_one_host_sends_nothing(update):
     assert between_hosts(update, "ring", EVEN, 1, 4).link_bytes == 0
 
@@ -67,6 +63,6 @@ def test_one_host_sends_nothing(update):
 def test_a_way_of_one_host_is_refused():
     with pytest.raises(
         ValueError,
-        match="variable_update=replicated: is of one host; of several are distributed_parameter_server",
+        match="variable_update=replicated: is of one host; of several are distributed_all_reduce, distributed_parameter_server",
     ):
         between_hosts("replicated", "none", EVEN, 2, 2)

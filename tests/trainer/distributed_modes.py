@@ -8,9 +8,10 @@ import multiprocessing
 import sys
 from dataclasses import replace
 
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
-from trainer import devices, registry, run
+from trainer import devices, run
 from trainer.check import exactness
 from trainer.data import digits
 from trainer.errors import LostRankError, UnsupportedTrialError
@@ -38,7 +39,7 @@ OPTIONS = {
 
 def modes():
     for update in OPTIONS:
-        for all_reduce in registry.load("variable_updates", update).ABILITIES.all_reduces:
+        for all_reduce in VARIABLE_UPDATES[update].all_reduces:
             yield update, all_reduce
 
 

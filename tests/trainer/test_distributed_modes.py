@@ -11,11 +11,11 @@ import threading
 import pytest
 import tensorflow as tf
 
-from conf import rules
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.cluster import Cluster
 from tests import watched
 from tests.specs import small
-from trainer import devices, registry
+from trainer import devices
 from trainer.devices import short_name
 from trainer.errors import LostRankError, UnsupportedTrialError
 
@@ -105,19 +105,13 @@ def test_nccl_is_refused_where_replicas_are_no_physical_gpus(two_hosts, update):
 
 
 def test_every_distributed_mode_of_one_client_is_among_them():
-    distributed = [
-        name for name in registry.names("variable_updates") if abilities(name).is_distributed
-    ]
-    updates = [name for name in distributed if not abilities(name).every_worker_trains]
     offered = {
-        f"{name} {all_reduce}" for name in updates for all_reduce in abilities(name).all_reduces
+        f"{name} {all_reduce}"
+        for name, abilities in VARIABLE_UPDATES.items()
+        if abilities.is_distributed and not abilities.every_worker_trains
+        for all_reduce in abilities.all_reduces
     }
     assert {mode for mode in offered if not mode.endswith("nccl")} == set(MODES)
-    assert all(rules.VARIABLE_UPDATES[name].is_distributed for name in updates)
-
-
-def abilities(update):
-    return registry.load("variable_updates", update).ABILITIES
 
 
 def test_an_input_pipeline_feeds_replicas_of_other_hosts_the_batches_that_its_own_would_get(

@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
@@ -18,7 +19,6 @@ from sweeper.starts.environment import environment
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets
-from trainer import registry
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ SMOKE = {
 }
 
 
-@pytest.mark.parametrize("variable_update", registry.names("variable_updates"))
+@pytest.mark.parametrize("variable_update", VARIABLE_UPDATES)
 def test_a_trial_of_each_variable_update_completes(run, variable_update):
     axes = {"all_reduce": "none"} | SMOKE[variable_update]
     exit_code, folder = run(small(variable_update=variable_update, num_gpus=2, **axes))

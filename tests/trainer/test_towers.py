@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from conf import rules
+from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES, distributed
 from scalemark.records.devices import DeviceKind
 from tests.specs import small
-from trainer import gradient_packs, registry
+from trainer import gradient_packs
 from trainer.all_reduces import nccl
 from trainer.check.exactness import (
     convolutional,
@@ -114,23 +114,6 @@ def test_a_synchronous_mode_is_exact_with_more_replicas(make_devices, alone, mod
         assert largest_difference(update.weights(replica), alone(num_replicas, 1)) < 1e-6
 
 
-@pytest.mark.parametrize("update", registry.names("variable_updates"))
-def test_planning_allows_what_the_trainer_can(update):
-    """Two tables of one truth, in rooms that may not import each other."""
-    rule, abilities = (
-        rules.VARIABLE_UPDATES[update],
-        registry.load("variable_updates", update).ABILITIES,
-    )
-    assert set(rule.local_parameter_devices) == set(abilities.local_parameter_devices)
-    assert set(rule.all_reduces) == set(abilities.all_reduces)
-    assert set(rule.repacks_with) == set(abilities.repacks_with)
-    assert (rule.compacts, rule.stages, rule.skips_together) == (
-        abilities.compacts,
-        abilities.stages,
-        abilities.is_synchronous,
-    )
-
-
 def test_three_steps_train_something(make_devices, alone):
     training = trained(make_devices, 1, [])
     assert largest_difference(training.update.weights(0), alone(2, 3)) > 1e-2
@@ -141,12 +124,10 @@ def test_every_all_reduce_and_variable_update_is_among_the_modes():
 
     nccl needs GPUs, and independent is no synchronous mode.
     """
-    assert {mode.get("all_reduce") for mode in MODES.values()} - {None} | {"nccl"} == set(
-        registry.names("all_reduces")
-    )
-    distributed = {name for name, rule in rules.VARIABLE_UPDATES.items() if rule.is_distributed}
-    updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"} | distributed
-    assert updates >= set(registry.names("variable_updates"))
+    reductions = {mode.get("all_reduce") for mode in MODES.values()} - {None}
+    assert reductions | {"nccl"} == {*ALL_REDUCES}
+    updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"}
+    assert updates | {*distributed()} >= {*VARIABLE_UPDATES}
 
 
 @pytest.mark.integration
@@ -593,7 +574,7 @@ def test_rmsprop_follows_its_formula(make_devices):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("optimizer", registry.names("optimizers"))
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring"])
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_every_optimizer_is_exact_in_every_variable_update(

@@ -13,6 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
+
+
+def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
+    """Half of the GPUs send to one of them, these two exchange, and send back."""
+    half = num_gpus // 2
+    groups = [range(half), range(half, num_gpus)]
+    for index in range(num_gpus):
+        owned = sizes[index::num_gpus]
+        mains = [group[index % len(group)] for group in groups]
+        traffic.copy(mains[0], mains[1], sum(owned), len(owned))
+        traffic.copy(mains[1], mains[0], sum(owned), len(owned))
+        for main, group in zip(mains, groups, strict=True):
+            for gpu in group:
+                traffic.copy(gpu, main, sum(owned), len(owned))
+                traffic.copy(main, gpu, sum(owned), len(owned))
+
+
+ABILITIES = AllReduceAbilities(sends=sends)
+
 import tensorflow as tf
 
 from trainer.all_reduces.pscpu import copies_on

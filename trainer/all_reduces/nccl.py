@@ -7,6 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
+
+
+def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
+    """One process launches a kernel per GPU and message: 2 (n-1)/n of the bytes per GPU."""
+    traffic.collective(sizes, num_gpus, launchers=num_gpus)
+
+
+ABILITIES = AllReduceAbilities(sends=sends, gpu_only="NCCL needs one physical GPU per replica")
+
 import tensorflow as tf
 
 from trainer.devices import Devices

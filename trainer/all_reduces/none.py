@@ -1,5 +1,23 @@
 """Copies of a gradient are summed on one replica, round robin by tensor, and copied back to all."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
+
+
+def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
+    """Gradient i meets on GPU i mod n: round robin by number, not by size."""
+    for owner in range(num_gpus):
+        owned = sizes[owner::num_gpus]
+        for gpu in range(num_gpus):
+            traffic.copy(gpu, owner, sum(owned), len(owned))
+            traffic.copy(owner, gpu, sum(owned), len(owned))
+
+
+ABILITIES = AllReduceAbilities(sends=sends)
+
 from trainer.all_reduces.pscpu import SumOnOneDevice
 from trainer.devices import Devices
 

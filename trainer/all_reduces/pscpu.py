@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scalemark.abilities.all_reduce import HOST, AllReduceAbilities, Traffic
+
+
+def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
+    """All gradients go to the host and come back, per GPU; the host sums them all."""
+    for gpu in range(num_gpus):
+        traffic.copy(gpu, HOST, sum(sizes), len(sizes))
+        traffic.copy(HOST, gpu, sum(sizes), len(sizes))
+    traffic.host_sums(num_gpus * sum(sizes), (num_gpus + 1) * sum(sizes))
+
+
+ABILITIES = AllReduceAbilities(sends=sends)
+
 import tensorflow as tf
 
 from trainer.devices import Devices

@@ -9,6 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
+
+
+def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
+    """Every gradient in n shards: (n-1)/n of the bytes out and in, twice."""
+    for owner in range(num_gpus):
+        for gpu in range(num_gpus):
+            traffic.copy(gpu, owner, sum(sizes) / num_gpus, len(sizes))
+            traffic.copy(owner, gpu, sum(sizes) / num_gpus, len(sizes))
+
+
+ABILITIES = AllReduceAbilities(sends=sends)
+
 import tensorflow as tf
 
 from trainer.devices import Devices

@@ -7,6 +7,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
+
+
+def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
+    """Copies from neighbor to neighbor, 2 (n-1) rounds one after another for each message."""
+    num_rounds = 2 * (num_gpus - 1)
+    for gpu in range(num_gpus):
+        neighbor = (gpu + 1) % num_gpus
+        traffic.copy(gpu, neighbor, num_rounds / num_gpus * sum(sizes), num_rounds * len(sizes))
+
+
+ABILITIES = AllReduceAbilities(sends=sends, within_hosts=False)
+
 import tensorflow as tf
 
 from trainer.devices import Devices

@@ -21,11 +21,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records.cluster import WORKER_0, Rank
 from scalemark.records.devices import DeviceKind
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
-from trainer import devices, registry, run
+from trainer import devices, run
 from trainer.check import exactness
 from trainer.data import synthetic
 from trainer.errors import UnsupportedTrialError
@@ -38,7 +39,6 @@ NUM_STEPS = 3
 EXACT = 1e-6  # weights after three steps, fp32
 EXACT_ON_GPUS = 1e-5  # cuDNN sums a batch of 2 B in another order than two of B
 COMPACT = 1e-3  # gradients sent in float16
-FOLLOWS = {"tf32": 5e-3, "fp16": 5e-3, "bf16": 3e-2}  # weights of a precision against those of fp32
 LOGICAL_GPU_BYTES = 4 * 2**30
 SECONDS_MEASURED = 1.0
 BASE = TrialSpec(
@@ -83,7 +83,7 @@ class ModeCheck:
             all_reduce=mode.all_reduce,
             batch_size=16 if bench.kind == "cpu_stand_in" else 128,
         )
-        self._abilities = registry.load("variable_updates", mode.variable_update).ABILITIES
+        self._abilities = VARIABLE_UPDATES[mode.variable_update]
         self._exact = EXACT if bench.kind == "cpu_stand_in" else EXACT_ON_GPUS
         self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
 
@@ -98,7 +98,7 @@ class ModeCheck:
             yield from self._synchronous()
         else:
             yield self._one_check({}, self._drifts)
-        for precision in registry.names("precisions"):
+        for precision in PRECISIONS:
             yield self._throughput(self._of_precision(precision))
 
     def _synchronous(self) -> Iterator[Check]:
@@ -125,8 +125,9 @@ class ModeCheck:
                     {"compact_gradients": True, "gradient_repacking": num_packs}, whole, COMPACT
                 )
         yield self._exact_check({"data_format": "NCHW"}, whole, self._exact)
-        for precision, bound in FOLLOWS.items():
-            yield self._exact_check(self._of_precision(precision), whole, bound)
+        for name, precision in PRECISIONS.items():
+            if precision.tolerance:
+                yield self._exact_check(self._of_precision(name), whole, precision.tolerance)
 
     def _exact_check(
         self,
@@ -235,9 +236,7 @@ class ModeCheck:
         )
 
     def _of_precision(self, precision: str) -> Changes:
-        scaled = (
-            registry.load("precisions", precision).IS_LOSS_SCALED and self._abilities.is_synchronous
-        )
+        scaled = PRECISIONS[precision].is_loss_scaled and self._abilities.is_synchronous
         return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
 
     def _check(self, told: Changes, problem: str, **found: float) -> Check:

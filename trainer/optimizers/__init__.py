@@ -1,3 +1,5 @@
-"""Optimizers, one file each: `create(spec) -> Optimizer` (see `trainer/towers.py`), by TensorFlow's
-fused update ops.
+"""Optimizers, one file each, by TensorFlow's fused update ops.
+
+Each file declares ABILITIES, see `scalemark/abilities/`, and offers `create(spec) -> Optimizer`;
+the protocol stands in `trainer/towers.py`.
 """

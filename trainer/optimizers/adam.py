@@ -7,6 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalemark.abilities.optimizer import OptimizerAbilities
+
+ABILITIES = OptimizerAbilities(has_momentum=False, learning_rate=0.001)
+
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalemark.abilities.optimizer import OptimizerAbilities
+
+ABILITIES = OptimizerAbilities(has_momentum=True, learning_rate=None)
+
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec

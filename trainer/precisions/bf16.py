@@ -2,5 +2,13 @@
 is needed.
 """
 
-POLICY, COMPUTE_TYPE, TENSOR_FLOAT_32 = "mixed_bfloat16", "bfloat16", False
-IS_LOSS_SCALED = False
+from scalemark.abilities.precision import PrecisionAbilities
+
+ABILITIES = PrecisionAbilities(
+    policy="mixed_bfloat16",
+    compute_type="bfloat16",
+    activation_bytes=2,
+    product_bits=16,
+    tolerance=3e-2,
+    compute_capability=(8, 0),
+)

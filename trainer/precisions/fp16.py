@@ -2,5 +2,14 @@
 scale.
 """
 
-POLICY, COMPUTE_TYPE, TENSOR_FLOAT_32 = "mixed_float16", "half", False
-IS_LOSS_SCALED = True
+from scalemark.abilities.precision import PrecisionAbilities
+
+ABILITIES = PrecisionAbilities(
+    policy="mixed_float16",
+    compute_type="half",
+    activation_bytes=2,
+    product_bits=16,
+    tolerance=5e-3,
+    is_loss_scaled=True,
+    no_nchw_on_cpu="CPUs have no float16 convolution in it",
+)

@@ -1,4 +1,12 @@
 """Everything in float32; TensorFloat-32 is switched off, so that fp32 means fp32 on every GPU."""
 
-POLICY, COMPUTE_TYPE, TENSOR_FLOAT_32 = "float32", "float", False
-IS_LOSS_SCALED = False
+from scalemark.abilities.precision import PrecisionAbilities
+
+ABILITIES = PrecisionAbilities(
+    policy="float32",
+    compute_type="float",
+    activation_bytes=4,
+    product_bits=32,
+    tolerance=0.0,
+    gpu_data_format="NCHW",
+)

@@ -8,7 +8,7 @@ import os
 import resource
 from pathlib import Path
 
-from scalemark.records.cluster import RANK_JOBS
+from scalemark.abilities import rank_jobs
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
@@ -57,7 +57,7 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
 
 def _num_processes(placement: Placement, spec: TrialSpec) -> int:
     """On this host; what looks after them is small, and not counted."""
-    per_host = len(RANK_JOBS.get(spec.variable_update, ("trainer",)))
+    per_host = max(1, len(rank_jobs(spec.variable_update)))
     return per_host if placement.hosts else spec.hosts * per_host
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from scalemark.records.cluster import RANK_JOBS, WORKER_0, Cluster, Rank
+from scalemark.abilities import distributed, rank_jobs
+from scalemark.records.cluster import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
 
@@ -212,11 +213,11 @@ def _rank(cluster: Cluster, job_name: str, task_index: str, told_job: str, told_
 
 def _check(own: OwnRank, spec: TrialSpec, told_by: str) -> None:
     update, cluster = f"variable_update={spec.variable_update}", own.cluster
-    jobs = RANK_JOBS.get(spec.variable_update)
-    if jobs is None:
+    jobs = rank_jobs(spec.variable_update)
+    if not jobs:
         raise UnsupportedTrialError(
             f"{told_by}: {own.rank.name} is told to a trial of {update}, which is one process; leave that out "
-            f"(unset {VARIABLE}), or choose variable_update={', '.join(RANK_JOBS)}"
+            f"(unset {VARIABLE}), or choose variable_update={', '.join(distributed())}"
         )
     addresses = cluster.worker_hosts + cluster.ps_hosts
     for address in addresses:

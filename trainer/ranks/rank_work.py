@@ -4,6 +4,7 @@ log and its beat.
 
 from __future__ import annotations
 
+from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
@@ -23,7 +24,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
         parent.end_at_signals()
         beat.start(folder, own.rank)
 
-    if registry.load("variable_updates", spec.variable_update).ABILITIES.every_worker_trains:
+    if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         on_ready()
         return _train_along(spec, folder, own)
     servers.serve(spec, own.cluster, own.rank, on_ready)

@@ -20,8 +20,9 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from scalemark.abilities import rank_jobs
 from scalemark.host.kernel_kills import num_kernel_kills
-from scalemark.records.cluster import RANK_JOBS, Cluster, Rank, RankLimits
+from scalemark.records.cluster import Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
@@ -43,7 +44,7 @@ def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
     return RanksJob(
         spec=spec,
         folder=absolute,
-        jobs=RANK_JOBS[spec.variable_update],
+        jobs=rank_jobs(spec.variable_update),
         given=placement.read(folder),
     )
 

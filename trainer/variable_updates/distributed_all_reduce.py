@@ -14,6 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=("ring", "nccl"),
+    why="every replica of every host keeps its own copy, and all of them reduce together",
+    sends=Sends.UNKNOWN,
+    sends_between_hosts=SendsBetweenHosts.RING,
+    one_per_host_with=("nccl",),
+    repacks_with=("ring", "nccl"),
+    compacts=True,
+    rank_jobs=("worker",),
+)
+
 import numpy as np
 import tensorflow as tf
 
@@ -25,7 +39,6 @@ from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.gradient_packs import GradientPacks
 from trainer.towers import AllReduce, Optimizer
-from trainer.variable_updates import Abilities
 from trainer.variable_updates.replicated import Replicated
 
 
@@ -82,6 +95,3 @@ def _ring(devices: Devices) -> AllReduce:
 
 
 _ALL_REDUCES: dict[str, Callable[[Devices], AllReduce]] = {"ring": _ring, "nccl": NcclWithinHosts}
-
-_ALL = tuple(_ALL_REDUCES)
-ABILITIES = Abilities(all_reduces=_ALL, repacks_with=_ALL, compacts=True, is_distributed=True)

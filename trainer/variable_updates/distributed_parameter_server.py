@@ -14,6 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("cpu",),
+    all_reduces=("none",),
+    why="variables live on the parameter servers of all hosts, and gradients meet there",
+    sends=Sends.UNKNOWN,
+    sends_between_hosts=SendsBetweenHosts.PARAMETER_SERVERS,
+    stages=True,
+    rank_jobs=("worker", "ps"),
+)
+
 import numpy as np
 import tensorflow as tf
 
@@ -22,9 +34,6 @@ from trainer import parameter_servers
 from trainer.devices import Devices
 from trainer.staging import Staging
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
-from trainer.variable_updates import Abilities
-
-ABILITIES = Abilities(local_parameter_devices=("cpu",), stages=True, is_distributed=True)
 
 
 def create(

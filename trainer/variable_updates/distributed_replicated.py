@@ -14,6 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalemark.abilities import ALL_REDUCES, preferring
+from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+
+_WITHIN_HOSTS = [name for name, one in ALL_REDUCES.items() if one.within_hosts]
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("cpu",),
+    all_reduces=preferring(("none", "nccl"), _WITHIN_HOSTS),
+    why="each host sums its own gradients, and parameter servers apply them to the master copies",
+    sends=Sends.UNKNOWN,
+    sends_between_hosts=SendsBetweenHosts.PARAMETER_SERVERS,
+    rank_jobs=("worker", "ps"),
+)
+
 import numpy as np
 import tensorflow as tf
 
@@ -22,13 +35,6 @@ from trainer import parameter_servers, registry
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
-from trainer.variable_updates import Abilities
-
-ABILITIES = Abilities(
-    local_parameter_devices=("cpu",),
-    all_reduces=("none", "nccl", "pscpu", "psgpu", "hierarchical_copy"),
-    is_distributed=True,
-)
 
 
 def create(

@@ -4,15 +4,22 @@ communication.
 
 from collections.abc import Sequence
 
+from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=("none",),
+    why="replicas train alone and exchange nothing",
+    sends=Sends.NOTHING,
+    is_synchronous=False,
+)
+
 import numpy as np
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.towers import Optimizer
-from trainer.variable_updates import Abilities
 from trainer.variable_updates.replicated import Replicated
-
-ABILITIES = Abilities(is_synchronous=False)
 
 
 def create(

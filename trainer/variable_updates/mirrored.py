@@ -12,6 +12,17 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=("nccl", "ring", "none", "pscpu", "hierarchical_copy"),
+    why="these are the ways of tf.distribute.MirroredStrategy",
+    sends=Sends.ALL_REDUCE,
+    repacks_with=("nccl", "hierarchical_copy"),
+    even_only={"hierarchical_copy": "tf.distribute sums wrongly over an odd number of replicas"},
+)
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute import collective_util, cross_device_ops, cross_device_utils
@@ -24,7 +35,6 @@ from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult
 
 _KEYS_PER_STRATEGY = 1000
 _strategies = count(1)  # collective keys must differ within the process
-from trainer.variable_updates import Abilities
 
 
 def create(
@@ -184,5 +194,3 @@ _ALL_REDUCES: dict[str, Callable[[Devices, int], _Reduction]] = {
     "hierarchical_copy": _hierarchical_copy,
     "ring": _ring,
 }
-
-ABILITIES = Abilities(all_reduces=tuple(_ALL_REDUCES), repacks_with=("nccl", "hierarchical_copy"))

@@ -16,6 +16,19 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=("ring", "nccl"),
+    why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
+    sends=Sends.UNKNOWN,
+    sends_between_hosts=SendsBetweenHosts.RING,
+    rank_jobs=("worker",),
+    every_worker_trains=True,
+    one_cpu_device_per_host=True,
+)
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.values import PerReplica
@@ -28,7 +41,6 @@ from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks.lockstep import Lockstep
 from trainer.towers import Batch, Optimizer, Tower, TowerResult
-from trainer.variable_updates import Abilities
 from trainer.variable_updates.mirrored import Mirrored
 
 GRACE_S = 30  # for who looks after the ranks to end all, and tell which is missing
@@ -36,10 +48,6 @@ _IMPLEMENTATIONS = {
     "ring": tf.distribute.experimental.CommunicationImplementation.RING,
     "nccl": tf.distribute.experimental.CommunicationImplementation.NCCL,
 }
-
-ABILITIES = Abilities(
-    all_reduces=tuple(_IMPLEMENTATIONS), is_distributed=True, every_worker_trains=True
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

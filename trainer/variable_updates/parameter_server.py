@@ -13,6 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("cpu", "gpu"),
+    all_reduces=("none",),
+    why="gradients meet at the variable's owner, so there is nothing to all-reduce",
+    sends=Sends.TO_OWNERS,
+    stages=True,
+)
+
 import numpy as np
 import tensorflow as tf
 
@@ -20,9 +30,6 @@ from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.staging import Staging
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
-from trainer.variable_updates import Abilities
-
-ABILITIES = Abilities(local_parameter_devices=("cpu", "gpu"), stages=True)
 
 
 def create(

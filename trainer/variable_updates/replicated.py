@@ -11,6 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scalemark.abilities.folder import names, preferring
+from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
+
+_ALL_REDUCES = preferring(("nccl", "none"), names("all_reduces"))
+ABILITIES = VariableUpdateAbilities(
+    local_parameter_devices=("gpu",),
+    all_reduces=_ALL_REDUCES,
+    why=(
+        "every GPU keeps its own copy of the variables; to reduce on the host ask for "
+        "all_reduce=pscpu"
+    ),
+    sends=Sends.ALL_REDUCE,
+    repacks_with=_ALL_REDUCES,
+    compacts=True,
+)
+
 import numpy as np
 import tensorflow as tf
 
@@ -19,10 +35,6 @@ from trainer import registry
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
-from trainer.variable_updates import Abilities
-
-_ALL = tuple(registry.names("all_reduces"))
-ABILITIES = Abilities(all_reduces=_ALL, repacks_with=_ALL, compacts=True)
 
 
 def create(

@@ -11,12 +11,12 @@ from analysis.explanation.quick_check import QuickCheck, of_profile, quick_check
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.results import Origin, Result
-from costs.communication import UPDATES
+from costs.communication import updates
 from costs.hardware import Hardware, MissingLinkError
 from costs.profiles import profile, sound
-from costs.registry import names
 from costs.step import costs
 from costs.work import Work
+from scalemark.abilities.folder import names
 from scalemark.models import definitions
 from scalemark.records.devices import DeviceKind
 from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
@@ -90,7 +90,7 @@ def communicating(
 
 
 def test_the_product_has_every_way_that_the_cost_model_knows():
-    assert {update for update, _, _ in WAYS} == {*UPDATES} - {"independent"}
+    assert {update for update, _, _ in WAYS} == {*updates()} - {"independent"}
     assert {reduction for _, _, reduction in WAYS} >= {*names("all_reduces")}
 
 

@@ -11,7 +11,7 @@ from analysis.explanation.rungs import Ladder, Rung
 from analysis.explanation.step_times import Seconds, difference, step_s
 from analysis.explanation.waterfall import Cause, waterfall
 from costs.profiles import profile
-from costs.registry import names
+from scalemark.abilities import ALL_REDUCES
 from tests.analysis.explanation.explained import (
     DISTORTED,
     ELSEWHERE,
@@ -21,7 +21,6 @@ from tests.analysis.explanation.explained import (
     ladder,
     result,
 )
-from trainer import registry
 
 
 def fall(target, *others):
@@ -238,10 +237,8 @@ def test_one_replica_that_fetches_its_variables_from_the_cpu_is_not_alone_where_
     assert fall(target, server).rungs.found[Rung.ALONE] is server
 
 
-@pytest.mark.parametrize("name", registry.names("all_reduces"))
+@pytest.mark.parametrize("name", ALL_REDUCES)
 def test_one_replica_of_any_all_reduce_there_is_is_alone(name):
-    """A list kept by hand passed over an all-reduce that was added."""
-    assert name in names("all_reduces")
     copies = result(495, all_reduce=name)
     assert fall(result(650, num_gpus=8, **PS), copies).rungs.found[Rung.ALONE] is copies
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from sweeper.progress import Progress
 
 from conf.schema import OnFailure, OnInterrupt, SweepConfig
 from scalemark.records.outcomes import Outcome, State
@@ -16,7 +17,6 @@ from sweeper.agents.shared_settings import REFUSED
 from sweeper.agents.standing import Standing
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import make_plan
-from sweeper.progress import Progress
 from sweeper.stop import Stop
 from tests.filled import NOON, PROCESS
 from tests.specs import small

@@ -1,0 +1,81 @@
+"""What the files that own a name declare about it: abilities of variable updates, all-reduces,
+precisions and optimizers, for all who must know them and may not import TensorFlow.
+
+A name that a user may choose is one file in one folder of `trainer/`, and the folder is the
+registry. Each file has two parts:
+
+```
+  trainer/all_reduces/ring.py    ABILITIES = AllReduceAbilities(...)    read by everybody: rules,
+                                 and the functions that it names        cost model, explanations
+                                 ─────────────────────────────────
+                                 import tensorflow as tf                read by the trainer alone
+                                 class Ring: ...
+```
+
+`ABILITIES["name"]` of a folder executes the first part only: the text above the first line that
+imports tensorflow, keras, numpy or trainer. That part therefore imports nothing but the standard
+library and `scalemark`. The trainer imports the whole file, as any module.
+
+Nothing has a silent default here: a file without ABILITIES, or with one that lacks a field, raises
+AbilitiesError, which names the file. Every command checks all files before it begins.
+"""
+
+from __future__ import annotations
+
+from scalemark.abilities.all_reduce import AllReduceAbilities
+from scalemark.abilities.folder import AbilitiesError, Folder, names, preferring
+from scalemark.abilities.optimizer import OptimizerAbilities
+from scalemark.abilities.precision import PrecisionAbilities
+from scalemark.abilities.variable_update import VariableUpdateAbilities
+
+__all__ = [
+    "ALL_REDUCES",
+    "DEFAULT_UPDATE",
+    "OPTIMIZERS",
+    "PRECISIONS",
+    "VARIABLE_UPDATES",
+    "AbilitiesError",
+    "check",
+    "distributed",
+    "names",
+    "precision_of",
+    "preferring",
+    "rank_jobs",
+    "trains_apart",
+]
+
+DEFAULT_UPDATE = "replicated"
+"""What variable_update=auto means: every replica has its copies, and gradients are all-reduced."""
+
+VARIABLE_UPDATES = Folder("variable_updates", VariableUpdateAbilities)
+ALL_REDUCES = Folder("all_reduces", AllReduceAbilities)
+PRECISIONS = Folder("precisions", PrecisionAbilities)
+OPTIMIZERS = Folder("optimizers", OptimizerAbilities)
+
+
+def trains_apart(variable_update: str) -> bool:
+    """Replicas train a model each and exchange nothing; False for a name of others, as horovod."""
+    abilities = VARIABLE_UPDATES.get(variable_update)
+    return abilities is not None and not abilities.exchanges
+
+
+def precision_of(name: str) -> PrecisionAbilities | None:
+    """Abilities by the name that sources have: what they call mixed is fp16. None for others."""
+    return PRECISIONS.get("fp16" if name == "mixed" else name)
+
+
+def rank_jobs(variable_update: str) -> tuple[str, ...]:
+    """The jobs of each host's ranks; empty where a trial of it is one process."""
+    abilities = VARIABLE_UPDATES.get(variable_update)
+    return abilities.rank_jobs if abilities else ()
+
+
+def distributed() -> tuple[str, ...]:
+    """The variable updates that can go over several hosts."""
+    return tuple(name for name, one in VARIABLE_UPDATES.items() if one.is_distributed)
+
+
+def check() -> None:
+    """Read all declarations. Raises AbilitiesError for the first that is not complete."""
+    for folder in (VARIABLE_UPDATES, ALL_REDUCES, PRECISIONS, OPTIMIZERS):
+        folder.check()

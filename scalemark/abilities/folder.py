@@ -1,0 +1,82 @@
+"""Reads the declarations of the files in one folder of `trainer/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Generic, TypeVar
+
+PROJECT = Path(__file__).resolve().parents[2]
+_BELOW = re.compile(r"^(?:import|from) (?:tensorflow|keras|numpy|trainer)\b", re.MULTILINE)
+
+A = TypeVar("A")
+
+
+class AbilitiesError(Exception):
+    """A file does not declare what others must know about its name. The text names both."""
+
+
+@cache
+def names(folder: str) -> tuple[str, ...]:
+    """The names that `trainer/<folder>/` offers, sorted; no file is opened."""
+    files = (PROJECT / "trainer" / folder).glob("*.py")
+    return tuple(sorted(file.stem for file in files if file.stem != "__init__"))
+
+
+def preferring(first: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, `first` ahead: the first that can run is what `auto` means."""
+    return tuple(dict.fromkeys((*first, *others)))
+
+
+class Folder(Mapping[str, A], Generic[A]):
+    """The abilities that each file of a folder declares, by name. A file is read when asked for."""
+
+    def __init__(self, folder: str, kind: type[A]) -> None:
+        self._folder, self._kind = folder, kind
+        self._read: dict[str, A] = {}
+
+    def __getitem__(self, name: str) -> A:
+        """Raises KeyError where there is no file, AbilitiesError where it declares too little."""
+        if name not in self._read:
+            if name not in names(self._folder):
+                raise KeyError(name)
+            self._read[name] = _declared(f"trainer/{self._folder}/{name}.py", self._kind)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names(self._folder))
+
+    def __len__(self) -> int:
+        return len(names(self._folder))
+
+    def check(self) -> None:
+        """Read every file. Raises AbilitiesError for the first that declares too little."""
+        for name in self:
+            self[name]
+
+
+def _declared(file: str, kind: type[A]) -> A:
+    text = (PROJECT / file).read_text()
+    below = _BELOW.search(text)
+    head = text[: below.start()] if below else text
+    found: dict[str, object] = {"__name__": file}
+    try:
+        exec(compile(head, file, "exec", dont_inherit=True), found)  # our own file, as an import
+    except (ImportError, NameError, SyntaxError, TypeError, ValueError) as error:
+        raise AbilitiesError(
+            f"{file}: its ABILITIES cannot be read, {error}; {_wanted(kind)}"
+        ) from error
+    abilities = found.get("ABILITIES")
+    if not isinstance(abilities, kind):
+        raise AbilitiesError(f"{file}: declares no ABILITIES; {_wanted(kind)}")
+    return abilities
+
+
+def _wanted(kind: type) -> str:
+    where = kind.__module__.replace(".", "/")
+    return (
+        f"wanted ABILITIES = {kind.__name__}(...) above its first import of tensorflow or trainer, "
+        f"with what {where}.py asks for"
+    )

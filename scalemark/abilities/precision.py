@@ -1,0 +1,23 @@
+"""What a precision declares about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionAbilities:
+    """ABILITIES of a file in `trainer/precisions/`."""
+
+    policy: str  # Keras' dtype policy
+    compute_type: str  # of convolutions and matrix products, as TensorFlow's graphs name it
+    activation_bytes: int  # of one value
+    product_bits: int  # of the values that are multiplied, sign and exponent included
+    tolerance: float  # of weights after 3 steps, against those of fp32; 0 = it is the measure
+    tensor_float_32: bool = False  # GPUs may round the inputs of float32 products to 10 bits
+    is_loss_scaled: bool = False  # small gradients vanish without a loss scale
+    gpu_data_format: str = "NHWC"  # that cuDNN's kernels are made for; tensor cores want NHWC
+    gpu_only: str = ""  # why CPU devices cannot run it; empty where they can
+    no_nchw_on_cpu: str = ""  # why CPU devices cannot run it with NCHW
+    # the least compute capability of a GPU that has it in hardware; None = every GPU
+    compute_capability: tuple[int, int] | None = None
