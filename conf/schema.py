@@ -15,7 +15,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from costs.hardware import Hardware
-from scalemark.abilities.folder import names
+from scalemark.abilities import LAUNCHERS, names
 from scalemark.records.planted import PLANTED
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Precision = _Choice
     Optimizer = _Choice
 else:  # the files of a folder are the choices
-    VariableUpdate = Enum("VariableUpdate", ["auto", *names("variable_updates")])
-    AllReduce = Enum("AllReduce", ["auto", *names("all_reduces")])
-    Precision = Enum("Precision", names("precisions"))
-    Optimizer = Enum("Optimizer", names("optimizers"))
+    VariableUpdate = Enum("VariableUpdate", ["auto", *names("trainer/variable_updates")])
+    AllReduce = Enum("AllReduce", ["auto", *names("trainer/all_reduces")])
+    Precision = Enum("Precision", names("trainer/precisions"))
+    Optimizer = Enum("Optimizer", names("trainer/optimizers"))
 Engine = Enum("Engine", ["tensorflow", "simulated"])
 LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
 Xla = Enum("Xla", ["off", "on", "auto"])
@@ -98,29 +98,6 @@ class AgentsConfig:
 
 
 @dataclass
-class SlurmConfig:
-    """Of launcher=slurm."""
-
-    partition: str | None = None  # null = the cluster's default
-    account: str | None = None
-    time_min: int | None = None  # minutes that a job may take; null = the partition's
-    # what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs
-    gres: str | None = None
-    # lines of shell before an agent starts, as "module load cuda"
-    setup: list[str] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)  # more of sbatch's options, as "--qos=long"
-
-
-@dataclass
-class RayConfig:
-    """Of launcher=ray."""
-
-    # of the cluster; null = as RAY_ADDRESS or a cluster of this host tells, else one is started
-    # here
-    address: str | None = None
-
-
-@dataclass
 class LauncherConfig:
     """A file in conf/launcher/."""
 
@@ -144,8 +121,20 @@ class LauncherConfig:
     rank_start_timeout_s: float = 300.0
     rank_timeout_s: float = 30.0  # a rank that gives no sign for longer has hung: all are ended
     agents: AgentsConfig = field(default_factory=AgentsConfig)
-    slurm: SlurmConfig = field(default_factory=SlurmConfig)
-    ray: RayConfig = field(default_factory=RayConfig)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The settings of one launcher alone, as slurm, which its own file declares."""
+
+
+if not TYPE_CHECKING:
+    _OWN = [
+        (name, one.settings, field(default_factory=one.settings))
+        for name, one in LAUNCHERS.items()
+        if one.settings
+    ]
+    LauncherConfig = make_dataclass("LauncherConfig", _OWN, bases=(LauncherConfig,))
 
 
 @dataclass

@@ -23,9 +23,9 @@ from sweeper.agents.shared_settings import shared_settings
 from sweeper.devices.machine import describe_machine
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import agent_command, load
-from sweeper.launchers.settings import doubts
 from sweeper.live.progress import Progress
 from sweeper.planning.estimate import Estimate
+from sweeper.planning.launcher_settings import doubts
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
 from sweeper.planning.plan_view import machine_line

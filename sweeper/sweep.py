@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from scalemark.abilities import LOCAL
 from scalemark.cli.terminal import make_console, silence
 from scalemark.host.filesystem import without_reliable_locks
 from scalemark.records.devices import DeviceKind
@@ -17,7 +18,6 @@ from store.database import check_writable, file_of, open_existing
 from store.writer import Writer
 from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Cell
-from sweeper.launchers import SHARED
 from sweeper.local_sweep import LocalSweep
 from sweeper.planning.plan import make_plan, resolve_grid
 from sweeper.planning.plan_view import plan_json, print_plan
@@ -35,7 +35,7 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     """
     config = composer.base
     name = check(config)
-    way: Way = (SharedSweep if config.launcher.name in SHARED else LocalSweep)(config, name)
+    way: Way = (LocalSweep if config.launcher.name == LOCAL else SharedSweep)(config, name)
     specs, left_out = resolve_grid(cells, composer.compose, way.inventory, config.sweep)
     way.check(specs)
 

@@ -12,7 +12,7 @@ def load(folder: str, name: str) -> ModuleType:
 
     Raises UnsupportedTrialError, listing the choices, when there is no such file.
     """
-    choices = names(folder)
+    choices = names(f"trainer/{folder}")
     if name not in choices:
         raise UnsupportedTrialError(
             f"{name!r} is not in trainer/{folder}/; choose one of {', '.join(choices)}"

@@ -34,7 +34,7 @@ def measure_it(question: Question, pick: Result) -> MeasureIt | None:
     told = {
         "strategy": pick.strategy if pick.strategy in STRATEGY_COLUMNS.values() else "",
         "batch_size": str(batch_size or ""),
-        "precision": precision if precision in names("precisions") else "",
+        "precision": precision if precision in names("trainer/precisions") else "",
         "data": data if data in _DATA else "",
     }
     xla = ["xla=on"] if compiler == "XLA" else []

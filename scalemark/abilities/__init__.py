@@ -1,8 +1,8 @@
 """What the files that own a name declare about it: abilities of variable updates, all-reduces,
-precisions and optimizers, for all who must know them and may not import TensorFlow.
+precisions, optimizers and launchers, for all who must know them and may not import TensorFlow.
 
-A name that a user may choose is one file in one folder of `trainer/`, and the folder is the
-registry. Each file has two parts:
+A name that a user may choose is one file in one folder, and the folder is the registry. Each file
+has two parts:
 
 ```
   trainer/all_reduces/ring.py    ABILITIES = AllReduceAbilities(...)    read by everybody: rules,
@@ -12,18 +12,19 @@ registry. Each file has two parts:
                                  class Ring: ...
 ```
 
-`ABILITIES["name"]` of a folder executes the first part only: the text above the first line that
-imports tensorflow, keras, numpy or trainer. That part therefore imports nothing but the standard
-library and `scalemark`. The trainer imports the whole file, as any module.
+`ALL_REDUCES["ring"]` executes the first part only: the text above the first line that imports
+tensorflow, keras, numpy, trainer, conf or sweeper. That part therefore imports nothing but the
+standard library and `scalemark`. Who runs the name imports the whole file, as any module.
 
-Nothing has a silent default here: a file without ABILITIES, or with one that lacks a field, raises
-AbilitiesError, which names the file. Every command checks all files before it begins.
+A file without ABILITIES, or whose ABILITIES lack a field, raises AbilitiesError, which names both.
+Every command checks all files before it begins.
 """
 
 from __future__ import annotations
 
 from scalemark.abilities.all_reduce import AllReduceAbilities
-from scalemark.abilities.folder import AbilitiesError, Folder, names, preferring
+from scalemark.abilities.folder import PROJECT, AbilitiesError, Folder, names, preferring
+from scalemark.abilities.launcher import LauncherAbilities
 from scalemark.abilities.optimizer import OptimizerAbilities
 from scalemark.abilities.precision import PrecisionAbilities
 from scalemark.abilities.variable_update import VariableUpdateAbilities
@@ -31,6 +32,8 @@ from scalemark.abilities.variable_update import VariableUpdateAbilities
 __all__ = [
     "ALL_REDUCES",
     "DEFAULT_UPDATE",
+    "LAUNCHERS",
+    "LOCAL",
     "OPTIMIZERS",
     "PRECISIONS",
     "VARIABLE_UPDATES",
@@ -41,16 +44,21 @@ __all__ = [
     "precision_of",
     "preferring",
     "rank_jobs",
+    "starting_agents",
     "trains_apart",
 ]
 
 DEFAULT_UPDATE = "replicated"
 """What variable_update=auto means: every replica has its copies, and gradients are all-reduced."""
 
-VARIABLE_UPDATES = Folder("variable_updates", VariableUpdateAbilities)
-ALL_REDUCES = Folder("all_reduces", AllReduceAbilities)
-PRECISIONS = Folder("precisions", PrecisionAbilities)
-OPTIMIZERS = Folder("optimizers", OptimizerAbilities)
+LOCAL = "local"
+"""The one launcher that runs attempts on this machine; all others have agents run them."""
+
+VARIABLE_UPDATES = Folder("trainer/variable_updates", VariableUpdateAbilities)
+ALL_REDUCES = Folder("trainer/all_reduces", AllReduceAbilities)
+PRECISIONS = Folder("trainer/precisions", PrecisionAbilities)
+OPTIMIZERS = Folder("trainer/optimizers", OptimizerAbilities)
+LAUNCHERS = Folder("sweeper/launchers", LauncherAbilities)
 
 
 def trains_apart(variable_update: str) -> bool:
@@ -75,7 +83,18 @@ def distributed() -> tuple[str, ...]:
     return tuple(name for name, one in VARIABLE_UPDATES.items() if one.is_distributed)
 
 
+def starting_agents() -> tuple[str, ...]:
+    """The launchers that start agents themselves."""
+    return tuple(name for name, one in LAUNCHERS.items() if one.starts_agents)
+
+
 def check() -> None:
     """Read all declarations. Raises AbilitiesError for the first that is not complete."""
-    for folder in (VARIABLE_UPDATES, ALL_REDUCES, PRECISIONS, OPTIMIZERS):
+    for folder in (VARIABLE_UPDATES, ALL_REDUCES, PRECISIONS, OPTIMIZERS, LAUNCHERS):
         folder.check()
+    chosen = {file.stem for file in (PROJECT / "conf" / "launcher").glob("*.yaml")}
+    for name in sorted(chosen ^ {*LAUNCHERS, LOCAL}):
+        raise AbilitiesError(
+            f"launcher={name}: wanted both sweeper/launchers/{name}.py and "
+            f"conf/launcher/{name}.yaml, found one of them"
+        )

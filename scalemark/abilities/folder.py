@@ -1,15 +1,19 @@
-"""Reads the declarations of the files in one folder of `trainer/`."""
+"""Reads the declarations of the files in one folder."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Generic, TypeVar
 
 PROJECT = Path(__file__).resolve().parents[2]
-_BELOW = re.compile(r"^(?:import|from) (?:tensorflow|keras|numpy|trainer)\b", re.MULTILINE)
+_BELOW = re.compile(
+    r"^(?:import|from) (?:tensorflow|keras|numpy|trainer|conf|sweeper)\b", re.MULTILINE
+)
 
 A = TypeVar("A")
 
@@ -20,8 +24,8 @@ class AbilitiesError(Exception):
 
 @cache
 def names(folder: str) -> tuple[str, ...]:
-    """The names that `trainer/<folder>/` offers, sorted; no file is opened."""
-    files = (PROJECT / "trainer" / folder).glob("*.py")
+    """The names that a folder as `trainer/models` offers, sorted; no file is opened."""
+    files = (PROJECT / folder).glob("*.py")
     return tuple(sorted(file.stem for file in files if file.stem != "__init__"))
 
 
@@ -42,7 +46,7 @@ class Folder(Mapping[str, A], Generic[A]):
         if name not in self._read:
             if name not in names(self._folder):
                 raise KeyError(name)
-            self._read[name] = _declared(f"trainer/{self._folder}/{name}.py", self._kind)
+            self._read[name] = _declared(f"{self._folder}/{name}.py", self._kind)
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -61,14 +65,15 @@ def _declared(file: str, kind: type[A]) -> A:
     text = (PROJECT / file).read_text()
     below = _BELOW.search(text)
     head = text[: below.start()] if below else text
-    found: dict[str, object] = {"__name__": file}
+    module = ModuleType(f"{__name__}:{file}")
+    sys.modules[module.__name__] = module  # where dataclasses look for the types of their fields
     try:
-        exec(compile(head, file, "exec", dont_inherit=True), found)  # our own file, as an import
+        exec(compile(head, file, "exec", dont_inherit=True), module.__dict__)  # our own file
     except (ImportError, NameError, SyntaxError, TypeError, ValueError) as error:
         raise AbilitiesError(
             f"{file}: its ABILITIES cannot be read, {error}; {_wanted(kind)}"
         ) from error
-    abilities = found.get("ABILITIES")
+    abilities = getattr(module, "ABILITIES", None)
     if not isinstance(abilities, kind):
         raise AbilitiesError(f"{file}: declares no ABILITIES; {_wanted(kind)}")
     return abilities
@@ -77,6 +82,7 @@ def _declared(file: str, kind: type[A]) -> A:
 def _wanted(kind: type) -> str:
     where = kind.__module__.replace(".", "/")
     return (
-        f"wanted ABILITIES = {kind.__name__}(...) above its first import of tensorflow or trainer, "
+        f"wanted ABILITIES = {kind.__name__}(...) above its first import of tensorflow, "
+        f"trainer, conf or sweeper, "
         f"with what {where}.py asks for"
     )

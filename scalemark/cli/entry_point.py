@@ -23,35 +23,40 @@ USAGE, INTERRUPTED = 2, 130
 
 def loading() -> None:
     """Call first. A child of whoever ignores SIGCHLD could not be waited for, and blocked signals
-    would never arrive.
+    would never arrive. Exits with USAGE when a file that owns a name declares too little.
     """
     _open_missing_streams()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not _is_ignored():
         signal.signal(signal.SIGINT, _end_at_once)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _check_abilities()
 
 
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
-    """Its exit code; INTERRUPTED when it was interrupted, USAGE when a file that owns a name declares
-    too little. What ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
+    """Its exit code; INTERRUPTED when it was interrupted. What ignores SIGINT goes on ignoring it,
+    unless it `hears_ignored`.
     """
-    from scalemark import abilities  # here, because Ctrl-C ends at once by now
-
     listens = hears_ignored or not _is_ignored()
     try:
         if listens:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        abilities.check()
         return command()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except abilities.AbilitiesError as error:
-        print(error, file=sys.stderr)
-        return USAGE
     finally:
         if listens:
             signal.signal(signal.SIGINT, _end_at_once)
+
+
+def _check_abilities() -> None:
+    from scalemark import abilities  # here, because by now Ctrl-C ends at once
+
+    try:
+        abilities.check()
+    except abilities.AbilitiesError as error:
+        print(error, file=sys.stderr)
+        sys.exit(USAGE)
 
 
 def _end_at_once(*_: object) -> None:

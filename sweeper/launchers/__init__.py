@@ -1,8 +1,8 @@
 """Ways of having agents run on other hosts: one file per launcher that shares a sweep, named as
 launcher.name has it.
 
-Each has a class `Launcher`. The controller asks it for the devices before it plans, then for agents
-as long as there is work.
+Each declares ABILITIES, see `scalemark/abilities/`, and has a class `Launcher`. The controller asks
+it for the devices before it plans, then for agents as long as there is work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from conf.schema import Config
-from scalemark.host.own_code import ROOT, module_command, python_path
+from scalemark.abilities import LAUNCHERS
+from scalemark.host.own_code import module_command, python_path
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
@@ -25,16 +26,6 @@ HOSTS_VARIABLE = "SCALEMARK_HOSTS"
 # what starts ranks on them: a file in trainer/rank_starts/
 RANK_START_VARIABLE = "SCALEMARK_RANK_START"
 DATABASE_VARIABLE = "SCALEMARK_DB"  # URL; may hold a password, and so is in no command line
-
-LOCAL = "local"
-"""The one launcher that runs attempts on this machine."""
-
-SHARED = tuple(
-    sorted(path.stem for path in (ROOT / "conf" / "launcher").glob("*.yaml") if path.stem != LOCAL)
-)
-"""Launchers whose sweeps are run by agents: all others, each a file here and one in
-conf/launcher/.
-"""
 
 
 class JobState(StrEnum):
@@ -77,7 +68,7 @@ class HostLauncher(Protocol):
     """
 
     def check(self) -> Inventory:
-        """The devices of each host, with `num_hosts`: see `sweeper.launchers.devices`. Nothing is
+        """The devices of each host, with `num_hosts`: see `sweeper.devices.agent_hosts`. Nothing is
         started.
 
         Raises SweepRefusedError when agents could not be had: better now than after a plan.
@@ -108,18 +99,13 @@ class HostLauncher(Protocol):
 
 
 def load(config: Config) -> HostLauncher:
-    """By the launcher's name, which is one of `SHARED`. Raises SweepRefusedError where no file here
-    is named so.
-    """
+    """By the launcher's name. Raises SweepRefusedError where no file here is named so."""
     name = config.launcher.name
-    try:
-        module = import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{name}":
-            raise
+    if name not in LAUNCHERS:
         raise SweepRefusedError(
-            f"launcher={name}: conf/launcher/ has it, and sweeper/launchers/{name}.py is missing"
-        ) from None
+            f"launcher={name}: sweeper/launchers/{name}.py is missing; there are {', '.join(LAUNCHERS)}"
+        )
+    module = import_module(f"{__name__}.{name}")
     return cast(HostLauncher, module.Launcher(config))
 
 

@@ -10,12 +10,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scalemark.abilities.launcher import LauncherAbilities
+
+ABILITIES = LauncherAbilities(starts_agents=False, settings=None)
+
 from conf.schema import Config
+from scalemark.abilities import starting_agents
 from scalemark.cli.terminal import silence
 from scalemark.text.redact import masked
+from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.devices.machine import Inventory
 from sweeper.launchers import DATABASE_VARIABLE, AgentCommand, AgentJob
-from sweeper.launchers.devices import devices_of_hosts
 
 
 class Launcher:
@@ -27,8 +32,8 @@ class Launcher:
 
     def check(self) -> Inventory:
         other = (
-            "choose launcher=slurm or ray, or launcher=local, whose hosts are processes of this "
-            "machine"
+            f"choose launcher={' or '.join(starting_agents())}, or launcher=local, whose hosts are "
+            "processes of this machine"
         )
         return replace(devices_of_hosts(self._config, None), more_hosts=other)
 

@@ -15,12 +15,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scalemark.abilities.launcher import LauncherAbilities
+
+
+@dataclass
+class Settings:
+    """`launcher.ray.*`"""
+
+    # of the cluster; null = as RAY_ADDRESS or a cluster of this host tells, else one is started
+    # here
+    address: str | None = None
+
+
+ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)
+
 from conf.schema import Config
 from sweeper import ray as of_ray
+from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import AgentCommand, AgentJob, JobState
-from sweeper.launchers.devices import devices_of_hosts
 from sweeper.ray import agent_task, cluster, feasible, tied
 from sweeper.ray.program import placed
 from sweeper.ray.rank_service import LOST

@@ -19,16 +19,35 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from scalemark.abilities.launcher import LauncherAbilities
+
+
+@dataclass
+class Settings:
+    """`launcher.slurm.*`"""
+
+    partition: str | None = None  # null = the cluster's default
+    account: str | None = None
+    time_min: int | None = None  # minutes that a job may take; null = the partition's
+    # what each host is asked for, as gpu:8; null = its GPUs, when trials run on GPUs
+    gres: str | None = None
+    # lines of shell before an agent starts, as "module load cuda"
+    setup: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)  # more of sbatch's options, as "--qos=long"
+
+
+ABILITIES = LauncherAbilities(starts_agents=True, settings=Settings)
 
 from conf.schema import Config
 from scalemark.records.devices import DeviceKind
 from scalemark.text.untrusted import quoted
+from sweeper.devices.agent_hosts import devices_of_hosts
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE, AgentCommand, AgentJob, JobState
-from sweeper.launchers.devices import devices_of_hosts
 from sweeper.slurm import feasible, jobs
 from sweeper.slurm.commands import SlurmEndedError, SlurmError, SlurmSilentError, ask
 from sweeper.slurm.jobs import SlurmJob

@@ -12,7 +12,7 @@ from pathlib import Path
 from conf.schema import Config, Engine, LauncherConfig, PlanFormat, SweepConfig
 from scalemark.host.extras import lack_of_tensorflow
 from sweeper.errors import SweepRefusedError
-from sweeper.launchers.settings import check_launcher_settings
+from sweeper.planning.launcher_settings import check_launcher_settings
 from sweeper.race.races import axes_that_race
 from sweeper.running import retry
 

@@ -7,4 +7,6 @@ from tests.conftest import PROJECT
 
 def test_every_model_and_data_source_can_be_chosen():
     assert models.trainable() <= set(models.definitions())
-    assert {path.stem for path in (PROJECT / "conf" / "data").glob("*.yaml")} == set(names("data"))
+    assert {path.stem for path in (PROJECT / "conf" / "data").glob("*.yaml")} == set(
+        names("trainer/data")
+    )

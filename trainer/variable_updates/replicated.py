@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from scalemark.abilities.folder import names, preferring
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 
-_ALL_REDUCES = preferring(("nccl", "none"), names("all_reduces"))
+_ALL_REDUCES = preferring(("nccl", "none"), names("trainer/all_reduces"))
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=_ALL_REDUCES,

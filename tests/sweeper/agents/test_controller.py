@@ -192,7 +192,7 @@ def test_what_cannot_be_shared_and_what_would_have_no_effect_is_refused(argument
 
 
 def test_a_job_that_is_shorter_than_a_trial_may_take_is_doubted():
-    from sweeper.launchers.settings import doubts
+    from sweeper.planning.launcher_settings import doubts
     from tests.conf.test_resolve import config
 
     (doubt,) = doubts(config("launcher=slurm", "launcher.slurm.time_min=30"))

@@ -168,7 +168,7 @@ def test_composing_a_cell_changes_no_other_cell(composer):
         ("data.dri=/x", "data.dri: data has no setting dri"),
         (
             "all_reduce=nclc",
-            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, none, nccl",
+            "all_reduce=nclc: no such value; did you mean nccl[?] Choices: auto, hierarchical_copy, nccl, none",
         ),
         (
             "model=resnet34",

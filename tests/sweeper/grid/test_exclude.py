@@ -43,7 +43,7 @@ def test_a_rule_is_about_the_resolved_trial(text, axes, held):
         ("num_gpu>=4", "num_gpu: no axis of a trial; did you mean num_gpus[?]"),
         (
             "precision=fp61",
-            "precision is never fp61; did you mean fp16[?] Choices: fp32, tf32, fp16, bf16",
+            "precision is never fp61; did you mean fp16[?] Choices: bf16, fp16, fp32, tf32",
         ),
         ("staged_vars=yes", "staged_vars is never yes; Choices: true, false"),
         ("num_gpus>=many", "num_gpus is a number, many is none"),

@@ -459,7 +459,7 @@ def test_more_than_the_hosts_have_is_refused():
 
 
 def whole_host(nodes: list[Node], *overrides: str) -> dict[str, float]:
-    from sweeper.launchers.devices import devices_of_hosts
+    from sweeper.devices.agent_hosts import devices_of_hosts
 
     asked = config(*overrides)
     inventory: Inventory = devices_of_hosts(asked, feasible.gpus_per_host(asked, nodes))

@@ -8,18 +8,11 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from conf.schema import Config, Engine, LauncherConfig
+from scalemark.abilities import LAUNCHERS, LOCAL, starting_agents
 from store.database import file_of
 from sweeper.errors import SweepRefusedError
-from sweeper.launchers import SHARED
 
 LEAST_LEASE_S = 3.0  # with less an agent is thought dead because a disk was slow
-_GROUPS = tuple(field.name for field in fields(LauncherConfig) if field.name in SHARED)
-_HEEDED_BY = {group: SHARED if group == "agents" else (group,) for group in _GROUPS}
-"""Group of settings -> the launchers that heed it: that of its name, and what agents heed all that
-start agents.
-"""
-_NOT_BY = {"agents.num_hosts": ("agents",)}
-"""Settings that some of these do not heed after all."""
 
 
 def check_launcher_settings(config: Config) -> None:
@@ -31,7 +24,7 @@ def check_launcher_settings(config: Config) -> None:
                 f"launcher.{setting}={value}: launcher={launcher.name} does not heed it; leave it out, or choose "
                 f"launcher={', '.join(heeded_by)}"
             )
-    if launcher.name in SHARED:
+    if launcher.name != LOCAL:
         _check_shared(config)
 
 
@@ -47,19 +40,19 @@ def doubts(config: Config) -> list[str]:
 
 
 def _set_by_user(launcher: LauncherConfig) -> Iterator[tuple[str, object, tuple[str, ...]]]:
-    """Of the groups those settings that are not their defaults, and the launchers that heed
-    them.
-    """
-    for group, heeded_by in _HEEDED_BY.items():
-        chosen, default = getattr(launcher, group), getattr(LauncherConfig(), group)
+    """The settings of launchers that are not their defaults, and the launchers that heed each."""
+    defaults = LauncherConfig()
+    own = {name: (name,) for name, one in LAUNCHERS.items() if one.settings}
+    for group, heeded_by in {"agents": tuple(LAUNCHERS), **own}.items():
+        default = getattr(defaults, group)
         for field in fields(default):
-            setting = f"{group}.{field.name}"
-            value = getattr(chosen, field.name)
+            value = getattr(getattr(launcher, group), field.name)
             if value != getattr(default, field.name):
+                setting = f"{group}.{field.name}"
                 yield (
                     setting,
                     value,
-                    tuple(name for name in heeded_by if name not in _NOT_BY.get(setting, ())),
+                    starting_agents() if setting == "agents.num_hosts" else heeded_by,
                 )
 
 
