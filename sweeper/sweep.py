@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import sqlalchemy as sa
+from rich.console import Console
 
 from scalemark.abilities import LOCAL
 from scalemark.cli.terminal import make_console, silence
@@ -73,28 +74,18 @@ def _answer(way: Way, planned: Planned) -> None:
     if way.config.sweep.plan_format.name == "json":
         print(plan_json(planned.plan, way.machine, planned.estimate, planned.races))
     else:
-        print_plan(
-            make_console(),
-            planned.plan,
-            way.machine,
-            way.inventory,
-            planned.estimate,
-            planned.races,
-        )
+        _print(make_console(), way, planned)
 
 
 def _show(way: Way, planned: Planned) -> None:
     try:
-        print_plan(
-            make_console(stderr=True),
-            planned.plan,
-            way.machine,
-            way.inventory,
-            planned.estimate,
-            planned.races,
-        )
+        _print(make_console(stderr=True), way, planned)
     except OSError:  # nobody reads it: the results are what counts
         silence(sys.stderr)
+
+
+def _print(console: Console, way: Way, planned: Planned) -> None:
+    print_plan(console, planned.plan, way.machine, way.inventory, planned.estimate, planned.races)
 
 
 def _open(url: str) -> Writer:

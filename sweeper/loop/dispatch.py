@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from scalemark.records.measurement import Result
 from store.errors import StoreError
 from store.sweeps.ledger import Claim
 from sweeper.devices.machine import Inventory
@@ -19,7 +18,7 @@ from sweeper.loop.recording import Recorder
 from sweeper.loop.room import Room, Rooms
 from sweeper.loop.starting import Starter
 from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Supervision
+from sweeper.loop.supervision import Given, Over, Supervision
 from sweeper.loop.tools import Tools
 
 MOST_CLAIMS_AT_ONCE = 20  # between two looks at what runs
@@ -40,19 +39,16 @@ class Dispatcher:
         supervision: Supervision,
         recorder: Recorder,
     ) -> None:
-        def tell(text: str) -> None:
-            tools.progress.note(text)
-
         self._tools, self._backlog, self._patience = tools, backlog, patience
         self._stopping, self._supervision, self._recorder = stopping, supervision, recorder
         self._rooms = Rooms(
             tools.slots,
             tools.host_lock,
             inventory,
-            tell,
+            tools.tell,
             shares_host=policy.launcher.share_host,
         )
-        self._backoff = Backoff(tools.clock, tell)
+        self._backoff = Backoff(tools.clock, tools.tell)
         self._drawing = Drawing(
             tools.source,
             backlog,
@@ -116,29 +112,18 @@ class Dispatcher:
         self._rooms.slots.clear_taken()
         if self._backlog.put_off:
             if found := self._tools.source.recover():  # whoever ran them may have been killed
-                self._tools.progress.note(str(found))
+                self._tools.tell(str(found))
             self._backlog.ask_for_put_off()
 
     def go_on_starting(self) -> None:
         """Start what waits for that, and record what cannot be."""
-        if not_started := self._starter.go_on():
-            self.record(
-                not_started.given, not_started.result, None, 0.0, crashed=not_started.crashed
-            )
+        if over := self._starter.go_on():
+            self.record(over)
 
-    def record(
-        self,
-        given: Given,
-        result: Result,
-        exit_code: int | None,
-        duration_s: float,
-        *,
-        crashed: bool,
-    ) -> None:
+    def record(self, over: Over) -> None:
         """Record an end, and look for more to run in the room that it leaves."""
-        self._rooms.leave(given.room)
-        is_written = self._recorder.record(given, result, exit_code, duration_s, crashed=crashed)
-        if is_written and self._tools.source.is_leased:
+        self._rooms.leave(over.given.room)
+        if self._recorder.record(over) and self._tools.source.is_leased:
             self.ask_others_again()
             self._backoff.reset()
             self._drawing.not_idle()
@@ -195,4 +180,4 @@ class Dispatcher:
         try:
             self._tools.source.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
         except StoreError as error:
-            self._tools.progress.note(str(error))
+            self._tools.tell(str(error))

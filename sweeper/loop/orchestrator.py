@@ -32,7 +32,7 @@ from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
 from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Stopping, why_interrupted
-from sweeper.loop.supervision import Supervision
+from sweeper.loop.supervision import Over, Supervision
 from sweeper.loop.tools import Tools
 from sweeper.planning.eta import Eta
 from sweeper.planning.plan import PlannedTrial
@@ -59,11 +59,8 @@ class Orchestrator:
         expected_s: Callable[[TrialSpec], float | None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        source, clock, sweep = tools.source, tools.clock, policy.sweep
+        source, tell, clock, sweep = tools.source, tools.tell, tools.clock, policy.sweep
         shares_host, blocks = policy.launcher.share_host, tools.slots.blocks
-
-        def tell(text: str) -> None:
-            tools.progress.note(text)
 
         self._tools, self._policy = tools, policy
         self._supervision = Supervision(policy, tools.stop, tell)
@@ -200,11 +197,13 @@ class Orchestrator:
             why = why_interrupted(self._tools.stop, self._tools.source)
             judged = judge(run.given.started.folder, ended, self._policy.limits, why)
             self._dispatcher.record(
-                run.given,
-                judged.result,
-                ended.exit_code,
-                ended.duration_s,
-                crashed=judged.crashed,
+                Over(
+                    given=run.given,
+                    result=judged.result,
+                    exit_code=ended.exit_code,
+                    duration_s=ended.duration_s,
+                    crashed=judged.crashed,
+                )
             )
 
     def _sleep(self, woken: socket.socket) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from conf.schema import OnFailure
-from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, State
 from scalemark.text.redact import without_secrets
 from store.errors import StoreError
@@ -20,7 +19,7 @@ from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
 from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Supervision
+from sweeper.loop.supervision import Given, Over, Supervision
 from sweeper.planning.eta import Eta
 from sweeper.race.racing_observer import Observer
 from sweeper.running import retry
@@ -59,25 +58,18 @@ class Recorder:
         self._patience, self._stopping, self._supervision = patience, stopping, supervision
         self._progress, self._eta = progress, eta
 
-    def record(
-        self,
-        given: Given,
-        result: Result,
-        exit_code: int | None,
-        duration_s: float,
-        *,
-        crashed: bool,
-    ) -> bool:
+    def record(self, over: Over) -> bool:
         """False when it could not be written: then nothing more is started."""
-        left = recorded_left(given.started.folder, result)
+        given, duration_s = over.given, over.duration_s
+        left = recorded_left(given.started.folder, over.result)
         result = replace(left.result, message=without_secrets(left.result.message))
         repeat, outcome = given.repeat, Outcome(result.outcome)
-        again = self._why_again(repeat, outcome, crashed=crashed)
+        again = self._why_again(repeat, outcome, crashed=over.crashed)
         finished = FinishedAttempt(
             trial_id=repeat.open.trial_id,
             repeat=repeat.open.repeat,
             attempt=repeat.open.num_attempts,
-            exit_code=exit_code,
+            exit_code=over.exit_code,
             placement=given.placement,
             run_dir=str(given.started.folder.path),
             started_at=given.started_at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from scalemark.abilities import rank_jobs
@@ -20,22 +20,10 @@ from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
 from sweeper.loop.room import Room
 from sweeper.loop.stopping import Stopping, why_interrupted
-from sweeper.loop.supervision import Given, Run, Supervision
+from sweeper.loop.supervision import Given, Over, Run, Supervision
 from sweeper.loop.tools import Tools
 from sweeper.running.attempt import Attempt
 from sweeper.starts.environment import environment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotStarted:
-    """Why an attempt that was written down does not run."""
-
-    given: Given
-    result: Result
-
-    @property
-    def crashed(self) -> bool:
-        return self.result.outcome == Outcome.FAILED
 
 
 class Starter:
@@ -94,7 +82,7 @@ class Starter:
             started=started,
         )
 
-    def go_on(self) -> NotStarted | None:
+    def go_on(self) -> Over | None:
         """Start what is `given`, or wait for what starts it; returns what will never run."""
         given, self.given = self.given, None
         if given is None:
@@ -163,6 +151,6 @@ class Starter:
         )
 
 
-def _not_started(given: Given, outcome: Outcome, message: str) -> NotStarted:
+def _not_started(given: Given, outcome: Outcome, message: str) -> Over:
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
-    return NotStarted(given=given, result=result)
+    return Over(given=given, result=result, crashed=outcome is Outcome.FAILED)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from conf.schema import OnInterrupt
+from scalemark.records.measurement import Result
 from scalemark.records.placement import Placement
 from sweeper.live.listener import Started
 from sweeper.loop.backlog import Repeat
@@ -36,6 +37,17 @@ class Run:
 
     given: Given
     attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """An attempt that has ended, or could not be started."""
+
+    given: Given
+    result: Result
+    exit_code: int | None = None  # as that of `sweeper.running.attempt.Ended`
+    duration_s: float = 0.0
+    crashed: bool  # as that of `sweeper.running.judgement.Judged`
 
 
 class Supervision:

@@ -39,3 +39,6 @@ class Tools:
     stop: Stop
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[Iterable[int], float], None] = wait_readable
+
+    def tell(self, text: str) -> None:
+        self.progress.note(text)

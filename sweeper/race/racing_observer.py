@@ -8,7 +8,7 @@ was thought, it is wanted again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from scalemark.records.outcomes import Outcome
 from sweeper.loop.backlog import Backlog
@@ -138,9 +138,6 @@ class RacingObserver(Observer):
             f"race {self._tally.races[race].label}: {self._tally.result(race, ruling)}; "
             f"{saved.told(self._device)}"
         )
-        self._write_down(given_up, text)
-
-    def _write_down(self, given_up: Mapping[str, Sequence[int]], text: str) -> None:
         for reason, keys in given_up.items():
             self._skip(keys, reason)
         self._tell(text)
