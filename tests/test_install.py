@@ -11,6 +11,8 @@ import pytest
 
 from tests.conftest import PROJECT
 
+pytestmark = pytest.mark.integration  # it makes environments
+
 BACKEND = """
 import zipfile
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.conftest import PROJECT
 
+pytestmark = pytest.mark.integration
+
 ROOMS = ("analysis", "conf", "costs", "hydra_plugins", "plots", "scalemark", "simulator", "store")
 ROOMS_OF_SWEEPS = ("sweeper", "trainer")
 FILES = ("LICENSE", "README.md", "pyproject.toml", "sweep.py")

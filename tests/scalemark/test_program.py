@@ -54,11 +54,13 @@ def test_help_lists_every_command_with_a_line(capsys):
         ]
 
 
+@pytest.mark.integration
 def test_every_command_has_a_main():
     for command in COMMANDS.values():
         assert callable(import_module(command.module).main)
 
 
+@pytest.mark.integration
 def test_help_and_version_import_no_library():
     for flag in ("--help", "--version"):
         script = f"import sys; from scalemark.__main__ import main; main(['{flag}']); print(sorted(set(sys.modules) & {{'typer', 'rich', 'hydra', 'numpy', 'sqlalchemy', 'store'}}), file=sys.stderr)"
@@ -83,6 +85,7 @@ def test_a_wrong_command_is_refused_with_the_right_one(arguments, said, capsys):
     assert f"scalemark: {said}" in told.err
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("word", [name for name in COMMANDS if name != "sweep"])
 def test_the_help_of_a_command_names_it_as_it_was_called(word):
     ended = scalemark(word, "--help")
@@ -95,6 +98,7 @@ def write_hostile(*names: str) -> None:
         Path(f"{name}.py").write_text(f"raise SystemExit('imported {name}.py of the user')")
 
 
+@pytest.mark.integration
 def test_files_of_the_current_folder_are_never_imported():
     write_hostile(*OURS, *LIBRARIES)
     for start in ("fork", "spawn"):
@@ -107,16 +111,19 @@ def test_files_of_the_current_folder_are_never_imported():
         assert ended.stdout
 
 
+@pytest.mark.integration
 def test_python_m_finds_our_files_before_those_of_the_folder():
     write_hostile(*(name for name in OURS if name != "scalemark"), *LIBRARIES)
     assert "2 completed" in scalemark("sweep", "-m", *TINY, first=("-m", "scalemark")).stderr
 
 
+@pytest.mark.integration
 def test_files_on_the_python_path_never_take_the_place_of_ours():
     write_hostile(*(name for name in OURS if name != "scalemark"))
     assert "2 completed" in scalemark("sweep", "-m", *TINY, path=".:").stderr
 
 
+@pytest.mark.integration
 def test_a_sweep_records_the_command_that_was_typed():
     assert scalemark("sweep", *TINY[:3], "sweep.name=mine").returncode == 0
     asked = scalemark("store", "query", "--json", "SELECT command FROM sweeps")
