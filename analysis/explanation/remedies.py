@@ -134,9 +134,9 @@ def _communication(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
         yield from _between_hosts(trial, kind)
         return
     is_replicated = _of(trial, "variable_update", "") == _REPLICATED["variable_update"]
-    own_nccl = kind is not DeviceKind.CPU_STAND_IN
-    for all_reduce in (*(["nccl"] if own_nccl else []), "pscpu", "hierarchical_copy"):
-        if not is_replicated or _of(trial, "all_reduce", "") != all_reduce:
+    own = _of(trial, "all_reduce", "") if is_replicated else ""
+    for all_reduce in ("nccl", "pscpu", "hierarchical_copy"):
+        if all_reduce != own and _can_run(all_reduce, kind):
             apart = {} if is_replicated else _REPLICATED | {"staged_vars": False}
             yield {**apart, "all_reduce": all_reduce}, "gradients take another way"
     if is_replicated and not _of(trial, "gradient_repacking", 0):
@@ -155,13 +155,15 @@ def _between_hosts(trial: Trial, kind: DeviceKind) -> Changes:
     fewer: dict[float, dict[str, Any]] = {}
     for way in STRATEGY_NAMES:
         changes = dict(zip(STRATEGY_AXES, way, strict=True))
-        all_reduce = ALL_REDUCES[changes["all_reduce"]]
-        can_run = kind is not DeviceKind.CPU_STAND_IN or not all_reduce.gpu_only
         sent = link_bytes(axes | changes, _SOME_PARAMETERS)
-        if can_run and 0 < sent < now:
+        if _can_run(changes["all_reduce"], kind) and 0 < sent < now:
             fewer.setdefault(sent, changes)
     for sent, changes in sorted(fewer.items()):
         yield changes, f"{sent / now:.0%} of the bytes go over each host's link"
+
+
+def _can_run(all_reduce: str, kind: DeviceKind) -> bool:
+    return kind is not DeviceKind.CPU_STAND_IN or not ALL_REDUCES[all_reduce].gpu_only
 
 
 def _contention(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:

@@ -2,6 +2,7 @@
 
 from scalemark import models
 from scalemark.abilities.folder import names
+from scalemark.records.strategies import STRATEGY_NAMES
 from tests.conftest import PROJECT
 
 
@@ -10,3 +11,9 @@ def test_every_model_and_data_source_can_be_chosen():
     assert {path.stem for path in (PROJECT / "conf" / "data").glob("*.yaml")} == set(
         names("trainer/data")
     )
+
+
+def test_every_strategy_that_trains_one_model_has_its_name():
+    """Of the others one leaves all to the machine, and one trains as many models as replicas."""
+    chosen = {path.stem for path in (PROJECT / "conf" / "strategy").glob("*.yaml")}
+    assert chosen - {"auto", "independent"} == set(STRATEGY_NAMES.values())

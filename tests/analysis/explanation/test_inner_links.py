@@ -16,7 +16,7 @@ from costs.hardware import Hardware, MissingLinkError
 from costs.profiles import profile, sound
 from costs.step import costs
 from costs.work import Work
-from scalemark.abilities.folder import names
+from scalemark.abilities import ALL_REDUCES
 from scalemark.models import definitions
 from scalemark.records.devices import DeviceKind
 from tests.analysis.explanation.explained import GPUS, INDEPENDENT, STAND_INS, explained, result
@@ -91,7 +91,7 @@ def communicating(
 
 def test_the_product_has_every_way_that_the_cost_model_knows():
     assert {update for update, _, _ in WAYS} == {*updates()} - {"independent"}
-    assert {reduction for _, _, reduction in WAYS} >= {*names("all_reduces")}
+    assert {reduction for _, _, reduction in WAYS} >= {*ALL_REDUCES}
 
 
 @pytest.mark.parametrize("name", BOXES)
