@@ -150,7 +150,7 @@ def test_flags_go_on_a_command_line():
             small(),
             WORKERS,
             "worker-1 is told to a trial of variable_update=replicated, which is one process; leave that out (unset TF_CONFIG), "
-            "or choose variable_update=distributed_parameter_server, ",
+            "or choose variable_update=distributed_all_reduce, distributed_parameter_server, ",
         ),
     ],
 )
