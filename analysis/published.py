@@ -61,9 +61,7 @@ def precision_as_published(axes: Mapping[str, Any]) -> str:
 
 
 def usual_image_px(model: str) -> int | None:
-    """Of a published figure's model: sources name no image size, and mean this one. None where it
-    is not known.
-    """
+    """Return the image size that sources mean, which name none; None for an unknown model."""
     try:
         return network(model.rstrip("?")).image_px
     except UnknownNetworkError:

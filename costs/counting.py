@@ -15,7 +15,7 @@ SHORTENED = ((3, 3), (5, 5))  # kernels of convolutions that Winograd's algorith
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What one layer, or all layers together, take for one image."""
+    """Tells what one layer, or all layers together, take for one image."""
 
     flops: int = 0  # forward: 2 per multiply and add
     winograd_flops: int = 0  # part of them, in convolutions of 3x3 and 5x5 with stride 1

@@ -13,7 +13,7 @@ from scalemark import models
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """At one size of image. Counted layer by layer from its definition, not measured."""
+    """The counts of a model at one size of image, made from its definition and not measured."""
 
     name: str
     image_px: int
@@ -32,7 +32,7 @@ class Network:
 
 
 class UnknownNetworkError(ValueError):
-    """Nothing is known of the layers of this model; the message names those that are known."""
+    """Raised for a model that nothing defines; the message names those that are defined."""
 
 
 def network(model: str, image_px: int | None = None, num_classes: int | None = None) -> Network:
@@ -64,7 +64,7 @@ _ALIASES = {
 
 @cache
 def _names() -> dict[str, str]:
-    """By spelling without case and punctuation."""
+    """Return names by their spelling without case and punctuation."""
     known = models.definitions()
     aliases = _ALIASES | {f"{name}10": name for name in known if name.endswith("_cifar")}
     bare = {name.removesuffix("_cifar"): name for name in known if name.endswith("_cifar")}

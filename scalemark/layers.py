@@ -28,7 +28,7 @@ Initial: TypeAlias = Literal["he_normal", "glorot_uniform"] | float
 
 
 class Plain(Enum):
-    """Layers without settings."""
+    """Names the layers that have no settings."""
 
     IMAGES = auto()  # the model's input, photographs of three colors
     RELU = auto()
@@ -98,7 +98,7 @@ Layer: TypeAlias = Plain | Conv | BatchNorm | Pool | PadChannels | Dense | Dropo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """The output of one layer; by way of its inputs, the whole network up to there."""
+    """Holds the output of one layer and, by its inputs, the whole network up to there."""
 
     layer: Layer
     inputs: tuple[Tensor, ...]
@@ -115,7 +115,7 @@ class Tensor:
 
 
 class TooSmallError(ValueError):
-    """Nothing is left of the image after some layers."""
+    """Raised when nothing is left of the image after some layers."""
 
 
 def network_of(output: Tensor) -> list[Tensor]:

@@ -32,7 +32,7 @@ def inception3(image_px: int = 299, num_classes: int = 1001) -> nn.Tensor:
 
 
 def chain(x: nn.Tensor, *convs: tuple[int, nn.Kernel]) -> nn.Tensor:
-    """Convolutions of (filters, kernel) behind each other."""
+    """Chain convolutions of (filters, kernel)."""
     for filters, kernel in convs:
         x = unscaled(x, filters, kernel)
     return x

@@ -25,7 +25,7 @@ def mobilenet_v1(image_px: int = 224, num_classes: int = 1001) -> nn.Tensor:
 
 
 def _separable(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
-    """A 3x3 convolution of each channel by itself, then a 1x1 that mixes them."""
+    """Convolve each channel by itself, then mix them by a 1x1."""
     x = _conv(x, x.channels, 3, strides=strides, depthwise=True)
     return _conv(x, filters, 1)
 

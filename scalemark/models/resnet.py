@@ -25,7 +25,7 @@ def resnet(
 def stages(
     x: nn.Tensor, block: Block, filters: Sequence[int], num_blocks: Sequence[int]
 ) -> nn.Tensor:
-    """Each stage but the first begins with a stride of 2."""
+    """Chain blocks; each stage but the first begins with a stride of 2."""
     for stage, (width, num) in enumerate(zip(filters, num_blocks, strict=True)):
         for index in range(num):
             x = block(x, width, 2 if stage > 0 and index == 0 else 1)
@@ -33,7 +33,7 @@ def stages(
 
 
 def basic(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
-    """Two 3x3 convolutions plus the shortcut."""
+    """Add the shortcut to two 3x3 convolutions."""
     shortcut = _projected(x, filters, strides)
     y = nn.conv_norm(x, filters, 3, strides=strides)
     y = nn.conv_norm(y, filters, 3, activation="linear")
@@ -41,7 +41,7 @@ def basic(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
 
 
 def bottleneck(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
-    """1x1 with the stride, 3x3, 1x1 to four times the filters, plus the shortcut."""
+    """Add the shortcut to 1x1 with the stride, 3x3, 1x1 to four times the filters."""
     shortcut = _projected(x, 4 * filters, strides)
     y = nn.conv_norm(x, filters, 1, strides=strides)
     y = nn.conv_norm(y, filters, 3)
@@ -50,7 +50,7 @@ def bottleneck(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
 
 
 def bottleneck_v1_5(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
-    """1x1, 3x3 with the stride, 1x1 to four times the filters, plus the shortcut."""
+    """Add the shortcut to 1x1, 3x3 with the stride, 1x1 to four times the filters."""
     shortcut = _projected(x, 4 * filters, strides)
     y = nn.conv_norm(x, filters, 1)
     y = nn.conv_norm(y, filters, 3, strides=strides)

@@ -25,7 +25,7 @@ def resnet_cifar(
 
 
 def padded(x: nn.Tensor, filters: int, strides: int) -> nn.Tensor:
-    """Two 3x3 convolutions plus the shortcut, which has no parameters (option A)."""
+    """Add to two 3x3 convolutions a shortcut without parameters (option A)."""
     shortcut = x
     if strides > 1 or x.channels != filters:
         shortcut = nn.pad_channels(nn.mean_pool(x, 1, strides), filters)
