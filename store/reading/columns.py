@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pandas as pd
 import sqlalchemy as sa
 
-from store.reading.collector import paused
 from store.schema import UtcDateTime
 
 # rows: few enough to stay in the processor's cache while they are turned into columns
@@ -57,10 +56,9 @@ def fetch(
     readers = [_READERS[kinds[name]]() for name in names]
     cursor = result.cursor
     assert cursor is not None
-    with paused():  # cells make no cycles
-        while rows := cursor.fetchmany(_AT_A_TIME):
-            for reader, cells in zip(readers, zip(*rows, strict=True), strict=True):
-                reader.add(cells)
+    while rows := cursor.fetchmany(_AT_A_TIME):
+        for reader, cells in zip(readers, zip(*rows, strict=True), strict=True):
+            reader.add(cells)
     result.close()
     return {name: reader.all() for name, reader in zip(names, readers, strict=True)}
 

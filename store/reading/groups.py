@@ -23,30 +23,27 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
     num_doubtful (completed, and not valid), and `first`, the place of its first attempt, by which
     they are ordered.
     """
-    group, first = _groups(kinds)
-    completed = np.asarray(attempts["outcome"] == Outcome.COMPLETED) & ~np.isnan(
-        attempts["images_per_second"]
+    speeds = attempts["images_per_second"]
+    completed = np.asarray(attempts["outcome"] == Outcome.COMPLETED) & ~np.isnan(speeds)
+    columns = {
+        "place": np.arange(len(completed)),
+        "completed": completed,
+        "doubtful": completed & ~np.asarray(attempts["verdict"] == Verdict.VALID),
+        "speed": np.where(completed, speeds, np.nan),
+        "step_s": np.where(completed, attempts["median_step_s"], np.nan),
+    }
+    groups = pd.DataFrame({**kinds, **columns}, copy=False).groupby(list(ONE_KIND), sort=False)
+    found = groups.agg(
+        num_attempts=("place", "size"),
+        num_completed=("completed", "sum"),
+        images_per_second=("speed", "median"),
+        lowest=("speed", "min"),
+        highest=("speed", "max"),
+        median_step_s=("step_s", "median"),
+        num_doubtful=("doubtful", "sum"),
+        first=("place", "min"),
     )
-    doubtful = completed & ~np.asarray(attempts["verdict"] == Verdict.VALID)
-    num = len(first)
-    of_completed = group[completed]
-    speeds = attempts["images_per_second"][completed]
-    lowest, median, highest = _spread(of_completed, speeds, num)
-    _, step_s, _ = _spread(of_completed, attempts["median_step_s"][completed], num)
-    return pd.DataFrame(
-        {name: column[first] for name, column in kinds.items()}
-        | {
-            "num_attempts": np.bincount(group, minlength=num),
-            "num_completed": np.bincount(of_completed, minlength=num),
-            "images_per_second": median,
-            "lowest": lowest,
-            "highest": highest,
-            "median_step_s": step_s,
-            "num_doubtful": np.bincount(group[doubtful], minlength=num),
-            "first": first,
-        },
-        copy=False,
-    )
+    return found.reset_index()
 
 
 def kinds_of(
@@ -59,33 +56,3 @@ def kinds_of(
         "software": np.asarray(others["software_key"].codes),
         "shares_host": attempts["shares_host"],
     }
-
-
-def _groups(kinds: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Of each attempt the number of its group, of each group the place of its first attempt."""
-    key = np.zeros(len(kinds["trial"]), np.int64)
-    for name in ONE_KIND:
-        column = np.asarray(kinds[name], np.int64)
-        least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        key = key * (most - least + 1) + (column - least)
-        # small again, so that no product grows beyond 64 bits
-        _, key = np.unique(key, return_inverse=True)
-    _, first = np.unique(key, return_index=True)
-    order = np.argsort(first)
-    number = np.empty_like(order)
-    number[order] = np.arange(len(order))
-    return number[key], first[order]
-
-
-def _spread(group: Array, values: Array, num: int) -> tuple[Array, Array, Array]:
-    """Lowest, median and highest of each group; NaN of an empty one."""
-    order = np.lexsort((values, group))
-    ordered = values[order]
-    counts = np.bincount(group, minlength=num)
-    begins = np.cumsum(counts) - counts
-    some = counts > 0
-    lowest, median, highest = (np.full(num, np.nan) for _ in range(3))
-    begin, count = begins[some], counts[some]
-    lowest[some], highest[some] = ordered[begin], ordered[begin + count - 1]
-    median[some] = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
-    return lowest, median, highest

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 import sqlalchemy as sa
@@ -259,21 +258,6 @@ def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
         None,
         None,
     )
-
-
-def test_medians_are_those_of_numpy():
-    from store.reading.groups import _spread
-
-    rng = np.random.default_rng(3)
-    group, values = rng.integers(0, 20, 200), rng.normal(size=200)
-    lowest, median, highest = _spread(group, values, 21)
-    for number in range(20):
-        assert median[number] == np.median(values[group == number])
-        assert (lowest[number], highest[number]) == (
-            values[group == number].min(),
-            values[group == number].max(),
-        )
-    assert np.isnan([lowest[20], median[20], highest[20]]).all()
 
 
 def test_steps_are_those_of_the_view(varied):
