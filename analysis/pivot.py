@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import itemgetter
 from typing import Any
 
-from analysis.results import AXES, Origin, Place, Result, global_batch
+from analysis.results import Origin, Place, Result, global_batch
+from analysis.results import axes_of as results_axes_of
 from scalemark.records.strategies import STRATEGY_AXES
 from scalemark.records.trial import unusual_axes
 from scalemark.stats.welch import Relation, relation
@@ -71,6 +71,11 @@ class Table:
     @property
     def results(self) -> list[Result]:
         return [cell.result for cell in self.cells.values()]
+
+    @property
+    def unit(self) -> str:
+        """Of the throughputs in it, as `images/s`."""
+        return ", ".join(dict.fromkeys(result.unit for result in self.results))
 
     @property
     def hosts(self) -> int:
@@ -241,7 +246,7 @@ def table(
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
     """By which they can be told apart."""
     of_source = results and results[0].place.origin is Origin.PUBLISHED
-    return tuple(results[0].axes) if of_source else AXES
+    return tuple(results[0].axes) if of_source else results_axes_of(results)
 
 
 def _check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequence[str]) -> None:
@@ -265,7 +270,10 @@ def _values(results: Sequence[Result], axes: Sequence[str]) -> list[Label]:
     """
     if not axes:
         return [()] * len(results)
-    values = itemgetter(*axes) if len(axes) > 1 else lambda found: (found[axes[0]],)
+
+    def values(found: Mapping[str, object]) -> Label:
+        return tuple(found.get(axis) for axis in axes)
+
     if "batch_size" not in axes or "num_gpus" in axes:
         return [values(result.axes) for result in results]
     return [

@@ -141,6 +141,7 @@ def _result(reference: Mapping[str, Any], place: Place) -> Result:
         outcome=Outcome.COMPLETED,
         repeats=(reference["images_per_second"],),
         images_per_second=reference["images_per_second"],
+        item=reference["item"],
         low=None,
         high=None,
         is_valid="?" not in f"{reference['model']}{reference['data']}{reference['precision']}",

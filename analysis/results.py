@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any
@@ -18,11 +18,13 @@ from typing import Any
 from analysis.text.versions import Where, told_apart
 from costs.profiles import overrides_of
 from scalemark.abilities import trains_apart
+from scalemark.records import trial
 from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.planted import planted_on_one_host
 from scalemark.records.strategies import STRATEGY_AXES
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import TrialSpec, free_names
 from scalemark.stats import welch
 from scalemark.stats.welch import Relation, relation_by
 
@@ -148,6 +150,7 @@ class Result:
     is_valid: bool  # nothing is to be said against any of the repeats
     baseline: Baseline | None = None
     against: Against | None = None  # see `analysis.comparison.against`
+    item: str = IMAGES  # what is counted per second
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
 
@@ -198,7 +201,17 @@ class Result:
     @property
     def spec(self) -> TrialSpec:
         """Of a result of ours."""
-        return TrialSpec(**{field.name: self.axes[field.name] for field in fields(TrialSpec)})
+        return TrialSpec.of_axes(self.axes)
+
+    @property
+    def unit(self) -> str:
+        """Of its throughput, as `images/s`."""
+        return unit_of(self.item)
+
+    @property
+    def free(self) -> dict[str, Any]:
+        """Its free axes."""
+        return {name: self.axes[name] for name in free_names(self.axes)}
 
     @property
     def speed_up(self) -> float | None:
@@ -231,8 +244,8 @@ class Against:
         return relation_by(self.low, self.high) is Relation.TIE
 
 
-AXES = ("strategy", *(field.name for field in fields(TrialSpec)))
-"""Of a result of ours, by which it can be told from others."""
+AXES = ("strategy", *trial.AXES)
+"""Of a result of ours, by which it can be told from others; and free ones, see `axes_of`."""
 
 _OUTSIDE_CURVE = ("strategy", *STRATEGY_AXES, "num_gpus", "hosts")
 
@@ -361,6 +374,7 @@ def _result(
         low=low,
         high=high,
         is_valid=all(map(_is_valid, quotable)),
+        item=quotable[0]["item"] if quotable else IMAGES,
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
     )
 
@@ -454,7 +468,7 @@ def setting(result: Result) -> dict[str, object]:
     does not change with GPUs.
     """
     if result.place.origin.is_ours:
-        told = dict(zip(_SETTING, _of_setting(result.axes), strict=True))
+        told = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
     else:
         told = {axis: value for axis, value in result.axes.items() if axis not in _OUTSIDE_CURVE}
     if told.get("scaling") == "strong":
@@ -479,6 +493,12 @@ class GlobalBatch(int):
 
     def __hash__(self) -> int:
         return hash((GlobalBatch, int(self)))
+
+
+def axes_of(results: Iterable[Result]) -> tuple[str, ...]:
+    """Return all axes that any of these results of ours has."""
+    free = {name for result in results for name in free_names(result.axes)}
+    return (*AXES, *sorted(free))
 
 
 def global_batch(result: Result) -> GlobalBatch:

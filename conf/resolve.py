@@ -4,12 +4,15 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from conf import rules
-from conf.schema import Config, DataConfig, Engine
+from conf.schema import AXES_SET_BY_NAME, Config, DataConfig
 from scalemark import models
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -19,9 +22,10 @@ from scalemark.abilities import (
     VARIABLE_UPDATES,
 )
 from scalemark.abilities.variable_update import VariableUpdateAbilities
+from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.planted import PLANTED, planted_text
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 
 
 class TrialRefusedError(Exception):
@@ -80,76 +84,8 @@ def resolve(
             f"engine={config.engine.name}: one engine for the whole sweep; give it on the "
             "command line"
         )
-    update = _auto(config.variable_update.name, DEFAULT_UPDATE)
-    rule = VARIABLE_UPDATES[update]
-    stand_in = device_kind is DeviceKind.CPU_STAND_IN
-    runnable = [name for name in rule.all_reduces if not stand_in or not ALL_REDUCES[name].gpu_only]
-    model = config.model
-    published = models.published_sizes(model.name)
     try:
-        batch_size = _number(
-            "batch_size",
-            config.batch_size,
-            model.stand_in_batch_size if stand_in else model.batch_size,
-        )
-        spec = TrialSpec(
-            model=model.name,
-            num_gpus=config.num_gpus,
-            hosts=config.hosts,
-            device_kind=device_kind,
-            variable_update=update,
-            local_parameter_device=_auto(
-                config.local_parameter_device.name, rule.local_parameter_devices[0]
-            ),
-            all_reduce=_auto(config.all_reduce.name, runnable[0]),
-            staged_vars=config.staged_vars,
-            gradient_repacking=config.gradient_repacking,
-            compact_gradients=config.compact_gradients,
-            precision=config.precision.name,
-            loss_scale=_loss_scale(config, rule),
-            xla=config.xla.name,
-            optimizer=config.optimizer.name,
-            learning_rate=_real("learning_rate", config.learning_rate, _learning_rate(config)),
-            momentum=_real(
-                "momentum",
-                config.momentum,
-                MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0,
-            ),
-            weight_decay=config.weight_decay,
-            data=config.data.name,
-            data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
-            distortions=_flag("distortions", config.distortions, config.data.distorts),
-            data_format=_auto(config.data_format.name, _data_format(config, stand_in)),
-            image_px=_number(
-                "image_px",
-                config.image_px,
-                model.stand_in_image_px if stand_in else model.image_px or published["image_px"],
-            ),
-            num_classes=model.num_classes or published["num_classes"],
-            batch_size=_per_replica(batch_size, config),
-            scaling=config.scaling.name,
-            steps_per_execution=config.steps_per_execution,
-            gpu_thread_mode=config.gpu_thread_mode.name,
-            gpu_thread_count=config.gpu_thread_count,
-            num_inter_threads=config.num_inter_threads,
-            num_intra_threads=config.num_intra_threads,
-            onednn=config.onednn.name,
-            cudnn_autotune=config.cudnn_autotune.name,
-            winograd_nonfused=config.winograd_nonfused.name,
-            batchnorm_persistent=config.batchnorm_persistent.name,
-            cache=_flag("cache", config.cache, config.data.cache),
-            data_threads=config.data_threads,
-            prefetch=config.prefetch,
-            visibility=config.visibility.name,
-            min_warm_up_steps=_number(
-                "min_warm_up_steps", config.min_warm_up_steps, EFFORT[device_kind].min_warm_up_steps
-            ),
-            num_steps=_number("num_steps", config.num_steps, EFFORT[device_kind].num_steps),
-            min_window_s=config.min_window_s,
-            profile=config.profile,
-            planted=planted_text(_planted(config)),
-            seed=config.seed,
-        )
+        spec = _trial_of(config, device_kind)
     except ValueError as error:
         raise TrialRefusedError(str(error)) from None
     for problem in (*rules.problems(spec), *_problems_of_config(spec, config)):
@@ -264,8 +200,8 @@ def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:
         )
     defaults = {
         "cache": data.cache,
-        "data_threads": Config.data_threads,
-        "prefetch": Config.prefetch,
+        "data_threads": AXES["data_threads"].default,
+        "prefetch": AXES["prefetch"].default,
     }
     for axis, default in defaults.items():
         if (value := getattr(spec, axis)) != default:
@@ -278,7 +214,133 @@ def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:
     return problems
 
 
-def _per_replica(batch_size: int, config: Config) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What the values of axes follow from, beside the config."""
+
+    device_kind: DeviceKind
+    rule: VariableUpdateAbilities  # of the variable update that the config means
+
+    @property
+    def on_stand_ins(self) -> bool:
+        return self.device_kind is DeviceKind.CPU_STAND_IN
+
+
+def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
+    """Raises ValueError, or TrialRefusedError for a value of the wrong type."""
+    update = config.variable_update.name
+    rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
+    around = _Around(device_kind=device_kind, rule=rule)
+    values = {axis.name: _value_of(axis, config, around) for axis in AXES_SET_BY_NAME}
+    for name, finish in _FINISHED.items():
+        values[name] = finish(values[name], config)
+    return TrialSpec(
+        **values,
+        engine=config.engine.value,
+        free=tuple(config.axes.items()),
+        model=config.model.name,
+        num_classes=config.model.num_classes or _published(config)["num_classes"],
+        device_kind=device_kind,
+        data=config.data.name,
+        data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
+        planted=planted_text(_planted(config)),
+    )
+
+
+def _value_of(axis: Axis, config: Config, around: _Around) -> Any:
+    """Return what the config says, as a trial has it."""
+    value = getattr(config, axis.name)
+    if isinstance(value, Enum):
+        value = value.name
+    if axis.definition.auto and value == AUTO:
+        return _AUTO[axis.name](config, around)
+    if axis.type is float and not isinstance(value, str):
+        return float(value)
+    if isinstance(value, str) and axis.type is not str:
+        raise TrialRefusedError(f"{axis.name}={value}: wanted {_WANTED[axis.type]} or auto")
+    return value
+
+
+_WANTED = {int: "a whole number", float: "a number", bool: "true, false"}
+
+MOMENTUM = 0.9  # tf_cnn_benchmarks' default, for momentum and rmsprop
+STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
+
+
+def _all_reduce(_: Config, around: _Around) -> str:
+    """The first that the devices can run."""
+    on_stand_ins = around.on_stand_ins
+    return next(
+        name
+        for name in around.rule.all_reduces
+        if not on_stand_ins or not ALL_REDUCES[name].gpu_only
+    )
+
+
+def _loss_scale(config: Config, around: _Around) -> str:
+    precision = PRECISIONS[config.precision.name]
+    is_needed = precision.is_loss_scaled and around.rule.is_synchronous
+    return "dynamic" if is_needed else "none"
+
+
+def _learning_rate(config: Config, _: _Around) -> float:
+    own: float | None = OPTIMIZERS[config.optimizer.name].learning_rate
+    return config.model.learning_rate if own is None else own
+
+
+def _momentum(config: Config, _: _Around) -> float:
+    return MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
+
+
+def _data_format(config: Config, around: _Around) -> str:
+    """CPUs' convolutions are made for NHWC."""
+    return "NHWC" if around.on_stand_ins else PRECISIONS[config.precision.name].gpu_data_format
+
+
+def _image_px(config: Config, around: _Around) -> int:
+    if around.on_stand_ins:
+        return config.model.stand_in_image_px
+    return config.model.image_px or _published(config)["image_px"]
+
+
+def _published(config: Config) -> Mapping[str, int]:
+    """Return the sizes that the model was published with."""
+    return models.published_sizes(config.model.name)
+
+
+def _batch_size(config: Config, around: _Around) -> int:
+    return config.model.stand_in_batch_size if around.on_stand_ins else config.model.batch_size
+
+
+_AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
+    "variable_update": lambda _, __: DEFAULT_UPDATE,
+    "local_parameter_device": lambda _, around: around.rule.local_parameter_devices[0],
+    "all_reduce": _all_reduce,
+    "loss_scale": _loss_scale,
+    "learning_rate": _learning_rate,
+    "momentum": _momentum,
+    "distortions": lambda config, _: config.data.distorts,
+    "data_format": _data_format,
+    "image_px": _image_px,
+    "batch_size": _batch_size,
+    "cache": lambda config, _: config.data.cache,
+    "min_warm_up_steps": lambda _, around: EFFORT[around.device_kind].min_warm_up_steps,
+    "num_steps": lambda _, around: EFFORT[around.device_kind].num_steps,
+}
+"""Axis -> what `auto` means."""
+
+if wrong := {axis.name for axis in AXES_SET_BY_NAME if axis.definition.auto} ^ set(_AUTO):
+    raise TypeError(f"{', '.join(sorted(wrong))}: wanted auto=True in the definition and a rule")
+
+
+def _loss_scale_text(value: float | str, _: Config) -> str:
+    """Return numbers in their shortest form, so that 128 and 128.0 are one trial."""
+    if isinstance(value, str):
+        return STATIC_LOSS_SCALE if value == "static" else value
+    return f"{value:.17g}"
+
+
+def _batch_of_a_replica(batch_size: int, config: Config) -> int:
     """Weak scaling keeps the batch of one replica, strong scaling the batch of all together."""
     if config.scaling.name == "weak" or config.num_gpus < 1:
         return batch_size
@@ -287,61 +349,11 @@ def _per_replica(batch_size: int, config: Config) -> int:
             f"batch_size={batch_size}: scaling=strong splits it over "
             f"num_gpus={config.num_gpus}, which does not divide it"
         )
-    return batch_size // config.num_gpus
+    return batch_size // int(config.num_gpus)
 
 
-MOMENTUM = 0.9  # tf_cnn_benchmarks' default, for momentum and rmsprop
-
-
-def _learning_rate(config: Config) -> float:
-    own = OPTIMIZERS[config.optimizer.name].learning_rate
-    return config.model.learning_rate if own is None else own
-
-
-def _data_format(config: Config, stand_in: bool) -> str:
-    """CPUs' convolutions are made for NHWC."""
-    return "NHWC" if stand_in else PRECISIONS[config.precision.name].gpu_data_format
-
-
-STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
-
-
-def _loss_scale(config: Config, rule: VariableUpdateAbilities) -> str:
-    """As `TrialSpec.loss_scale` has it; numbers in their shortest form, so that 128 and 128.0 are
-    one trial.
-    """
-    value = config.loss_scale
-    if isinstance(value, str):
-        needed = PRECISIONS[config.precision.name].is_loss_scaled and rule.is_synchronous
-        return {"auto": "dynamic" if needed else "none", "static": STATIC_LOSS_SCALE}.get(
-            value, value
-        )
-    return f"{value:.17g}"
-
-
-def _auto(value: str, meaning: str) -> str:
-    return meaning if value == "auto" else value
-
-
-def _number(axis: str, value: int | str, meaning: int) -> int:
-    if value == "auto":
-        return meaning
-    if isinstance(value, str):
-        raise TrialRefusedError(f"{axis}={value}: wanted a whole number or auto")
-    return value
-
-
-def _real(axis: str, value: float | str, meaning: float) -> float:
-    if value == "auto":
-        return meaning
-    if isinstance(value, str):
-        raise TrialRefusedError(f"{axis}={value}: wanted a number or auto")
-    return float(value)
-
-
-def _flag(axis: str, value: bool | str, meaning: bool) -> bool:
-    if value == "auto":
-        return meaning
-    if isinstance(value, str):
-        raise TrialRefusedError(f"{axis}={value}: wanted true, false or auto")
-    return value
+_FINISHED: Mapping[str, Callable[[Any, Config], AxisValue]] = {
+    "loss_scale": _loss_scale_text,
+    "batch_size": _batch_of_a_replica,
+}
+"""Axis -> what makes the value of a trial out of one that is not `auto`."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from costs.unknown import not_simulated
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, PRECISIONS, VARIABLE_UPDATES
 from scalemark.abilities.variable_update import Sends, VariableUpdateAbilities
 from scalemark.records.devices import DeviceKind
 from scalemark.records.planted import PLANTED, PLANTED_FOR_REAL, PLANTED_ON_LINKS
 from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
+from scalemark.records.unknown_axes import unknown_axes
 
 GPU_ONLY = {
     ("gpu_thread_mode", "gpu_private"): "it is about the threads that launch GPU kernels",
@@ -56,6 +56,7 @@ if _lacking := PLANTED_AT_MOST.keys() ^ PLANTED.keys():
 
 def problems(spec: TrialSpec) -> Iterator[str]:
     """Everything that is wrong with a resolved trial, each in one sentence."""
+    yield from unknown_axes(spec)
     if update := VARIABLE_UPDATES.get(spec.variable_update):
         yield from _problems_of_update(spec, update)
     else:
@@ -104,7 +105,6 @@ def _problems_of_stand_ins(spec: TrialSpec) -> Iterator[str]:
 
 
 def _problems_of_simulated(spec: TrialSpec) -> Iterator[str]:
-    yield from not_simulated(spec)
     update = VARIABLE_UPDATES.get(spec.variable_update)
     if update and update.sends is Sends.UNKNOWN:
         why = "the cost model does not know what it sends"

@@ -1,5 +1,5 @@
-"""The typed shape of the config: every axis, its choices and its default. Hydra checks the command
-line against it.
+"""The typed shape of the config: every axis, derived from its definition, and all settings. Hydra
+checks the command line against it.
 """
 
 from __future__ import annotations
@@ -16,40 +16,16 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from costs.hardware import Hardware
 from scalemark.abilities import LAUNCHERS, names
+from scalemark.records.axes import AUTO, Axis, Engine
 from scalemark.records.planted import PLANTED
+from scalemark.records.trial import AXES
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
-if TYPE_CHECKING:
-
-    class _Choice(Enum):  # mypy wants to see those that are defaults below
-        auto, fp32, momentum = range(3)
-
-    VariableUpdate = _Choice
-    AllReduce = _Choice
-    Precision = _Choice
-    Optimizer = _Choice
-else:  # the files of a folder are the choices
-    VariableUpdate = Enum("VariableUpdate", ["auto", *names("trainer/variable_updates")])
-    AllReduce = Enum("AllReduce", ["auto", *names("trainer/all_reduces")])
-    Precision = Enum("Precision", names("trainer/precisions"))
-    Optimizer = Enum("Optimizer", names("trainer/optimizers"))
-Engine = Enum("Engine", ["tensorflow", "simulated"])
-LocalParameterDevice = Enum("LocalParameterDevice", ["auto", "cpu", "gpu"])
-Xla = Enum("Xla", ["off", "on", "auto"])
-DataFormat = Enum("DataFormat", ["auto", "NHWC", "NCHW"])
-Scaling = Enum("Scaling", ["weak", "strong"])
-Switch = Enum("Switch", ["auto", "on", "off"])  # auto: as TensorFlow has it
-GpuThreadMode = Enum("GpuThreadMode", ["global", "gpu_private", "gpu_shared"])
-Visibility = Enum("Visibility", ["masked", "all"])
 Invalid = Enum("Invalid", ["skip", "error"])
 Start = Enum("Start", ["fork", "spawn"])
 OnFailure = Enum("OnFailure", ["continue", "stop"])
 OnInterrupt = Enum("OnInterrupt", ["stop", "finish"])
 PlanFormat = Enum("PlanFormat", ["table", "json"])
-
-IntOrAuto = int | str  # the one string allowed is "auto"
-FloatOrAuto = int | float | str
-BoolOrAuto = bool | str
 
 
 @dataclass
@@ -236,8 +212,8 @@ class StoreConfig:
 
 
 @dataclass
-class Config:
-    """All axes of a trial, and the settings of the sweep around them."""
+class Settings:
+    """What stands around the axes of a trial, and the groups that set several of them."""
 
     model: ModelConfig = MISSING
     data: DataConfig = MISSING
@@ -249,48 +225,46 @@ class Config:
 
     # simulated: play trials by the cost model, on a profile of conf/hardware/
     engine: Engine = Engine.tensorflow
+    # free axes of your own, as +axes.zero=0,1,2
+    axes: dict[str, int | float | bool | str] = field(default_factory=dict)
     # slowed or broken on purpose; null = nothing
     planted: PlantedConfig = field(default_factory=PlantedConfig)
 
-    num_gpus: int = 1
-    hosts: int = 1
-    variable_update: VariableUpdate = VariableUpdate.auto
-    local_parameter_device: LocalParameterDevice = LocalParameterDevice.auto
-    all_reduce: AllReduce = AllReduce.auto
-    staged_vars: bool = False
-    gradient_repacking: int = 0
-    compact_gradients: bool = False
-    precision: Precision = Precision.fp32
-    # none, dynamic, static or a number; auto = dynamic for fp16, else none
-    loss_scale: FloatOrAuto = "auto"
-    xla: Xla = Xla.off
-    optimizer: Optimizer = Optimizer.momentum
-    learning_rate: FloatOrAuto = "auto"
-    momentum: FloatOrAuto = "auto"
-    weight_decay: float = 4e-5
-    distortions: BoolOrAuto = "auto"
-    data_format: DataFormat = DataFormat.auto
-    image_px: IntOrAuto = "auto"
-    batch_size: IntOrAuto = "auto"
-    scaling: Scaling = Scaling.weak
-    steps_per_execution: int = 1
-    gpu_thread_mode: GpuThreadMode = GpuThreadMode["global"]
-    gpu_thread_count: int = 0
-    num_inter_threads: int = 0
-    num_intra_threads: int = 0
-    onednn: Switch = Switch.auto
-    cudnn_autotune: Switch = Switch.auto
-    winograd_nonfused: Switch = Switch.auto
-    batchnorm_persistent: Switch = Switch.auto
-    cache: BoolOrAuto = "auto"
-    data_threads: int = 0
-    prefetch: int = 2
-    visibility: Visibility = Visibility.masked
-    min_warm_up_steps: IntOrAuto = "auto"
-    num_steps: IntOrAuto = "auto"
-    min_window_s: float = 1.0
-    profile: bool = False
-    seed: int = 1
+
+def choices_of(axis: Axis) -> list[str]:
+    """Return all values that the command line takes, `auto` included; empty where it does not list
+    them.
+    """
+    folder = axis.definition.folder
+    choices = names(f"trainer/{folder}") if folder else axis.definition.choices
+    may_be_auto = choices and axis.definition.auto
+    return [AUTO, *choices] if may_be_auto else list(choices)
+
+
+def _field_of(axis: Axis) -> tuple[str, Any, Any]:
+    """Return name, type and default of an axis, as `make_dataclass` takes them."""
+    if choices := choices_of(axis):
+        make_enum: Any = Enum  # OmegaConf takes no Literal
+        choice = make_enum(axis.name, choices)
+        return axis.name, choice, choice[str(axis.given)]
+    kind: Any = axis.type
+    if axis.definition.auto:  # the one string allowed is "auto"
+        kind = {int: int | str, bool: bool | str}.get(kind, int | float | str)
+    return axis.name, kind, axis.given
+
+
+AXES_SET_BY_NAME = tuple(axis for axis in AXES.values() if not axis.definition.set_by)
+"""Axes that the command line sets one by one."""
+
+if TYPE_CHECKING:
+
+    class Config(Settings):
+        """All axes of a trial, and the settings of the sweep around them."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Config = make_dataclass("Config", map(_field_of, AXES_SET_BY_NAME), bases=(Settings,))
 
 
 def register() -> None:

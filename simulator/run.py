@@ -16,13 +16,13 @@ import numpy as np
 
 from costs.hardware import Hardware
 from costs.step import Costs, costs
-from costs.unknown import not_simulated
 from costs.work import Work
 from scalemark.records.devices import DeviceKind
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import GpuTelemetry, Measurement, Result, StepSample
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
+from scalemark.records.unknown_axes import unknown_axes
 from scalemark.run_folder.folder import RunFolder
 from simulator import play
 from simulator.truth import told, with_planted
@@ -50,7 +50,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
             f"{folder.machine}: wanted one with a hardware_profile, as sweep.py "
             "engine=simulated makes it"
         )
-    if problem := next(not_simulated(spec), None):
+    if problem := next(unknown_axes(spec), None):
         raise NotSimulatedError(problem)
     hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
     try:

@@ -85,6 +85,7 @@ class Database:
         | steady | boolean | |
         | peak_host_memory_bytes, peak_device_memory_bytes | Int64 | |
         | verdict | category | `scalemark.records.outcomes.Verdict` |
+        | item | category | what is counted per second: images, tokens |
         | machine, host, cpu, gpu, driver | category | machine: the key that tells it from others |
         | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended before it was known |
 
@@ -149,8 +150,9 @@ class Database:
 
         | column | dtype | |
         |---|---|---|
-        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts, and their links, alone |
-        | model, strategy, .. scaling, planted | category, int64 | the axes that the view has |
+        | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts,
+        and their links, alone |
+        | strategy, engine, model, .. planted, seed | category, int64 | all axes, free ones last |
         | machine_id | int64 | |
         | host, gpu, software_key | category | |
         | shares_host | bool | |

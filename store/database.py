@@ -17,7 +17,9 @@ import sqlalchemy as sa
 
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
+from store.older_axes import fill_in_defaults
 from store.sqlite import SqliteFile, sqlite_explained
+from store.trial_rows import add_missing_columns
 
 
 class Database(Protocol):
@@ -128,7 +130,10 @@ def open_for_writing(url: str) -> sa.Engine:
     with database.explained():
         if not database.is_made():
             database.make()
-        return database.writer()
+        engine = database.writer()
+        with engine.begin() as connection:
+            add_missing_columns(connection)
+        return engine
 
 
 def open_for_reading(url: str) -> sa.Engine:
@@ -148,7 +153,7 @@ def open_existing(url: str) -> sa.Engine | None:
     """As `open_for_reading`; None when there is no database yet, or an empty one."""
     database = locate(url)
     with database.explained():
-        return database.reader() if database.is_made() else None
+        return fill_in_defaults(database.reader()) if database.is_made() else None
 
 
 def check_writable(url: str) -> None:

@@ -5,7 +5,7 @@ function of a frame.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import (
     JSON,
@@ -21,7 +21,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from scalemark.records.axes import Axis
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
+from scalemark.records.trial import AXES
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -188,8 +190,15 @@ class SweepRow(Base):
     settings: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
+def _axis_column(axis: Axis) -> Any:
+    column_type = {str: types.Text, int: types.Integer, float: types.Double, bool: types.Boolean}
+    return mapped_column(column_type[axis.type](), nullable=False)
+
+
 class TrialRow(Base):
-    """One cell of a grid: the fields of `scalemark.records.trial.TrialSpec`, and its identity."""
+    """One cell of a grid: a column for each axis of `scalemark.records.trial.TrialSpec`, and its
+    identity. Of a column that is not defined here, a sweep brought the axis.
+    """
 
     __tablename__ = "trials"
     __table_args__ = (
@@ -201,50 +210,16 @@ class TrialRow(Base):
     # TrialSpec.curve: the same for trials that differ in GPUs, hosts and their links alone
     curve: Mapped[str]
     strategy: Mapped[str]  # scalemark.records.strategies.strategy_name
-    model: Mapped[str]
-    num_gpus: Mapped[int]
-    hosts: Mapped[int]
-    device_kind: Mapped[str]
-    variable_update: Mapped[str]
-    local_parameter_device: Mapped[str]
-    all_reduce: Mapped[str]
-    staged_vars: Mapped[bool]
-    gradient_repacking: Mapped[int]
-    compact_gradients: Mapped[bool]
-    precision: Mapped[str]
-    loss_scale: Mapped[str]
-    xla: Mapped[str]
-    optimizer: Mapped[str]
-    learning_rate: Mapped[float]
-    momentum: Mapped[float]
-    weight_decay: Mapped[float]
-    data: Mapped[str]
-    data_dir: Mapped[str]
-    distortions: Mapped[bool]
-    data_format: Mapped[str]
-    image_px: Mapped[int]
-    num_classes: Mapped[int]
-    batch_size: Mapped[int]
-    scaling: Mapped[str]
-    steps_per_execution: Mapped[int]
-    gpu_thread_mode: Mapped[str]
-    gpu_thread_count: Mapped[int]
-    num_inter_threads: Mapped[int]
-    num_intra_threads: Mapped[int]
-    onednn: Mapped[str]
-    cudnn_autotune: Mapped[str]
-    winograd_nonfused: Mapped[str]
-    batchnorm_persistent: Mapped[str]
-    cache: Mapped[bool]
-    data_threads: Mapped[int]
-    prefetch: Mapped[int]
-    visibility: Mapped[str]
-    min_warm_up_steps: Mapped[int]
-    num_steps: Mapped[int]
-    min_window_s: Mapped[float]
-    profile: Mapped[bool]
-    planted: Mapped[str]  # what was slowed or broken on purpose; empty: nothing
-    seed: Mapped[int]
+    if TYPE_CHECKING:  # those that queries name; all follow from the definitions
+        model: Mapped[str]
+        num_gpus: Mapped[int]
+        hosts: Mapped[int]
+        device_kind: Mapped[str]
+        precision: Mapped[str]
+        data: Mapped[str]
+        batch_size: Mapped[int]
+    else:
+        vars().update({axis.name: _axis_column(axis) for axis in AXES.values()})
     spec: Mapped[str]  # canonical JSON
 
 
@@ -468,6 +443,7 @@ class MeasurementRow(Base):
     last_loss_scale: Mapped[float | None]
     num_parameters: Mapped[int] = mapped_column(types.BigInteger)
     link_bytes_per_s: Mapped[float | None]  # null on one host
+    item: Mapped[str]  # what is counted per second
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
@@ -558,3 +534,4 @@ class ReferenceRow(Base):
     images_per_second: Mapped[float]
     evidence: Mapped[str]
     note: Mapped[str]
+    item: Mapped[str]  # what is counted per second

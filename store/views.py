@@ -11,11 +11,6 @@ import sqlalchemy as sa
 _SIMULATED = "trials.device_kind = 'simulated_gpu'"
 _MEASURED = "trials.device_kind <> 'simulated_gpu'"
 
-_TRIAL_AXES = """trials.model, trials.strategy, trials.num_gpus, trials.hosts,
-       trials.device_kind, trials.variable_update, trials.local_parameter_device,
-       trials.all_reduce, trials.precision, trials.xla, trials.optimizer, trials.data,
-       trials.image_px, trials.batch_size, trials.scaling, trials.planted"""
-
 _RUN_DIR = """CASE WHEN substr(attempts.run_dir, 1, 1) = '/' THEN attempts.run_dir
             ELSE sweeps.run_dir || '/' || attempts.run_dir END AS run_dir"""
 
@@ -28,7 +23,8 @@ _THROUGHPUT = """
 CREATE VIEW {name} AS
 SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
        machines.host, machines.gpu, environments.software_key, attempts.shares_host,
-       attempts.repeat, measurements.images_per_second, measurements.images_per_second_low,
+       attempts.repeat, measurements.item, measurements.images_per_second,
+       measurements.images_per_second_low,
        measurements.images_per_second_high, measurements.median_step_s, measurements.p90_step_s,
        measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
        measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
@@ -39,16 +35,16 @@ LEFT JOIN environments ON environments.id = attempts.environment_id
 WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
 """
 
-_LATEST_ATTEMPTS = f"""
+_LATEST_ATTEMPTS = """
 CREATE VIEW latest_attempts AS
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {_TRIAL_AXES},
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
        machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
        attempts.exit_code, attempts.started_at, attempts.duration_s,
-       CASE WHEN {_MEASURED} THEN measurements.images_per_second END AS images_per_second,
-       measurements.verdict, {_RUN_DIR},
-       CASE WHEN {_SIMULATED} THEN measurements.images_per_second END
+       CASE WHEN {measured} THEN measurements.images_per_second END AS images_per_second,
+       measurements.verdict, {run_dir},
+       CASE WHEN {simulated} THEN measurements.images_per_second END
            AS simulated_images_per_second
-{_ATTEMPTS}
+{attempts}
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM attempts AS later
@@ -58,12 +54,12 @@ WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
 )
 """
 
-_FAILURES = f"""
+_FAILURES = """
 CREATE VIEW failures AS
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {_TRIAL_AXES},
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
        machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
-       attempts.exit_code, attempts.started_at, attempts.duration_s, {_RUN_DIR}
-{_ATTEMPTS}
+       attempts.exit_code, attempts.started_at, attempts.duration_s, {run_dir}
+{attempts}
 WHERE attempts.outcome <> 'completed' AND attempts.deleted_at IS NULL
 """
 
@@ -193,30 +189,52 @@ JOIN sweeps ON sweeps.id = repeats.sweep_id
 """
 
 
+_ATTEMPT_VIEWS = {"latest_attempts": _LATEST_ATTEMPTS, "failures": _FAILURES}
+_TRIAL_VIEWS = {"throughput": _THROUGHPUT, "scaling": _SCALING}
+_PREFIXES = {"": _MEASURED, "simulated_": _SIMULATED}
+
+WITH_AXES = (*_ATTEMPT_VIEWS, *(f"{prefix}{name}" for prefix in _PREFIXES for name in _TRIAL_VIEWS))
+"""Views that have a column for every axis of the table `trials`."""
+
+_NOT_AXES = ("id", "curve", "spec")
+
+
 def create_views(connection: sa.Connection) -> None:
     """Create all of them, inside the caller's transaction."""
+    create_views_with_axes(connection)
     dialect = connection.dialect.name
-    for prefix, which in (("", _MEASURED), ("simulated_", _SIMULATED)):
-        _create(
-            connection,
-            _THROUGHPUT.format(
-                name=f"{prefix}throughput", axes=_TRIAL_AXES, attempts=_ATTEMPTS, which=which
-            ),
-        )
-        _create(
-            connection,
-            _SCALING.format(
-                name=f"{prefix}scaling",
-                axes=_TRIAL_AXES,
-                which=which,
-                median=_MEDIAN.format(trial="grouped.trial_id"),
-                median_on_1=_MEDIAN.format(trial=_ON_ONE_GPU),
-            ),
-        )
-    _create(connection, _LATEST_ATTEMPTS)
-    _create(connection, _FAILURES)
     _create(connection, _STEP_SAMPLES[dialect])
     _create(connection, _STATE_CHANGES.format(time=_TIME_OF_EVENT[dialect]))
+
+
+def create_views_with_axes(connection: sa.Connection) -> None:
+    """Create those of `WITH_AXES` for the axes that the table has now."""
+    parts = {
+        "axes": _axes(connection),
+        "attempts": _ATTEMPTS,
+        "run_dir": _RUN_DIR,
+        "measured": _MEASURED,
+        "simulated": _SIMULATED,
+        "median": _MEDIAN.format(trial="grouped.trial_id"),
+        "median_on_1": _MEDIAN.format(trial=_ON_ONE_GPU),
+    }
+    for prefix, which in _PREFIXES.items():
+        for name, view in _TRIAL_VIEWS.items():
+            _create(connection, view.format(name=f"{prefix}{name}", which=which, **parts))
+    for view in _ATTEMPT_VIEWS.values():
+        _create(connection, view.format(**parts))
+
+
+def drop_views_with_axes(connection: sa.Connection) -> None:
+    """Drop those of `WITH_AXES`, which PostgreSQL wants before it drops a column they name."""
+    for name in WITH_AXES:
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def _axes(connection: sa.Connection) -> str:
+    """Quoted, because a sweep may have called an axis `order`."""
+    names = [one["name"] for one in sa.inspect(connection).get_columns("trials")]
+    return ", ".join(f'trials."{name}"' for name in names if name not in _NOT_AXES)
 
 
 def _create(connection: sa.Connection, view: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,6 @@ from scalemark.host.process_identity import dead_in_s, is_alive
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.outcomes import IN_FLIGHT, State
 from scalemark.records.placement import ProcessIdentity
-from scalemark.records.strategies import strategy_name
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import TrialSpec
 from store import schema
@@ -23,7 +22,7 @@ from store.errors import StoreError
 from store.machine_rows import machine_id_of
 from store.rows import insert_all, inserted_id
 from store.sweeps.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
-from store.sweeps.repeat_states import CONTINUED, add_pending, change_all, in_chunks
+from store.sweeps.repeat_states import CONTINUED, add_pending, change_all
 from store.sweeps.shared import (
     DATABASE_TIME,
     SILENT_S,
@@ -32,6 +31,7 @@ from store.sweeps.shared import (
     lease_s,
     open_what_the_ended_have,
 )
+from store.trial_rows import insert_trials
 
 _NOW: dict[str, Any] = {"started_at": DATABASE_TIME, "heartbeat_at": DATABASE_TIME}
 MANY_REPEATS = 500  # that change how a server had best look for one
@@ -378,8 +378,8 @@ def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, T
     """New trials, and the place of all in this sweep: where it is continued in another order, that
     one holds.
     """
-    add_new_trials(connection, trials)
     links = schema.SweepTrialRow
+    insert_trials(connection, trials)
     asked_for = sa.select(links.trial_id, links.position).where(links.sweep_id == sweep_id)
     before: dict[str, int] = {row.trial_id: row.position for row in connection.execute(asked_for)}
     places = {trial_id: position for position, trial_id in enumerate(trials)}
@@ -399,30 +399,6 @@ def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, T
             links.sweep_id == sweep_id, links.trial_id == sa.bindparam("of_trial")
         )
         connection.execute(one.values(position=sa.bindparam("to")), moved)
-
-
-def add_new_trials(connection: sa.Connection, trials: Mapping[str, TrialSpec]) -> None:
-    """Insert those of these trials, by their ids, that are not there."""
-    table = schema.TrialRow
-    known = {
-        id_
-        for ids in in_chunks(list(trials))
-        for id_ in connection.scalars(sa.select(table.id).where(table.id.in_(ids)))
-    }
-    new = [trial_values(id_, spec) for id_, spec in trials.items() if id_ not in known]
-    insert_all(connection, table, new)
-
-
-def trial_values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
-    """The columns of `store.schema.TrialRow`."""
-    strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    told = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    return told | {
-        "id": trial_id,
-        "curve": spec.curve,
-        "strategy": strategy,
-        "spec": spec.to_json(),
-    }
 
 
 def add_left_out(

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 
 import sqlalchemy as sa
 
-from conf.schema import Config, Engine
+from conf.schema import Config
 from scalemark.host import software
 from scalemark.host.process_identity import is_alive
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading import queries

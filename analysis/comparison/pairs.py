@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.comparison.sides import Side
-from analysis.results import AXES, Result, global_batch
+from analysis.results import Result, axes_of, global_batch
 from scalemark.records.strategies import STRATEGY_AXES
 from store.errors import StoreError
 
@@ -52,7 +52,9 @@ def paired(a: Side, b: Side) -> Paired:
     all that follows from what is compared (`_FOLLOWERS`) gets one that is not. Raises StoreError
     when nothing is left, with the reason.
     """
-    free = {*AXES} if a.is_by_name and b.is_by_name else a.axes | b.axes
+    free = (
+        {*axes_of([*a.results, *b.results])} if a.is_by_name and b.is_by_name else a.axes | b.axes
+    )
     anywhere = a.names_a_place or b.names_a_place
     found, fixed, by_key = _found(a.results, b.results, free, anywhere=anywhere)
     if followers := {axis for name in free for axis in _FOLLOWERS.get(name, ())} - free:
@@ -88,7 +90,7 @@ def _found(
     anywhere: bool,
 ) -> tuple[list[tuple[Result, Result]], list[str], dict[tuple[object, ...], list[Result]]]:
     """Pairs that differ in the free axes alone; the others, and those of B by them."""
-    fixed = [axis for axis in AXES if axis not in free]
+    fixed = [axis for axis in axes_of([*of_a, *of_b]) if axis not in free]
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in of_b:
         by_key[_key(result, fixed, free)].append(result)
@@ -106,7 +108,7 @@ def _key(
     """Under strong scaling the batch of all GPUs is what trials of other counts share."""
     is_strong = result.axes["scaling"] == "strong" and "num_gpus" in free
     return tuple(
-        global_batch(result) if is_strong and axis == "batch_size" else result.axes[axis]
+        global_batch(result) if is_strong and axis == "batch_size" else result.axes.get(axis)
         for axis in fixed
     )
 
@@ -130,7 +132,9 @@ def _pairs(found: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
             a=one,
             b=other,
             setting={axis: one.axes[axis] for axis in told},
-            compared=tuple(axis for axis in AXES if one.axes[axis] != other.axes[axis]),
+            compared=tuple(
+                axis for axis in axes_of([one, other]) if one.axes.get(axis) != other.axes.get(axis)
+            ),
             notes=tuple(_places(one, other)),
         )
 

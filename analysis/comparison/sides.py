@@ -12,6 +12,7 @@ from analysis.results import AXES, Origin, Result
 from analysis.selection import NothingFoundError, Selection
 from analysis.source import Source
 from analysis.statistics.sample import Sample, sample
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -35,7 +36,8 @@ class Side:
         """Those of a trial that the side names, and so wants compared; a strategy is its three
         axes.
         """
-        named = self.names & {*AXES}
+        free = {name.removeprefix(PREFIX) for name in self.names if name.startswith(PREFIX)}
+        named = self.names & {*AXES} | free
         return (
             named | {"strategy", *STRATEGY_AXES} if named & {"strategy", *STRATEGY_AXES} else named
         )
@@ -48,7 +50,8 @@ class Side:
     @property
     def names_a_place(self) -> bool:
         """A sweep, a machine, a time or a software, which may differ then."""
-        return not self.names <= {*AXES, *STRATEGY_AXES}
+        ours = {name for name in self.names if not name.startswith(PREFIX)}
+        return not ours <= {*AXES, *STRATEGY_AXES}
 
     @property
     def results(self) -> list[Result]:

@@ -16,14 +16,16 @@ from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
 from costs.hardware import Hardware
 from costs.memory import memory_bytes
-from costs.unknown import NOT_SIMULATED
 from costs.work import Work
 from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, trains_apart
 from scalemark.records import overrides
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
+from scalemark.records.unknown_axes import unknown_to
 
+_NOT_SIMULATED = unknown_to(Engine.simulated)
 MORE_BATCHES = 8  # that wait on each device
 FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
 
@@ -53,7 +55,7 @@ def remedies(
     found = []
     kind = target.place.device_kind
     for changes, why in _AGAINST[bound](spec or target.axes, kind, num_cores or 8):
-        if kind is DeviceKind.SIMULATED_GPU and set(NOT_SIMULATED).intersection(changes):
+        if kind is DeviceKind.SIMULATED_GPU and set(_NOT_SIMULATED).intersection(changes):
             continue
         if set(refuted).intersection(changes):
             continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from analysis.results import Origin, Result
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, trains_apart
 from scalemark.records import overrides
 from scalemark.records.planted import planted_text, read_planted
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"
 """The model whose step is nothing but what every step costs."""
@@ -67,17 +67,7 @@ SYNTHETIC = {
     "data_threads": 0,
     "prefetch": 2,
 }
-_NO_MATTER = (
-    "scaling",
-    "seed",
-    "num_steps",
-    "min_warm_up_steps",
-    "min_window_s",
-    "profile",
-    "learning_rate",
-    "num_classes",
-)
-COMPARED = tuple(field.name for field in fields(TrialSpec) if field.name not in _NO_MATTER)
+COMPARED = tuple(axis.name for axis in AXES.values() if axis.definition.sets_step_time)
 """Axes of a trial that its steps depend on."""
 _VARIED = ("steps_per_execution", "batch_size")
 _OF_THE_FLOOR = (
@@ -268,7 +258,7 @@ def command(rung: Rung, target: Result) -> str:
     if rung is Rung.LARGER_BATCH:
         axes["batch_size"] = 2 * target.axes["batch_size"]
     spec = target.spec
-    told = {field.name: axes[field.name] for field in fields(TrialSpec)}
+    told = {name: axes[name] for name in AXES}
     return overrides.command(replace(spec, **told | {"scaling": "weak"}), target.place.hardware)
 
 
@@ -392,4 +382,5 @@ def _identity(axes: Mapping[str, Any], without: str = "") -> tuple[object, ...]:
     and seeds do not matter.
     """
     told = _settled(axes)
-    return tuple((axis, told[axis]) for axis in COMPARED if axis in told and axis != without)
+    compared = [axis for axis in COMPARED if axis in told] + free_names(told)
+    return tuple((axis, told[axis]) for axis in compared if axis != without)

@@ -128,7 +128,7 @@ def _only(table: Table, led: Sequence[Lead]) -> str:
     strategy = led[0].strategy
     numbers = listed([_images_per_second(lead.best.result) for lead in led])
     where = listed([*(str(lead.num_gpus) for lead in led[:-1]), table.counted(led[-1].num_gpus)])
-    told = f"{numbers} images/s on {where}"
+    told = f"{numbers} {table.unit} on {where}"
     if table.place.origin.is_ours:
         others = {result.strategy for result in table.results} - {strategy}
         among = "Of those that train one model only" if others else "Only"
@@ -208,7 +208,7 @@ def _last_step(table: Table, curve: Sequence[Result]) -> Iterator[str]:
     first, before, last = curve[0], *curve[-2:]
     step = added(first, before, last)
     where = f"from {before.num_gpus} to {table.counted(last.num_gpus)}"
-    numbers = f"{_images_per_second(before)} to {_images_per_second(last)} images/s"
+    numbers = f"{_images_per_second(before)} to {_images_per_second(last)} {last.unit}"
     if table.place.device_kind is DeviceKind.CPU_STAND_IN:
         tie = ", which its repeats cannot tell from 1x" if step.is_tie else ""
         told = f"Going {where} makes {last.strategy} {step.gain:.2f}x as fast{tie}"
@@ -239,7 +239,7 @@ def _images_per_second(result: Result) -> str:
 def quoted(result: Result) -> str:
     """As `142 images/s (suspect)`."""
     doubt = "suspect" if result.place.origin.is_ours else "in doubt"
-    return f"{_images_per_second(result)} images/s{'' if result.is_valid else f' ({doubt})'}"
+    return f"{_images_per_second(result)} {result.unit}{'' if result.is_valid else f' ({doubt})'}"
 
 
 def failed_repeats(result: Result) -> str:

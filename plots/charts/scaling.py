@@ -44,7 +44,7 @@ class Start:
 
 def _picture(table: Table, name: str, looks: Looks, palette: Palette) -> Picture:
     sheet = Sheet(palette)
-    sheet.heading(*headings(table, "images/s"))
+    sheet.heading(*headings(table, table.unit))
     start = _start(table)
     beyond = draw_curves(
         sheet,

@@ -98,7 +98,7 @@ def _picture(
     free = (look for look in count() if look not in {curve.look for curve in ours})
     curves = [*ours, *(_theirs(curve, look) for curve, look in zip(closest, free, strict=False))]
     sheet = Sheet(palette)
-    sheet.heading(*headings(table, "images/s then and now"))
+    sheet.heading(*headings(table, f"{table.unit} then and now"))
     for told in _other_size(table):
         sheet.text(told, bold=True)
     sheet.gap(0.04)

@@ -114,13 +114,13 @@ def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None
     )
 
 
-def in_words(quantities: Sequence[str]) -> str:
+def in_words(quantities: Sequence[str], unit: str) -> str:
     """What the cells hold, as `images/s (speed-up)`."""
     if "images/s" not in quantities:
         return ", ".join(quantities)
     others = ", ".join(name for name in quantities if name not in ("images/s", "interval"))
     interval = " [95 % interval]" if "interval" in quantities else ""
-    return f"images/s{interval}" + (f" ({others})" if others else "")
+    return f"{unit}{interval}" + (f" ({others})" if others else "")
 
 
 def _shown(cell: Cell | None, quantities: Sequence[str], origin: Origin) -> Shown:
@@ -151,7 +151,7 @@ def _reading(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Ite
     """How the cells are to be read."""
     if not any(result.images_per_second for result in table.results):
         return
-    yield f"cells: {in_words(quantities)}"
+    yield f"cells: {in_words(quantities, table.unit)}"
     repeated = any(len(result.repeats) > 1 for result in table.results)
     told = {name: QUANTITIES[name].about for name in quantities if name != "images/s" or repeated}
     yield from (f"{name}: {about}" for name, about in told.items() if about)

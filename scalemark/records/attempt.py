@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, make_dataclass
 from datetime import datetime
+from typing import Any
 
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 from scalemark.records.validation import (
     build,
     check_json,
@@ -128,6 +129,21 @@ def spec_of(told: object) -> TrialSpec:
     """Kept as it was told, whole numbers in place of floats, too: its digest is the trial's
     identity. Raises ValueError.
     """
-    checked(TrialSpec, told, "spec")
+    checked(_ToldSpec, told, "spec")
     assert isinstance(told, dict)
-    return TrialSpec(**told)
+    return TrialSpec.of(told)
+
+
+_ToldSpec = make_dataclass(
+    "_ToldSpec",
+    [
+        *((axis.name, axis.type) for axis in AXES.values() if axis.default is None),
+        *(
+            (axis.name, axis.type, axis.default)
+            for axis in AXES.values()
+            if axis.default is not None
+        ),
+        ("free", dict[str, Any], field(default_factory=dict)),
+    ],
+)
+"""The values of a spec as they travel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -15,6 +16,22 @@ from scalemark.records.validation import (
     parsed,
 )
 from scalemark.text.untrusted import quoted_lines
+
+IMAGES = "images"
+"""What throughput counts unless something else is said: an item is a plural, as tokens."""
+
+_ITEM = re.compile(r"[a-z]{1,20}", re.ASCII)
+
+
+def check_item(item: str) -> None:
+    """Raises ValueError."""
+    if not _ITEM.fullmatch(item):
+        raise ValueError(f"item={item[:40]}: wanted a word of small letters, as images or tokens")
+
+
+def unit_of(item: str) -> str:
+    """Return the unit of throughput, as `images/s`."""
+    return f"{item}/s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +86,7 @@ class Measurement:
     num_parameters: int  # trainable, of one replica
     # slowest rate seen between two of its hosts before training; none on one host
     link_bytes_per_s: float | None = None
+    item: str = IMAGES  # what is counted per second
 
 
 def check_measurement(told: Mapping[str, Any]) -> None:
@@ -82,12 +100,13 @@ def check_measurement(told: Mapping[str, Any]) -> None:
         )
     if low is not None and high is not None and low > high:
         raise ValueError(f"images_per_second_low={low} is more than images_per_second_high={high}")
+    check_item(told["item"])
     for name in _NEVER_NEGATIVE:
         if told[name] is not None:
             check_least(name, told[name], 0)
 
 
-_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady"}
+_MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady", "item"}
 _NEVER_NEGATIVE = [
     field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE
 ]

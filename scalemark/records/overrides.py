@@ -7,13 +7,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
 
 from scalemark.host.own_code import typed
 from scalemark.records.devices import DeviceKind
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.planted import NOISE
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_STAND_IN: "hardware=cpu"}
 STAND_INS = 16  # that there are unless more are asked for
@@ -83,15 +83,16 @@ def _planted(spec: TrialSpec) -> Iterator[str]:
 
 
 def _others(spec: TrialSpec) -> Iterator[str]:
-    for field in fields(TrialSpec):
-        value = getattr(spec, field.name)
-        if field.name in (*_NO_AXES, "model", "num_gpus", "planted"):
+    for name, axis in AXES.items():
+        value = getattr(spec, name)
+        if name in (*_NO_AXES, "engine", "model", "num_gpus", "planted"):
             continue
-        if field.default is not MISSING and value == field.default and field.name not in _ALWAYS:
+        if value == axis.default and name not in _ALWAYS:
             continue
-        if field.name == "batch_size" and spec.scaling == "strong":
+        if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for
-        yield f"{'data.dir' if field.name == 'data_dir' else field.name}={_value(value)}"
+        yield f"{axis.definition.set_by if name == 'data_dir' else name}={_value(value)}"
+    yield from (f"+{PREFIX}{name}={_value(value)}" for name, value in spec.free)
 
 
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)

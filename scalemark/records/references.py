@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from importlib.resources import files
 
+from scalemark.records.measurement import IMAGES, check_item
 from scalemark.records.validation import LARGEST_INTEGER
 
 
@@ -47,6 +48,7 @@ class Reference:
     images_per_second: float
     evidence: str  # how sure we are that the source says so
     note: str = ""
+    item: str = IMAGES  # what is counted per second
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -63,6 +65,7 @@ class Reference:
         for name in ("hardware", "model"):
             if not getattr(self, name).strip():
                 raise ValueError(f"{name} is empty; write ? when it is not known")
+        check_item(self.item)
         _check_count("num_gpus", self.num_gpus)
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import fields
 
 import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress
 from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 from store.checks.finding import MADE_BY_HAND, Finding
 from store.checks.streaming import streamed
 from store.schema import TrialRow
@@ -32,9 +31,7 @@ def _problem(row: sa.RowMapping) -> str:
         return f"its spec makes no sense: {error}"
     if spec.to_json() != row["spec"]:
         return "its spec is not canonical JSON"
-    if different := [
-        field.name for field in fields(spec) if getattr(spec, field.name) != row[field.name]
-    ]:
+    if different := [name for name in AXES if getattr(spec, name) != row[name]]:
         told = ", ".join(f"{name}={row[name]} (spec: {getattr(spec, name)})" for name in different)
         return f"columns differ from its spec: {told}"
     if row["curve"] != spec.curve:

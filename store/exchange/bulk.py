@@ -40,7 +40,8 @@ from store.machine_rows import machine_id_of
 from store.reference_rows import add_references
 from store.rows import digest, find_or_insert, insert_all, inserted_id
 from store.sweeps.repeat_states import REMOVED, in_chunks
-from store.writer import add_left_out, add_new_trials
+from store.trial_rows import insert_trials
+from store.writer import add_left_out
 
 ROWS_PER_TRANSACTION = 5000
 
@@ -186,7 +187,7 @@ class Bulk:
             if trial_id not in self._trials:
                 specs[trial_id] = record.spec
             places.setdefault((sweep_id, trial_id), record.position)
-        add_new_trials(connection, specs)
+        insert_trials(connection, specs)
         asked_for = _asked_for(connection, places)
         links = [
             {"sweep_id": sweep_id, "trial_id": trial_id, "position": position}

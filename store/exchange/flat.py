@@ -13,7 +13,7 @@ from scalemark.records import step_arrays
 from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Phase
 from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES
 from scalemark.records.validation import canonical
 from store.exchange.portable import PortableAttempt
 from store.finished_attempt import environment_values
@@ -36,7 +36,7 @@ class Kind(Enum):
 _BY_TYPE = {"str": Kind.TEXT, "int": Kind.WHOLE, "float": Kind.NUMBER, "bool": Kind.TRUTH}
 _KINDS = _BY_TYPE | {f"{name} | None": kind for name, kind in _BY_TYPE.items()}
 
-_AXES = {field.name: _KINDS[str(field.type)] for field in fields(TrialSpec)}
+_AXES = {axis.name: _BY_TYPE[axis.type.__name__] for axis in AXES.values()}
 _MEASURED = {
     f"measured_{field.name}" if field.name in _AXES else field.name: (
         field.name,

@@ -10,10 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.devices import DeviceKind
+from scalemark.records.axes import Axis
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.trial import AXES
 from store.errors import StoreError
-from store.filters import filter_values
+from store.filters import filter_values, free_axis
 from store.filters.glob import glob
 from store.schema import (
     AttemptRow,
@@ -55,10 +57,10 @@ def attempt_ids(filters: Sequence[str], *, deleted: bool = False) -> sa.Select[i
     """
     found = parsed(filters)
     statement = sa.select(AttemptRow.id)
-    for table in dict.fromkeys(_FIELDS[one.name].table for one in found):
+    for table in dict.fromkeys(_field(one.name).table for one in found):
         statement = _joined(statement, table)
     return statement.where(
-        deleted_at(deleted), *(_FIELDS[one.name].condition(one) for one in found)
+        deleted_at(deleted), *(_field(one.name).condition(one) for one in found)
     ).correlate(None)
 
 
@@ -86,7 +88,7 @@ def looks_like_filter(text: str) -> bool:
 
 def is_of_trials(one: Filter) -> bool:
     """Whether it asks for something that all attempts of a trial have alike."""
-    return _FIELDS[one.name].table is TrialRow
+    return _field(one.name).table is TrialRow
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -95,7 +97,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
 
 
-_FORM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.DOTALL)
+_FORM = re.compile(r"\s*((?:axes\.)?\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.DOTALL)
 
 
 def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
@@ -108,7 +110,7 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
         wanted = f"NAME, one of {' '.join(_OPERATORS)}, and a value, as {example}"
         raise StoreError(f"{filter_values.shortened(text)}: no operator found; wanted {wanted}")
     name, operator, value = form.groups()
-    if name not in examples:
+    if name not in examples and not name.startswith(PREFIX):
         raise StoreError(
             f"{filter_values.shortened(name)}: nothing to filter by; "
             f"{nearest(name[:100], list(examples))}"
@@ -274,26 +276,43 @@ _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _axis(column: Any) -> _Field:
-    choices = [str(kind) for kind in DeviceKind] if column.name == "device_kind" else []
-    if isinstance(column.type, sa.Boolean):
+def _axis(axis: Axis) -> _Field:
+    column = TrialRow.__table__.columns[axis.name]
+    if axis.type is bool:
         return _boolean(TrialRow, column)
-    if isinstance(column.type, sa.Integer):
+    if axis.type is int:
         return _number(TrialRow, column, filter_values.whole_number, "4")
-    if isinstance(column.type, sa.Float):
+    if axis.type is float:
         return _number(TrialRow, column, filter_values.number, "0.1")
-    return _text(TrialRow, column, "resnet50" if column.name == "model" else "VALUE", choices)
+    example = "resnet50" if axis.name == "model" else "VALUE"
+    return _text(TrialRow, column, example, axis.definition.choices)
+
+
+def _field(name: str) -> _Field:
+    return _free_axis(name) if name.startswith(PREFIX) else _FIELDS[name]
+
+
+def _free_axis(name: str) -> _Field:
+    own = name.removeprefix(PREFIX)
+
+    def condition(one: Filter) -> _Condition:
+        if one.operator == "~":
+            return free_axis.matches(own, filter_values.pattern(one))
+        if one.operator == "=":
+            values = filter_values.several(one, _MOST_VALUES)
+            return sa.or_(*(free_axis.equals(own, value) for value in values))
+        number = filter_values.real(one, filter_values.single(one))
+        return free_axis.compares(own, one.operator, number)
+
+    return _Field(table=TrialRow, operators=_OPERATORS, condition_of=condition, example="2")
 
 
 NOT_AXES = ("id", "curve", "spec")
 """Columns of trials that are none."""
 
 _FIELDS: Mapping[str, _Field] = {
-    **{
-        column.name: _axis(column)
-        for column in TrialRow.__table__.columns
-        if column.name not in NOT_AXES
-    },
+    "strategy": _text(TrialRow, TrialRow.strategy, "ps_cpu"),
+    **{axis.name: _axis(axis) for axis in AXES.values()},
     "trial": _trial_id(),
     "attempt": _number(AttemptRow, AttemptRow.id, filter_values.whole_number, "7"),
     "repeat": _number(AttemptRow, AttemptRow.repeat, filter_values.whole_number, "1"),

@@ -16,7 +16,7 @@ from scalemark.host.extras import command_that_adds
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, StepSample
 from scalemark.records.outcomes import Outcome
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES
 from store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ UID_TAG = "scalemark.attempt_uid"
 """Tells runs that are exported already."""
 
 _MEASURED = [field.name for field in fields(Measurement)]
-_AXES = ["strategy", *(field.name for field in fields(TrialSpec) if field.name not in _MEASURED)]
+_AXES = ["strategy", *(name for name in AXES if name not in _MEASURED)]
 _TAGS = (
     "sweep",
     "host",

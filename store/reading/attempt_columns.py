@@ -24,7 +24,7 @@ _MEASUREMENT = (
         "p90_step_s",
     ),
     *("steady", "time_to_first_step_s", "data_wait_share", "cores_taken_by_others"),
-    *("peak_host_memory_bytes", "peak_device_memory_bytes", "verdict"),
+    *("peak_host_memory_bytes", "peak_device_memory_bytes", "verdict", "item"),
 )
 ALL = ("attempt_id", *_ATTEMPT, "num_measured_steps", *_MEASUREMENT)
 

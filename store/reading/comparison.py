@@ -11,11 +11,11 @@ from enum import StrEnum
 from scalemark.records.devices import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.strategies import STRATEGY_AXES
+from scalemark.records.trial import AXES
 from scalemark.stats.welch import Relation, interval, ratio_interval, relation
 from store.errors import StoreError
 from store.filters.selection import NOT_AXES, nearest
 from store.reading.differences import Difference, Side
-from store.schema import TrialRow
 
 _FREE = (*STRATEGY_AXES, "strategy", "num_gpus")  # what people compare without having to say so
 
@@ -73,8 +73,9 @@ def incomparable(a: Side, b: Side, found: Sequence[Difference], named: Sequence[
     Raises StoreError for a name that is none.
     """
     for name in named:
-        if name not in _nameable():
-            raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], _nameable())}")
+        known = [*AXES, "strategy", *a.trial, *b.trial, *_OTHER_WORLDS]
+        if name not in known or name in NOT_AXES:
+            raise StoreError(f"{name[:100]}: no such axis; {nearest(name[:100], known)}")
     return [*_differing_axes(a, b, found, named), *_differing_worlds(a, b, named), *_invalid(a, b)]
 
 
@@ -96,11 +97,6 @@ def warnings(a: Side, b: Side, found: Sequence[Difference], named: Sequence[str]
             )
     kinds = dict.fromkeys(DeviceKind(side.trial["device_kind"]) for side in (a, b))
     return told + [kind.note for kind in kinds if kind.note]
-
-
-def _nameable() -> list[str]:
-    axes = [column.name for column in TrialRow.__table__.columns if column.name not in NOT_AXES]
-    return [*axes, *_OTHER_WORLDS]
 
 
 def _differing_axes(

@@ -4,14 +4,16 @@ an axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records import step_arrays
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.measurement import StepSample
 from scalemark.records.references import Reference, published
 from store.database import reading
@@ -35,6 +37,7 @@ from store.schema import (
     SweepTrialRow,
     TrialRow,
 )
+from store.trial_rows import free_columns
 
 Row = dict[str, Any]
 
@@ -169,8 +172,9 @@ def listing(
     """
     if sweep is not None:
         check_sweep(engine, sweep)
+    known = partial(_listable, {**LISTABLE, **_free_listable(engine)})
     statement = (
-        sa.select(*(_listable(name).label(name) for name in columns))
+        sa.select(*(known(name).label(name.removeprefix(PREFIX)) for name in columns))
         .select_from(AttemptRow)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
@@ -182,7 +186,7 @@ def listing(
             if filters
             else deleted_at(deleted)
         )
-        .order_by(*([_ordered(sort, engine.dialect.name)] if sort else []), AttemptRow.id)
+        .order_by(*([_ordered(sort, known, engine.dialect.name)] if sort else []), AttemptRow.id)
         .limit(limit)
     )
     return statement if sweep is None else statement.where(SweepRow.name == sweep)
@@ -199,16 +203,21 @@ def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
         )
 
 
-def _listable(name: str) -> sa.ColumnElement[Any]:
-    if name not in LISTABLE:
-        raise StoreError(
-            f"{shortened(name)}: no such column; {nearest(name[:100], list(LISTABLE))}"
-        )
-    return LISTABLE[name]
+def _free_listable(engine: sa.Engine) -> dict[str, sa.ColumnElement[Any]]:
+    with reading(engine) as connection:
+        return {f"{PREFIX}{name}": column for name, column in free_columns(connection).items()}
 
 
-def _ordered(sort: str, dialect: str) -> sa.ColumnElement[Any]:
-    column = _listable(sort.removeprefix("-"))
+def _listable(known: Mapping[str, sa.ColumnElement[Any]], name: str) -> sa.ColumnElement[Any]:
+    if name not in known:
+        raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(known))}")
+    return known[name]
+
+
+def _ordered(
+    sort: str, known: Callable[[str], sa.ColumnElement[Any]], dialect: str
+) -> sa.ColumnElement[Any]:
+    column = known(sort.removeprefix("-"))
     # by code points: languages would order each server's texts their own way
     if isinstance(column.type, sa.String):
         column = sa.collate(column, {"sqlite": "BINARY", "postgresql": "C"}[dialect])
@@ -227,7 +236,8 @@ def measured(
     Raises StoreError for a filter that is none.
     """
     chosen = _COUNTS if not filters else sa.and_(_COUNTS, AttemptRow.id.in_(attempt_ids(filters)))
-    trials = sa.select(*_OF_A_TRIAL)
+    with reading(engine) as connection:
+        trials = sa.select(*_OF_A_TRIAL, *free_columns(connection).values())
     if like_sweep is not None:
         asked_for = (
             sa.select(TrialRow.model)
@@ -272,7 +282,8 @@ def measured(
             "images_per_second_high": row[10],
             "verdict": row[11],
             "steady": row[12],
-            "ran_on": machines_of.get(row[13], ()),
+            "item": row[13],
+            "ran_on": machines_of.get(row[14], ()),
             "trial": by_id[row[0]],
             "machine": machines[row[1]],
             "environment": environments.get(row[2]),
@@ -299,7 +310,7 @@ _MEASURED = (
         MeasurementRow.images_per_second_low,
         MeasurementRow.images_per_second_high,
     ),
-    *(MeasurementRow.verdict, MeasurementRow.steady),
+    *(MeasurementRow.verdict, MeasurementRow.steady, MeasurementRow.item),
 )
 _OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
 _OF_A_TRIAL = tuple(column for column in TrialRow.__table__.columns if column.name != "spec")
@@ -432,7 +443,9 @@ def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
     `recorded_telemetry` (of each GPU a `scalemark.records.measurement.GpuTelemetry`), `truth` (of simulated ones,
     as in `scalemark.records.measurement.Result`), and `devices`: the slots it held, as "0,1".
     """
-    listed = (column.label(name) for name, column in LISTABLE.items())
+    with reading(engine) as connection:
+        listable = {**LISTABLE, **free_columns(connection)}
+    listed = (column.label(name) for name, column in listable.items())
     columns = [
         *listed,
         MeasurementRow.verdict_reasons,
@@ -482,9 +495,13 @@ def with_its_trial(engine: sa.Engine, target: Target) -> Row:
         (trial_id,) = selected(engine, sa.select(AttemptRow.trial_id).where(target.has_attempt()))[
             0
         ].values()
+    with reading(engine) as connection:
+        free = free_columns(connection)
     (trial,) = selected(
-        engine, sa.select(*TrialRow.__table__.columns).where(TrialRow.id == trial_id)
+        engine,
+        sa.select(*TrialRow.__table__.columns, *free.values()).where(TrialRow.id == trial_id),
     )
+    trial = {name: value for name, value in trial.items() if name not in free or value is not None}
     statement = (
         sa.select(
             *_OF_AN_ATTEMPT,

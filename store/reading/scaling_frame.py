@@ -18,19 +18,6 @@ from store.reading.groups import grouped, kinds_of
 from store.reading.trial_columns import among, read_trials
 from store.schema import AttemptRow, TrialRow
 
-_AXES = (
-    *(
-        "model",
-        "strategy",
-        "num_gpus",
-        "hosts",
-        "device_kind",
-        "variable_update",
-        "local_parameter_device",
-        "all_reduce",
-    ),
-    *("precision", "xla", "optimizer", "data", "image_px", "batch_size", "scaling", "planted"),
-)
 _MACHINE = ("machine_id", "host", "gpu", "software_key", "shares_host")
 _NUMBERS = (
     "num_repeats",
@@ -67,7 +54,9 @@ def scaling_frame(
     baselines = baselines[baselines["num_gpus"] == 1]
     on_1 = baselines[[*_SAME, "images_per_second"]].drop_duplicates(_SAME)
     found = rows.merge(on_1, how="left", on=_SAME, suffixes=("", "_on_1"))
-    found = found[["trial_id", "curve", *_AXES, *_MACHINE, *_NUMBERS]].copy()
+    names = list(rows)
+    axes = names[names.index("trial_id") + 1 : names.index("host")]  # all, free ones, too
+    found = found[["trial_id", "curve", *axes, *_MACHINE, *_NUMBERS]].copy()
     # as SQLite has it: what is divided by 0 is not known
     baseline = found["images_per_second_on_1"].replace(0.0, np.nan)
     found["speed_up"] = found["images_per_second"] / baseline
@@ -83,7 +72,7 @@ def _medians(connection: sa.Connection, which: sa.ColumnElement[bool]) -> pd.Dat
         which, AttemptRow.outcome == Outcome.COMPLETED, AttemptRow.environment_id.is_not(None)
     )
     attempts = read_attempts(connection, NEEDED_FOR_GROUPS, counted)
-    trials = read_trials(connection, attempts["trial_id"], _AXES)
+    trials = read_trials(connection, attempts["trial_id"])
     others = read_others(connection, attempts)
     groups = grouped(kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts)
     groups = groups[groups["num_completed"] > 0]

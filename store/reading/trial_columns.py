@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from store.filters.selection import NOT_AXES
 from store.reading.columns import Array, Kind, fetch, kind_of, take
 from store.schema import TrialRow
+from store.trial_rows import free_columns
 
 AXES = tuple(column.name for column in TrialRow.__table__.columns if column.name not in NOT_AXES)
 _KINDS = {column.name: kind_of(column) for column in TrialRow.__table__.columns}
@@ -45,28 +46,34 @@ class TrialColumns:
         return np.asarray(places, np.int64).take(ids.codes)
 
 
-def read_trials(
-    connection: sa.Connection, ids: pd.Categorical, names: Sequence[str] = AXES
-) -> TrialColumns:
-    """At least those of these ids, with these axes."""
-    apart = [name for name in names if name in _APART]
-    alike = [name for name in names if name not in _APART]
+def read_trials(connection: sa.Connection, ids: pd.Categorical) -> TrialColumns:
+    """Return at least those of these ids, with all axes, free ones last."""
+    free = free_columns(connection)
+    alike = [name for name in AXES if name not in _APART]
     columns = TrialRow.__table__.columns
     array = {"sqlite": sa.func.json_array, "postgresql": sa.func.json_build_array}[
         connection.dialect.name
     ]
     together = sa.cast(array(*(columns[name] for name in alike)), sa.Text).label("together")
-    told = (TrialRow.id, TrialRow.curve, together, *(columns[name] for name in apart))
+    told = (
+        TrialRow.id,
+        TrialRow.curve,
+        together,
+        *(columns[name] for name in _APART),
+        *free.values(),
+    )
     statement = sa.select(*told).where(among(TrialRow.id, ids.categories))
     kinds = {"id": Kind.WORDS, "curve": Kind.WORDS, "together": Kind.WORDS} | {
-        name: _KINDS[name] for name in apart
+        name: _KINDS[name] for name in _APART
     }
+    kinds |= {name: kind_of(column) for name, column in free.items()}
     found = fetch(connection, statement, kinds)
     parsed = _parsed(alike, found["together"].categories)
     axes = {
-        name: found[name] if name in apart else take(parsed[name], found["together"].codes)
-        for name in names
+        name: found[name] if name in _APART else take(parsed[name], found["together"].codes)
+        for name in AXES
     }
+    axes |= {name: found[name] for name in free}
     return TrialColumns(ids=found["id"], curves=found["curve"], axes=axes)
 
 

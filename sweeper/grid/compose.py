@@ -19,6 +19,7 @@ from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import Config, typed
+from scalemark.records.free_axes import PREFIX
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.expand import Cell, Choice
 from sweeper.grid.explain import explain, no_such_axis
@@ -40,6 +41,7 @@ class _Read:
     kind: _Kind
     words: tuple[str, ...]  # of its key: data.dir -> data, dir
     mentioned: frozenset[str]  # words of its value, where that is an interpolation
+    is_added: bool  # with a plus, as free axes are
 
 
 class _Composed:
@@ -106,17 +108,19 @@ class Composer:
         override = choice.override
         key, value = override.key_or_group, override.value()
         group = self._is_group(key)
-        if (override.is_add() or override.is_force_add()) and not group and not _is_setting(key):
+        is_free_axis = key.startswith(PREFIX)
+        is_added = override.is_add() or override.is_force_add()
+        if is_added and not group and not is_free_axis and not _is_setting(key):
             raise SweepRefusedError(no_such_axis(key))
         mentioned = _words(choice.text) if "${" in choice.text else frozenset()
         plain = (
-            override.type is OverrideType.CHANGE
+            override.type is (OverrideType.ADD if is_free_axis else OverrideType.CHANGE)
             and override.package is None
             and not key.startswith("hydra")
         )
         odd = not plain or mentioned or isinstance(value, list | dict) or self._holds_more(key)
         kind = _Kind.GROUP if group else _Kind.ODD if odd else _Kind.VALUE
-        return _Read(kind=kind, words=tuple(key.split(".")), mentioned=mentioned)
+        return _Read(kind=kind, words=tuple(key.split(".")), mentioned=mentioned, is_added=is_added)
 
     def _is_group(self, key: str) -> bool:
         """Asked once per key: Hydra copies its whole repository to answer."""
@@ -152,7 +156,12 @@ def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:
     odd overrides touch.
     """
     words = set(mentioned)
+    added: set[tuple[str, ...]] = set()
     for what in read:
+        if what.is_added and what.words in added:  # Hydra refuses to add it again
+            words.add(what.words[0])
+        if what.is_added:
+            added.add(what.words)
         words |= what.mentioned
         if what.kind is _Kind.ODD:
             words.add(what.words[0])
@@ -164,7 +173,9 @@ def _leaf(composed: _Composed, choice: Choice) -> Any:
     if choice not in composed.leaves:
         key = choice.override.key_or_group
         try:
-            OmegaConf.update(composed.scratch, key, choice.override.value(), merge=True)
+            is_added = choice.override.is_add()
+            value = choice.override.value()
+            OmegaConf.update(composed.scratch, key, value, merge=True, force_add=is_added)
             composed.leaves[choice] = OmegaConf.select(composed.scratch, key, throw_on_missing=True)
         except OmegaConfBaseException as error:
             raise SweepRefusedError(explain(error, choice.text)) from error

@@ -7,13 +7,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import get_type_hints
 
 from conf.schema import Config
 from scalemark.records.strategies import strategy_name
-from scalemark.records.trial import TrialSpec
+from scalemark.records.trial import AXES, TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest
 
@@ -25,7 +25,7 @@ _ORDER: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TYPES = {field.name: str(field.type) for field in fields(TrialSpec)} | {"strategy": "str"}
+_TYPES = {axis.name: axis.type.__name__ for axis in AXES.values()} | {"strategy": "str"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

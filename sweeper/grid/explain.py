@@ -24,6 +24,7 @@ from omegaconf.errors import (
 
 from conf.schema import Config
 from scalemark import models
+from scalemark.records.free_axes import PREFIX
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -86,6 +87,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 def no_such_axis(name: str) -> str:
     """One line for a name that is neither an axis nor a setting."""
     axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
+    if name.startswith(PREFIX):
+        return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
     if "." in name:
         head, _, tail = name.rpartition(".")
         return f"{name}: {head} has no setting {tail}; see python sweep.py --help"
@@ -135,6 +138,7 @@ _KINDS = {
     "bool": "true or false",
     "int, str": "a whole number or auto",
     "int, float, str": "a number or auto",
+    "int, float, bool, str": "text, a number, true or false",
     "bool, str": "true, false or auto",
 }
 

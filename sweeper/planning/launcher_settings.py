@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from conf.schema import Config, Engine, LauncherConfig
+from conf.schema import Config, LauncherConfig
 from scalemark.abilities import LAUNCHERS, LOCAL, starting_agents
+from scalemark.records.axes import Engine
 from store.database import file_of
 from sweeper.errors import SweepRefusedError
 

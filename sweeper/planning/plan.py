@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from conf.resolve import Hosts, TrialRefusedError, resolve
@@ -16,7 +16,7 @@ from scalemark.host import shards
 from scalemark.models import ModelError
 from scalemark.records import switches
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
-from scalemark.records.trial import TrialSpec, width_name
+from scalemark.records.trial import TrialSpec, all_axes, width_name
 from sweeper.devices import simulated_box
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
@@ -73,11 +73,12 @@ class Plan:
 
     def varying_axes(self) -> set[str]:
         """The axes in which trials of one model differ, apart from those that make a strategy."""
-        axes = {field.name for field in fields(TrialSpec)} - set(STRATEGY_AXES)
+        axes = set(all_axes(trial.spec for trial in self.trials)) - set(STRATEGY_AXES)
         values: dict[tuple[str, str], set[object]] = defaultdict(set)
         for trial in self.trials:
+            told = trial.spec.axes
             for axis in axes:
-                values[trial.spec.model, axis].add(getattr(trial.spec, axis))
+                values[trial.spec.model, axis].add(told.get(axis))
         return {axis for (_, axis), found in values.items() if len(found) > 1}
 
 

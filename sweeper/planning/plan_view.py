@@ -77,7 +77,7 @@ def plan_json(
                     "strategy": trial.strategy,
                     "repeats_to_run": trial.num_repeats,
                     "expected_s": estimate.expected_s(trial.spec),  # of one attempt
-                    "spec": asdict(trial.spec),
+                    "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
                 }
                 for trial in plan.trials
             ],
@@ -125,7 +125,7 @@ def machine_line(machine: Machine, inventory: Inventory) -> str:
 
 def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> None:
     named = plan.varying_axes() | {
-        axis for trial in plan.trials for axis in unusual_axes(asdict(trial.spec))
+        axis for trial in plan.trials for axis in unusual_axes(trial.spec.axes)
     }
     hosts = {"hosts"} & named
     axes = [name for axis in _SHOWN for name in (axis, *(hosts if axis == "num_gpus" else ()))]
@@ -206,4 +206,4 @@ def _examples(cells: Sequence[str], most: int | None) -> str:
 def _shown(trial: PlannedTrial, axis: str) -> str:
     if axis == "planted":
         return trial.spec.planted or "nothing"
-    return str(trial.strategy if axis == "strategy" else getattr(trial.spec, axis))
+    return str(trial.strategy if axis == "strategy" else trial.spec.axes.get(axis))

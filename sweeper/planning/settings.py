@@ -9,8 +9,9 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from conf.schema import Config, Engine, LauncherConfig, PlanFormat, SweepConfig
+from conf.schema import Config, LauncherConfig, PlanFormat, SweepConfig
 from scalemark.host.extras import lack_of_tensorflow
+from scalemark.records.axes import Engine
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.launcher_settings import check_launcher_settings
 from sweeper.race.races import axes_that_race

@@ -5,10 +5,11 @@ says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from scalemark.records.free_axes import PREFIX
 from scalemark.records.strategies import STRATEGY_AXES, strategy_name
-from scalemark.records.trial import TrialSpec, width_name
+from scalemark.records.trial import AXES, TrialSpec, all_axes, width_name
 from sweeper.errors import SweepRefusedError
 
 STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce
@@ -26,18 +27,18 @@ class Race:
 
 def axes_that_race(race_over: Sequence[str]) -> frozenset[str]:
     """Of `sweep.race_over`. Raises SweepRefusedError for what is no axis, and for none."""
-    known = [field.name for field in fields(TrialSpec)]
-    if unknown := [name for name in race_over if name not in (STRATEGY, *known)]:
+    if unknown := [
+        name for name in race_over if name not in (STRATEGY, *AXES) and not name.startswith(PREFIX)
+    ]:
         raise SweepRefusedError(
-            f"sweep.race_over={unknown[0]}: wanted {STRATEGY}, or axes out of {', '.join(known)}"
+            f"sweep.race_over={unknown[0]}: wanted {STRATEGY}, or axes out of {', '.join(AXES)}"
         )
     if not race_over:
         raise SweepRefusedError(
             f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
         )
-    return frozenset(race_over) - {STRATEGY} | (
-        frozenset(STRATEGY_AXES) if STRATEGY in race_over else frozenset()
-    )
+    named = frozenset(name.removeprefix(PREFIX) for name in race_over)
+    return named - {STRATEGY} | (frozenset(STRATEGY_AXES) if STRATEGY in race_over else frozenset())
 
 
 def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> list[Race]:
@@ -45,10 +46,10 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
     SweepRefusedError as `axes_that_race`.
     """
     racing = axes_that_race(race_over)
-    shared = [field.name for field in fields(TrialSpec) if field.name not in racing]
+    shared = [name for name in all_axes(specs) if name not in racing]
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:
-        groups.setdefault(tuple(getattr(spec, axis) for axis in shared), []).append(spec)
+        groups.setdefault(tuple(map(spec.axes.get, shared)), []).append(spec)
     crowds = [group for group in groups.values() if len(group) > 1]
     telling = _telling([group[0] for group in crowds], shared)
     return [
@@ -72,7 +73,7 @@ def _telling(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
 
 
 def _varying(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
-    return [axis for axis in axes if len({getattr(spec, axis) for spec in specs}) > 1]
+    return [axis for axis in axes if len({spec.axes.get(axis) for spec in specs}) > 1]
 
 
 def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> str:
@@ -84,7 +85,7 @@ def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> s
     )
     named = "-".join(filter(None, ["" if "model" in racing else spec.model, place]))
     named_already = {"model", "num_gpus"} | ({"hosts"} if place else set())
-    others = (f"{axis}={getattr(spec, axis)}" for axis in telling if axis not in named_already)
+    others = (f"{axis}={spec.axes.get(axis)}" for axis in telling if axis not in named_already)
     return " ".join(filter(None, [named, *others])) or "of all"
 
 
@@ -101,7 +102,7 @@ def _names(specs: Sequence[TrialSpec], racing: frozenset[str]) -> tuple[str, ...
         return " ".join(
             [
                 *([strategy] if has_strategies else []),
-                *(f"{axis}={getattr(spec, axis)}" for axis in others),
+                *(f"{axis}={spec.axes.get(axis)}" for axis in others),
             ]
         )
 

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,9 +12,9 @@ import pytest
 from costs.hardware import Hardware
 from costs.profiles import profile
 from costs.step import costs
-from costs.unknown import NOT_SIMULATED, SIMULATED
 from costs.work import Work
 from scalemark.records.attempt import AttemptBegin
+from scalemark.records.axes import Engine, axis
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Doing, Outcome, Phase
@@ -249,9 +249,8 @@ def test_an_axis_that_the_cost_model_does_not_know_is_refused(axis, value):
     )
 
 
-def test_an_axis_that_is_added_is_not_simulated_until_it_is_said_to_be():
-    assert set(SIMULATED) | set(NOT_SIMULATED) == {field.name for field in fields(TrialSpec)}
-    assert set(SIMULATED) <= {field.name for field in fields(TrialSpec)}
+def test_an_axis_is_not_simulated_until_its_definition_says_so():
+    assert axis("of somebody")["axis"].engines == (Engine.tensorflow,)
 
 
 def test_a_name_that_is_no_axis_is_refused_with_the_nearest_that_is(tmp_path):

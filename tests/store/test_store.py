@@ -100,7 +100,6 @@ def test_a_failed_attempt_is_kept_without_measurement(db):
 @pytest.mark.parametrize(
     ("table", "record", "besides"),
     [
-        (schema.TrialRow, TrialSpec, {"id", "curve", "strategy", "spec"}),
         (
             schema.MeasurementRow,
             Measurement,

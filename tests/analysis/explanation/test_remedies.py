@@ -14,8 +14,9 @@ from analysis.explanation.suspects import Bound
 from conf.resolve import resolve
 from conf.schema import register
 from costs.profiles import profile
-from costs.unknown import NOT_SIMULATED
+from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
+from scalemark.records.unknown_axes import unknown_to
 from sweeper.grid.compose import Composer
 from sweeper.grid.expand import Request, expand
 from tests.analysis.explanation.explained import (
@@ -117,7 +118,7 @@ def test_a_simulated_trial_is_told_no_remedy_that_cannot_be_simulated():
     }
     axes = {change.partition("=")[0] for one in found for change in one.change.split()}
     assert {"batch_size", "steps_per_execution", "distortions"} <= axes
-    assert axes.isdisjoint(NOT_SIMULATED)
+    assert axes.isdisjoint(unknown_to(Engine.simulated))
 
 
 def test_what_trials_have_refuted_is_not_offered_and_remedies_are_run_as_often_as_the_target():

@@ -186,7 +186,7 @@ def test_whatever_a_name_is_it_is_found_by_it_and_does_no_harm(db, value):
     ("text", "message"),
     [
         ("modle=resnet50", r"^modle: nothing to filter by; did you mean model\?$"),
-        ("zzzzzz=1", r"^zzzzzz: nothing to filter by; there are strategy, model, .*, tag$"),
+        ("zzzzzz=1", r"^zzzzzz: nothing to filter by; there are strategy, engine, model, .*, tag$"),
         (
             "model",
             r"^model: no operator found; wanted NAME, one of = != < <= > >= ~, and a value, as model=resnet50$",

@@ -110,7 +110,7 @@ def test_where_nothing_races_the_plan_says_so():
         ),
         (
             {"race": True, "repeats": 3, "race_over": ["speed"]},
-            r"sweep\.race_over=speed: wanted strategy, or axes out of model",
+            r"sweep\.race_over=speed: wanted strategy, or axes out of engine, model",
         ),
         (
             {"repeats": 3, "race_over": ["precision"]},

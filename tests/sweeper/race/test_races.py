@@ -76,7 +76,7 @@ def test_other_axes_can_race():
 def test_an_axis_that_is_none_is_refused():
     with pytest.raises(
         SweepRefusedError,
-        match=r"sweep\.race_over=speed: wanted strategy, or axes out of model, num_gpus",
+        match=r"sweep\.race_over=speed: wanted strategy, or axes out of engine, model, num_gpus",
     ):
         sort_into_races([], ["strategy", "speed"])
     with pytest.raises(SweepRefusedError, match=r"sweep\.race_over=\[\]: nothing would race"):

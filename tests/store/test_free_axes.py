@@ -1,0 +1,148 @@
+"""Axes that a sweep brought itself are stored, filtered and read like ours."""
+
+import pytest
+import sqlalchemy as sa
+
+import store.api
+from analysis.selection import Selection, load
+from scalemark.records.axes import AxisValue
+from scalemark.records.free_axes import RESERVED
+from scalemark.records.trial import AXES, TrialSpec
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.exchange.exports import ExportFormat, export
+from store.exchange.imports import import_files
+from store.filters.selection import attempt_ids
+from store.reading import queries
+from store.views import WITH_AXES
+from tests.filled import fill
+from tests.specs import small
+from tests.store.command import store as store_command
+
+
+def trial(**free: AxisValue) -> TrialSpec:
+    return small(free=tuple(free.items()))
+
+
+def chosen(db: str, *filters: str) -> list[float]:
+    rows = queries.measured(open_for_reading(db), filters)
+    return [row["images_per_second"] for row in rows]
+
+
+def told(db: str, sql: str) -> list[tuple[object, ...]]:
+    with open_for_reading(db).connect() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(sql))]
+
+
+def test_a_free_axis_belongs_to_the_identity_whatever_its_order():
+    assert trial(zero=1, offload="cpu") == trial(offload="cpu", zero=1)
+    assert trial(zero=1).trial_id != trial(zero=2).trial_id != small().trial_id
+    assert TrialSpec.from_json(trial(zero=1).to_json()) == trial(zero=1)
+    assert TrialSpec.of_axes(trial(zero=1).axes) == trial(zero=1)
+
+
+@pytest.mark.parametrize(
+    "name", ["num_gpus", "host", "id", "curve", "spec", "Zero", "1st", "a" * 41]
+)
+def test_a_name_of_ours_or_no_name_is_refused(name):
+    with pytest.raises(ValueError, match=f"axes.{name}: "):
+        trial(**{name: 1})
+
+
+@pytest.mark.parametrize("value", [float("nan"), "", "two\nlines", None, [1], 2**53])
+def test_a_value_that_no_table_can_show_is_refused(value):
+    with pytest.raises(ValueError, match=r"axes\.zero="):
+        trial(zero=value)
+
+
+def test_each_is_a_column_of_the_table_and_of_every_view(db):
+    fill(db, [(trial(zero=1, order="up"), 10.0), (small(), 20.0)])
+    assert told(db, 'SELECT zero, "order" FROM trials ORDER BY zero') in (
+        [(None, None), (1, "up")],  # SQLite has nulls first
+        [(1, "up"), (None, None)],
+    )
+    for view in WITH_AXES:
+        names = open_for_reading(db).connect().execute(sa.text(f"SELECT * FROM {view}")).keys()
+        assert {"zero", "order", "strategy", *AXES} <= set(names)
+    assert told(db, "SELECT images_per_second FROM throughput WHERE zero = 1") == [(10.0,)]
+
+
+def test_its_column_becomes_wider_when_it_must(db):
+    fill(db, [(trial(zero=1), 10.0)], name="whole")
+    fill(db, [(trial(zero=2.5), 20.0)], name="numbers")
+    assert told(db, "SELECT zero FROM trials ORDER BY zero") == [(1.0,), (2.5,)]
+    fill(db, [(trial(zero=True), 30.0), (trial(zero="off"), 40.0)], name="words")
+    assert {zero for (zero,) in told(db, "SELECT zero FROM trials")} == {"1", "2.5", "true", "off"}
+
+
+def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
+    fill(
+        db,
+        [
+            (trial(zero=1), 10.0),
+            (trial(zero=2), 20.0),
+            (trial(zero="off"), 30.0),
+            (trial(zero=False), 40.0),
+            (small(), 50.0),
+        ],
+    )
+    assert chosen(db, "axes.zero>=1.5") == [20.0]
+    assert chosen(db, "axes.zero=1,off") == [10.0, 30.0]
+    assert chosen(db, "axes.zero=false") == [40.0]
+    assert chosen(db, "axes.zero!=1") == [20.0, 30.0, 40.0, 50.0]
+    assert chosen(db, "axes.zero~o*") == [30.0]
+    assert chosen(db, "axes.zero=") == [50.0]
+    assert chosen(db, "axes.nobody=1") == []
+    with pytest.raises(StoreError, match="zero: nothing to filter by"):
+        attempt_ids(["zero=1"])
+
+
+def test_frames_and_lists_have_it(db):
+    fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
+    frame = store.api.open(db).attempts()
+    assert frame["zero"].fillna(-1).tolist() == [1, -1]
+    engine = open_for_reading(db)
+    listed = queries.listing(engine, columns=["attempt", "axes.zero"], sort="-axes.zero")
+    assert queries.selected(engine, listed) == [
+        {"attempt": 1, "zero": 1},
+        {"attempt": 2, "zero": None},
+    ]
+    with pytest.raises(StoreError, match=r"axes.zeros: no such column; did you mean axes.zero\?"):
+        queries.listing(engine, columns=["axes.zeros"])
+
+
+def test_results_keep_it_apart_and_name_it(db):
+    fill(db, [(trial(zero=1), 10.0), (trial(zero=2), 20.0), (small(), 30.0)])
+    results = load(Selection(db=db))
+    assert [result.free for result in results] == [{"zero": 1}, {"zero": 2}, {}]
+    assert len({result.curve for result in results}) == 3
+    assert [result.spec for result in results] == [trial(zero=1), trial(zero=2), small()]
+
+
+def test_two_trials_are_compared_in_it_once_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fill("r.db", [(trial(zero=1), 10.0), (trial(zero=2), 20.0)])
+    a, b = trial(zero=1).trial_id, trial(zero=2).trial_id
+    refused = store_command("compare", a, b, "--db", "r.db")
+    assert "zero differs, 1 against 2" in refused.stderr
+    assert store_command("compare", a, b, "--db", "r.db", "--axis", "zero").returncode == 0
+
+
+def test_it_travels_into_another_database(db, tmp_path):
+    fill(db, [(trial(zero=1), 10.0)])
+    for kind in (ExportFormat.JSONL, ExportFormat.SQLITE):
+        out = str(tmp_path / f"out.{kind}")
+        export(db, out, kind)
+        other = str(tmp_path / f"from_{kind}.db")
+        assert import_files(other, [out]).num_new == 1
+        assert told(other, "SELECT id, zero FROM trials") == [(trial(zero=1).trial_id, 1)]
+
+
+def test_no_free_axis_can_have_the_name_of_a_column(tmp_path):
+    fill(str(tmp_path / "r.db"), [(small(), 10.0)])
+    columns = set(queries.LISTABLE)
+    for view in WITH_AXES:
+        engine = open_for_reading(str(tmp_path / "r.db"))
+        with engine.connect() as connection:
+            columns |= set(connection.execute(sa.text(f"SELECT * FROM {view}")).keys())
+    assert columns - set(AXES) <= RESERVED
