@@ -91,7 +91,7 @@ def test_a_strategy_that_is_none_of_those_known_becomes_no_other() -> None:
     """A bug: whatever a source named became replicated_nccl."""
     with pytest.raises(
         ValueError,
-        match="'gossip SGD' is no strategy that the cost model knows: parameter_server, replicated",
+        match="'gossip SGD' is no strategy that the cost model knows: independent, mirrored, parameter_server, replicated",
     ):
         completed({**AXES, "variable_update": "gossip SGD"}, BOX)
 
