@@ -310,9 +310,9 @@ def _best(results: Iterable[Result]) -> Result | None:
     """The fastest, where there are two or more to choose from; of those that train one model, where
     there are such.
     """
-    able = [result for result in results if result.images_per_second is not None]
+    able = [result for result in results if result.throughput is not None]
     able = [result for result in able if not result.trains_apart] or able
-    return max(able, key=lambda result: result.images_per_second or 0.0) if len(able) > 1 else None
+    return max(able, key=lambda result: result.throughput or 0.0) if len(able) > 1 else None
 
 
 _RANKS = {
@@ -324,7 +324,7 @@ _RANKS = {
 
 
 def _rank(result: Result, best: Result | None) -> Rank:
-    if best is None or result.images_per_second is None or result.trains_apart > best.trains_apart:
+    if best is None or result.throughput is None or result.trains_apart > best.trains_apart:
         return Rank.ALONE
     if result is best:
         return Rank.BEST

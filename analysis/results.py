@@ -116,7 +116,7 @@ class Baseline:
     strategy: str
     num_gpus: int
     hosts: int = 1
-    images_per_second: float
+    throughput: float
     repeats: tuple[float, ...]  # images/s of each process behind it
 
     @property
@@ -143,7 +143,7 @@ class Result:
     repeats: tuple[float, ...]
     # outcomes of the repeats that brought no such number, of each the last attempt's
     failed: tuple[str, ...] = ()
-    images_per_second: float | None  # median of the repeats; None without any
+    throughput: float | None  # median of the repeats; None without any
     # 95 % interval: over processes, or within the only one; None where it is not known
     low: float | None
     high: float | None
@@ -216,9 +216,9 @@ class Result:
     @property
     def speed_up(self) -> float | None:
         """Times its baseline."""
-        if self.images_per_second is None or self.baseline is None:
+        if self.throughput is None or self.baseline is None:
             return None
-        return self.images_per_second / self.baseline.images_per_second
+        return self.throughput / self.baseline.throughput
 
     @property
     def efficiency(self) -> float | None:
@@ -356,7 +356,7 @@ def _result(
 ) -> Result:
     """`brought`: repeats that brought a number to quote, here or elsewhere."""
     quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
-    repeats = tuple(attempt["images_per_second"] for attempt in quotable)
+    repeats = tuple(attempt["throughput"] for attempt in quotable)
     low, high = _interval(quotable, repeats)
     last = {_repeat(attempt): attempt for attempt in of_trial}
     failed = tuple(_ended_as(attempt) for repeat, attempt in last.items() if repeat not in brought)
@@ -370,7 +370,7 @@ def _result(
         outcome=Outcome.COMPLETED if quotable else _ended_as(of_trial[-1]),
         repeats=repeats,
         failed=failed,
-        images_per_second=statistics.median(repeats) if repeats else None,
+        throughput=statistics.median(repeats) if repeats else None,
         low=low,
         high=high,
         is_valid=all(map(_is_valid, quotable)),
@@ -383,7 +383,7 @@ def is_quotable(attempt: Mapping[str, Any]) -> bool:
     """Databases that others wrote may hold NaN, or nothing, where a completed attempt has
     images/s.
     """
-    value = attempt["images_per_second"]
+    value = attempt["throughput"]
     is_number = value is not None and math.isfinite(value) and value > 0
     return (
         is_number
@@ -401,7 +401,7 @@ def _interval(
     quotable: Sequence[Mapping[str, Any]], repeats: tuple[float, ...]
 ) -> tuple[float | None, float | None]:
     if len(quotable) == 1:
-        return quotable[0]["images_per_second_low"], quotable[0]["images_per_second_high"]
+        return quotable[0]["throughput_low"], quotable[0]["throughput_high"]
     return welch.interval(repeats) if repeats else (None, None)
 
 
@@ -417,15 +417,13 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
     results = list(results)
     candidates: dict[tuple[object, ...], Baseline] = {}
     for result in results:
-        if result.images_per_second is not None and (
-            rule is BaselineRule.FEWEST or result.num_gpus == 1
-        ):
+        if result.throughput is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
             candidate = Baseline(
                 trial_id=result.trial_id,
                 strategy=result.strategy,
                 num_gpus=result.num_gpus,
                 hosts=result.hosts,
-                images_per_second=result.images_per_second,
+                throughput=result.throughput,
                 repeats=result.repeats,
             )
             key = (*_compared(result, rule), _links(result))
@@ -450,7 +448,7 @@ def _links(result: Result) -> object:
 
 
 def _preference(candidate: Baseline) -> tuple[int, int, float]:
-    return candidate.num_gpus, candidate.hosts, -candidate.images_per_second
+    return candidate.num_gpus, candidate.hosts, -candidate.throughput
 
 
 def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:

@@ -176,7 +176,7 @@ def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
     planted = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
     steps = [tuple(step_times(random, step_s, planted, 60)) for _ in range(num)]
     return Sample(
-        images_per_second=tuple(BATCH / float(np.mean(one)) for one in steps),
+        throughput=tuple(BATCH / float(np.mean(one)) for one in steps),
         durations_s=tuple(steps),
     )
 
@@ -213,7 +213,7 @@ def stored(
 
 
 def _stored(one: Sample) -> Interval | None:
-    return interval_within(one.images_per_second[0], one.durations_s[0])
+    return interval_within(one.throughput[0], one.durations_s[0])
 
 
 def _percentiles(one: Sample) -> Interval:
@@ -388,7 +388,7 @@ def ours(a: Sample, b: Sample) -> Interval:
 
 def welch(a: Sample, b: Sample) -> Interval:
     """As it is in books."""
-    logs_a, logs_b = np.log(a.images_per_second), np.log(b.images_per_second)
+    logs_a, logs_b = np.log(a.throughput), np.log(b.throughput)
     error_a, error_b = logs_a.var(ddof=1) / len(logs_a), logs_b.var(ddof=1) / len(logs_b)
     freedom = (error_a + error_b) ** 2 / (
         error_a**2 / (len(logs_a) - 1) + error_b**2 / (len(logs_b) - 1)

@@ -83,7 +83,7 @@ def table(database: Path, counts: Counts) -> str:
     targets = [
         result
         for result in source.results
-        if several_hosts(result.axes) and result.images_per_second is not None
+        if several_hosts(result.axes) and result.throughput is not None
     ]
     found = explain_all(targets, Ladder(source.results), observer(source))
     lines = [f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 2)}---|"]

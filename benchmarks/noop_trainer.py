@@ -20,9 +20,9 @@ STEP = StepSample(
     step=0, phase=Phase.MEASURE, start_s=0.0, duration_s=1.0, data_wait_s=0.0, loss=None
 )
 MEASUREMENT = Measurement(
-    images_per_second=1.0,
-    images_per_second_low=1.0,
-    images_per_second_high=1.0,
+    throughput=1.0,
+    throughput_low=1.0,
+    throughput_high=1.0,
     median_step_s=1.0,
     jitter_s=0.0,
     p90_step_s=1.0,

@@ -42,15 +42,15 @@ class Checked:
     def error(self) -> float:
         """Relative, of a row that was predicted."""
         assert self.predictive is not None
-        assert self.row.images_per_second is not None
-        return self.predictive.images_per_second / self.row.images_per_second - 1
+        assert self.row.throughput is not None
+        return self.predictive.throughput / self.row.throughput - 1
 
     @property
     def is_inside(self) -> bool:
         """Its interval holds what was published."""
         assert self.predictive is not None
-        assert self.row.images_per_second is not None
-        return self.predictive.low <= self.row.images_per_second <= self.predictive.high
+        assert self.row.throughput is not None
+        return self.predictive.low <= self.row.throughput <= self.predictive.high
 
     @property
     def is_uncertain(self) -> bool:
@@ -73,7 +73,7 @@ class Pair:
     def is_right(self) -> bool:
         assert self.faster.predictive is not None
         assert self.slower.predictive is not None
-        return self.faster.predictive.images_per_second > self.slower.predictive.images_per_second
+        return self.faster.predictive.throughput > self.slower.predictive.throughput
 
 
 def checked(
@@ -136,8 +136,8 @@ def _median(of: Sequence[Checked]) -> Checked:
 
 
 def _published(one: Checked) -> float:
-    assert one.row.images_per_second is not None
-    return one.row.images_per_second
+    assert one.row.throughput is not None
+    return one.row.throughput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

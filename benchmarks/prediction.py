@@ -66,7 +66,7 @@ def rows_table(found: Sequence[Checked]) -> str:
             work.precision + ("+XLA" if work.xla else ""),
             _way(one),
             work.num_gpus,
-            f"{one.row.images_per_second:.0f}",
+            f"{one.row.throughput:.0f}",
         ]
         if one.predictive is None:
             told += ["", "", "", "", f"refused: {one.refused}"]
@@ -78,7 +78,7 @@ def rows_table(found: Sequence[Checked]) -> str:
                 else "no row to rest on: physics alone"
             )
             told += [
-                f"{one.predictive.images_per_second:.0f}",
+                f"{one.predictive.throughput:.0f}",
                 between,
                 f"{one.error:+.1%}",
                 "yes" if one.is_inside else "no",
@@ -134,12 +134,8 @@ def pairs_table(found: Sequence[Pair]) -> str:
     for pair in found:
         assert pair.faster.predictive is not None
         assert pair.slower.predictive is not None
-        published = (pair.faster.row.images_per_second or 0) / (
-            pair.slower.row.images_per_second or 1
-        )
-        predicted = (
-            pair.faster.predictive.images_per_second / pair.slower.predictive.images_per_second
-        )
+        published = (pair.faster.row.throughput or 0) / (pair.slower.row.throughput or 1)
+        predicted = pair.faster.predictive.throughput / pair.slower.predictive.throughput
         told = [
             pair.faster.row.work.network.name,
             pair.faster.row.work.num_gpus,

@@ -149,7 +149,7 @@ def _results(speeds: Sequence[Sequence[float]], ruling: Ruling) -> list[Any]:
             hosts=1,
             place=SimpleNamespace(origin=Origin.MEASURED),
             repeats=tuple(of),
-            images_per_second=statistics.median(of),
+            throughput=statistics.median(of),
             out_of_race=ruling.out.get(str(number), ""),
         )
         for number, of in enumerate(speeds)

@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def mean(self) -> float:
-        return fmean(math.log(repeat.images_per_second) for repeat in self.repeats)
+        return fmean(math.log(repeat.throughput) for repeat in self.repeats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ def _repeat(
     fluke = 0.9 if rng.random() < kind.fluke_rate else 1.0
     found = speed * math.exp(rng.gauss(0, of_processes)) * fluke
     return CompletedRepeat(
-        images_per_second=found, duration_s=START_S + NUM_STEPS * width * BATCH_SIZE / found
+        throughput=found, duration_s=START_S + NUM_STEPS * width * BATCH_SIZE / found
     )
 
 

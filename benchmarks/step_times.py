@@ -53,7 +53,7 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
     steps *= times.mean_s * np.exp(times.process_noise * random.normal(size=(count, num, 1)))
     for one in steps:
         yield Sample(
-            images_per_second=tuple((BATCH / one.mean(axis=1)).tolist()),
+            throughput=tuple((BATCH / one.mean(axis=1)).tolist()),
             durations_s=tuple(map(tuple, one.tolist())),
         )
 

@@ -85,7 +85,7 @@ class Costs:
         )
 
     @property
-    def images_per_second(self) -> float:
+    def throughput(self) -> float:
         return self.images / self.step_s
 
 

@@ -3,9 +3,9 @@
 >>> import store.api
 >>> db = store.api.open("results.db")
 >>> frame = db.scaling("model=resnet50")
->>> frame[["strategy", "num_gpus", "images_per_second", "speed_up"]].to_dict("records")
-[{'strategy': 'replicated_nccl', 'num_gpus': 1, 'images_per_second': 100.0, 'speed_up': 1.0}, \
-{'strategy': 'replicated_nccl', 'num_gpus': 4, 'images_per_second': 360.0, 'speed_up': 3.6}]
+>>> frame[["strategy", "num_gpus", "throughput", "speed_up"]].to_dict("records")
+[{'strategy': 'replicated_nccl', 'num_gpus': 1, 'throughput': 100.0, 'speed_up': 1.0}, \
+{'strategy': 'replicated_nccl', 'num_gpus': 4, 'throughput': 360.0, 'speed_up': 3.6}]
 
 Every method takes filters as `python -m store list` does: `"model=resnet50"`, `"num_gpus>=4"`,
 `"model=resnet50,vgg16"`,
@@ -62,7 +62,7 @@ class Database:
         """One row per attempt, oldest first.
 
         >>> frame = db.attempts("outcome=completed", "num_gpus=4")
-        >>> frame[["model", "repeat", "images_per_second"]].values.tolist()
+        >>> frame[["model", "repeat", "throughput"]].values.tolist()
         [['resnet50', 1, 350.0], ['resnet50', 2, 370.0]]
         >>> db.attempts("outcome!=completed")[["model", "outcome"]].values.tolist()
         [['vgg16', 'failed']]
@@ -78,7 +78,7 @@ class Database:
         | started_at | datetime64[us, UTC] | |
         | duration_s | float64 | |
         | num_measured_steps | Int64 | |
-        | images_per_second, .._low, .._high | float64 | of all replicas; 95 % interval within the attempt |
+        | throughput, .._low, .._high | float64 | of all replicas; 95 % interval within the attempt |
         | median_step_s, jitter_s, p90_step_s, time_to_first_step_s | float64 | |
         | data_wait_share | float64 | 0..1 |
         | cores_taken_by_others | float64 | |
@@ -107,7 +107,7 @@ class Database:
         averaged over these. Oldest first.
 
         >>> frame = db.trials("num_gpus=4", "model=resnet50")
-        >>> frame[["num_completed", "images_per_second", "lowest", "highest"]].values.tolist()
+        >>> frame[["num_completed", "throughput", "lowest", "highest"]].values.tolist()
         [[2.0, 360.0, 350.0, 370.0]]
 
         | column | dtype | |
@@ -117,7 +117,7 @@ class Database:
         | software_key, tensorflow, keras, scalemark | category | missing where attempts ended before it was known |
         | shares_host | bool | |
         | num_attempts, num_completed | int64 | |
-        | images_per_second, lowest, highest | float64 | median, slowest and fastest of the completed; NaN without any |
+        | throughput, lowest, highest | float64 | median, slowest and fastest of the completed; NaN without any |
         | median_step_s | float64 | median of theirs |
         | num_doubtful | int64 | completed, but not of verdict valid |
         """
@@ -145,7 +145,7 @@ class Database:
         started_at, ...) choose the attempts that rows and baselines are made of.
 
         >>> frame = db.scaling("model=resnet50", "num_gpus>1")
-        >>> frame[["num_repeats", "images_per_second", "efficiency"]].values.tolist()
+        >>> frame[["num_repeats", "throughput", "efficiency"]].values.tolist()
         [[2.0, 360.0, 0.9]]
 
         | column | dtype | |
@@ -157,9 +157,9 @@ class Database:
         | host, gpu, software_key | category | |
         | shares_host | bool | |
         | num_repeats | int64 | completed |
-        | lowest, highest, images_per_second | float64 | slowest, fastest and median of the repeats |
+        | lowest, highest, throughput | float64 | slowest, fastest and median of the repeats |
         | num_doubtful | int64 | repeats that are not of verdict valid |
-        | images_per_second_on_1, speed_up, efficiency | float64 | NaN without a baseline; efficiency = speed_up / num_gpus |
+        | throughput_on_1, speed_up, efficiency | float64 | NaN without a baseline; efficiency = speed_up / num_gpus |
         """
         with reading(self.engine) as connection:
             return scaling_frame(connection, filters, simulated=simulated)

@@ -412,16 +412,16 @@ class MeasurementRow(Base):
     __table_args__ = (
         CheckConstraint(_one_of("verdict", Verdict), name="measurements_verdict"),
         CheckConstraint(
-            "images_per_second >= 0 AND images_per_second < 1e300",
-            name="measurements_images_per_second",
+            "throughput >= 0 AND throughput < 1e300",
+            name="measurements_throughput",
         ),
     )
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
-    images_per_second: Mapped[float]
+    throughput: Mapped[float]
     # null of too few calls, see Measurement
-    images_per_second_low: Mapped[float | None]
-    images_per_second_high: Mapped[float | None]
+    throughput_low: Mapped[float | None]
+    throughput_high: Mapped[float | None]
     median_step_s: Mapped[float]
     jitter_s: Mapped[float]
     p90_step_s: Mapped[float]
@@ -514,7 +514,7 @@ class ReferenceRow(Base):
     __tablename__ = "reference_results"
     __table_args__ = (
         CheckConstraint("num_gpus >= 1", name="reference_results_num_gpus"),
-        CheckConstraint("images_per_second > 0", name="reference_results_images_per_second"),
+        CheckConstraint("throughput > 0", name="reference_results_throughput"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -531,7 +531,7 @@ class ReferenceRow(Base):
     local_parameter_device: Mapped[str]
     precision: Mapped[str]
     num_gpus: Mapped[int]
-    images_per_second: Mapped[float]
+    throughput: Mapped[float]
     evidence: Mapped[str]
     note: Mapped[str]
     item: Mapped[str]  # what is counted per second

@@ -23,9 +23,9 @@ _THROUGHPUT = """
 CREATE VIEW {name} AS
 SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
        machines.host, machines.gpu, environments.software_key, attempts.shares_host,
-       attempts.repeat, measurements.item, measurements.images_per_second,
-       measurements.images_per_second_low,
-       measurements.images_per_second_high, measurements.median_step_s, measurements.p90_step_s,
+       attempts.repeat, measurements.item, measurements.throughput,
+       measurements.throughput_low,
+       measurements.throughput_high, measurements.median_step_s, measurements.p90_step_s,
        measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
        measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
        measurements.verdict, attempts.started_at
@@ -40,10 +40,10 @@ CREATE VIEW latest_attempts AS
 SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
        machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
        attempts.exit_code, attempts.started_at, attempts.duration_s,
-       CASE WHEN {measured} THEN measurements.images_per_second END AS images_per_second,
+       CASE WHEN {measured} THEN measurements.throughput END AS throughput,
        measurements.verdict, {run_dir},
-       CASE WHEN {simulated} THEN measurements.images_per_second END
-           AS simulated_images_per_second
+       CASE WHEN {simulated} THEN measurements.throughput END
+           AS simulated_throughput
 {attempts}
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
@@ -66,10 +66,10 @@ WHERE attempts.outcome <> 'completed' AND attempts.deleted_at IS NULL
 # The median without a division: DuckDB, which runs the text of views itself, has no division of
 # whole numbers.
 _MEDIAN = """(
-    SELECT avg(ranked.images_per_second)
+    SELECT avg(ranked.throughput)
     FROM (
-      SELECT measurements.images_per_second,
-             row_number() OVER (ORDER BY measurements.images_per_second) AS place,
+      SELECT measurements.throughput,
+             row_number() OVER (ORDER BY measurements.throughput) AS place,
              count(*) OVER () AS num
       FROM attempts
       JOIN measurements ON measurements.attempt_id = attempts.id
@@ -91,19 +91,19 @@ _ON_ONE_GPU = """(SELECT one.id FROM trials AS one
 _SCALING = """
 CREATE VIEW {name} AS
 SELECT compared.*,
-       compared.images_per_second / nullif(compared.images_per_second_on_1, 0) AS speed_up,
-       compared.images_per_second / nullif(compared.images_per_second_on_1, 0)
+       compared.throughput / nullif(compared.throughput_on_1, 0) AS speed_up,
+       compared.throughput / nullif(compared.throughput_on_1, 0)
            / compared.num_gpus AS efficiency
 FROM (
   SELECT DISTINCT grouped.*,
-  {median} AS images_per_second,
-  {median_on_1} AS images_per_second_on_1
+  {median} AS throughput,
+  {median_on_1} AS throughput_on_1
   FROM (
     SELECT trials.id AS trial_id, trials.curve, {axes},
            attempts.machine_id, machines.host, machines.gpu, environments.software_key,
            attempts.shares_host, count(*) AS num_repeats,
-           min(measurements.images_per_second) AS lowest,
-           max(measurements.images_per_second) AS highest,
+           min(measurements.throughput) AS lowest,
+           max(measurements.throughput) AS highest,
            sum(CASE WHEN measurements.verdict = 'valid' THEN 0 ELSE 1 END) AS num_doubtful
     FROM attempts
     JOIN trials ON trials.id = attempts.trial_id

@@ -17,7 +17,7 @@ FOLDERS = f"""
     SELECT sweeps.uid, attempts.trial_id, attempts.repeat, attempts.attempt, {_RUN_DIR}
     FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id"""
 ATTEMPTS = """
-    SELECT sweeps.uid, attempts.trial_id, attempts.repeat, attempts.attempt, attempts.outcome, measurements.images_per_second
+    SELECT sweeps.uid, attempts.trial_id, attempts.repeat, attempts.attempt, attempts.outcome, measurements.throughput
     FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id LEFT JOIN measurements ON measurements.attempt_id = attempts.id
     ORDER BY 1, 2, 3, 4"""
 STEPS = """
@@ -53,15 +53,15 @@ def value_problems(database: Path) -> list[str]:
     """Throughput and each value of each step of completed attempts, against their run folders."""
     found = []
     of_completed = f"""
-        SELECT attempts.id, {_RUN_DIR}, measurements.images_per_second FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id
+        SELECT attempts.id, {_RUN_DIR}, measurements.throughput FROM attempts JOIN sweeps ON sweeps.id = attempts.sweep_id
         JOIN measurements ON measurements.attempt_id = attempts.id WHERE attempts.outcome = 'completed'"""
-    for attempt_id, run_dir, images_per_second in rows(database, of_completed):
+    for attempt_id, run_dir, throughput in rows(database, of_completed):
         wanted = json.loads((Path(run_dir) / "result.json").read_text())["measurement"][
-            "images_per_second"
+            "throughput"
         ]
-        if images_per_second != wanted:
+        if throughput != wanted:
             found.append(
-                f"attempt {attempt_id}: {images_per_second} images/s, in its folder {wanted}: {run_dir}"
+                f"attempt {attempt_id}: {throughput} images/s, in its folder {wanted}: {run_dir}"
             )
         steps = [
             json.loads(line) for line in (Path(run_dir) / "steps.jsonl").read_text().splitlines()
@@ -89,10 +89,10 @@ def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[s
     of_odd = {folders[run_dir] for run_dir in folders.keys() & set(odd)}
     kept = [row for row in rows(database, ATTEMPTS) if row[:4] not in of_odd]
     again = {row[:4]: row[4:] for row in rows(anew, ATTEMPTS)}
-    for *identity, outcome, images_per_second in kept:
-        if (told := again.get(tuple(identity))) != (outcome, images_per_second):
+    for *identity, outcome, throughput in kept:
+        if (told := again.get(tuple(identity))) != (outcome, throughput):
             found.append(
-                f"attempt {identity}: {outcome}, {images_per_second} images/s, after store rebuild {told}"
+                f"attempt {identity}: {outcome}, {throughput} images/s, after store rebuild {told}"
             )
     completed_anew = {
         identity for identity, (outcome, _) in again.items() if outcome == "completed"

@@ -40,11 +40,11 @@ PROCESS = ProcessIdentity(
 PLACEMENT = Placement(start="spawn", devices=(0,), visible_devices="")
 
 
-def measurement(images_per_second: float, **changes: Any) -> Measurement:
+def measurement(throughput: float, **changes: Any) -> Measurement:
     found = Measurement(
-        images_per_second=images_per_second,
-        images_per_second_low=0.95 * images_per_second,
-        images_per_second_high=1.05 * images_per_second,
+        throughput=throughput,
+        throughput_low=0.95 * throughput,
+        throughput_high=1.05 * throughput,
         median_step_s=0.1,
         jitter_s=0.01,
         p90_step_s=0.11,
@@ -78,7 +78,7 @@ STEPS = [
 
 def attempt(
     spec: TrialSpec,
-    images_per_second: float | None,
+    throughput: float | None,
     *,
     repeat: int = 1,
     number: int = 1,
@@ -96,11 +96,11 @@ def attempt(
     """A completed attempt, or with None one that ended with `outcome`; `measured`: of its measurement what is to be different."""
     result = (
         Result(outcome=outcome, message="it broke", measurement=None, op_placement={})
-        if images_per_second is None
+        if throughput is None
         else Result(
             outcome=Outcome.COMPLETED,
             message="",
-            measurement=measurement(images_per_second, **measured),
+            measurement=measurement(throughput, **measured),
             op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
             verdict=verdict,
             profile=profile,
@@ -117,8 +117,8 @@ def attempt(
         started_at=started_at or NOON + timedelta(minutes=repeat),
         duration_s=duration_s,
         result=result,
-        steps=steps if images_per_second is not None else [],
-        environment=environment if images_per_second is not None else None,
+        steps=steps if throughput is not None else [],
+        environment=environment if throughput is not None else None,
     )
 
 
@@ -176,15 +176,13 @@ def fill(
     )
     waiting = {(repeat.trial_id, repeat.repeat): repeat for repeat in ledger.open_repeats()}
     seen: dict[str, int] = {}
-    for (spec, images_per_second), detail in zip(
-        results, details or [{}] * len(results), strict=True
-    ):
+    for (spec, throughput), detail in zip(results, details or [{}] * len(results), strict=True):
         seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
         repeat = waiting[spec.trial_id, seen[spec.trial_id]]
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         told = {"repeat": repeat.repeat, "number": number, "environment": environment, **detail}
-        finished = attempt(spec, images_per_second, **told)
+        finished = attempt(spec, throughput, **told)
         ledger.finish(repeat.repeat_id, finished, NOON)
     ledger.end(NOON, finished=True)
     writer.close()

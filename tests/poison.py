@@ -31,9 +31,9 @@ def _of(file: str, name: str, value: object) -> tuple[str, Change]:
 
 
 ODD: dict[str, tuple[str, Change]] = {
-    "throughput Infinity": _measured("images_per_second", math.inf),
-    "throughput NaN": _measured("images_per_second", math.nan),
-    "throughput negative": _measured("images_per_second", -1.0),
+    "throughput Infinity": _measured("throughput", math.inf),
+    "throughput NaN": _measured("throughput", math.nan),
+    "throughput negative": _measured("throughput", -1.0),
     "memory 2**70": _measured("peak_host_memory_bytes", 2**70),
     "parameters 2**70": _measured("num_parameters", 2**70),
     "number of steps as text": _measured("num_steps", "three"),

@@ -76,13 +76,13 @@ TWO_GPUS = replace(
 
 REFERENCE = Reference(
     origin=Origin.ADDED.value, source="paper", citation="arXiv:1", hardware="8 x P100", model="resnet50", batch_size=64, data="real?",
-    variable_update="replicated", all_reduce="nccl", local_parameter_device="gpu", precision="fp32", num_gpus=8, images_per_second=1734.5, evidence="table",
+    variable_update="replicated", all_reduce="nccl", local_parameter_device="gpu", precision="fp32", num_gpus=8, throughput=1734.5, evidence="table",
 )  # fmt: skip
 
 
-def measured(images_per_second: float = 100.0) -> Measured:
+def measured(throughput: float = 100.0) -> Measured:
     return Measured(
-        measurement=asdict(measurement(images_per_second)),
+        measurement=asdict(measurement(throughput)),
         op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
         verdict=Verdict.VALID.value,
         verdict_reasons=(),
@@ -114,29 +114,29 @@ def repeat(
 
 
 def attempt(
-    spec: TrialSpec | None = None, images_per_second: float | None = 100.0, **changes: Any
+    spec: TrialSpec | None = None, throughput: float | None = 100.0, **changes: Any
 ) -> PortableAttempt:
     """A completed attempt, or with None one that failed."""
     spec = spec or small()
-    outcome = Outcome.FAILED if images_per_second is None else Outcome.COMPLETED
+    outcome = Outcome.FAILED if throughput is None else Outcome.COMPLETED
     told: dict[str, Any] = {
         "sweep": HEAD,
         "position": 0,
         "trial_id": spec.trial_id,
         "spec": spec,
         "machine": MACHINE,
-        "environment": None if images_per_second is None else dict(ENVIRONMENT),
+        "environment": None if throughput is None else dict(ENVIRONMENT),
         "placement": PLACEMENT,
         "repeat": repeat(attempts=(outcome,)),
         "attempt": 1,
         "outcome": outcome.value,
-        "message": "it broke" if images_per_second is None else "",
-        "exit_code": 1 if images_per_second is None else 0,
+        "message": "it broke" if throughput is None else "",
+        "exit_code": 1 if throughput is None else 0,
         "run_dir": f"{spec.trial_id[:8]}-r1-a1",
         "started_at": NOON + timedelta(minutes=1),
         "duration_s": 9.5,
-        "measured": None if images_per_second is None else measured(images_per_second),
-        "steps": None if images_per_second is None else pack(STEPS),
+        "measured": None if throughput is None else measured(throughput),
+        "steps": None if throughput is None else pack(STEPS),
     }
     return PortableAttempt(**told | changes)
 

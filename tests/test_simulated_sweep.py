@@ -43,7 +43,7 @@ def rows(query: str, database: str = "results.db") -> list[tuple[object, ...]]:
 
 
 RATES = """
-    SELECT trials.num_gpus, attempts.repeat, measurements.images_per_second
+    SELECT trials.num_gpus, attempts.repeat, measurements.throughput
     FROM measurements JOIN attempts ON attempts.id = measurements.attempt_id JOIN trials ON trials.id = attempts.trial_id
     ORDER BY 1, 2"""
 

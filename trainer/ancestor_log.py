@@ -12,9 +12,7 @@ from trainer.statistics import jitter
 DISPLAY_EVERY = 10  # steps
 
 
-def lines(
-    measured: Sequence[StepSample], images_per_step: int, images_per_second: float
-) -> Iterator[str]:
+def lines(measured: Sequence[StepSample], images_per_step: int, throughput: float) -> Iterator[str]:
     """A heading, a line for the first and every tenth step, and the total. Losses that are not
     finite print as nan.
     """
@@ -31,5 +29,5 @@ def lines(
             timing = f"images/sec: {mean:.1f} +/- {uncertainty:.1f} (jitter = {jitter(speeds):.1f})"
             yield f"{num_steps}\t{timing}\t{float('nan') if sample.loss is None else sample.loss:.3f}"
     yield "-" * 64
-    yield f"total images/sec: {images_per_second:.2f}"
+    yield f"total images/sec: {throughput:.2f}"
     yield "-" * 64

@@ -31,13 +31,13 @@ def measurement(
     durations_s = timed.step_durations_s()
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)
-    images_per_second = images_per_step * num_steps / timed.window_s
-    low, high = interval_within(images_per_second, durations_s) or (None, None)
+    throughput = images_per_step * num_steps / timed.window_s
+    low, high = interval_within(throughput, durations_s) or (None, None)
     last_losses = [sample.loss for sample in timed.samples[-5:] if sample.loss is not None]
     return Measurement(
-        images_per_second=images_per_second,
-        images_per_second_low=low,
-        images_per_second_high=high,
+        throughput=throughput,
+        throughput_low=low,
+        throughput_high=high,
         median_step_s=statistics.median(durations_s),
         jitter_s=jitter(durations_s),
         p90_step_s=p90(durations_s),

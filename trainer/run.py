@@ -114,7 +114,7 @@ def _run(
             folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s
         )
     for line in ancestor_log.lines(
-        timed.counted(), spec.num_gpus * spec.batch_size, measurement.images_per_second
+        timed.counted(), spec.num_gpus * spec.batch_size, measurement.throughput
     ):
         print(line)
     problem = first.placement.problem(training.wanted(spec))

@@ -65,7 +65,7 @@ class Check:
     difference: float | None = None  # largest absolute difference of any weight from the reference
     loss_difference: float | None = None  # of the last step's loss from the reference's
     bound: float | None = None  # that both must be under
-    images_per_second: float | None = None  # of a short run; none for checks of exactness
+    throughput: float | None = None  # of a short run; none for checks of exactness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,9 +268,9 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
             for check in exact
         ],
     )
-    timed = [check for check in checks if check.images_per_second is not None]
+    timed = [check for check in checks if check.throughput is not None]
     precisions = list(dict.fromkeys(check.options for check in timed))
-    rates = {(check.mode, check.options): f"{check.images_per_second:.4g}" for check in timed}
+    rates = {(check.mode, check.options): f"{check.throughput:.4g}" for check in timed}
     yield (
         "\nImages/s of resnet18_cifar, a second or two each: an impression, no measurement; "
         f"{bench.described}"

@@ -72,9 +72,9 @@ def _of_steps(
     if abs(drift) > MAX_DRIFT:
         became = f"steps became {abs(drift):.0%} {'slower' if drift > 0 else 'faster'}"
         yield f"{became} within the window; look for heat or neighbors"
-    low, high = measurement.images_per_second_low, measurement.images_per_second_high
+    low, high = measurement.throughput_low, measurement.throughput_high
     if low is not None and high is not None:
-        width = (high - low) / 2 / measurement.images_per_second
+        width = (high - low) / 2 / measurement.throughput
         if width > MAX_INTERVAL:
             yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
     elif len(durations_s) >= MIN_CALLS:

@@ -55,7 +55,7 @@ class Aim:
             )
 
     @property
-    def needed_images_per_second(self) -> float | None:
+    def needed_throughput(self) -> float | None:
         """To be in time; None without a deadline."""
         if self.num_images is None or self.deadline_h is None:
             return None
@@ -67,11 +67,11 @@ class Aim:
             return None
         return _SCORES[self.goal](self, result, watts)
 
-    def of(self, images_per_second: float, num_gpus: int, watts_per_gpu: float) -> float:
+    def of(self, throughput: float, num_gpus: int, watts_per_gpu: float) -> float:
         """The score of what was not run, as the images/s that it might have."""
         if self.goal is Goal.ENERGY:
-            return images_per_second / (watts_per_gpu * num_gpus)
-        return images_per_second if self.goal is Goal.THROUGHPUT else images_per_second / num_gpus
+            return throughput / (watts_per_gpu * num_gpus)
+        return throughput if self.goal is Goal.THROUGHPUT else throughput / num_gpus
 
     def text(self, score: float, devices: str) -> str:
         """A score as people say it."""

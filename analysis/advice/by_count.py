@@ -47,7 +47,7 @@ def by_count(candidates: Sequence[Candidate]) -> list[Candidate]:
     fastest: dict[int, Candidate] = {}
     for one in candidates:
         known = fastest.get(one.result.num_gpus)
-        if known is None or one.images_per_second > known.images_per_second:
+        if known is None or one.throughput > known.throughput:
             fastest[one.result.num_gpus] = one
     return [fastest[num] for num in sorted(fastest)]
 
@@ -85,10 +85,10 @@ def _alike(pick: Candidate, others: Sequence[Candidate]) -> Sequence[Candidate]:
 
 
 def _fastest(of: Sequence[Candidate]) -> Candidate:
-    return max(of, key=lambda one: one.images_per_second)
+    return max(of, key=lambda one: one.throughput)
 
 
 def _bought(fewer: Candidate, more: Candidate) -> Bought:
     low, high = known_ratio_interval(more.result.repeats, fewer.result.repeats)
-    gain = more.images_per_second / fewer.images_per_second
+    gain = more.throughput / fewer.throughput
     return Bought(fewer=fewer, more=more, gain=gain, low=low, high=high)

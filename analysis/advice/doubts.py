@@ -103,7 +103,7 @@ def _ways(outcomes: Sequence[str]) -> str:
 
 
 def _failed(question: Question, show: str) -> Iterator[str]:
-    without = [one for one in question.choices if one.images_per_second is None]
+    without = [one for one in question.choices if one.throughput is None]
     if not without:
         return
     ways = _ways([one.outcome for one in without])

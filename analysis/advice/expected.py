@@ -29,7 +29,7 @@ _REACH = 1.96  # standard deviations from the middle to the end of a 95 % interv
 class Expected:
     """Of one trial."""
 
-    images_per_second: float
+    throughput: float
     low: float  # 95 % interval of a process
     high: float
     doubts: tuple[str, ...]  # empty of a sound prediction
@@ -37,17 +37,16 @@ class Expected:
     @property
     def text(self) -> str:
         around = (
-            f"{number(self.images_per_second)} images/s "
-            f"[{span(self.low, self.high, self.images_per_second)}]"
+            f"{number(self.throughput)} images/s [{span(self.low, self.high, self.throughput)}]"
         )
         return f"predicted {around}{', with doubts' if self.doubts else ''}"
 
-    def chance(self, images_per_second: float, best: Result) -> float:
+    def chance(self, throughput: float, best: Result) -> float:
         """That it reaches as much as the best does, which is itself as sure as its repeats; both
         are normal in logarithms.
         """
         spread = math.hypot(_spread(self.low, self.high), _error(best))
-        return NormalDist().cdf(math.log(self.images_per_second / images_per_second) / spread)
+        return NormalDist().cdf(math.log(self.throughput / throughput) / spread)
 
 
 def _error(best: Result) -> float:
@@ -78,9 +77,7 @@ def expected(question: Question, specs: Sequence[TrialSpec]) -> list[Expected | 
             question.able, guess_of(question.place, max(spec.num_gpus for spec in specs))
         )
         rows = {
-            spec.trial_id: Row(
-                work=Work.of(asdict(spec)), images_per_second=None, name=spec.trial_id
-            )
+            spec.trial_id: Row(work=Work.of(asdict(spec)), throughput=None, name=spec.trial_id)
             for spec in specs
             if spec.hosts == 1
         }
@@ -98,7 +95,7 @@ def _expected(one: Prediction) -> Expected | None:
     if found is None:
         return None
     return Expected(
-        images_per_second=found.images_per_second,
+        throughput=found.throughput,
         low=found.low,
         high=found.high,
         doubts=found.uncertain,

@@ -157,7 +157,7 @@ def _untried(asked: _Asked, ranking: Ranking, predicts: bool) -> Iterator[Next]:
 def _needed(asked: _Asked, ranking: Ranking, num_gpus: int) -> float:
     """Images/s that have the score of the best, and are in time."""
     score_of_one = asked.aim.of(1.0, num_gpus, _watts_per_gpu(asked, ranking))
-    return max(ranking.top.score / score_of_one, asked.aim.needed_images_per_second or 0.0)
+    return max(ranking.top.score / score_of_one, asked.aim.needed_throughput or 0.0)
 
 
 def _cells(asked: _Asked, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
@@ -189,7 +189,7 @@ def _strategies(choices: Sequence[Result], hosts: int) -> list[tuple[str, ...]]:
 
 def _may_win(asked: _Asked, ranking: Ranking, alike: Sequence[Result], num_gpus: int) -> bool:
     """Whether it would with what its like reach per GPU at best."""
-    per_gpu = max((one.images_per_second or 0.0) / one.num_gpus for one in alike)
+    per_gpu = max((one.throughput or 0.0) / one.num_gpus for one in alike)
     return per_gpu * num_gpus > _needed(asked, ranking, num_gpus)
 
 

@@ -34,7 +34,7 @@ class Question:
     @property
     def able(self) -> list[Result]:
         """Those that have a number."""
-        return [result for result in self.choices if result.images_per_second is not None]
+        return [result for result in self.choices if result.throughput is not None]
 
     @property
     def is_published(self) -> bool:

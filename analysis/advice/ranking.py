@@ -64,8 +64,8 @@ class Candidate:
         return Spread.of(self.scores)
 
     @property
-    def images_per_second(self) -> float:
-        return self.result.images_per_second or 0.0
+    def throughput(self) -> float:
+        return self.result.throughput or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +147,8 @@ class Ranking:
 def rank(question: Question, aim: Aim, watts: Watts) -> Ranking | None:
     """None where there is nothing to judge."""
     found = candidates(question.able, aim, watts)
-    needed = aim.needed_images_per_second
-    in_time = [one for one in found if needed is None or one.images_per_second >= needed]
+    needed = aim.needed_throughput
+    in_time = [one for one in found if needed is None or one.throughput >= needed]
     misses = bool(found) and not in_time
     if misses:
         in_time = candidates(question.able, Aim(), watts)

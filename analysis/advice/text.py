@@ -82,8 +82,7 @@ def _nothing(answer: Answer) -> str:
 def _headline(answer: Answer, ranking: Ranking) -> str:
     pick, place, aim = ranking.pick, answer.question.place, answer.aim
     images = (
-        f"{number(pick.images_per_second, exactly=answer.question.is_published)} "
-        f"images/s{_interval(pick)}"
+        f"{number(pick.throughput, exactly=answer.question.is_published)} images/s{_interval(pick)}"
     )
     judged = (
         ""
@@ -91,7 +90,7 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
         else f"{aim.text(pick.score, place.devices)} at "
     )
     if ranking.misses:
-        hours = (aim.num_images or 0.0) / (3600 * pick.images_per_second)
+        hours = (aim.num_images or 0.0) / (3600 * pick.throughput)
         least = f"{number(hours)} h instead of {number(aim.deadline_h or 0.0)} h"
         return (
             f"Nothing that was tried is in time: the fastest, {described(pick.result)}, takes "
@@ -111,14 +110,14 @@ def _headline(answer: Answer, ranking: Ranking) -> str:
 
 def _interval(one: Candidate) -> str:
     low, high = one.result.low, one.result.high
-    return "" if low is None or high is None else f" [{span(low, high, one.images_per_second)}]"
+    return "" if low is None or high is None else f" [{span(low, high, one.throughput)}]"
 
 
 def _in_time(aim: Aim, pick: Candidate) -> str:
-    needed = aim.needed_images_per_second
+    needed = aim.needed_throughput
     if needed is None:
         return ""
-    hours = (aim.num_images or 0.0) / (3600 * pick.images_per_second)
+    hours = (aim.num_images or 0.0) / (3600 * pick.throughput)
     doubt = (
         ""
         if pick.result.low is None or pick.result.low >= needed

@@ -27,7 +27,7 @@ _TAILS = 4.0
 class Predictive:
     """Of one row."""
 
-    images_per_second: float  # median
+    throughput: float  # median
     low: float  # 95 % predictive interval: of a single figure or process, noise included
     high: float
     uncertain: tuple[str, ...]  # reasons to doubt it; empty of a sound prediction
@@ -36,7 +36,7 @@ class Predictive:
     @property
     def half_width(self) -> float:
         """Of the interval, over the median."""
-        return (self.high - self.low) / 2 / self.images_per_second
+        return (self.high - self.low) / 2 / self.throughput
 
 
 def predictive(fits: Sequence[tuple[float, Fit]], seed: int = 0) -> list[Predictive]:
@@ -111,7 +111,7 @@ def _one(
     reasons += [guess_doubt(fits, index), width_doubt((high - low) / 2 / median)]
     return Predictive(
         uncertain=tuple(filter(None, reasons)),
-        images_per_second=float(median),
+        throughput=float(median),
         low=float(low),
         high=float(high),
         parts=target.costs(fit.vector),

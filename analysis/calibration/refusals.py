@@ -47,7 +47,7 @@ def refusal(
 
 
 def _on(row: Row, num_gpus: int) -> Row:
-    return replace(row, work=replace(row.work, num_gpus=num_gpus), images_per_second=None)
+    return replace(row, work=replace(row.work, num_gpus=num_gpus), throughput=None)
 
 
 def _no_room(asked: Row, hardware: Hardware) -> Refusal | None:

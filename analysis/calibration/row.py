@@ -23,7 +23,7 @@ class Row:
     """Of one place."""
 
     work: Work
-    images_per_second: float | None  # None = asked for
+    throughput: float | None  # None = asked for
     # standard error of images/s over processes, over their mean; 0 = one figure or process, nothing
     # known
     spread: float = 0.0
@@ -46,7 +46,7 @@ class Row:
         """Asked for, with other work."""
         is_told = self.is_told and (work.num_gpus == 1 or self.is_told_of_more)
         return replace(
-            self, work=work, images_per_second=None, spread=0.0, is_told=is_told, is_named=is_named
+            self, work=work, throughput=None, spread=0.0, is_told=is_told, is_named=is_named
         )
 
     def on(self, num_gpus: int) -> Row:
@@ -83,8 +83,8 @@ class Row:
 
     @property
     def step_s(self) -> float:
-        assert self.images_per_second is not None
-        return self.work.num_gpus * self.work.batch_size / self.images_per_second
+        assert self.throughput is not None
+        return self.work.num_gpus * self.work.batch_size / self.throughput
 
     @property
     def strategy(self) -> tuple[str, str, str]:
@@ -108,7 +108,7 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
     assumed = tuple(_assumed(result.axes, axes))
     return Row(
         work=Work.of(axes),
-        images_per_second=result.images_per_second,
+        throughput=result.throughput,
         spread=error_of_log_mean(result.repeats) if len(result.repeats) > 1 else 0.0,
         is_told=is_told(result.axes),
         is_told_of_more=is_told({**result.axes, "num_gpus": max(2, result.num_gpus)}),

@@ -107,7 +107,7 @@ def c14(results: Sequence[Result]) -> tuple[Part, ...]:
     curves: dict[tuple[str, object], list[Result]] = defaultdict(list)
     for one in results:
         if (
-            one.images_per_second
+            one.throughput
             and one.axes["variable_update"] == "distributed_parameter_server"
             and _hosts(one) >= 32
         ):

@@ -142,7 +142,7 @@ def _shown(one: Answer, ranking: Ranking) -> list[tuple[Candidate, Behind | None
 
 
 def _row(one: Answer, ranking: Ranking, candidate: Candidate, against: Behind | None) -> list[str]:
-    result, images = candidate.result, candidate.images_per_second
+    result, images = candidate.result, candidate.throughput
     place = one.question.place
     taken = "  <- taken" if candidate.result is ranking.pick.result else ""
     return [
@@ -250,9 +250,9 @@ def _candidate(one: Candidate) -> dict[str, Any]:
         "num_gpus": result.num_gpus,
         "hosts": result.hosts,
         **{axis: result.axes[axis] for axis in axes},
-        "images_per_second": result.images_per_second,
-        "images_per_second_low": result.low,
-        "images_per_second_high": result.high,
+        "throughput": result.throughput,
+        "throughput_low": result.low,
+        "throughput_high": result.high,
         "score": one.score,
         "num_repeats": len(result.repeats),
         "is_valid": result.is_valid,

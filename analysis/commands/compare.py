@@ -193,9 +193,7 @@ def _notes(rows: Sequence[Compared]) -> Iterator[str]:
     both = [result for row in rows for result in (row.pair.a, row.pair.b)]
     if suspect := [result for result in both if not result.is_valid]:
         told.append(f"suspect, see python -m store show: {'; '.join(_shortened(_trials(suspect)))}")
-    if partly := [
-        result for result in both if result.failed and result.images_per_second is not None
-    ]:
+    if partly := [result for result in both if result.failed and result.throughput is not None]:
         named_ones = [
             f"{name} ({failed_repeats(one)})"
             for name, one in zip(_trials(partly), partly, strict=True)
@@ -255,8 +253,8 @@ def _side_as_json(name: str, result: Result, side: Sample | None) -> dict[str, A
         },
         "origin": result.place.origin,
         "outcome": result.outcome,
-        "images_per_second": side.typical if side else None,
-        "repeats": side.images_per_second if side else [],
+        "throughput": side.typical if side else None,
+        "repeats": side.throughput if side else [],
         "failed": result.failed,
         "attempts": result.attempt_ids,
     }

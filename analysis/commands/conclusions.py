@@ -147,9 +147,7 @@ def _disagreeing_first(case: Case) -> int:
 
 def _rows(rows: Sequence[Result]) -> str:
     told = [
-        f"{row.trial_id} {number(row.images_per_second)}{_doubt(row)}"
-        if row.images_per_second
-        else _ended(row)
+        f"{row.trial_id} {number(row.throughput)}{_doubt(row)}" if row.throughput else _ended(row)
         for row in rows
     ]
     more = f", and {len(told) - _MOST_ROWS} more (--json)" if len(told) > _MOST_ROWS else ""
@@ -239,7 +237,7 @@ def _row(row: Result) -> dict[str, Any]:
         "versions": row.place.versions,
         "device_kind": row.place.device_kind,
         **{axis: row.axes[axis] for axis in axes},
-        "images_per_second": row.images_per_second,
+        "throughput": row.throughput,
         "low": row.low,
         "high": row.high,
         "num_repeats": len(row.repeats),

@@ -96,7 +96,7 @@ def _targets(
                 f"--trial {trial}: no such trial in what was chosen; python -m store list "
                 "names them"
             )
-    numbers = [result for result in asked if result.images_per_second is not None]
+    numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
         raise StoreError(
             f"{asked[0].trial_id[:8]} and what else was chosen brought no number "
@@ -165,7 +165,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         "place": one.target.place.key,
         "machine": one.target.place.machine,
         "num_gpus": one.target.num_gpus,
-        "images_per_second": one.target.images_per_second,
+        "throughput": one.target.throughput,
         "step_s": asdict(fall.step),
         "efficiency": fall.efficiency,
         "base": str(fall.base),

@@ -282,7 +282,7 @@ def _as_json(one: Prediction) -> Mapping[str, Any]:
         "input_s",
     )
     return told | {
-        "images_per_second": one.predictive.images_per_second,
+        "throughput": one.predictive.throughput,
         "low": one.predictive.low,
         "high": one.predictive.high,
         "uncertain": list(one.predictive.uncertain),

@@ -85,7 +85,7 @@ def _rows(one: Scaling) -> Iterator[list[str]]:
 
 def _row(curve: Curve, point: Point) -> list[str]:
     result = point.result
-    images = result.images_per_second or 0.0
+    images = result.throughput or 0.0
     return [
         curve.strategy,
         str(result.num_gpus),
@@ -157,9 +157,9 @@ def _point(point: Point) -> dict[str, Any]:
     return {
         "trial_id": result.trial_id,
         "num_gpus": result.num_gpus,
-        "images_per_second": result.images_per_second,
-        "images_per_second_low": result.low,
-        "images_per_second_high": result.high,
+        "throughput": result.throughput,
+        "throughput_low": result.low,
+        "throughput_high": result.high,
         "repeats": list(result.repeats),
         "is_valid": result.is_valid,
         "speed_up": result.speed_up,

@@ -58,7 +58,7 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
     place = others[0].place
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for other in others:
-        if other.images_per_second:
+        if other.throughput:
             by_key[
                 _key_of_published(other) if place.origin is Origin.PUBLISHED else _key(other)
             ].append(other)
@@ -87,12 +87,10 @@ def _opposed(results: Sequence[Result], others: Sequence[Result]) -> Opposed | N
 
 
 def _against(result: Result, other: Result) -> Against | None:
-    if result.images_per_second is None or other.images_per_second is None:
+    if result.throughput is None or other.throughput is None:
         return None
     low, high = known_ratio_interval(result.repeats, other.repeats)
-    return Against(
-        other=other, ratio=result.images_per_second / other.images_per_second, low=low, high=high
-    )
+    return Against(other=other, ratio=result.throughput / other.throughput, low=low, high=high)
 
 
 def _key(result: Result) -> tuple[object, ...]:

@@ -153,7 +153,7 @@ def _without_numbers(pair: Pair, a: str, b: str) -> str:
     ended = [
         f"{name} {_ended(one)}"
         for name, one in ((a, pair.a), (b, pair.b))
-        if one.images_per_second is None
+        if one.throughput is None
     ]
     return f"nothing to compare: {' and '.join(ended)}"
 

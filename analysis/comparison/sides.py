@@ -61,10 +61,10 @@ class Side:
         """Of each result its processes, and their steps; None without a number to quote. Steps are
         read at once.
         """
-        told = [result for result in results if result.images_per_second is not None]
+        told = [result for result in results if result.throughput is not None]
         steps = self.source.steps([number for result in told for number in result.attempt_ids])
         return [
-            None if one.images_per_second is None else sample(one, self.source.attempts, steps)
+            None if one.throughput is None else sample(one, self.source.attempts, steps)
             for one in results
         ]
 

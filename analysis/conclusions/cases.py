@@ -55,7 +55,7 @@ class Compared:
         return f"{subject(self.first)}: {first}, {second}{self._sureness}"
 
     def _value(self, result: Result) -> str:
-        return percent(result) if self.of_efficiency else number(result.images_per_second or 0.0)
+        return percent(result) if self.of_efficiency else number(result.throughput or 0.0)
 
     @property
     def _sureness(self) -> str:
@@ -70,10 +70,10 @@ def percent(result: Result) -> str:
 
 def by_speed(first: Result, second: Result) -> Compared | None:
     """None where one has no number."""
-    if not first.images_per_second or not second.images_per_second:
+    if not first.throughput or not second.throughput:
         return None
     low, high = known_ratio_interval(first.repeats, second.repeats)
-    ratio = first.images_per_second / second.images_per_second
+    ratio = first.throughput / second.throughput
     return Compared(
         first=first, second=second, of_efficiency=False, ratio=ratio, low=low, high=high
     )
@@ -98,13 +98,13 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
 
 
 def with_number(results: Iterable[Result]) -> list[Result]:
-    return [result for result in results if result.images_per_second]
+    return [result for result in results if result.throughput]
 
 
 def fastest(results: Sequence[Result]) -> Result | None:
     """Of those that train one model."""
     together = (result for result in with_number(results) if not result.trains_apart)
-    return max(together, key=lambda result: result.images_per_second or 0.0, default=None)
+    return max(together, key=lambda result: result.throughput or 0.0, default=None)
 
 
 def is_real(result: Result) -> bool:

@@ -45,9 +45,7 @@ def _of_planted(slowed: Sequence[Result], are_asked_for: bool) -> list[str]:
 
 
 def _of_suspects(results: Sequence[Result]) -> list[str]:
-    numbers = [
-        result for result in results if result.images_per_second and result.place.origin.is_ours
-    ]
+    numbers = [result for result in results if result.throughput and result.place.origin.is_ours]
     suspect = sum(not result.is_valid for result in numbers)
     if not suspect:
         return []

@@ -60,12 +60,10 @@ def _of_class(results: Sequence[Result], what: str) -> Iterator[Conclusion]:
 def _told(lead: Lead, setting: Sequence[str]) -> str:
     """`setting`: what tells its table from the others of the sentence."""
     best = lead.best.result
-    others = sorted((cell.result for cell in lead.others), key=_images_per_second, reverse=True)
-    able = [result for result in others if result.images_per_second]
+    others = sorted((cell.result for cell in lead.others), key=_throughput, reverse=True)
+    able = [result for result in others if result.throughput]
     missing = [
-        f"{one.strategy} {one.outcome.replace('_', ' ')}"
-        for one in others
-        if not one.images_per_second
+        f"{one.strategy} {one.outcome.replace('_', ' ')}" for one in others if not one.throughput
     ]
     without = f" ({', '.join(missing)})" if missing else ""
     under = f" ({', '.join(setting)})" if setting else ""
@@ -77,14 +75,14 @@ def _leading(lead: Lead, able: Sequence[Result]) -> str:
     if not able:
         return f"only {best.strategy} has a number"
     if tied := [one for one in able if _is_tied(lead, one)]:
-        numbers = ", ".join(number(_images_per_second(one)) for one in (best, *tied))
+        numbers = ", ".join(number(_throughput(one)) for one in (best, *tied))
         return (
             f"{tied_text(' and '.join(one.strategy for one in (best, *tied)), best, tied)} "
             f"({numbers} images/s)"
         )
-    ahead = _images_per_second(best) / _images_per_second(able[0]) - 1
+    ahead = _throughput(best) / _throughput(able[0]) - 1
     open_ = undecided(() if _is_published(best) else lead.unknown, lead.out)
-    leading = f"{best.strategy} leads with {number(_images_per_second(best))} images/s"
+    leading = f"{best.strategy} leads with {number(_throughput(best))} images/s"
     return "; ".join([f"{leading}, {ahead:.0%} ahead of {able[0].strategy}", *open_])
 
 
@@ -92,15 +90,15 @@ def _is_tied(lead: Lead, other: Result) -> bool:
     best = lead.best.result
     if not _is_published(best):
         return other.strategy in lead.tied
-    return _images_per_second(best) <= (1 + PUBLISHED_MARGIN) * _images_per_second(other)
+    return _throughput(best) <= (1 + PUBLISHED_MARGIN) * _throughput(other)
 
 
 def _is_published(result: Result) -> bool:
     return result.place.origin is Origin.PUBLISHED
 
 
-def _images_per_second(result: Result) -> float:
-    return result.images_per_second or 0.0
+def _throughput(result: Result) -> float:
+    return result.throughput or 0.0
 
 
 def _setting(result: Result) -> list[str]:

@@ -45,7 +45,7 @@ def _falling(curves: Sequence[Sequence[Result]]) -> Iterator[Conclusion]:
     fallen: list[Compared] = []
     for curve in curves:
         *fewer, last = curve
-        best = max(fewer, key=lambda one: one.images_per_second or 0.0)
+        best = max(fewer, key=lambda one: one.throughput or 0.0)
         if (
             (compared := by_speed(last, best))
             and compared.relation is Relation.LESS
@@ -122,7 +122,7 @@ def _step_times(result: Result) -> str:
     batch_size, baseline = int(result.axes["batch_size"]), result.baseline
     if baseline is None:
         return ""
-    before = 1e3 * batch_size * baseline.num_gpus / baseline.images_per_second
+    before = 1e3 * batch_size * baseline.num_gpus / baseline.throughput
     here = before * _growth(result)
     whose = "" if baseline.strategy == result.strategy else f" of {baseline.strategy}"
     times = f"{number(before)} ms a step{whose} on {baseline.num_gpus}, {number(here)} ms here"

@@ -133,7 +133,7 @@ def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
     """
     largest: dict[tuple[str, tuple[str, int, object]], Result] = {}
     for result in results:
-        if result.images_per_second is None or not result.axes["batch_size"]:
+        if result.throughput is None or not result.axes["batch_size"]:
             continue
         key = (result.place.key, result.course)
         if key not in largest or result.num_gpus > largest[key].num_gpus:

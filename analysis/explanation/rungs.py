@@ -142,7 +142,7 @@ class Ladder:
         self._but_for: dict[object, list[Result]] = defaultdict(list)  # one axis, and in one place
         self._floors: dict[object, list[Result]] = defaultdict(list)
         for result in results:
-            if result.images_per_second is not None and result.axes["batch_size"]:
+            if result.throughput is not None and result.axes["batch_size"]:
                 self._add(result)
 
     def _add(self, result: Result) -> None:
@@ -232,7 +232,7 @@ class Ladder:
         plain = [one for one in alike if _is_plain(one)] or alike
         return min(
             plain,
-            key=lambda one: one.num_gpus * one.axes["batch_size"] / (one.images_per_second or 1),
+            key=lambda one: one.num_gpus * one.axes["batch_size"] / (one.throughput or 1),
             default=None,
         )
 

@@ -59,7 +59,7 @@ class Prediction:
         """Of the prediction, over the figure."""
         if self.predictive is None or self.figure is None:
             return None
-        return self.predictive.images_per_second / self.figure - 1
+        return self.predictive.throughput / self.figure - 1
 
     @property
     def strategy(self) -> str:
@@ -85,7 +85,7 @@ def learned(
     """Of one place. Raises NothingToLearnError when no row is left."""
     rows, left_out = [], []
     for result in results:
-        if result.images_per_second is None:
+        if result.throughput is None:
             continue
         if told := several_hosts(result):
             left_out.append(told)
@@ -222,7 +222,7 @@ def predictions(
     Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
-    figures = {} if elsewhere else {one.cell: one.images_per_second for one in known.rows}
+    figures = {} if elsewhere else {one.cell: one.throughput for one in known.rows}
     beside = {one.cell for one in asked if one.cell in figures}
     kept = [one for one in known.rows if one.cell not in beside]
     if not kept:

@@ -97,7 +97,7 @@ def _cells(one: Prediction) -> dict[str, str]:
         "batch": _batch(one),
         "GPUs": str(one.work.num_gpus),
         "strategy": _way(one),
-        "images/s": "refused" if found is None else number(found.images_per_second),
+        "images/s": "refused" if found is None else number(found.throughput),
         "95 %": "" if found is None else f"{number(found.low)}..{number(found.high)}",
         "figure": "" if one.figure is None else f"{number(one.figure)}{error}",
         "": "uncertain" if found is not None and found.uncertain else "",

@@ -91,9 +91,7 @@ def leads(table: Table) -> list[Lead]:
                         cell.result.strategy for cell in slower if cell.rank is Rank.UNKNOWN
                     ),
                     out=tuple(cell.result.strategy for cell in slower if cell.rank is Rank.OUT),
-                    ahead=_images_per_second(best) / _images_per_second(slower[0])
-                    if slower
-                    else None,
+                    ahead=_throughput(best) / _throughput(slower[0]) if slower else None,
                     others=tuple(cell for cell in cells if cell is not best),
                 )
             )
@@ -166,17 +164,17 @@ def _doubt_of(lead: Lead, former: str) -> str:
 
 def _is_level(best: Cell, cell: Cell) -> bool:
     """Slower for sure, and by what nobody would tell as a percentage."""
-    return cell.rank is Rank.SLOWER and _images_per_second(best) < _LEVEL * _images_per_second(cell)
+    return cell.rank is Rank.SLOWER and _throughput(best) < _LEVEL * _throughput(cell)
 
 
 def _order(cell: Cell) -> tuple[float, bool]:
     """Of equals the one that the ranks of the others are about."""
-    return _images_per_second(cell), cell.rank is Rank.BEST
+    return _throughput(cell), cell.rank is Rank.BEST
 
 
 def _is_able(cell: Cell) -> bool:
-    return cell.result.images_per_second is not None
+    return cell.result.throughput is not None
 
 
-def _images_per_second(cell: Cell) -> float:
-    return cell.result.images_per_second or 0.0
+def _throughput(cell: Cell) -> float:
+    return cell.result.throughput or 0.0

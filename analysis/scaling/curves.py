@@ -105,8 +105,8 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 
     All are over as many hosts.
     """
-    able = [one for one in results if one.images_per_second is not None]
-    fastest_last = sorted(able, key=lambda one: (one.num_gpus, one.images_per_second))
+    able = [one for one in results if one.throughput is not None]
+    fastest_last = sorted(able, key=lambda one: (one.num_gpus, one.throughput))
     return list({one.num_gpus: one for one in fastest_last}.values())
 
 

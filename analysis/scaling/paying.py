@@ -130,4 +130,4 @@ def _reach(first: Result, before: Result, after: Result, per_added: float) -> fl
 
 
 def _images(result: Result) -> float:
-    return result.images_per_second or 0.0
+    return result.throughput or 0.0

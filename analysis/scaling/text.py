@@ -62,7 +62,7 @@ def _speed_up(scaling: Scaling, curve: Curve) -> str:
     where = f"on {last.result.counted}"
     if last.result.speed_up is None or last.result.baseline is None:
         first = curve.points[0].result
-        gain = (last.result.images_per_second or 0) / (first.images_per_second or 1)
+        gain = (last.result.throughput or 0) / (first.throughput or 1)
         times = f"{gain:.2f}x of those on {first.num_gpus}"
         return f"{quoted(last.result)} {where}, {times}; no number on 1 to tell a speed-up against"
     known = (

@@ -39,8 +39,8 @@ def contradiction(side: Sample) -> Contradiction | None:
     """The widest gap between neighbors in speed, if it is 10 % or more, and more than noise within
     processes makes.
     """
-    order = sorted(range(side.num_processes), key=lambda place: side.images_per_second[place])
-    speeds = [side.images_per_second[place] for place in order]
+    order = sorted(range(side.num_processes), key=lambda place: side.throughput[place])
+    speeds = [side.throughput[place] for place in order]
     if len(speeds) < 2:
         return None
     gap, cut = max(

@@ -46,7 +46,7 @@ def judge(a: Sample, b: Sample, *, trust_steps: bool = False) -> Judgement:
         for label, side in (("A", a), ("B", b))
         if (one := contradiction(side)) is not None
     )
-    ranked = ranks(a.images_per_second, b.images_per_second) if found.is_over_processes else None
+    ranked = ranks(a.throughput, b.throughput) if found.is_over_processes else None
     answer, why = _answer(found, ranked, contradictions, trust_steps)
     is_sure = found.is_over_processes and answer is not Answer.UNKNOWN
     return Judgement(

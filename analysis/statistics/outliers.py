@@ -40,7 +40,7 @@ class OutlyingProcess:
 
     place: int  # among the processes, from 0
     attempt_id: int | None
-    images_per_second: float
+    throughput: float
     typical: float  # median of all
 
     @property
@@ -51,7 +51,7 @@ class OutlyingProcess:
             else f"process {self.place + 1}"
         )
         return (
-            f"{named} is far from the others, {number(self.images_per_second)} images/s against "
+            f"{named} is far from the others, {number(self.throughput)} images/s against "
             f"{number(self.typical)} (kept)"
         )
 
@@ -68,14 +68,14 @@ def outlying_steps(durations_s: Sequence[float]) -> OutlyingSteps | None:
 
 def outlying_processes(side: Sample) -> list[OutlyingProcess]:
     """Of four or more."""
-    speeds = side.images_per_second
+    speeds = side.throughput
     if len(speeds) < FEWEST_PROCESSES:
         return []
     return [
         OutlyingProcess(
             place=place,
             attempt_id=side.attempt_ids[place] if side.attempt_ids else None,
-            images_per_second=speeds[place],
+            throughput=speeds[place],
             typical=statistics.median(speeds),
         )
         for place in _far(speeds, FAR_PROCESS)

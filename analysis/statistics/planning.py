@@ -46,7 +46,7 @@ def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
             words="both are the same: no number of repeats would tell them apart",
         )
     nums = a.num_processes, b.num_processes
-    variances = log_variance(a.images_per_second), log_variance(b.images_per_second)
+    variances = log_variance(a.throughput), log_variance(b.throughput)
     freedom = sum(nums) - 2
     unlucky = freedom / _low_quantile(freedom)
     more = _more(nums, difference, variances, level)

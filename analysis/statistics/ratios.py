@@ -50,7 +50,7 @@ def ratio(a: Sample, b: Sample) -> Ratio:
     found = a.typical / b.typical
     nums = {"num_a": a.num_processes, "num_b": b.num_processes}
     if min(nums.values()) > 1:
-        low, high = ratio_interval(a.images_per_second, b.images_per_second)
+        low, high = ratio_interval(a.throughput, b.throughput)
         return Ratio(ratio=found, low=low, high=high, method=Method.PROCESSES, note="", **nums)
     spreads = _spread(a), _spread(b)
     if spreads[0] is None or spreads[1] is None:
@@ -86,6 +86,4 @@ def _spread(side: Sample) -> Spread | None:
     """Of the logarithm of its images/s: a variance of shares is that of logarithms."""
     if side.num_processes == 1:
         return spread_within(side.durations_s[0]) if side.durations_s else None
-    return Spread(
-        variance=error_of_log_mean(side.images_per_second) ** 2, freedom=side.num_processes - 1
-    )
+    return Spread(variance=error_of_log_mean(side.throughput) ** 2, freedom=side.num_processes - 1)

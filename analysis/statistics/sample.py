@@ -16,40 +16,37 @@ from store.reading.queries import Row
 class Sample:
     """One side of a comparison: the repeats of one trial in one place."""
 
-    images_per_second: tuple[float, ...]  # of each process, above 0
+    throughput: tuple[float, ...]  # of each process, above 0
     # of each process its measured steps, in order; empty: not at hand
     durations_s: tuple[tuple[float, ...], ...] = ()
     attempt_ids: tuple[int, ...] = ()  # of each process, where known
 
     def __post_init__(self) -> None:
-        if not self.images_per_second or not all(
-            math.isfinite(one) and one > 0 for one in self.images_per_second
+        if not self.throughput or not all(
+            math.isfinite(one) and one > 0 for one in self.throughput
         ):
-            raise ValueError(
-                f"{self.images_per_second}: wanted images/s above 0 of at least one process"
-            )
+            raise ValueError(f"{self.throughput}: wanted images/s above 0 of at least one process")
         for told in (self.durations_s, self.attempt_ids):
-            if told and len(told) != len(self.images_per_second):
+            if told and len(told) != len(self.throughput):
                 raise ValueError(
-                    f"{len(told)} of {len(self.images_per_second)} processes told: wanted "
-                    "all or none"
+                    f"{len(told)} of {len(self.throughput)} processes told: wanted all or none"
                 )
 
     @classmethod
-    def of(cls, images_per_second: Iterable[float]) -> Sample:
+    def of(cls, throughput: Iterable[float]) -> Sample:
         """Without steps."""
-        return cls(images_per_second=tuple(images_per_second))
+        return cls(throughput=tuple(throughput))
 
     @property
     def num_processes(self) -> int:
-        return len(self.images_per_second)
+        return len(self.throughput)
 
     @property
     def typical(self) -> float:
         """Geometric mean: what ratios are made of, so that A / B is one over B / A."""
         if self.num_processes == 1:
-            return self.images_per_second[0]
-        return math.exp(math.fsum(map(math.log, self.images_per_second)) / self.num_processes)
+            return self.throughput[0]
+        return math.exp(math.fsum(map(math.log, self.throughput)) / self.num_processes)
 
 
 def sample(
@@ -61,7 +58,7 @@ def sample(
     quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
     durations = tuple(measured_durations(steps.get(number, ())) for number in quotable)
     return Sample(
-        images_per_second=tuple(attempts[number]["images_per_second"] for number in quotable),
+        throughput=tuple(attempts[number]["throughput"] for number in quotable),
         durations_s=durations if all(durations) else (),
         attempt_ids=tuple(quotable),
     )

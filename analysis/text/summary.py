@@ -54,7 +54,7 @@ def _of_one(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
     axes = {*table.rows_by, *table.columns_by}
     fastest: Iterator[str] = iter(())
     scaling: Iterator[str] = iter(())
-    if not any(result.images_per_second is not None for result in results):
+    if not any(result.throughput is not None for result in results):
         fastest = iter(["There is no number that may be quoted."])
     elif axes == {"strategy", "num_gpus"}:
         led = leads(table)
@@ -66,9 +66,7 @@ def _of_one(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _curve(results: Sequence[Result], axis: str, value: object) -> list[Result]:
     """By number of GPUs, those that have a number."""
-    found = [
-        one for one in results if one.images_per_second is not None and one.axes[axis] == value
-    ]
+    found = [one for one in results if one.throughput is not None and one.axes[axis] == value]
     return sorted(found, key=lambda one: one.num_gpus)
 
 
@@ -115,7 +113,7 @@ def _ceiling(table: Table) -> Iterator[str]:
     """What replicas reach that train a model each, beside those that share one."""
     apart = [one for one in table.results if one.trains_apart]
     if len(apart) < len(table.results) and (
-        able := [one for one in apart if one.images_per_second is not None]
+        able := [one for one in apart if one.throughput is not None]
     ):
         most = max(able, key=lambda one: one.num_gpus)
         yield (
@@ -126,7 +124,7 @@ def _ceiling(table: Table) -> Iterator[str]:
 
 def _only(table: Table, led: Sequence[Lead]) -> str:
     strategy = led[0].strategy
-    numbers = listed([_images_per_second(lead.best.result) for lead in led])
+    numbers = listed([_throughput(lead.best.result) for lead in led])
     where = listed([*(str(lead.num_gpus) for lead in led[:-1]), table.counted(led[-1].num_gpus)])
     told = f"{numbers} {table.unit} on {where}"
     if table.place.origin.is_ours:
@@ -156,7 +154,7 @@ def _leading(lead: Lead) -> str:
         return f"{told}; {unknown}" if unknown else told
     if unknown:
         return f"{lead.strategy} leads with {quoted(best)}; {unknown}"
-    able = [cell.result for cell in lead.others if cell.result.images_per_second is not None]
+    able = [cell.result for cell in lead.others if cell.result.throughput is not None]
     return (
         f"{lead.strategy} is fastest with {quoted(best)}, {lead.ahead - 1:.0%} ahead of "
         f"{max(able, key=_images).strategy}"
@@ -208,7 +206,7 @@ def _last_step(table: Table, curve: Sequence[Result]) -> Iterator[str]:
     first, before, last = curve[0], *curve[-2:]
     step = added(first, before, last)
     where = f"from {before.num_gpus} to {table.counted(last.num_gpus)}"
-    numbers = f"{_images_per_second(before)} to {_images_per_second(last)} {last.unit}"
+    numbers = f"{_throughput(before)} to {_throughput(last)} {last.unit}"
     if table.place.device_kind is DeviceKind.CPU_STAND_IN:
         tie = ", which its repeats cannot tell from 1x" if step.is_tie else ""
         told = f"Going {where} makes {last.strategy} {step.gain:.2f}x as fast{tie}"
@@ -229,17 +227,17 @@ def _last_step(table: Table, curve: Sequence[Result]) -> Iterator[str]:
 
 
 def _images(result: Result) -> float:
-    return result.images_per_second or 0.0
+    return result.throughput or 0.0
 
 
-def _images_per_second(result: Result) -> str:
+def _throughput(result: Result) -> str:
     return number(_images(result), exactly=result.place.origin is Origin.PUBLISHED)
 
 
 def quoted(result: Result) -> str:
     """As `142 images/s (suspect)`."""
     doubt = "suspect" if result.place.origin.is_ours else "in doubt"
-    return f"{_images_per_second(result)} {result.unit}{'' if result.is_valid else f' ({doubt})'}"
+    return f"{_throughput(result)} {result.unit}{'' if result.is_valid else f' ({doubt})'}"
 
 
 def failed_repeats(result: Result) -> str:
@@ -250,14 +248,14 @@ def failed_repeats(result: Result) -> str:
 
 def _doubts(table: Table) -> Iterator[str]:
     results = table.results
-    failed = Counter(result.outcome for result in results if result.images_per_second is None)
+    failed = Counter(result.outcome for result in results if result.throughput is None)
     for outcome, count in failed.most_common():
         which = [_named(result) for result in results if result.outcome == outcome]
         yield (
             f"{count} of {counted(len(results), 'trial')} {_ended(Outcome(outcome), count)}: "
             f"{_shortened(which)}."
         )
-    shown = [result for result in results if result.images_per_second is not None]
+    shown = [result for result in results if result.throughput is not None]
     if partly := [
         f"{_named(result)} ({failed_repeats(result)})" for result in shown if result.failed
     ]:

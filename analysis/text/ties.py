@@ -24,7 +24,7 @@ def is_as_fast(best: Result, other: Result) -> bool:
     """Whether the difference does not matter, wherever in its 95 % interval it is; a published
     figure stands as it is.
     """
-    ratio = (best.images_per_second or 0.0) / (other.images_per_second or 1.0)
+    ratio = (best.throughput or 0.0) / (other.throughput or 1.0)
     low, high = known_ratio_interval(best.repeats, other.repeats)
     return min(ratio, low or ratio) >= 1 / CLOSE and max(ratio, high or ratio) <= CLOSE
 

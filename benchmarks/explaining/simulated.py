@@ -215,7 +215,7 @@ def _simulated(
         attempt_ids=(),
         outcome=Outcome.COMPLETED,
         repeats=repeats,
-        images_per_second=statistics.median(repeats),
+        throughput=statistics.median(repeats),
         low=low,
         high=high,
         is_valid=True,

@@ -207,9 +207,9 @@ def _measured(
 ) -> Measured:
     step_s = spec.num_gpus * spec.batch_size / speed
     measurement = Measurement(
-        images_per_second=speed,
-        images_per_second_low=speed * chance.uniform(0.97, 0.99),
-        images_per_second_high=speed * chance.uniform(1.01, 1.03),
+        throughput=speed,
+        throughput_low=speed * chance.uniform(0.97, 0.99),
+        throughput_high=speed * chance.uniform(1.01, 1.03),
         median_step_s=step_s,
         jitter_s=step_s * chance.uniform(0.005, 0.02),
         p90_step_s=step_s * chance.uniform(1.01, 1.03),

@@ -43,7 +43,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 def _has_sizes(table: Table) -> bool:
     sizes = {result.axes["batch_size"] for result in table.results}
     return len(sizes - {None}) > 1 and any(
-        result.images_per_second is not None for result in table.results
+        result.throughput is not None for result in table.results
     )
 
 

@@ -191,8 +191,8 @@ def _text(lead: Lead, within_in: float) -> str:
 
 def _next_is(lead: Lead, rank: Rank) -> bool:
     """Whether the next is not told to be slower, for the reason that `rank` gives."""
-    able = [cell for cell in lead.others if cell.result.images_per_second is not None]
-    following = max(able, key=lambda cell: cell.result.images_per_second or 0.0, default=None)
+    able = [cell for cell in lead.others if cell.result.throughput is not None]
+    following = max(able, key=lambda cell: cell.result.throughput or 0.0, default=None)
     return not lead.tied and following is not None and following.rank is rank
 
 

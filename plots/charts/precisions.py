@@ -75,7 +75,7 @@ def _pairs(table: Table) -> list[Pair]:
             for row in variants
             if (row, column) in table.cells
         ]
-        if base is not None and others and base.result.images_per_second is not None:
+        if base is not None and others and base.result.throughput is not None:
             gains = tuple((row, gain(other, base.result)) for row, other in others)
             found.append(Pair(base=base.result, gains=gains))
     return found

@@ -24,7 +24,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     tables = [
         table
         for table in pivot(source.results, lines(source.results))
-        if any(of.images_per_second is not None for of in table.results)
+        if any(of.throughput is not None for of in table.results)
     ]
     if not tables:
         raise NothingToShow("no trial completed")
@@ -39,7 +39,7 @@ class Start:
     strategy: str
     num_gpus: int
     width: str
-    images_per_second: float
+    throughput: float
 
 
 def _picture(table: Table, name: str, looks: Looks, palette: Palette) -> Picture:
@@ -90,17 +90,17 @@ def _start(table: Table) -> Start:
             strategy=of.strategy,
             num_gpus=of.num_gpus,
             width=of.width,
-            images_per_second=of.images_per_second,
+            throughput=of.throughput,
         )
         for result in table.results
         for of in (result, result.baseline)
-        if of is not None and of.images_per_second is not None
+        if of is not None and of.throughput is not None
     ]
-    return min(able, key=lambda of: (of.num_gpus, -of.images_per_second))
+    return min(able, key=lambda of: (of.num_gpus, -of.throughput))
 
 
 def _ideal(table: Table, start: Start) -> Ideal | None:
-    per_gpu = start.images_per_second / start.num_gpus
+    per_gpu = start.throughput / start.num_gpus
     gpus = [num_gpus for (num_gpus,) in table.columns if num_gpus >= start.num_gpus]
     if len(gpus) < 2:
         return None

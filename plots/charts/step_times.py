@@ -141,9 +141,7 @@ def _step_by_step(found: Sequence[Stepped]) -> list[Stepped]:
     """On the most GPUs, the fastest."""
     most = max(one.result.num_gpus for one in found)
     on_most = [one for one in found if one.result.num_gpus == most]
-    return sorted(on_most, key=lambda one: one.result.images_per_second or 0.0, reverse=True)[
-        :MOST_SERIES
-    ]
+    return sorted(on_most, key=lambda one: one.result.throughput or 0.0, reverse=True)[:MOST_SERIES]
 
 
 def _left_out(shown: Sequence[Stepped], found: Sequence[Stepped]) -> list[str]:

@@ -34,7 +34,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
     found = [
         of
         for of in by_model(source.results)
-        if any(result.images_per_second is not None for result in of.table.results)
+        if any(result.throughput is not None for result in of.table.results)
     ]
     if not found:
         raise NothingToShow("no trial completed")
@@ -101,7 +101,7 @@ def _panel(sheet: Sheet, table: Table, labels: Mapping[Label, str], cell_in: flo
 
 def _best(results: Sequence[Result]) -> float:
     """Images/s; 0 where there is none."""
-    able = [of.images_per_second for of in results]
+    able = [of.throughput for of in results]
     return max((value for value in able if value is not None), default=0.0)
 
 
@@ -109,8 +109,8 @@ def _cell(
     axes: Axes, corner: tuple[float, float], cell: Cell | None, best: float, palette: Palette
 ) -> None:
     center = corner[0] + 0.5, corner[1] + 0.5
-    images_per_second = cell.result.images_per_second if cell is not None else None
-    if cell is None or images_per_second is None or best == 0:
+    throughput = cell.result.throughput if cell is not None else None
+    if cell is None or throughput is None or best == 0:
         failed = cell is not None
         axes.add_patch(
             Rectangle(
@@ -134,12 +134,12 @@ def _cell(
             bbox=box if failed else None,
         )
         return
-    share = images_per_second / best
+    share = throughput / best
     shade = palette.shade(share)
     axes.add_patch(Rectangle(corner, 1, 1, facecolor=shade, edgecolor=palette.ground, lw=1))
     mark = f"{'' if cell.result.is_valid else SUSPECT}{PARTLY if cell.result.failed else ''}"
     weight = "bold" if cell.rank is Rank.BEST else "normal"
-    told = f"{short_number(images_per_second)}{mark}\n{100 * share:.0f} %"
+    told = f"{short_number(throughput)}{mark}\n{100 * share:.0f} %"
     axes.text(
         *center,
         told,

@@ -68,7 +68,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 
 
 def _has_number(table: Table) -> bool:
-    return any(result.images_per_second is not None for result in table.results)
+    return any(result.throughput is not None for result in table.results)
 
 
 def _by_model(results: Sequence[Result]) -> dict[str, list[list[Result]]]:
@@ -166,10 +166,8 @@ def _other_size(table: Table) -> list[str]:
 
 def _fastest(table: Table) -> list[Label]:
     """Strategies by their best number on the most GPUs that any completed on; the best first."""
-    able = [
-        cell.result for cell in table.cells.values() if cell.result.images_per_second is not None
-    ]
-    order = sorted(able, key=lambda of: (-of.num_gpus, -(of.images_per_second or 0.0)))
+    able = [cell.result for cell in table.cells.values() if cell.result.throughput is not None]
+    order = sorted(able, key=lambda of: (-of.num_gpus, -(of.throughput or 0.0)))
     return [(strategy,) for strategy in dict.fromkeys(of.strategy for of in order)][:MOST_OURS]
 
 

@@ -43,23 +43,21 @@ def points(results: Iterable[Result], along: str = "num_gpus") -> tuple[Point, .
     return tuple(
         Point(
             at=of.axes[along],
-            value=of.images_per_second,
+            value=of.throughput,
             low=of.low,
             high=of.high,
             is_valid=of.is_valid,
             is_whole=not of.failed,
         )
         for of in results
-        if of.images_per_second is not None
+        if of.throughput is not None
     )
 
 
 def failures(results: Iterable[Result], along: str = "num_gpus") -> tuple[Failure, ...]:
     """Those that have none."""
     return tuple(
-        Failure(at=of.axes[along], symbol=symbol(of))
-        for of in results
-        if of.images_per_second is None
+        Failure(at=of.axes[along], symbol=symbol(of)) for of in results if of.throughput is None
     )
 
 
@@ -72,7 +70,7 @@ def partly_failed(results: Iterable[Result], mark: str = "") -> list[str]:
     """For the footer, as `ringed: some repeats brought no number: ps_cpu x 4 (1 of 3: OOM)`; none
     where all brought one.
     """
-    found = [of for of in results if of.failed and of.images_per_second is not None]
+    found = [of for of in results if of.failed and of.throughput is not None]
     if not found:
         return []
     told = [_missing(of) for of in found[:_MOST_NAMED]]

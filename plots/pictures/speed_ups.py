@@ -131,7 +131,7 @@ def _curves(
         of_row = [results[row, column] for column in table.columns if (row, column) in results]
         name = row_title(table, row)
         points = tuple(point for result in of_row if (point := _point(result, ratio)) is not None)
-        if not points and any(result.images_per_second is not None for result in of_row):
+        if not points and any(result.throughput is not None for result in of_row):
             without.append(name)
         found.append(
             Curve(
@@ -200,4 +200,4 @@ def _named_baseline(results: Mapping[Where, Result], rule: BaselineRule, place: 
         return AGAINST[rule].format(one=place.counted(1), devices=place.devices)
     (baseline,) = found.values()
     where = place.counted(baseline.num_gpus, baseline.hosts)
-    return f"{baseline.strategy} on {where} ({number(baseline.images_per_second)} images/s)"
+    return f"{baseline.strategy} on {where} ({number(baseline.throughput)} images/s)"

@@ -22,9 +22,7 @@ def typical(source: Source, result: Result) -> Row:
     """Of the completed the one with the median images/s (of an even number the slower of both);
     else the newest attempt.
     """
-    able = sorted(
-        completed(source, result), key=lambda attempt: float(attempt["images_per_second"] or 0)
-    )
+    able = sorted(completed(source, result), key=lambda attempt: float(attempt["throughput"] or 0))
     return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
 
 

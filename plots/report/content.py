@@ -52,7 +52,7 @@ class Trial:
     batch_size: int | None
     setting: str  # the other axes worth naming
     outcome: str
-    images_per_second: float | None
+    throughput: float | None
     low: float | None
     high: float | None
     repeats: tuple[float, ...]  # images/s of each process
@@ -190,7 +190,7 @@ class Page:
             told.append(
                 f"made in {len(self.places)} places (machine and software), which are never mixed"
             )
-        if failed := sum(trial.images_per_second is None for trial in self.trials):
+        if failed := sum(trial.throughput is None for trial in self.trials):
             told.append(f"{failed} without a number")
         if partly := sum(bool(trial.repeats and trial.failed) for trial in self.trials):
             told.append(f"{partly} with repeats that brought no number")
@@ -392,7 +392,7 @@ def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
             {axis: result.axes[axis] for axis in _told(result) if axis not in _IN_COLUMNS}
         ),
         outcome=result.outcome,
-        images_per_second=result.images_per_second,
+        throughput=result.throughput,
         low=result.low,
         high=result.high,
         repeats=result.repeats,
@@ -424,7 +424,7 @@ def _told(result: Result) -> list[str]:
 
 
 def _verdict(result: Result) -> str:
-    if result.images_per_second is None:
+    if result.throughput is None:
         return Verdict.INVALID if result.outcome == Outcome.INVALID else ""
     return Verdict.VALID if result.is_valid else Verdict.SUSPECT
 
@@ -446,7 +446,7 @@ def _reasons(attempts: Sequence[Facts], result: Result) -> tuple[str, ...]:
 
 def _against(attempt: Facts) -> list[str]:
     if attempt["verdict"] != Verdict.INVALID and not is_quotable(attempt):
-        return [f"its images/s are stored as {attempt['images_per_second']}"]
+        return [f"its images/s are stored as {attempt['throughput']}"]
     if attempt["verdict"] == Verdict.VALID:
         return []
     unsteady = (

@@ -12,11 +12,7 @@ Line = list[tuple[int, float]]
 
 def of_images(results: Sequence[Result]) -> Line:
     """The best on the fewest GPUs that anything completed on, times the GPUs more."""
-    able = [
-        (one.num_gpus, one.images_per_second)
-        for one in results
-        if one.images_per_second is not None
-    ]
+    able = [(one.num_gpus, one.throughput) for one in results if one.throughput is not None]
     if not able:
         return []
     fewest, best = min(able, key=lambda one: (one[0], -one[1]))

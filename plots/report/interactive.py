@@ -40,7 +40,7 @@ def style(index: int) -> dict[str, Any]:
 def specs() -> dict[str, Spec]:
     """By kind of chart."""
     return {
-        "scaling": _lines("images_per_second", ",.4~r", interval=True),
+        "scaling": _lines("throughput", ",.4~r", interval=True),
         "speed_up": _lines("speed_up", ".3~r", interval=False),
         "efficiency": _lines("efficiency", ".0%", interval=False),
         "heat_map": _heat_map(),

@@ -63,7 +63,7 @@ const COLUMNS = [
   { title: "batch", text: (trial) => String(trial.batch_size ?? ""), value: (trial) => trial.batch_size },
   { title: "setting", text: (trial) => trial.setting },
   { title: "outcome", text: ended },
-  { title: "images/s", text: (trial) => number(trial.images_per_second), value: (trial) => trial.images_per_second },
+  { title: "images/s", text: (trial) => number(trial.throughput), value: (trial) => trial.throughput },
   { title: "95 % interval", text: interval, value: (trial) => trial.low },
   { title: "speed-up", text: (trial) => times(trial.speed_up), value: (trial) => trial.speed_up },
   { title: "efficiency", text: (trial) => percent(trial.efficiency), value: (trial) => trial.efficiency },
@@ -267,12 +267,12 @@ const hover = ({ trial, series, row }) => ({
   row: row === undefined ? null : visible(row),
   trial: trial.key,
   num_gpus: trial.num_gpus,
-  images_per_second: trial.images_per_second,
+  throughput: trial.throughput,
   low: trial.low,
   high: trial.high,
   speed_up: trial.speed_up,
   efficiency: trial.efficiency,
-  images: number(trial.images_per_second),
+  images: number(trial.throughput),
   interval: !interval(trial) ? "not known" : trial.repeats.length > 1 ? `${interval(trial)} over processes` : `${interval(trial)} process`,
   repeats: trial.repeats.length,
   speed_up_text: trial.speed_up === null ? "no baseline" : `${times(trial.speed_up)} of ${visible(trial.baseline)}`,
@@ -280,7 +280,7 @@ const hover = ({ trial, series, row }) => ({
   verdict: trial.verdict || "none",
 });
 
-const QUANTITY = { scaling: "images_per_second", speed_up: "speed_up", efficiency: "efficiency" };
+const QUANTITY = { scaling: "throughput", speed_up: "speed_up", efficiency: "efficiency" };
 
 const linePoints = (chart) => {
   const absent = hidden.get(chart.section) ?? new Set();
@@ -301,7 +301,7 @@ const lineSpec = (chart) => {
   spec.encoding.x.axis.values = counts;
   spec.encoding.x.scale.domain = [0, Math.max(...counts) * 1.04];
   if (!chart.ideal.length) spec.layer.shift(); // Vega complains of a line without points
-  const barTop = (trial) => Math.min(trial.high ?? 0, BAR_ROOM * trial.images_per_second);
+  const barTop = (trial) => Math.min(trial.high ?? 0, BAR_ROOM * trial.throughput);
   const drawnOf = (trial) => [quantityOf(trial, chart.kind), ...(chart.kind === "scaling" ? [barTop(trial)] : [])];
   const tops = chart.trials.flatMap((index) => drawnOf(data.trials[index]));
   const top = 1.05 * Math.max(...tops, ...chart.ideal.map((point) => point.ideal));
@@ -378,7 +378,7 @@ const lack = (key) => {
   const chart = data.charts[key];
   const quantity = chart && QUANTITY[chart.kind];
   if (!quantity || chart.trials.some((index) => quantityOf(data.trials[index], chart.kind) !== null)) return "";
-  const measured = chart.trials.some((index) => data.trials[index].images_per_second !== null);
+  const measured = chart.trials.some((index) => data.trials[index].throughput !== null);
   return measured ? "Not known: there is no baseline to compare with." : "Nothing completed: there is nothing to draw.";
 };
 

@@ -278,7 +278,7 @@ def moment(value: datetime | None) -> str:
 
 def _value_of(shown: Shown) -> float | None:
     """What a column is sorted by; what may not be quoted comes last, as if it were missing."""
-    return shown.result.images_per_second if shown.result else None
+    return shown.result.throughput if shown.result else None
 
 
 _MARKS = {Rank.BEST: "best", Rank.TIE: "tie", Rank.UNKNOWN: "unknown"}

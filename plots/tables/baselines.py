@@ -16,7 +16,7 @@ _MOST_NAMED = 3  # strategies in a note
 
 
 def baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
-    able = [result for result in table.results if result.images_per_second is not None]
+    able = [result for result in table.results if result.throughput is not None]
     with_one = [result for result in able if result.baseline]
     if with_one:
         yield f"speed-up: against {_described(table, with_one, rule)}"
@@ -40,7 +40,7 @@ def _described(table: Table, results: Sequence[Result], rule: BaselineRule) -> s
     if len(baselines) > 1:
         return f"{fastest} of the same model and setting"
     (baseline,) = baselines
-    return f"{fastest}: {baseline.strategy}, {number(baseline.images_per_second)} images/s"
+    return f"{fastest}: {baseline.strategy}, {number(baseline.throughput)} images/s"
 
 
 def _missing(
@@ -55,10 +55,10 @@ def _missing(
     ways = []
     on_1 = [result for result in able if result.num_gpus == 1]
     if rule is not BaselineRule.BEST and on_1:
-        best = max(on_1, key=lambda result: result.images_per_second or 0.0)
+        best = max(on_1, key=lambda result: result.throughput or 0.0)
         ways.append(
             f"--baseline best compares with the fastest on 1 ({best.strategy}, "
-            f"{number(best.images_per_second or 0)} images/s)"
+            f"{number(best.throughput or 0)} images/s)"
         )
     if rule is not BaselineRule.FEWEST:
         fewest = min(without, key=lambda result: (result.num_gpus, result.hosts))

@@ -135,7 +135,7 @@ def _shown(cell: Cell | None, quantities: Sequence[str], origin: Origin) -> Show
 
 def _text(cell: Cell, quantities: Sequence[str]) -> str:
     result = cell.result
-    if result.images_per_second is None:
+    if result.throughput is None:
         return SYMBOLS[Outcome(result.outcome)]
     told = {name: QUANTITIES[name].text(result) for name in quantities}
     doubts = f"{'' if result.is_valid else SUSPECT}{PARTLY_FAILED if result.failed else ''}"
@@ -149,7 +149,7 @@ def _text(cell: Cell, quantities: Sequence[str]) -> str:
 
 def _reading(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
     """How the cells are to be read."""
-    if not any(result.images_per_second for result in table.results):
+    if not any(result.throughput for result in table.results):
         return
     yield f"cells: {in_words(quantities, table.unit)}"
     repeated = any(len(result.repeats) > 1 for result in table.results)
@@ -183,11 +183,11 @@ def _doubts(table: Table, selection: Selection) -> Iterator[str]:
 
 def _attempts_to_see(results: Sequence[Result], selection: Selection) -> Iterator[str]:
     """Yield a note for each kind of doubt, with the command that shows the attempts behind it."""
-    told = [result for result in results if result.images_per_second is not None]
+    told = [result for result in results if result.throughput is not None]
     suspect = [result for result in told if not result.is_valid]
     partly = [result for result in told if result.failed]
     invalid = [result for result in results if result.outcome == Outcome.INVALID]
-    failed = [result.attempt_ids[-1] for result in results if result.images_per_second is None]
+    failed = [result.attempt_ids[-1] for result in results if result.throughput is None]
     if not (suspect or partly or invalid or failed):
         return
     show = selection.show_command
@@ -224,9 +224,7 @@ def _symbols_of_repeats(results: Sequence[Result]) -> list[str]:
 
 def _legend(cells: Sequence[Shown]) -> Iterator[str]:
     """Of the symbols that occur."""
-    partly = [
-        cell.result for cell in cells if cell.result and cell.result.images_per_second is not None
-    ]
+    partly = [cell.result for cell in cells if cell.result and cell.result.throughput is not None]
     texts = {*(cell.text for cell in cells), *_symbols_of_repeats(partly)}
     marks = {_MARKS.get(cell.rank) for cell in cells}
     for symbol, meaning in MEANINGS.items():

@@ -49,13 +49,13 @@ def usual(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def _images(result: Result) -> str:
-    return _of(result, result.images_per_second)
+    return _of(result, result.throughput)
 
 
 def _interval(result: Result) -> str:
-    if result.low is None or result.high is None or result.images_per_second is None:
+    if result.low is None or result.high is None or result.throughput is None:
         return ""
-    return f"[{span(result.low, result.high, result.images_per_second)}]"
+    return f"[{span(result.low, result.high, result.throughput)}]"
 
 
 def _speed_up(result: Result) -> str:
@@ -72,15 +72,13 @@ def _repeats(result: Result) -> str:
 
 def _step_ms(result: Result) -> str:
     batch_size = result.axes["batch_size"]
-    if batch_size is None or not result.images_per_second:
+    if batch_size is None or not result.throughput:
         return ""
-    return f"{number(1000 * batch_size * result.num_gpus / result.images_per_second)} ms"
+    return f"{number(1000 * batch_size * result.num_gpus / result.throughput)} ms"
 
 
 def _images_per_gpu(result: Result) -> str:
-    per_gpu = (
-        None if result.images_per_second is None else result.images_per_second / result.num_gpus
-    )
+    per_gpu = None if result.throughput is None else result.throughput / result.num_gpus
     return (
         "" if per_gpu is None else f"{number(per_gpu)}/{result.place.counted(1).removeprefix('1 ')}"
     )
@@ -92,7 +90,7 @@ def _ratio(result: Result) -> str:
     tie = "≈" if result.against.is_tie else ""
     return (
         f"{tie}{number(result.against.ratio)} of "
-        f"{_of(result.against.other, result.against.other.images_per_second)}"
+        f"{_of(result.against.other, result.against.other.throughput)}"
     )
 
 

@@ -53,16 +53,16 @@ _NUMBERS = (
         "rank",
         "num_repeats",
         "repeats",
-        "images_per_second",
+        "throughput",
     ),
-    *("images_per_second_low", "images_per_second_high", "speed_up", "efficiency", "attempt_ids"),
+    *("throughput_low", "throughput_high", "speed_up", "efficiency", "attempt_ids"),
 )
 _BASELINE = (
     "baseline_trial_id",
     "baseline_strategy",
     "baseline_num_gpus",
     "baseline_hosts",
-    "baseline_images_per_second",
+    "baseline_throughput",
 )
 _AGAINST = (
     *(
@@ -70,7 +70,7 @@ _AGAINST = (
         "against_versions",
         "against_trial_id",
         "against_strategy",
-        "against_images_per_second",
+        "against_throughput",
     ),
     *("ratio", "ratio_low", "ratio_high"),
 )
@@ -95,9 +95,9 @@ def _record(cell: Cell, compared: bool) -> dict[str, Any]:
         "rank": str(cell.rank),
         "num_repeats": len(result.repeats),
         "repeats": list(result.repeats),
-        "images_per_second": result.images_per_second,
-        "images_per_second_low": result.low,
-        "images_per_second_high": result.high,
+        "throughput": result.throughput,
+        "throughput_low": result.low,
+        "throughput_high": result.high,
         "speed_up": result.speed_up,
         "efficiency": result.efficiency,
         "attempt_ids": list(result.attempt_ids),
@@ -105,7 +105,7 @@ def _record(cell: Cell, compared: bool) -> dict[str, Any]:
         "baseline_strategy": baseline and baseline.strategy,
         "baseline_num_gpus": baseline and baseline.num_gpus,
         "baseline_hosts": baseline and baseline.hosts,
-        "baseline_images_per_second": baseline and baseline.images_per_second,
+        "baseline_throughput": baseline and baseline.throughput,
     }
     if compared:
         found |= {
@@ -113,7 +113,7 @@ def _record(cell: Cell, compared: bool) -> dict[str, Any]:
             "against_versions": against and against.other.place.versions,
             "against_trial_id": against and against.other.trial_id,
             "against_strategy": against and against.other.strategy,
-            "against_images_per_second": against and against.other.images_per_second,
+            "against_throughput": against and against.other.throughput,
             "ratio": against and against.ratio,
             "ratio_low": against and against.low,
             "ratio_high": against and against.high,

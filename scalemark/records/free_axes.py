@@ -20,13 +20,13 @@ _LONGEST_TEXT = 200
 _OURS = """
     attempt attempt_id axes citation commit cores_taken_by_others cpu cpu_s cuda cudnn curve
     data_wait_share deleted_at diff driver duration_s efficiency engine environment_id evidence exit_code
-    experiment first_loss first_step_s free gpu hardware highest host id images_per_second
-    images_per_second_high images_per_second_low images_per_second_on_1 item jitter_s keras
+    experiment first_loss first_step_s free gpu hardware highest host id throughput
+    throughput_high throughput_low throughput_on_1 item jitter_s keras
     last_loss last_loss_scale launcher link_bytes_per_s lowest machine machine_id machine_num_gpus
     key median_step_s message note num_attempts num_completed num_cores num_doubtful num_measured_steps
     num_parameters num_repeats num_skipped_steps num_warm_up_steps origin outcome p90_step_s
     peak_device_memory_bytes peak_host_memory_bytes profile python repeat retry revision run_dir
-    scalemark shares_host simulated_images_per_second simulated_throughput software software_key source
+    scalemark shares_host simulated_throughput simulated_throughput software software_key source
     spec speed_up started_at steady store strategy sweep sweep_id tag tensorflow throughput
     throughput_high throughput_low throughput_on_1 time_to_first_step_s trace_s trial trial_id
     verdict window_s

@@ -52,11 +52,11 @@ class StepSample:
 class Measurement:
     """What follows from the measured steps of one attempt."""
 
-    images_per_second: float  # images of all replicas / time of the whole measured window
+    throughput: float  # images of all replicas / time of the whole measured window
     # 95 % interval of it within this process, see scalemark.stats.within_process; none of less than 8 calls
     # that count.
-    images_per_second_low: float | None
-    images_per_second_high: float | None
+    throughput_low: float | None
+    throughput_high: float | None
     median_step_s: float
     jitter_s: float  # 1.4826 x median absolute deviation of the step time
     p90_step_s: float
@@ -93,13 +93,11 @@ def check_measurement(told: Mapping[str, Any]) -> None:
     """Of the fields of a Measurement. Raises ValueError for numbers that none can have, or no
     database takes.
     """
-    low, high = told["images_per_second_low"], told["images_per_second_high"]
-    if not 0 <= told["images_per_second"] < 1e300:
-        raise ValueError(
-            f"images_per_second={told['images_per_second']}: wanted 0 or more, and less than 1e300"
-        )
+    low, high = told["throughput_low"], told["throughput_high"]
+    if not 0 <= told["throughput"] < 1e300:
+        raise ValueError(f"throughput={told['throughput']}: wanted 0 or more, and less than 1e300")
     if low is not None and high is not None and low > high:
-        raise ValueError(f"images_per_second_low={low} is more than images_per_second_high={high}")
+        raise ValueError(f"throughput_low={low} is more than throughput_high={high}")
     check_item(told["item"])
     for name in _NEVER_NEGATIVE:
         if told[name] is not None:

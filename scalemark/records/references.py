@@ -45,7 +45,7 @@ class Reference:
     local_parameter_device: str
     precision: str  # +XLA where the source compiled with it
     num_gpus: int
-    images_per_second: float
+    throughput: float
     evidence: str  # how sure we are that the source says so
     note: str = ""
     item: str = IMAGES  # what is counted per second
@@ -69,10 +69,8 @@ class Reference:
         _check_count("num_gpus", self.num_gpus)
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size)
-        if not 0 < self.images_per_second < float("inf"):
-            raise ValueError(
-                f"images_per_second={self.images_per_second}: wanted a finite number greater than 0"
-            )
+        if not 0 < self.throughput < float("inf"):
+            raise ValueError(f"throughput={self.throughput}: wanted a finite number greater than 0")
 
     @property
     def key(self) -> str:
@@ -140,7 +138,7 @@ def _from_row(row: dict[str, str]) -> Reference:
         local_parameter_device=row["local_parameter_device"],
         precision=row["precision"],
         num_gpus=int(row["num_gpus"]),
-        images_per_second=float(row["images_per_second"]),
+        throughput=float(row["throughput"]),
         evidence=row["evidence"],
         note=row["note"],
     )

@@ -27,9 +27,7 @@ class Spread:
     freedom: float  # degrees, of Student's t
 
 
-def interval_within(
-    images_per_second: float, durations_s: Sequence[float]
-) -> tuple[float, float] | None:
+def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % interval of the speed of a process whose steps took so long; None where they
     tell next to nothing: fewer than 8, or too few for how much they vary.
     """
@@ -39,7 +37,7 @@ def interval_within(
     reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
     if reach > LARGEST_REACH:
         return None
-    return images_per_second * math.exp(-reach), images_per_second * math.exp(reach)
+    return throughput * math.exp(-reach), throughput * math.exp(reach)
 
 
 def spread_within(durations_s: Sequence[float]) -> Spread | None:

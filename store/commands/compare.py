@@ -144,4 +144,4 @@ def _print_comparison(console: Console, found: Comparison) -> None:
 def _speed(speed: Speed) -> tuple[str, str, str]:
     known = speed.low is not None and speed.high is not None
     interval = f"{for_people(speed.low)} .. {for_people(speed.high)}" if known else ""
-    return for_people(speed.images_per_second), interval, str(speed.num_processes)
+    return for_people(speed.throughput), interval, str(speed.num_processes)

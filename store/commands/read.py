@@ -43,7 +43,7 @@ _IN_A_TABLE = tuple(
 )
 _IN_A_NARROW_TABLE = (
     *("attempt", "model", "strategy", "num_gpus", "hosts", "batch_size", "planted", "outcome"),
-    *("images_per_second", "verdict"),
+    *("throughput", "verdict"),
 )
 _USUALLY = {"hosts": 1, "planted": ""}
 """Columns that tables leave out where no attempt has anything else."""

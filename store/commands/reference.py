@@ -79,7 +79,7 @@ def add(
     model: Annotated[str, typer.Option(help="As in our trials where it is the same.")],
     hardware: Annotated[str, typer.Option(help="Machine and GPUs.")],
     gpus: Annotated[int, typer.Option(help="Number of GPUs.")],
-    images_per_second: Annotated[float, typer.Option(help="Of all GPUs together.")],
+    throughput: Annotated[float, typer.Option(help="Of all GPUs together.")],
     source: Annotated[
         str, typer.Option(help="Short name, as in charts. Required.", show_default=False)
     ] = "",
@@ -119,7 +119,7 @@ def add(
             local_parameter_device=local_parameter_device,
             precision=precision,
             num_gpus=gpus,
-            images_per_second=images_per_second,
+            throughput=throughput,
             evidence=evidence,
             note=note,
         )
@@ -155,7 +155,7 @@ def _line(row: Row, number: int) -> list[str]:
         row["model"],
         row["hardware"],
         str(row["num_gpus"]),
-        f"{row['images_per_second']:.5g}",
+        f"{row['throughput']:.5g}",
         "" if row["batch_size"] is None else str(row["batch_size"]),
         _strategy(row),
         row["precision"],

@@ -51,9 +51,9 @@ _MACHINE = (
 )
 _MEASUREMENT = (
     *(
-        "images_per_second",
-        "images_per_second_low",
-        "images_per_second_high",
+        "throughput",
+        "throughput_low",
+        "throughput_high",
         "median_step_s",
         "jitter_s",
         "p90_step_s",
@@ -107,7 +107,7 @@ def print_sections(found: Row) -> None:
 
 def _print_attempt(console: Console, row: Row) -> None:
     _facts(console, f"attempt {row['attempt_id']}", {name: row[name] for name in _ATTEMPT})
-    if row["images_per_second"] is not None:
+    if row["throughput"] is not None:
         _facts(
             console,
             "simulation" if row["machine_facts"]["hardware_profile"] else "measurement",

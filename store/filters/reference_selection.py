@@ -31,7 +31,7 @@ _TEXTS = (
 _NUMBERS: Mapping[str, Callable[[Filter, str], float]] = {
     "batch_size": filter_values.whole,
     "num_gpus": filter_values.whole,
-    "images_per_second": filter_values.real,
+    "throughput": filter_values.real,
 }
 FIELDS = (*_TEXTS, *_NUMBERS)
 """What references can be filtered by."""

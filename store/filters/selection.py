@@ -322,9 +322,7 @@ _FIELDS: Mapping[str, _Field] = {
     "verdict": _text(
         MeasurementRow, MeasurementRow.verdict, "valid", [str(verdict) for verdict in Verdict]
     ),
-    "images_per_second": _number(
-        MeasurementRow, MeasurementRow.images_per_second, filter_values.number, "100"
-    ),
+    "throughput": _number(MeasurementRow, MeasurementRow.throughput, filter_values.number, "100"),
     "started_at": _time(AttemptRow, AttemptRow.started_at),
     "shares_host": _boolean(AttemptRow, AttemptRow.shares_host),
     "sweep": _text(SweepRow, SweepRow.name, "NAME"),

@@ -104,7 +104,7 @@ def write(attempt: Mapping[str, object]) -> Iterator[str]:
     yield mllog.written(first_step, EventType.END, "init_stop", None, {})
     yield mllog.written(first_step, EventType.START, "run_start", None, {})
     steps = _known({"step_num": attempt["num_steps"]})
-    if attempt["images_per_second"] is not None:
+    if attempt["throughput"] is not None:
         measured = steps | _known(
             {"window_s": attempt["window_s"], "num_warm_up_steps": attempt["num_warm_up_steps"]}
         )
@@ -113,7 +113,7 @@ def write(attempt: Mapping[str, object]) -> Iterator[str]:
             ended,
             EventType.POINT,
             "tracked_stats",
-            {"throughput": attempt["images_per_second"]},
+            {"throughput": attempt["throughput"]},
             measured,
         )
         yield mllog.written(ended, EventType.END, "block_stop", None, steps)
@@ -199,7 +199,7 @@ def _reference(
     model = _model(run)
     num_gpus = _num_gpus(run, given_num_gpus)
     batch_size = _batch_size(run, num_gpus)
-    images_per_second, evidence = _images_per_second(run)
+    throughput, evidence = _throughput(run)
     axes = _axes(run)
     return Reference(
         origin=Origin.MLPERF,
@@ -214,7 +214,7 @@ def _reference(
         local_parameter_device=axes["local_parameter_device"],
         precision=axes["precision"],
         num_gpus=num_gpus,
-        images_per_second=images_per_second,
+        throughput=throughput,
         evidence=evidence,
         note=_note(run, stop),
     )
@@ -354,7 +354,7 @@ def _note(run: Sequence[Event], stop: Event) -> str:
     return "; ".join(filter(None, told))
 
 
-def _images_per_second(run: Sequence[Event]) -> tuple[float, str]:
+def _throughput(run: Sequence[Event]) -> tuple[float, str]:
     """Images/s and the evidence for it. Raises _UnusableError."""
     told = _throughputs(run)
     if told:

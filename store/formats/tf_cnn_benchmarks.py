@@ -190,7 +190,7 @@ class _Sizes:
 
 def _reference(run: _Run, given: _Given, *, source: str, citation: str, hardware: str) -> Reference:
     """Raises _UnusableError."""
-    images_per_second = _total(run)
+    throughput = _total(run)
     if run.contradiction:
         raise _UnusableError(f"contradictory: {run.contradiction}")
     if not (mode := run.told.get("Mode", "training")).startswith("training"):
@@ -212,7 +212,7 @@ def _reference(run: _Run, given: _Given, *, source: str, citation: str, hardware
         local_parameter_device=_local_parameter_device(run, variable_update),
         precision="fp32?" if run.told else "",
         num_gpus=sizes.num_gpus,
-        images_per_second=images_per_second,
+        throughput=throughput,
         evidence="log",
         note=_note(run),
     )

@@ -16,9 +16,9 @@ from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow,
 _ATTEMPT = ("repeat", "attempt", "outcome", "shares_host", "started_at", "duration_s")
 _MEASUREMENT = (
     *(
-        "images_per_second",
-        "images_per_second_low",
-        "images_per_second_high",
+        "throughput",
+        "throughput_low",
+        "throughput_high",
         "median_step_s",
         "jitter_s",
         "p90_step_s",
@@ -28,7 +28,7 @@ _MEASUREMENT = (
 )
 ALL = ("attempt_id", *_ATTEMPT, "num_measured_steps", *_MEASUREMENT)
 
-NEEDED_FOR_GROUPS = ("outcome", "shares_host", "images_per_second", "median_step_s", "verdict")
+NEEDED_FOR_GROUPS = ("outcome", "shares_host", "throughput", "median_step_s", "verdict")
 
 _COLUMNS: Mapping[str, tuple[Any, Kind]] = {
     "attempt_id": (AttemptRow.id, Kind.WHOLE),

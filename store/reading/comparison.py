@@ -34,7 +34,7 @@ class Speed:
     """Of one side."""
 
     # geometric mean over processes: what the interval of the ratio is about
-    images_per_second: float
+    throughput: float
     low: float | None  # 95 % interval: over processes, or within the only one
     high: float | None
     num_processes: int
@@ -55,9 +55,9 @@ class Comparison:
 
 def compare(a: Side, b: Side) -> Comparison:
     """Whole attempts only. Raises StoreError when a side has no completed attempt."""
-    of_a, of_b = _images_per_second(a), _images_per_second(b)
+    of_a, of_b = _throughput(a), _throughput(b)
     speed_a, speed_b = _speed(a, of_a), _speed(b, of_b)
-    ratio = speed_a.images_per_second / speed_b.images_per_second
+    ratio = speed_a.throughput / speed_b.throughput
     is_replicated = min(len(of_a), len(of_b)) > 1
     low, high = ratio_interval(of_a, of_b) if is_replicated else _of_ratio(speed_a, speed_b)
     basis, winner = _basis(speed_a, speed_b), _WINNERS[relation(of_a, of_b)]
@@ -147,12 +147,10 @@ def _invalid(a: Side, b: Side) -> Iterator[str]:
                 yield f"attempt {row['attempt_id']} of {label} is invalid ({why})"
 
 
-def _images_per_second(side: Side) -> Sequence[float]:
+def _throughput(side: Side) -> Sequence[float]:
     if any(row["deleted_at"] is not None for row in side.attempts):
         raise StoreError(f"{side.name}: deleted; `python -m store restore` brings it back")
-    measured = [
-        row["images_per_second"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED
-    ]
+    measured = [row["throughput"] for row in side.attempts if row["outcome"] == Outcome.COMPLETED]
     if not measured or None in measured:
         how = ", ".join(dict.fromkeys(row["outcome"] for row in side.attempts)) or "no attempts"
         raise StoreError(f"{side.name}: nothing to compare, it has no completed attempt ({how})")
@@ -165,14 +163,14 @@ def _speed(side: Side, measured: Sequence[float]) -> Speed:
     if len(measured) > 1:
         low, high = interval(measured)
         return Speed(
-            images_per_second=statistics.geometric_mean(measured),
+            throughput=statistics.geometric_mean(measured),
             low=low,
             high=high,
             num_processes=len(measured),
         )
     (row,) = (row for row in side.attempts if row["outcome"] == Outcome.COMPLETED)
-    low, high = row["images_per_second_low"], row["images_per_second_high"]
-    return Speed(images_per_second=row["images_per_second"], low=low, high=high, num_processes=1)
+    low, high = row["throughput_low"], row["throughput_high"]
+    return Speed(throughput=row["throughput"], low=low, high=high, num_processes=1)
 
 
 def _of_ratio(a: Speed, b: Speed) -> tuple[float | None, float | None]:
@@ -181,9 +179,9 @@ def _of_ratio(a: Speed, b: Speed) -> tuple[float | None, float | None]:
     """
     if not (a.low and a.high and b.low and b.high) or min(a.low, b.low) <= 0:
         return None, None
-    ratio = a.images_per_second / b.images_per_second
-    down = math.hypot(math.log(a.images_per_second / a.low), math.log(b.high / b.images_per_second))
-    up = math.hypot(math.log(a.high / a.images_per_second), math.log(b.images_per_second / b.low))
+    ratio = a.throughput / b.throughput
+    down = math.hypot(math.log(a.throughput / a.low), math.log(b.high / b.throughput))
+    up = math.hypot(math.log(a.high / a.throughput), math.log(b.throughput / b.low))
     return ratio * math.exp(-down), ratio * math.exp(up)
 
 

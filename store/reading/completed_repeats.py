@@ -20,7 +20,7 @@ from store.sweeps.repeat_states import in_chunks
 class CompletedRepeat:
     """One process that measured a trial to its end."""
 
-    images_per_second: float
+    throughput: float
     # of the whole attempt, as its devices would tell; none when nobody saw it end
     duration_s: float | None
 
@@ -45,7 +45,7 @@ def completed_repeats(
         (TrialRow.device_kind == DeviceKind.SIMULATED_GPU, simulated_s), else_=AttemptRow.duration_s
     )
     statement = (
-        sa.select(AttemptRow.trial_id, MeasurementRow.images_per_second, duration_s)
+        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, duration_s)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
         .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
@@ -56,7 +56,7 @@ def completed_repeats(
             EnvironmentRow.software_key == software_key,
             AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
             AttemptRow.id > after,
-            MeasurementRow.images_per_second > 0,
+            MeasurementRow.throughput > 0,
             deleted_at(False),
         )
         .order_by(AttemptRow.id)
@@ -64,10 +64,10 @@ def completed_repeats(
     found: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):
-            for trial_id, images_per_second, duration_s in connection.execute(
+            for trial_id, throughput, duration_s in connection.execute(
                 statement.where(AttemptRow.trial_id.in_(ids))
             ):
-                repeat = CompletedRepeat(images_per_second=images_per_second, duration_s=duration_s)
+                repeat = CompletedRepeat(throughput=throughput, duration_s=duration_s)
                 found[trial_id] = (*found.get(trial_id, ()), repeat)
     return found
 

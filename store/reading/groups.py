@@ -19,11 +19,11 @@ ONE_KIND = ("trial", "machine_id", "software", "shares_host")
 
 def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataFrame:
     """`kinds` are the columns of ONE_KIND. Returns these and, for each group: num_attempts,
-    num_completed, images_per_second, lowest, highest and median_step_s of the completed,
+    num_completed, throughput, lowest, highest and median_step_s of the completed,
     num_doubtful (completed, and not valid), and `first`, the place of its first attempt, by which
     they are ordered.
     """
-    speeds = attempts["images_per_second"]
+    speeds = attempts["throughput"]
     completed = np.asarray(attempts["outcome"] == Outcome.COMPLETED) & ~np.isnan(speeds)
     columns = {
         "place": np.arange(len(completed)),
@@ -36,7 +36,7 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
     found = groups.agg(
         num_attempts=("place", "size"),
         num_completed=("completed", "sum"),
-        images_per_second=("speed", "median"),
+        throughput=("speed", "median"),
         lowest=("speed", "min"),
         highest=("speed", "max"),
         median_step_s=("step_s", "median"),

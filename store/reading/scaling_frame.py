@@ -24,8 +24,8 @@ _NUMBERS = (
     "lowest",
     "highest",
     "num_doubtful",
-    "images_per_second",
-    "images_per_second_on_1",
+    "throughput",
+    "throughput_on_1",
 )
 _SAME = ["curve", "machine_id", "software_key", "shares_host"]
 """What a trial and its baseline on 1 GPU have in common."""
@@ -52,14 +52,14 @@ def scaling_frame(
             sa.and_(chosen_by(of_attempts, simulated=simulated), among(AttemptRow.trial_id, ids)),
         )
     baselines = baselines[baselines["num_gpus"] == 1]
-    on_1 = baselines[[*_SAME, "images_per_second"]].drop_duplicates(_SAME)
+    on_1 = baselines[[*_SAME, "throughput"]].drop_duplicates(_SAME)
     found = rows.merge(on_1, how="left", on=_SAME, suffixes=("", "_on_1"))
     names = list(rows)
     axes = names[names.index("trial_id") + 1 : names.index("host")]  # all, free ones, too
     found = found[["trial_id", "curve", *axes, *_MACHINE, *_NUMBERS]].copy()
     # as SQLite has it: what is divided by 0 is not known
-    baseline = found["images_per_second_on_1"].replace(0.0, np.nan)
-    found["speed_up"] = found["images_per_second"] / baseline
+    baseline = found["throughput_on_1"].replace(0.0, np.nan)
+    found["speed_up"] = found["throughput"] / baseline
     found["efficiency"] = found["speed_up"] / found["num_gpus"]
     return found
 

@@ -181,7 +181,7 @@ def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
         .order_by(SweepTrialRow.position)
     )
     made = (
-        sa.select(AttemptRow.trial_id, AttemptRow.outcome, MeasurementRow.images_per_second)
+        sa.select(AttemptRow.trial_id, AttemptRow.outcome, MeasurementRow.throughput)
         .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(sweep.has_attempt(), AttemptRow.deleted_at.is_(None))
     )
@@ -194,12 +194,10 @@ def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
 
 
 def _of_attempts(attempts: Sequence[Row]) -> Row:
-    completed = [
-        row["images_per_second"] for row in attempts if row["outcome"] == Outcome.COMPLETED
-    ]
+    completed = [row["throughput"] for row in attempts if row["outcome"] == Outcome.COMPLETED]
     measured = [value for value in completed if value is not None]
     return {
         "num_attempts": len(attempts),
         "num_completed": len(completed),
-        "images_per_second": statistics.median(measured) if measured else None,
+        "throughput": statistics.median(measured) if measured else None,
     }

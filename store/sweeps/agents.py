@@ -59,7 +59,7 @@ class EndedRow:
     is_final: bool  # the repeat is settled, not to be tried again
     run_dir: str  # within the sweep's; whole when it is elsewhere
     duration_s: float | None
-    images_per_second: float | None
+    throughput: float | None
     median_step_s: float | None
     jitter_s: float | None
     verdict: str | None
@@ -196,7 +196,7 @@ def ended_since(engine: sa.Engine, sweep_id: int, attempt_id: int) -> list[Ended
     """The attempts of a sweep that were recorded after this one, in order."""
     measured = schema.MeasurementRow
     of_measurement = (
-        "images_per_second",
+        "throughput",
         "median_step_s",
         "jitter_s",
         "verdict",

@@ -93,7 +93,7 @@ class FinishedRepeat(RepeatStatus):
 
     outcome: Outcome
     message: str  # why it did not complete
-    images_per_second: float | None
+    throughput: float | None
     verdict: str | None  # on the measurement
     duration_s: float | None  # none when nobody saw it end
 
@@ -251,7 +251,7 @@ def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRep
     end = (
         _Attempt.outcome,
         _Attempt.message,
-        schema.MeasurementRow.images_per_second,
+        schema.MeasurementRow.throughput,
         schema.MeasurementRow.verdict,
     )
     statement = (

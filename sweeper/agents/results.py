@@ -116,7 +116,7 @@ class Results:
             outcome=row.outcome,
             message=row.message,
             duration_s=row.duration_s or 0.0,
-            images_per_second=row.images_per_second,
+            throughput=row.throughput,
             median_step_s=row.median_step_s,
             jitter_s=row.jitter_s,
             verdict=row.verdict,

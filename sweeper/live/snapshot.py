@@ -45,7 +45,7 @@ class EndedAttempt:
     outcome: str  # an Outcome
     message: str  # why it did not complete, or what else is missing; may be empty
     duration_s: float
-    images_per_second: float | None  # none = not measured, as all below
+    throughput: float | None  # none = not measured, as all below
     median_step_s: float | None
     jitter_s: float | None
     verdict: str | None  # a Verdict
@@ -59,7 +59,7 @@ class EndedAttempt:
             outcome=result.outcome,
             message=result.message,
             duration_s=duration_s,
-            images_per_second=measured.images_per_second if measured else None,
+            throughput=measured.throughput if measured else None,
             median_step_s=measured.median_step_s if measured else None,
             jitter_s=measured.jitter_s if measured else None,
             verdict=result.verdict,

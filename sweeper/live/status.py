@@ -125,7 +125,7 @@ def _ended(repeat: FinishedRepeat) -> EndedAttempt:
         outcome=repeat.outcome,
         message=repeat.message,
         duration_s=repeat.duration_s or 0.0,
-        images_per_second=repeat.images_per_second,
+        throughput=repeat.throughput,
         median_step_s=None,
         jitter_s=None,
         verdict=repeat.verdict,

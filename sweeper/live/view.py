@@ -60,7 +60,7 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
     """What ended, how fast it was or what was wrong, and how long it took; never cut."""
     line = Text(f"{_one_line(ended.label):<{label_width}} ")
     if ended.outcome == Outcome.COMPLETED:
-        line.append(f"{ended.images_per_second or 0:9.2f} images/s")
+        line.append(f"{ended.throughput or 0:9.2f} images/s")
         line.append(
             f"  step {(ended.median_step_s or 0) * 1e3:8.1f} ± {(ended.jitter_s or 0) * 1e3:.1f} ms"
         )
@@ -293,7 +293,7 @@ def _times(attempt: RunningAttempt) -> str:
 def _recent(ended: EndedAttempt) -> Text:
     label = _one_line(ended.label)
     if ended.outcome == Outcome.COMPLETED:
-        return Text(f"{ended.images_per_second or 0:9.2f} images/s  {label}{_doubt(ended)}")
+        return Text(f"{ended.throughput or 0:9.2f} images/s  {label}{_doubt(ended)}")
     return Text.assemble(
         (f"{ended.outcome:>18}", FAILED),
         f"  {label}",

@@ -162,7 +162,7 @@ class Tally:
             self._spreads[trial_id] = Spread.of(self._speeds(trial_id))
 
     def _speeds(self, trial_id: str) -> tuple[float, ...]:
-        return tuple(repeat.images_per_second for repeat in self._completed[trial_id])
+        return tuple(repeat.throughput for repeat in self._completed[trial_id])
 
     def _saved(self, trial_id: str, num_gpus: int, num_spared: Mapping[str, int]) -> Saved:
         completed_s = [

@@ -34,15 +34,13 @@ def on_gpus(num_gpus: int = 1, **changes: object) -> TrialSpec:
     return small(**{"num_gpus": num_gpus, "device_kind": DeviceKind.GPU} | changes)
 
 
-def repeated(
-    spec: TrialSpec, *images_per_second: float | None
-) -> list[tuple[TrialSpec, float | None]]:
-    return [(spec, value) for value in images_per_second]
+def repeated(spec: TrialSpec, *throughput: float | None) -> list[tuple[TrialSpec, float | None]]:
+    return [(spec, value) for value in throughput]
 
 
-def around(spec: TrialSpec, images_per_second: float) -> list[tuple[TrialSpec, float | None]]:
+def around(spec: TrialSpec, throughput: float) -> list[tuple[TrialSpec, float | None]]:
     """Three processes, 0.5 % apart."""
-    return repeated(spec, *(images_per_second * share for share in (0.995, 1.0, 1.005)))
+    return repeated(spec, *(throughput * share for share in (0.995, 1.0, 1.005)))
 
 
 def curve(values: Sequence[float], **changes: object) -> list[tuple[TrialSpec, float | None]]:

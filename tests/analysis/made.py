@@ -50,7 +50,7 @@ def _made(changes: dict[str, object], repeats: list[float], gpu: str, kind: Devi
         attempt_ids=(),
         outcome=Outcome.COMPLETED if repeats else Outcome.OUT_OF_MEMORY,
         repeats=tuple(repeats),
-        images_per_second=sorted(repeats)[len(repeats) // 2] if repeats else None,
+        throughput=sorted(repeats)[len(repeats) // 2] if repeats else None,
         low=None,
         high=None,
         is_valid=True,

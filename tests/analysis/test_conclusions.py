@@ -42,8 +42,8 @@ def test_nothing_follows_from_one_trial():
 def test_every_number_told_of_published_figures_is_one_of_its_rows():
     for one in concluded(of("tf-benchmarks-2017", "10723", "4d8aa53")):
         if one.topic in ("leading", "nccl", "real_data", "repacking"):
-            figures = {f"{row.images_per_second:.0f}" for row in one.rows} | {
-                f"{row.images_per_second:.1f}" for row in one.rows
+            figures = {f"{row.throughput:.0f}" for row in one.rows} | {
+                f"{row.throughput:.1f}" for row in one.rows
             }
             told = re.findall(
                 r"(?:replicated_\w+|ps_\w+|synthetic|real|tensor) (\d+(?:\.\d)?)(?=[,;. ])",
@@ -364,9 +364,9 @@ def test_published_figures_that_differ_in_a_note_are_not_mixed():
 
 def test_a_published_baseline_has_the_software_of_its_figure():
     """Of the older TensorFlow the source tells no figure of synthetic data on 1 GPU."""
-    by_figure = {result.images_per_second: result for result in of("Question")}
+    by_figure = {result.throughput: result for result in of("Question")}
     assert by_figure[4200.0].baseline is None
-    assert by_figure[6750.0].baseline.images_per_second == 2000.0
+    assert by_figure[6750.0].baseline.throughput == 2000.0
 
 
 def test_published_figures_near_each_other_are_a_tie():

@@ -46,7 +46,7 @@ def test_json_has_every_row(analysis):
     (leading, server) = json.loads(out)
     assert (leading["topic"], server["topic"]) == ("leading", "parameter_server")
     assert {
-        (row["strategy"], row["images_per_second"], row["num_repeats"]) for row in leading["rows"]
+        (row["strategy"], row["throughput"], row["num_repeats"]) for row in leading["rows"]
     } == {
         ("ps_cpu", 200.0, 1),
         ("replicated_none", 100.0, 1),
@@ -106,7 +106,7 @@ def test_suspect_rows_of_a_conclusion_say_so(analysis):
     assert f"{suspect.trial_id} 100 (suspect)" in out
     assert "200 (suspect)" not in out
     _, told, _ = analysis("conclusions", "--json")
-    assert {row["images_per_second"]: row["is_valid"] for row in json.loads(told)[0]["rows"]} == {
+    assert {row["throughput"]: row["is_valid"] for row in json.loads(told)[0]["rows"]} == {
         100.0: False,
         200.0: True,
     }
@@ -173,9 +173,10 @@ def test_a_check_in_json_has_parts_cases_and_rows(analysis):
     told = json.loads(out)
     (packs,) = [claim for claim in told["claims"] if claim["id"] == "C13"]
     assert packs["answer"] == packs["parts"][0]["answer"] == "agrees"
-    assert {
-        row["images_per_second"] for case in packs["parts"][0]["cases"] for row in case["rows"]
-    } >= {3620.9595, 4173.829}
+    assert {row["throughput"] for case in packs["parts"][0]["cases"] for row in case["rows"]} >= {
+        3620.9595,
+        4173.829,
+    }
     assert len(told["article"]["errors"]) == 4
 
 

@@ -26,11 +26,11 @@ from tests.filled import fill
 from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread
 
 
-def of_spreads(images_per_second, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
+def of_spreads(throughput, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
     """Of (strategy, GPUs, hosts) -> images/s."""
     told = [
         ({"num_gpus": num_gpus, "hosts": hosts, "strategy": way}, [value * one for one in repeats])
-        for (way, num_gpus, hosts), value in images_per_second.items()
+        for (way, num_gpus, hosts), value in throughput.items()
     ]
     return made(*told, kind=kind)
 
@@ -61,7 +61,7 @@ def test_every_cell_of_every_table_is_one_whole_trial(seed):
     ]:
         tables = pivot(results, rows_by, columns_by)
         cells = [(table, where, cell) for table in tables for where, cell in table.cells.items()]
-        assert {cell.result.trial_id: cell.result.images_per_second for *_, cell in cells} == whole
+        assert {cell.result.trial_id: cell.result.throughput for *_, cell in cells} == whole
         assert len(cells) == len(whole)
         for table, (row, column), cell in cells:
             label = dict(zip((*table.rows_by, *table.columns_by), (*row, *column), strict=True))
@@ -74,8 +74,7 @@ def test_a_speed_up_is_against_one_gpu_of_one_host_in_whatever_order_they_are_re
     for results in permutations(of_spreads(values)[:5]):
         told = with_baselines(results, rule)
         assert {
-            (one.baseline.num_gpus, one.baseline.hosts, one.baseline.images_per_second)
-            for one in told
+            (one.baseline.num_gpus, one.baseline.hosts, one.baseline.throughput) for one in told
         } == {(1, 1, 70.0)}
 
 
@@ -284,7 +283,7 @@ def test_processes_of_one_machine_are_said_to_be_that_and_machines_of_their_own_
     one_machine, two_machines = stored(
         [(spec, 100.0), (spec, 300.0)], details=[{}, {"placement": OVER_TWO_MACHINES}]
     )
-    assert (one_machine.images_per_second, two_machines.images_per_second) == (100.0, 300.0)
+    assert (one_machine.throughput, two_machines.throughput) == (100.0, 300.0)
     assert host_notes([one_machine, two_machines]) == host_notes([one_machine])
     assert host_notes([one_machine])[0].startswith("over 2 hosts: processes of one machine")
     assert (

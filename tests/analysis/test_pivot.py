@@ -21,10 +21,7 @@ def results(entries, **options):
 
 
 def numbers(table):
-    return {
-        (*row, *column): cell.result.images_per_second
-        for (row, column), cell in table.cells.items()
-    }
+    return {(*row, *column): cell.result.throughput for (row, column), cell in table.cells.items()}
 
 
 def ranks(table):

@@ -49,12 +49,8 @@ def test_models_come_in_the_order_of_their_article():
 
 
 def test_a_figure_told_twice_gets_a_table_of_its_own():
-    tables = pivot(
-        published(
-            [like(images_per_second=10.0), like(images_per_second=20.0, note="on another day")]
-        )
-    )
-    assert [[result.images_per_second for result in table.results] for table in tables] == [
+    tables = pivot(published([like(throughput=10.0), like(throughput=20.0, note="on another day")]))
+    assert [[result.throughput for result in table.results] for table in tables] == [
         [10.0],
         [20.0],
     ]

@@ -70,14 +70,14 @@ def test_without_a_run_on_one_there_is_no_speed_up():
     assert (result.speed_up, result.efficiency, result.baseline) == (None, None, None)
 
 
-def test_a_baseline_of_0_images_per_second_is_none():
+def test_a_baseline_of_0_throughput_is_none():
     found = by_cell(results([(small(), 0.0), (small(num_gpus=2), 100.0)]))
     assert [found["replicated_none", num].speed_up for num in (1, 2)] == [None, None]
 
 
 def test_a_number_is_the_median_over_repeats_with_an_interval_over_processes():
     (result,) = results([(small(), 99.0), (small(), 101.0), (small(), 100.0)])
-    assert (result.images_per_second, result.repeats) == (100.0, (99.0, 101.0, 100.0))
+    assert (result.throughput, result.repeats) == (100.0, (99.0, 101.0, 100.0))
     assert (result.low, result.high) == pytest.approx((97.5466, 102.5082), rel=1e-4)
 
 
@@ -89,7 +89,7 @@ def test_the_interval_of_one_process_is_the_one_within_it():
 def test_a_failed_trial_has_its_outcome_and_never_a_zero():
     found = by_cell(results([(small(), 10.0), (small(num_gpus=2), None)]))
     failed = found["replicated_none", 2]
-    assert (failed.outcome, failed.images_per_second, failed.speed_up, failed.repeats) == (
+    assert (failed.outcome, failed.throughput, failed.speed_up, failed.repeats) == (
         "failed",
         None,
         None,
@@ -99,7 +99,7 @@ def test_a_failed_trial_has_its_outcome_and_never_a_zero():
 
 def test_a_failure_beside_a_completed_repeat_does_not_hide_the_number():
     (result,) = results([(small(), 10.0), (small(), None)])
-    assert (result.outcome, result.images_per_second, len(result.attempt_ids)) == (
+    assert (result.outcome, result.throughput, len(result.attempt_ids)) == (
         "completed",
         10.0,
         2,
@@ -142,7 +142,7 @@ def test_a_failure_of_an_upgraded_sweep_stands_with_the_newer_software_where_onl
 def test_machines_are_never_mixed():
     fill("r.db", [(small(), 10.0)])
     found = results([(small(), 99.0)], name="second", machine=replace(MACHINE, host="other"))
-    assert [(result.place.host, result.images_per_second) for result in found] == [
+    assert [(result.place.host, result.throughput) for result in found] == [
         ("testbox", 10.0),
         ("other", 99.0),
     ]
@@ -155,7 +155,7 @@ def test_software_is_never_mixed():
         name="second",
         environment=ENVIRONMENT | {"variables": {"NCCL_ALGO": "Tree"}},
     )
-    assert [result.images_per_second for result in found] == [100.0, 300.0]
+    assert [result.throughput for result in found] == [100.0, 300.0]
     assert len({result.place.key for result in found}) == 2
 
 
@@ -171,9 +171,7 @@ def test_trials_that_ran_side_by_side_stand_apart_and_say_so():
     ledger.finish(repeat.repeat_id, finished, NOON)
     ledger.end(NOON, finished=True)
     writer.close()
-    assert [
-        (result.images_per_second, result.place.shares_host) for result in measured(stored())
-    ] == [
+    assert [(result.throughput, result.place.shares_host) for result in measured(stored())] == [
         (100.0, False),
         (60.0, True),
     ]
@@ -200,12 +198,10 @@ def test_stand_ins_are_never_called_gpus():
 @pytest.mark.parametrize("nothing", [None, math.nan, math.inf])
 def test_a_completed_attempt_without_a_number_is_invalid_and_no_median_of_anything(nothing):
     fill("r.db", [(small(), 10.0), (small(num_gpus=2), 20.0), (small(num_gpus=2), 30.0)])
-    rows = [
-        row | {"images_per_second": nothing} if row["attempt_id"] < 3 else row for row in stored()
-    ]
+    rows = [row | {"throughput": nothing} if row["attempt_id"] < 3 else row for row in stored()]
     on_1, on_2 = measured(rows)
-    assert (on_1.outcome, on_1.images_per_second, on_1.baseline) == (Outcome.INVALID, None, None)
-    assert (on_2.images_per_second, on_2.repeats, on_2.is_valid, on_2.speed_up) == (
+    assert (on_1.outcome, on_1.throughput, on_1.baseline) == (Outcome.INVALID, None, None)
+    assert (on_2.throughput, on_2.repeats, on_2.is_valid, on_2.speed_up) == (
         30.0,
         (30.0,),
         True,
@@ -221,7 +217,7 @@ def test_a_verdict_of_invalid_is_told_and_is_no_baseline():
             "UPDATE measurements SET verdict = 'invalid' WHERE attempt_id = 1"
         )
     on_1, on_2 = measured(stored())
-    assert (on_1.outcome, on_1.images_per_second, on_1.failed, on_2.baseline) == (
+    assert (on_1.outcome, on_1.throughput, on_1.failed, on_2.baseline) == (
         Outcome.INVALID,
         None,
         ("invalid",),

@@ -68,8 +68,7 @@ def test_no_prediction_rests_on_what_it_predicts() -> None:
     changed = [
         {
             **one,
-            "images_per_second": one["images_per_second"]
-            * (0.4 + 0.1 * index if one["num_gpus"] > FEW else 1.0),
+            "throughput": one["throughput"] * (0.4 + 0.1 * index if one["num_gpus"] > FEW else 1.0),
         }
         for index, one in enumerate(of_one)
     ]
@@ -77,7 +76,7 @@ def test_no_prediction_rests_on_what_it_predicts() -> None:
     assert len(rested(plain)) > 5
     assert [one.predictive for one in perturbed] == [one.predictive for one in plain]
     assert all(
-        one.row.images_per_second != other.row.images_per_second
+        one.row.throughput != other.row.throughput
         for one, other in zip(plain, perturbed, strict=True)
     )
 

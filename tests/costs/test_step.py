@@ -244,9 +244,9 @@ def test_gpus_without_peer_access_go_through_the_host() -> None:
     assert "host memory" not in {kind for kind, _, _ in exchange(job, BOX).pull.busy_s}
 
 
-def test_the_images_per_second_are_those_of_all_gpus() -> None:
+def test_the_throughput_are_those_of_all_gpus() -> None:
     told = costs(work(), BOX)
-    assert told.images_per_second == pytest.approx(8 * 64 / told.step_s)
+    assert told.throughput == pytest.approx(8 * 64 / told.step_s)
 
 
 def test_a_ring_of_a_mesh_has_the_links_between_its_own_gpus_alone() -> None:

@@ -78,11 +78,11 @@ def test_trials_that_a_sweep_found_finished_are_among_its_own():
     begin(writer, {small(): 0}, name="second").end(NOON, finished=True)
     writer.close()
     (result,) = load(Selection(db="r.db", sweep="second"))
-    assert result.images_per_second == 100.0
+    assert result.throughput == 100.0
 
 
 def test_filters_of_attempts_say_that_medians_and_baselines_are_of_these(plots):
     fill("results.db", [(small(), 90.0), (small(), 110.0)])
-    text = plots("tables", "images_per_second>100", "model=trivial").stdout
-    assert "only attempts with images_per_second>100: medians and baselines are of these\n" in text
+    text = plots("tables", "throughput>100", "model=trivial").stdout
+    assert "only attempts with throughput>100: medians and baselines are of these\n" in text
     assert "only attempts" not in plots("tables", "model=trivial").stdout

@@ -154,7 +154,7 @@ def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
     )
     page = compose(source, datetime.now(UTC))
     own = MEASURED if origin is Origin.MEASURED else SIMULATED
-    assert sorted(trial.images_per_second for trial in page.trials) == sorted(map(float, own))
+    assert sorted(trial.throughput for trial in page.trials) == sorted(map(float, own))
     is_simulated = origin is Origin.SIMULATED
     assert page.loud == ([SIMULATED_NOTE] if is_simulated else [])
     assert ("simulated GPUs" in page.title) == is_simulated

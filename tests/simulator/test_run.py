@@ -75,8 +75,8 @@ def measured(*overrides: str, noise: bool = False) -> Measurement:
 
 def test_without_noise_the_throughput_is_the_cost_models():
     spec = spec_of("num_gpus=4")
-    assert measured("num_gpus=4").images_per_second == pytest.approx(
-        costs(Work.of(asdict(spec)), P100).images_per_second
+    assert measured("num_gpus=4").throughput == pytest.approx(
+        costs(Work.of(asdict(spec)), P100).throughput
     )
 
 
@@ -103,7 +103,7 @@ def test_the_truth_is_stored_with_what_was_planted():
 def test_seconds_that_are_planted_are_missing_from_the_throughput():
     plain, slow = measured("num_gpus=2"), measured("num_gpus=2", "planted.reduction_s=0.1")
     assert slow.median_step_s - plain.median_step_s == pytest.approx(0.1)
-    assert slow.images_per_second == pytest.approx(128 / (plain.median_step_s + 0.1))
+    assert slow.throughput == pytest.approx(128 / (plain.median_step_s + 0.1))
 
 
 def test_one_gpu_reduces_nothing_and_synthetic_data_is_never_late():
@@ -115,7 +115,7 @@ def test_one_gpu_reduces_nothing_and_synthetic_data_is_never_late():
 def test_a_slow_input_is_waited_for():
     fast, slow = measured("data=photos"), measured("data=photos", "planted.input_s=1")
     assert slow.data_wait_share > 0.5 > fast.data_wait_share
-    assert slow.images_per_second < 64
+    assert slow.throughput < 64
 
 
 def test_each_gpus_batch_is_late_as_they_come_from_one_pipeline():
@@ -134,9 +134,7 @@ def test_a_throttled_gpu_is_slow_says_why_and_makes_the_number_suspect():
     )
     assert found.verdict == "suspect"
     assert "SIM-p100_pcie_8-0 was throttled: sw_thermal_slowdown" in found.verdict_reasons
-    assert found.measurement.images_per_second == pytest.approx(
-        measured().images_per_second / 2, rel=0.01
-    )
+    assert found.measurement.throughput == pytest.approx(measured().throughput / 2, rel=0.01)
 
 
 def test_others_on_the_host_slow_down_the_input():
@@ -144,7 +142,7 @@ def test_others_on_the_host_slow_down_the_input():
         measured("data=photos", "model=alexnet", "num_gpus=4", *more)
         for more in (["planted.contention=0.5"], [])
     )
-    assert contended.images_per_second == pytest.approx(free.images_per_second / 2)
+    assert contended.throughput == pytest.approx(free.throughput / 2)
     assert contended.cores_taken_by_others == P100.num_cores / 2
 
 
@@ -158,7 +156,7 @@ def test_the_same_attempt_gives_the_same_numbers_and_another_repeat_others():
         play(spec, repeat, attempt)[1].read_result()
         for repeat, attempt in ((1, 1), (1, 1), (2, 1), (1, 2))
     )
-    rates = [found.measurement.images_per_second for found in (first, other, retried)]
+    rates = [found.measurement.throughput for found in (first, other, retried)]
     assert first == again
     assert len(set(rates)) == 3
 
@@ -170,7 +168,7 @@ def test_repeats_of_a_later_sweep_are_no_copies_of_earlier_ones():
         for sweep in ("one", "two", "three")
         for repeat in (1, 2)
     ]
-    assert len({one.measurement.images_per_second for one in found}) == 6
+    assert len({one.measurement.throughput for one in found}) == 6
 
 
 def test_the_seed_of_a_trial_changes_its_noise():

@@ -98,7 +98,7 @@ def test_every_documented_column_is_there_with_its_dtype(varied, method):
     for names, dtypes in documented:
         for name in re.findall(r"[a-z_0-9]+", names.replace("..", "")):
             if name.strip("_") in ("low", "high"):
-                name = f"images_per_second{name}"
+                name = f"throughput{name}"
             if dtypes != "---":
                 assert (
                     str(frame[name].dtype) in dtypes.split(", ") or dtypes == "datetime64[us, UTC]"
@@ -200,7 +200,7 @@ def test_more_rows_than_are_read_at_once_are_all_there(db):
     fill(db, [(ONE, float(speed)) for speed in range(1, 8)])
     for at_a_time in (1, 3, 7, 8):
         pytest.MonkeyPatch().setattr(columns, "_AT_A_TIME", at_a_time)
-        assert store.api.open(db).attempts()["images_per_second"].tolist() == [
+        assert store.api.open(db).attempts()["throughput"].tolist() == [
             1.0,
             2.0,
             3.0,
@@ -235,7 +235,7 @@ def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
             "shares_host",
             "num_attempts",
             "num_completed",
-            "images_per_second",
+            "throughput",
             "lowest",
             "highest",
             "num_doubtful",
@@ -250,7 +250,7 @@ def test_trials_are_never_averaged_over_machine_software_or_neighbors(varied):
     assert (
         failed["num_attempts"],
         failed["num_completed"],
-        failed["images_per_second"],
+        failed["throughput"],
         failed["software_key"],
     ) == (
         1,

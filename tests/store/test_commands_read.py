@@ -76,7 +76,7 @@ def test_list_takes_filters_columns_an_order_and_a_limit(filled):
         "1",
     ]
     slowest_first = answer(
-        filled, "list", "--columns", "attempt,images_per_second", "--sort", "images_per_second"
+        filled, "list", "--columns", "attempt,throughput", "--sort", "throughput"
     ).splitlines()
     assert [line.split() for line in slowest_first[1:]] == [["1", "100"], ["2", "12346"], ["3"]]
 
@@ -234,7 +234,7 @@ def test_a_table_of_more_rows_than_are_fitted_to_each_other_keeps_every_one():
 def test_parquet_keeps_types_and_reads_columns_of_several_types_as_text(filled):
     answer(filled, "list", "--format", "parquet", "--out", "all.parquet")
     frame = pandas.read_parquet("all.parquet")
-    assert frame["images_per_second"].tolist()[:2] == [100.0, 12345.678]
+    assert frame["throughput"].tolist()[:2] == [100.0, 12345.678]
     assert str(frame["started_at"].dtype) == "datetime64[us, UTC]"
     mixed = [
         [1, 1, "x", b"\xff", 1],
@@ -394,7 +394,7 @@ def test_show_of_a_sweep_has_its_trials_and_counts(filled):
     told = json.loads(answer(filled, "show", "first", "--json"))
     assert told["counts"] == {"completed": 2, "failed": 1}
     assert [
-        (row["num_gpus"], row["num_attempts"], row["num_completed"], row["images_per_second"])
+        (row["num_gpus"], row["num_attempts"], row["num_completed"], row["throughput"])
         for row in told["trials"]
     ] == [
         (1, 1, 1, 100.0),

@@ -117,7 +117,7 @@ def test_of_a_trial_those_attempts_are_taken_that_are_of_one_kind_with_the_other
     assert [row["attempt_id"] for row in of_one.attempts] == [1, 2]
     assert (of_one.num_left_out, of_two.num_left_out) == (2, 0)
     assert refused(db, ONE.trial_id, TWO.trial_id) == []
-    assert compared(db, ONE.trial_id, TWO.trial_id).a.images_per_second == pytest.approx(
+    assert compared(db, ONE.trial_id, TWO.trial_id).a.throughput == pytest.approx(
         (100 * 102) ** 0.5
     )
     assert (
@@ -148,7 +148,7 @@ def test_repeats_give_an_interval_over_processes(db):
 
 def side(speeds: Sequence[float]) -> Side:
     attempts = [
-        {"outcome": "completed", "deleted_at": None, "images_per_second": speed} for speed in speeds
+        {"outcome": "completed", "deleted_at": None, "throughput": speed} for speed in speeds
     ]
     return Side(name="a trial", trial={}, attempts=attempts, num_left_out=0)
 
@@ -234,8 +234,8 @@ def test_without_an_interval_nobody_wins(db):
         MeasurementRow,
         MeasurementRow.attempt_id,
         2,
-        images_per_second_low=None,
-        images_per_second_high=None,
+        throughput_low=None,
+        throughput_high=None,
     )
     assert compared(db, "1", "2").winner is Winner.UNKNOWN
     assert (
@@ -345,7 +345,7 @@ def test_compare_answers_in_json(db):
         None,
     )
     answered = json.loads(run(db, "compare", "1", "2", "--axis", "model", "--json").stdout)
-    assert (answered["a"]["attempts"], answered["comparison"]["b"]["images_per_second"]) == (
+    assert (answered["a"]["attempts"], answered["comparison"]["b"]["throughput"]) == (
         [1],
         150.0,
     )

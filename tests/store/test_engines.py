@@ -267,6 +267,6 @@ def test_steps_of_deleted_attempts_are_in_no_view(db):
         assert queries.query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[
             1
         ] == [(2,)]
-    assert queries.query(
-        open_for_reading(db), "SELECT num_repeats, images_per_second FROM scaling"
-    )[1] == [(1, 2.0)]
+    assert queries.query(open_for_reading(db), "SELECT num_repeats, throughput FROM scaling")[
+        1
+    ] == [(1, 2.0)]

@@ -174,12 +174,8 @@ def test_what_is_no_database_is_told_and_the_rest_is_imported(db, make, reason):
     assert "Traceback" not in ended.stderr
 
 
-BAD = to_json(attempt(small(seed=3))).replace(
-    '"images_per_second":100.0', '"images_per_second":-1.0'
-)
-NOT_A_NUMBER = to_json(attempt(small(seed=4))).replace(
-    '"images_per_second":100.0', '"images_per_second":NaN'
-)
+BAD = to_json(attempt(small(seed=3))).replace('"throughput":100.0', '"throughput":-1.0')
+NOT_A_NUMBER = to_json(attempt(small(seed=4))).replace('"throughput":100.0', '"throughput":NaN')
 
 
 def test_rejected_rows_are_listed_and_the_rest_is_imported(db):
@@ -204,7 +200,7 @@ def test_rejected_rows_are_listed_and_the_rest_is_imported(db):
         "renamed": {},
     }
     assert sorted((one["where"], one["reason"].split(":")[0][:30]) for one in told["rejected"]) == [
-        ("in.jsonl line 2", "images_per_second=-1.0"),
+        ("in.jsonl line 2", "throughput=-1.0"),
         ("in.jsonl line 4", "NaN"),
         ("in.jsonl line 5", "Expecting property name enclos"),
         ("in.jsonl line 7", "contradicts what is known of a"),
@@ -220,7 +216,7 @@ def test_nothing_is_imported_when_that_is_asked_for(db):
     ended = store("import", "good.jsonl", "bad.jsonl", "--db", db, "--strict")
     assert ended.returncode == 2
     assert ended.stdout == "0 attempts imported, 0 were there already\n"
-    assert "bad.jsonl line 2: images_per_second=-1.0" in ended.stderr
+    assert "bad.jsonl line 2: throughput=-1.0" in ended.stderr
     assert contents(db) == before
     assert store("import", "good.jsonl", "--db", db, "--strict").returncode == 0
 
@@ -344,8 +340,8 @@ def test_attempts_and_their_steps_are_written_as_two_tables(db, kind):
     assert list(attempts) == list(flat.COLUMNS)
     assert list(steps) == list(flat.STEP_COLUMNS)
     found = contents(db)
-    rates = [row["images_per_second"] for row in found["measurements"]]
-    assert sorted(attempts["images_per_second"].dropna()) == sorted(rates)
+    rates = [row["throughput"] for row in found["measurements"]]
+    assert sorted(attempts["throughput"].dropna()) == sorted(rates)
     num_calls = [len(row["duration_over_least"]) for row in found["step_arrays"]]
     assert len(steps) == sum(num_calls) > 0
 
@@ -393,7 +389,7 @@ def test_no_cell_is_taken_for_a_formula(db):
 
 
 def test_negative_numbers_stay_numbers_in_a_table(db):
-    add(db, attempt(images_per_second=None, exit_code=-9))
+    add(db, attempt(throughput=None, exit_code=-9))
     export(db, "out.csv", ExportFormat.CSV)
     with Path("out.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
@@ -528,7 +524,7 @@ def test_what_a_log_does_not_tell_is_told_beside_it(db):
         db,
     )
     assert ended.returncode == 0, ended.stderr
-    sql = "SELECT model, num_gpus, batch_size, images_per_second FROM reference_results WHERE source = 'our old box'"
+    sql = "SELECT model, num_gpus, batch_size, throughput FROM reference_results WHERE source = 'our old box'"
     with opened(db) as connection:
         assert connection.exec_driver_sql(sql).all() == [("resnet50", 8, 64, 219.0)]
 

@@ -26,7 +26,7 @@ def trial(**free: AxisValue) -> TrialSpec:
 
 def chosen(db: str, *filters: str) -> list[float]:
     rows = queries.measured(open_for_reading(db), filters)
-    return [row["images_per_second"] for row in rows]
+    return [row["throughput"] for row in rows]
 
 
 def told(db: str, sql: str) -> list[tuple[object, ...]]:
@@ -64,7 +64,7 @@ def test_each_is_a_column_of_the_table_and_of_every_view(db):
     for view in WITH_AXES:
         names = open_for_reading(db).connect().execute(sa.text(f"SELECT * FROM {view}")).keys()
         assert {"zero", "order", "strategy", *AXES} <= set(names)
-    assert told(db, "SELECT images_per_second FROM throughput WHERE zero = 1") == [(10.0,)]
+    assert told(db, "SELECT throughput FROM throughput WHERE zero = 1") == [(10.0,)]
 
 
 def test_its_column_becomes_wider_when_it_must(db):

@@ -93,26 +93,26 @@ def fifo(name: str) -> Callable[[RunFolder], None]:
 
 HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
     "infinite throughput": (
-        changed("result.json", "measurement.images_per_second", math.inf),
+        changed("result.json", "measurement.throughput", math.inf),
         "result.json is damaged: Infinity",
     ),
     "throughput 1e999": (
         lambda folder: folder.result.write_text(
             folder.result.read_text().replace("100.0", "1e999")
         ),
-        "result.json is damaged: measurement.images_per_second=inf: wanted a finite number",
+        "result.json is damaged: measurement.throughput=inf: wanted a finite number",
     ),
     "NaN": (
         changed("result.json", "measurement.jitter_s", math.nan),
         "result.json is damaged: NaN: wanted a finite number",
     ),
     "negative": (
-        changed("result.json", "measurement.images_per_second", -1.0),
-        "images_per_second=-1.0: wanted 0 or more",
+        changed("result.json", "measurement.throughput", -1.0),
+        "throughput=-1.0: wanted 0 or more",
     ),
     "too fast": (
-        changed("result.json", "measurement.images_per_second", 1e305),
-        "images_per_second=1e+305: wanted 0 or more",
+        changed("result.json", "measurement.throughput", 1e305),
+        "throughput=1e+305: wanted 0 or more",
     ),
     "over 64 bits": (
         changed("result.json", "measurement.peak_host_memory_bytes", HUGE),

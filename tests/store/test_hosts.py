@@ -49,7 +49,7 @@ def test_a_curve_of_several_hosts_has_a_row_for_each_trial_and_one_gpu_of_one_ho
     )
     found = ask(
         db,
-        "SELECT num_gpus, hosts, num_repeats, images_per_second, speed_up FROM scaling ORDER BY num_gpus, hosts",
+        "SELECT num_gpus, hosts, num_repeats, throughput, speed_up FROM scaling ORDER BY num_gpus, hosts",
     )
     assert found == [
         (1, 1, 1, 50.0, 1.0),

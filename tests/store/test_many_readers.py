@@ -37,13 +37,13 @@ def read(barrier: Barrier, written: Event) -> None:
         found = queries.list_attempts(engine)
         assert len(found) >= least, "an attempt has gone"
         least = len(found)
-        assert all(row["images_per_second"] is not None for row in found)
+        assert all(row["throughput"] is not None for row in found)
         assert queries.query(engine, HALF)[1] == []
         for row in queries.rows(engine, "SELECT num_gpus, num_repeats, speed_up FROM scaling"):
             assert row["num_gpus"] == 1 or row["speed_up"] is None or row["speed_up"] > 0
         if found:
             told = show(engine, str(found[-1]["attempt"]))["attempts"]
-            assert told[0]["images_per_second"] is not None
+            assert told[0]["throughput"] is not None
         for status in sweep_status(engine, "all"):
             assert sum(status.counts.values()) == NUM_ATTEMPTS
         engine.dispose()

@@ -41,7 +41,7 @@ ATTEMPT = {
     "verdict": "suspect",
     "started_at": BEGAN,
     "duration_s": 60.5,
-    "images_per_second": 853.25,
+    "throughput": 853.25,
     "time_to_first_step_s": 20.0,
     "first_step_s": 5.0,
     "num_steps": 100,
@@ -118,7 +118,7 @@ def test_an_attempt_is_a_run_with_its_axes_measurement_and_times(client):
         "xla": "off",
     }
     assert run.data.metrics == {
-        "images_per_second": 853.25,
+        "throughput": 853.25,
         "time_to_first_step_s": 20.0,
         "first_step_s": 5.0,
         "num_steps": 100.0,
@@ -202,7 +202,7 @@ def test_an_export_that_broke_off_is_finished_by_the_next(client):
 def test_the_outcome_is_the_status(client, outcome, status):
     unmeasured = dict.fromkeys(
         (
-            "images_per_second",
+            "throughput",
             "duration_s",
             "verdict",
             "time_to_first_step_s",
@@ -279,4 +279,4 @@ def test_a_simulated_run_and_its_metrics_are_named_so(client):
     assert run.info.run_name == "simulated resnet50 ps_cpu 4 01234567"
     assert run.data.params["device_kind"] == "simulated_gpu"
     assert {name.startswith("simulated_") for name in run.data.metrics} == {True}
-    assert run.data.metrics["simulated_images_per_second"] == 853.25
+    assert run.data.metrics["simulated_throughput"] == 853.25

@@ -43,7 +43,7 @@ ATTEMPT = {
     "window_s": 30.0,
     "num_steps": 100,
     "num_warm_up_steps": 10,
-    "images_per_second": 853.3333333333334,
+    "throughput": 853.3333333333334,
     "last_loss": 6.9,
 }
 NOT_MEASURED = dict.fromkeys(
@@ -53,7 +53,7 @@ NOT_MEASURED = dict.fromkeys(
         "window_s",
         "num_steps",
         "num_warm_up_steps",
-        "images_per_second",
+        "throughput",
         "last_loss",
     )
 )
@@ -109,7 +109,7 @@ def reason(lines, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "told_num_gpus", "batch_size", "num_gpus", "images_per_second", "evidence"),
+    ("name", "told_num_gpus", "batch_size", "num_gpus", "throughput", "evidence"),
     [
         (
             "mlperf_0.5_google_8xv100",
@@ -126,7 +126,7 @@ def reason(lines, **options):
     ],
 )
 def test_logs_of_every_round_are_read(
-    name, told_num_gpus, batch_size, num_gpus, images_per_second, evidence
+    name, told_num_gpus, batch_size, num_gpus, throughput, evidence
 ):
     found = read(
         (LOGS / f"{name}.txt").read_text().splitlines(keepends=True), num_gpus=told_num_gpus
@@ -138,7 +138,7 @@ def test_logs_of_every_round_are_read(
         "",
     )
     assert (found.batch_size, found.num_gpus, found.evidence) == (batch_size, num_gpus, evidence)
-    assert found.images_per_second == pytest.approx(images_per_second, abs=0.01)
+    assert found.throughput == pytest.approx(throughput, abs=0.01)
 
 
 def test_what_a_log_tells_of_its_throughput_agrees_with_its_epochs():
@@ -146,9 +146,7 @@ def test_what_a_log_tells_of_its_throughput_agrees_with_its_epochs():
     silent = [line for line in lines if not re.search("tracked_stats|throughput", line)]
     derived = read(silent, num_gpus=2)
     assert derived.evidence == "log, derived: epochs, median of 3"
-    assert derived.images_per_second == pytest.approx(
-        read(lines, num_gpus=2).images_per_second, rel=1e-3
-    )
+    assert derived.throughput == pytest.approx(read(lines, num_gpus=2).throughput, rel=1e-3)
 
 
 def test_the_log_of_google_tells_its_epochs_when_all_is_over_and_they_time_nothing():
@@ -159,8 +157,8 @@ def test_the_log_of_google_tells_its_epochs_when_all_is_over_and_they_time_nothi
     assert reason(one_evaluation, num_gpus=8).startswith("no throughput, and no epochs")
 
 
-def test_images_per_second_are_the_median_of_the_epochs():
-    assert read(log(*epochs(10, 2, 5))).images_per_second == 200
+def test_throughput_are_the_median_of_the_epochs():
+    assert read(log(*epochs(10, 2, 5))).throughput == 200
 
 
 def test_an_evaluation_is_no_time_of_training():
@@ -168,7 +166,7 @@ def test_an_evaluation_is_no_time_of_training():
     assert (
         read(
             log(event("epoch_start", at_s=10), *evaluation, event("epoch_stop", at_s=20))
-        ).images_per_second
+        ).throughput
         == 250
     )
 
@@ -180,7 +178,7 @@ def test_blocks_count_when_there_are_no_epochs():
         event("eval_stop", at_s=30),
     ]
     found = read(log(*block, event("block_stop", at_s=30)))
-    assert (found.images_per_second, found.evidence) == (250, "log, derived: blocks, median of 1")
+    assert (found.throughput, found.evidence) == (250, "log, derived: blocks, median of 1")
 
 
 def test_blocks_may_count_their_samples():
@@ -188,7 +186,7 @@ def test_blocks_may_count_their_samples():
         event("block_start", at_s=10, samples_count=500),
         event("block_stop", at_s=20, samples_count=4500),
     )
-    assert read(log(*block)).images_per_second == 400
+    assert read(log(*block)).throughput == 400
 
 
 def test_throughput_that_is_told_comes_before_what_follows_from_epochs():
@@ -196,7 +194,7 @@ def test_throughput_that_is_told_comes_before_what_follows_from_epochs():
         event("tracked_stats", {"throughput": figure, "loss": 3.0}) for figure in (90, 110, 500)
     ]
     found = read(log(*epochs(10), *told, event("throughput", 7)))
-    assert (found.images_per_second, found.evidence) == (110, "log: throughput, median of 3")
+    assert (found.throughput, found.evidence) == (110, "log: throughput, median of 3")
 
 
 def test_lines_repeated_by_other_processes_change_nothing():
@@ -210,7 +208,7 @@ def test_an_interval_begins_with_the_first_process_and_ends_with_the_first():
         [event(key, at_s=at_s) for at_s in times]
         for key, times in (("epoch_start", (10, 12)), ("epoch_stop", (20, 21)))
     )
-    assert read(log(*starts, *stops)).images_per_second == 100
+    assert read(log(*starts, *stops)).throughput == 100
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,7 @@ def test_what_stands_around_a_line_is_passed_over(told):
 
 def test_several_runs_in_one_file_are_kept_apart():
     references, rejected = parse([*log(*epochs(10)), *log(*epochs(10))[:-1], *log(*epochs(20))])
-    assert [found.images_per_second for found in references] == [100, 50]
+    assert [found.throughput for found in references] == [100, 50]
     assert [(lost.where, lost.reason) for lost in rejected] == [
         ("a log line 9", "interrupted: no run_stop; the last line tells of epoch_stop (line 15)")
     ]
@@ -320,7 +318,7 @@ def test_what_is_written_of_an_attempt_is_read_again():
         local_parameter_device="gpu",
         precision="fp16",
         num_gpus=4,
-        images_per_second=853.3333333333334,
+        throughput=853.3333333333334,
         evidence="log: throughput, median of 1",
         note="4xNVIDIA H200; optimizer momentum",
     )
@@ -385,7 +383,7 @@ MAYBE = st.none() | st.floats(min_value=0, max_value=1e6)
 @given(
     st.fixed_dictionaries(
         {
-            "images_per_second": st.floats(min_value=1e-3, max_value=1e9),
+            "throughput": st.floats(min_value=1e-3, max_value=1e9),
             "num_gpus": st.integers(1, 512),
             "batch_size": st.integers(1, 100_000),
             "duration_s": MAYBE,
@@ -405,9 +403,8 @@ MAYBE = st.none() | st.floats(min_value=0, max_value=1e6)
 def test_every_figure_is_read_as_it_was_written(values):
     found = read(mlperf.write(ATTEMPT | values))
     assert {
-        name: getattr(found, name)
-        for name in ("images_per_second", "num_gpus", "batch_size", "model")
-    } == {name: values[name] for name in ("images_per_second", "num_gpus", "batch_size", "model")}
+        name: getattr(found, name) for name in ("throughput", "num_gpus", "batch_size", "model")
+    } == {name: values[name] for name in ("throughput", "num_gpus", "batch_size", "model")}
 
 
 JSON = st.recursive(

@@ -36,7 +36,7 @@ from tests.specs import small
 assert small(nudge=3).trial_id != small().trial_id == small(nudge=0).trial_id
 fill(sys.argv[1], [(small(nudge=3), 30.0)], name="second")
 engine = open_for_reading(sys.argv[1])
-print(*(row["images_per_second"] for row in queries.measured(engine, ["nudge>=2"])))
+print(*(row["throughput"] for row in queries.measured(engine, ["nudge>=2"])))
 with engine.connect() as connection:
     for sql in ("SELECT nudge FROM trials ORDER BY 1", "SELECT nudge FROM throughput ORDER BY 1"):
         print(*connection.scalars(sa.text(sql)))

@@ -23,7 +23,7 @@ MINE = Reference(
     local_parameter_device="",
     precision="fp16",
     num_gpus=8,
-    images_per_second=5000.5,
+    throughput=5000.5,
     evidence="seen",
 )
 HOSTILE = [
@@ -51,7 +51,7 @@ def test_the_published_references_are_valid_and_complete():
     assert {reference.origin for reference in references} == {"published"}
     assert len({reference.key for reference in references}) == 399
     assert all(len(reference.citation) > 60 and reference.evidence for reference in references)
-    assert sum(reference.images_per_second for reference in references) == pytest.approx(
+    assert sum(reference.throughput for reference in references) == pytest.approx(
         1036447.0055, abs=1e-4
     )
 
@@ -126,7 +126,7 @@ def test_a_published_parameter_server_has_no_all_reduce():
 
 
 @pytest.mark.parametrize(
-    ("model", "hardware", "batch_size", "data", "num_gpus", "images_per_second"),
+    ("model", "hardware", "batch_size", "data", "num_gpus", "throughput"),
     [  # from the page itself
         ("vgg16", "NVIDIA DGX-1 8xP100-SXM2 NVLink", 64, "synthetic", 8, 1081),
         ("vgg16", "NVIDIA DGX-1 8xP100-SXM2 NVLink", 32, "real", 8, 690),
@@ -135,29 +135,29 @@ def test_a_published_parameter_server_has_no_all_reduce():
     ],
 )
 def test_published_figures_are_those_of_the_tensorflow_page(
-    model, hardware, batch_size, data, num_gpus, images_per_second
+    model, hardware, batch_size, data, num_gpus, throughput
 ):
     (found,) = [
-        reference.images_per_second
+        reference.throughput
         for reference in published()
         if reference.source == "TensorFlow benchmarks page (2017)"
         and (reference.model, reference.hardware, reference.batch_size)
         == (model, hardware, batch_size)
         and (reference.data, reference.num_gpus) == (data, num_gpus)
     ]
-    assert found == images_per_second
+    assert found == throughput
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
-            {"images_per_second": float("nan")},
-            "images_per_second=nan: wanted a finite number greater than 0",
+            {"throughput": float("nan")},
+            "throughput=nan: wanted a finite number greater than 0",
         ),
-        ({"images_per_second": float("inf")}, "images_per_second=inf"),
-        ({"images_per_second": 0.0}, "images_per_second=0.0"),
-        ({"images_per_second": -3.0}, "images_per_second=-3.0"),
+        ({"throughput": float("inf")}, "throughput=inf"),
+        ({"throughput": 0.0}, "throughput=0.0"),
+        ({"throughput": -3.0}, "throughput=-3.0"),
         ({"num_gpus": 0}, "num_gpus=0: wanted 1 or more"),
         ({"num_gpus": 2**31}, "num_gpus=2147483648: wanted 1 or more, up to 2147483647"),
         ({"batch_size": -1}, "batch_size=-1: wanted 1 or more"),
@@ -191,11 +191,11 @@ def test_references_are_added_once(engine):
 
 
 def test_references_in_chunks_keep_their_order_and_are_counted_once(engine):
-    many = [replace(MINE, images_per_second=float(number)) for number in range(1, 1202)]
+    many = [replace(MINE, throughput=float(number)) for number in range(1, 1202)]
     with engine.begin() as connection:
         assert add_references(connection, iter(many + many[:600])) == 1201
         assert add_references(connection, iter(many)) == 0
-    assert [row["images_per_second"] for row in list_references(engine)] == [
+    assert [row["throughput"] for row in list_references(engine)] == [
         float(n) for n in range(1, 1202)
     ]
 
@@ -242,6 +242,6 @@ def test_references_are_filtered(engine, wanted, num_gpus):
 
 def test_a_database_refuses_an_impossible_reference_by_itself(engine):
     row = {"key": "k", **asdict(MINE)}
-    for impossible in ({"num_gpus": 0}, {"images_per_second": -1.0}):
+    for impossible in ({"num_gpus": 0}, {"throughput": -1.0}):
         with pytest.raises(sa.exc.IntegrityError, match="CHECK"), engine.begin() as connection:
             connection.execute(sa.insert(ReferenceRow), [{**row, **impossible}])

@@ -53,7 +53,7 @@ def test_a_result_that_is_none_is_a_value_error_with_its_name(folder, text):
         folder.read_result()
 
 
-@pytest.mark.parametrize("measurement", ["{}", "3", '{"images_per_second": 3}', "[1]"])
+@pytest.mark.parametrize("measurement", ["{}", "3", '{"throughput": 3}', "[1]"])
 def test_a_measurement_of_another_kind_is_damage(folder, measurement):
     folder.result.write_text(NOTHING.replace("null", measurement))
     with pytest.raises(ValueError, match=r"/result\.json is damaged: measurement: "):

@@ -49,31 +49,29 @@ def ask(db: str, sql: str) -> list[tuple[object, ...]]:
 
 def test_views_of_measurements_have_no_simulated_numbers_and_the_other_way_round(db):
     both(db)
-    assert ask(db, "SELECT sum(images_per_second), count(*) FROM throughput") == [(280.0, 2)]
+    assert ask(db, "SELECT sum(throughput), count(*) FROM throughput") == [(280.0, 2)]
     assert ask(db, "SELECT num_gpus, speed_up FROM scaling ORDER BY num_gpus") == [
         (1, 1.0),
         (2, 1.8),
     ]
-    assert ask(db, "SELECT sum(images_per_second), count(*) FROM simulated_throughput") == [
-        (3800.0, 3)
-    ]
+    assert ask(db, "SELECT sum(throughput), count(*) FROM simulated_throughput") == [(3800.0, 3)]
     found = ask(
         db, "SELECT num_gpus, planted, speed_up FROM simulated_scaling ORDER BY num_gpus, planted"
     )
     assert found == [(1, "", 1.0), (1, PLANTED, 1.0), (2, "", 1.9)]
-    sums = "SELECT count(*), sum(images_per_second), sum(simulated_images_per_second) FROM latest_attempts"
+    sums = "SELECT count(*), sum(throughput), sum(simulated_throughput) FROM latest_attempts"
     assert ask(db, sums) == [(5, 280.0, 3800.0)]
 
 
 def test_frames_have_one_of_both(db):
     both(db)
     frames = store.api.open(db)
-    assert frames.attempts()["images_per_second"].tolist() == [100.0, 180.0]
-    assert frames.attempts("num_gpus=1", simulated=True)["images_per_second"].tolist() == [
+    assert frames.attempts()["throughput"].tolist() == [100.0, 180.0]
+    assert frames.attempts("num_gpus=1", simulated=True)["throughput"].tolist() == [
         1000.0,
         900.0,
     ]
-    assert frames.trials()["images_per_second"].tolist() == [100.0, 180.0]
+    assert frames.trials()["throughput"].tolist() == [100.0, 180.0]
     assert frames.trials(simulated=True)["planted"].tolist() == ["", "", PLANTED]
     assert frames.scaling("num_gpus=2")["speed_up"].tolist() == [1.8]
     assert frames.scaling("num_gpus=2", simulated=True)["speed_up"].tolist() == [1.9]
@@ -127,8 +125,8 @@ def test_simulated_attempts_travel_whole(db, kind, tmp_path):
     assert not import_files("other.db", [f"all.{kind}"]).rejected
     assert list(check("other.db")) == []
     sql = (
-        "SELECT trials.planted, hardware_profile, truth, images_per_second FROM attempts JOIN trials ON trials.id = trial_id"
-        " JOIN machines ON machines.id = machine_id JOIN measurements ON attempt_id = attempts.id ORDER BY images_per_second"
+        "SELECT trials.planted, hardware_profile, truth, throughput FROM attempts JOIN trials ON trials.id = trial_id"
+        " JOIN machines ON machines.id = machine_id JOIN measurements ON attempt_id = attempts.id ORDER BY throughput"
     )
     found = [(*row[:2], _parsed(row[2]), row[3]) for row in ask("other.db", sql)]
     profile = SIMULATED_MACHINE.hardware_profile
@@ -179,8 +177,8 @@ def test_databases_of_simulations_and_of_measurements_are_merged_and_stay_apart(
     fill("measured.db", [(gpu(), 100.0)], name="measured")
     fill("simulated.db", [(simulated(), 1000.0)], name="simulated")
     import_files(db, ["measured.db", "simulated.db"])
-    assert ask(db, "SELECT images_per_second FROM throughput") == [(100.0,)]
-    assert ask(db, "SELECT images_per_second FROM simulated_throughput") == [(1000.0,)]
+    assert ask(db, "SELECT throughput FROM throughput") == [(100.0,)]
+    assert ask(db, "SELECT throughput FROM simulated_throughput") == [(1000.0,)]
 
 
 def test_the_truth_is_read_from_a_run_folder():

@@ -94,7 +94,7 @@ def test_an_attempt_whose_end_nobody_saw_is_listed_and_shown():
 def test_a_failed_attempt_is_kept_without_measurement(db):
     fill(db, [(small(), None)])
     (row,) = queries.list_attempts(open_for_reading(db))
-    assert (row["outcome"], row["images_per_second"]) == ("failed", None)
+    assert (row["outcome"], row["throughput"]) == ("failed", None)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_database_opens_in_plain_sqlite_with_its_view():
     fill("r.db", [(small(), 50.0), (small(num_gpus=2), None)])
     with sqlite3.connect("r.db") as connection:
         rows = connection.execute(
-            "SELECT model, strategy, num_gpus, images_per_second FROM throughput"
+            "SELECT model, strategy, num_gpus, throughput FROM throughput"
         ).fetchall()
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     assert (rows, mode) == ([("trivial", "replicated_none", 1, 50.0)], "wal")
@@ -298,7 +298,7 @@ def test_without_a_standard_output_there_is_a_word_on_the_other():
 @pytest.mark.integration
 def test_every_command_answers_in_json(monkeypatch):
     fill("results.db", [(small(), 12.5)])
-    assert json.loads(run("list", "--json").stdout)[0]["images_per_second"] == 12.5
+    assert json.loads(run("list", "--json").stdout)[0]["throughput"] == 12.5
     assert (
         json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"]
         == "trivial"

@@ -74,7 +74,7 @@ def test_what_the_header_tells_is_kept_and_what_is_only_a_default_is_marked():
         local_parameter_device="gpu?",
         precision="fp32?",
         num_gpus=4,
-        images_per_second=599.98,
+        throughput=599.98,
         evidence="log",
         note="TensorFlow 1.13; optimizer momentum; NCHW; 100 batches",
     )
@@ -96,7 +96,7 @@ def test_logs_that_people_posted_are_read(name, expected):
         found.num_gpus,
         found.variable_update,
         found.all_reduce,
-        found.images_per_second,
+        found.throughput,
     ) == expected
 
 
@@ -116,7 +116,7 @@ def test_a_log_without_its_header_is_read_when_what_it_lacks_is_said():
     assert "--num-gpus" in parse(text)[1][0].reason
     assert "--model" in parse(text, num_gpus=1)[1][0].reason
     references, rejected = parse(text, num_gpus=1, model="resnet50")
-    assert [found.images_per_second for found in references] == [82.4, 167.4]
+    assert [found.throughput for found in references] == [82.4, 167.4]
     assert {
         (found.precision, found.data, found.variable_update, found.batch_size)
         for found in references
@@ -138,7 +138,7 @@ def test_the_log_of_our_own_trainer_is_read():
     ]
     text = "\n".join(ancestor_log.lines(samples, 64, 128.25))
     found = read(text, model="resnet50", num_gpus=2, batch_size=32)
-    assert (found.images_per_second, found.num_gpus, found.batch_size) == (128.25, 2, 32)
+    assert (found.throughput, found.num_gpus, found.batch_size) == (128.25, 2, 32)
 
 
 def test_several_runs_in_one_file_are_kept_apart():
@@ -149,7 +149,7 @@ def test_several_runs_in_one_file_are_kept_apart():
         + REPLICATED.replace("599.98", "612.5")
     )
     references, rejected = parse(text)
-    assert [found.images_per_second for found in references] == [599.98, 612.5]
+    assert [found.throughput for found in references] == [599.98, 612.5]
     assert [(lost.where, "interrupted" in lost.reason) for lost in rejected] == [
         ("a log line 19", True)
     ]
@@ -189,7 +189,7 @@ def test_tabs_may_have_become_spaces():
 def test_ranks_of_one_run_are_one_figure():
     run = REPLICATED.replace("replicated\nAllReduce:   nccl/xring", "horovod")
     lines = [f"[1,{rank}]<stdout>:{line}" for line in run.splitlines() for rank in range(4)]
-    assert read("\n".join(lines)).images_per_second == 599.98
+    assert read("\n".join(lines)).throughput == 599.98
 
 
 def test_headers_printed_through_each_other_are_one():
@@ -334,12 +334,12 @@ def test_no_text_whatever_raises(lines):
 
 
 @given(st.floats(min_value=0.01, max_value=1e9), st.integers(1, 512), st.integers(1, 64))
-def test_every_figure_is_read_as_it_was_printed(images_per_second, batch_size, num_gpus):
+def test_every_figure_is_read_as_it_was_printed(throughput, batch_size, num_gpus):
     devices = [f"/gpu:{number}" for number in range(num_gpus)]
-    text = f"Model: x\nBatch size: {batch_size * num_gpus} global\n {batch_size} per device\nDevices: {devices}\ntotal images/sec: {images_per_second:.2f}"
+    text = f"Model: x\nBatch size: {batch_size * num_gpus} global\n {batch_size} per device\nDevices: {devices}\ntotal images/sec: {throughput:.2f}"
     found = read(text)
-    assert (found.images_per_second, found.batch_size, found.num_gpus) == (
-        float(f"{images_per_second:.2f}"),
+    assert (found.throughput, found.batch_size, found.num_gpus) == (
+        float(f"{throughput:.2f}"),
         batch_size,
         num_gpus,
     )

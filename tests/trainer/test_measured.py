@@ -51,10 +51,10 @@ def test_what_is_stored_is_the_interval_that_comparisons_have():
     noise = np.random.default_rng(1).normal(size=60)
     durations_s = np.exp(0.05 * np.convolve(noise, [0.5, 0.3, 0.2], mode="same")).tolist()
     found = measured(durations_s)
-    one = Sample(images_per_second=(found.images_per_second,), durations_s=(tuple(durations_s),))
-    still = Sample(images_per_second=(1.0,), durations_s=((1.0,) * 1000,))
+    one = Sample(throughput=(found.throughput,), durations_s=(tuple(durations_s),))
+    still = Sample(throughput=(1.0,), durations_s=((1.0,) * 1000,))
     compared = ratio(one, still)
-    assert (found.images_per_second_low, found.images_per_second_high) == pytest.approx(
+    assert (found.throughput_low, found.throughput_high) == pytest.approx(
         (compared.low, compared.high), rel=1e-3
     )
 
@@ -62,5 +62,5 @@ def test_what_is_stored_is_the_interval_that_comparisons_have():
 def test_of_too_few_calls_no_interval_is_stored():
     """The first one does not count: it begins with idle devices."""
     found = measured([0.1] * 8)
-    assert (found.images_per_second_low, found.images_per_second_high) == (None, None)
-    assert measured([0.1] * 9).images_per_second_low == pytest.approx(640.0)
+    assert (found.throughput_low, found.throughput_high) == (None, None)
+    assert measured([0.1] * 9).throughput_low == pytest.approx(640.0)

@@ -126,7 +126,7 @@ def test_all_workers_take_the_same_steps_though_only_one_measures(ran):
 def test_a_trial_tells_the_images_of_all_workers_and_where_its_ops_ran(ran):
     result = RunFolder(ran / "trial").read_result()
     told = result.measurement
-    assert told.images_per_second == pytest.approx(2 * 2 * told.num_steps / told.window_s)
+    assert told.throughput == pytest.approx(2 * 2 * told.num_steps / told.window_s)
     assert set(result.op_placement["reduction"]) == {"CollectiveReduceV2 @ worker-0 CPU:0"}
     assert set(result.op_placement["update"]) == {"ResourceApplyMomentum @ worker-0 CPU:0"}
     assert result.profile is not None

@@ -37,7 +37,7 @@ def test_a_mode_is_proven_measured_and_written_as_json(asked):
     checks = {check["options"]: check for check in found["checks"] if check["mode"] == "ps_cpu"}
     assert found["devices"] == {"kind": "cpu_stand_in", "num_replicas": 2, "num_hosts": 1}
     assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
-    assert checks["precision=fp32"]["images_per_second"] > 0
+    assert checks["precision=fp32"]["throughput"] > 0
     assert checks["precision=tf32"]["outcome"] == "unsupported"
     assert "CPU stand-ins share the cores of one machine" in ended.stdout
     assert (

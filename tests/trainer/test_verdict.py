@@ -72,11 +72,11 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
             "steps became 100% slower within the window; look for heat or neighbors",
         ),
         (
-            {"images_per_second_low": 70.0, "images_per_second_high": 130.0},
+            {"throughput_low": 70.0, "throughput_high": 130.0},
             "the interval is +/- 30%; raise num_steps=4",
         ),
         (
-            {"images_per_second_low": None, "images_per_second_high": None},
+            {"throughput_low": None, "throughput_high": None},
             "step times vary too much to know an interval; raise num_steps=4",
         ),
         (

@@ -231,9 +231,7 @@ class ModeCheck:
             return self._check(
                 told, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
             )
-        return self._check(
-            told, "" if loss == loss else "the loss is no number", images_per_second=rate
-        )
+        return self._check(told, "" if loss == loss else "the loss is no number", throughput=rate)
 
     def _of_precision(self, precision: str) -> Changes:
         scaled = PRECISIONS[precision].is_loss_scaled and self._abilities.is_synchronous

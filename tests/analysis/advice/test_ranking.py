@@ -25,7 +25,7 @@ def choices(repeats, out_of_race=()):
             hosts=1,
             place=place,
             repeats=tuple(of),
-            images_per_second=float(np.median(of)),
+            throughput=float(np.median(of)),
             out_of_race="race: 9 % behind a" if number in out_of_race else "",
         )
         for number, of in enumerate(repeats)

@@ -29,7 +29,7 @@ def ring(model: str, num_gpus: int, box: Hardware = HALF) -> Row:
     )  # fmt: skip
     return Row(
         work=work,
-        images_per_second=Step.of(work, box).costs(TRUE).images_per_second,
+        throughput=Step.of(work, box).costs(TRUE).throughput,
         name=f"{model} {num_gpus}",
     )
 
@@ -63,9 +63,9 @@ def test_a_ring_that_reaches_its_second_switch_costs_hardly_more(
 ) -> None:
     """A bug: predicted was what 4 GPUs of other switches would cost, up to a third too slow."""
     for told, truth in zip(predicted(FEW, MANY, GUESS), MANY, strict=True):
-        assert told.images_per_second == pytest.approx(truth.images_per_second, rel=0.05)
-        assert truth.images_per_second is not None
-        assert told.low < truth.images_per_second < told.high
+        assert told.throughput == pytest.approx(truth.throughput, rel=0.05)
+        assert truth.throughput is not None
+        assert told.low < truth.throughput < told.high
 
 
 def test_links_that_nobody_told_are_doubted_where_they_matter() -> None:

@@ -39,7 +39,7 @@ def test_a_strategy_that_no_row_has_is_doubted() -> None:
 
 def test_a_curve_that_stopped_rising_is_doubted() -> None:
     known = [
-        replace(row("resnet50", num, "nccl", TRUE), images_per_second=speed)
+        replace(row("resnet50", num, "nccl", TRUE), throughput=speed)
         for num, speed in ((1, 100.0), (2, 195.0), (3, 280.0), (4, 290.0))
     ]
     found = one(row("resnet50", 8, "nccl"), known)

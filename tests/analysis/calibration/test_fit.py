@@ -40,8 +40,8 @@ def row(
         network=network(model), num_gpus=num_gpus, batch_size=batch_size,
         variable_update=update, local_parameter_device=device, all_reduce=all_reduce,
     )  # fmt: skip
-    speed = None if rates is None else Step.of(work, BOX).costs(rates).images_per_second / times
-    return Row(work=work, images_per_second=speed, name=f"{model} {num_gpus} {way}")
+    speed = None if rates is None else Step.of(work, BOX).costs(rates).throughput / times
+    return Row(work=work, throughput=speed, name=f"{model} {num_gpus} {way}")
 
 
 TRUE = Rates(compute=0.3, memory=0.42, start=3.0, link=0.5, overlap=0.4, host_s=2e-3, sync=0.01)
@@ -95,27 +95,27 @@ def covered(num_boxes: int) -> float:
     for _ in range(num_boxes):
         truth = random.standard_normal(len(shape.priors))
         found = told([_drawn(one, shape, truth, random) for one in known], target)
-        true = [_drawn(one, shape, truth, random).images_per_second or 0.0 for one in target]
+        true = [_drawn(one, shape, truth, random).throughput or 0.0 for one in target]
         inside += [one.low <= speed <= one.high for one, speed in zip(found, true, strict=True)]
     return sum(inside) / len(inside)
 
 
 def _drawn(one: Row, shape: Layout, truth: np.ndarray, random: np.random.Generator) -> Row:
     rates = shape.rates(one)(truth)
-    speed = Step.of(one.work, BOX).costs(rates).images_per_second * float(
+    speed = Step.of(one.work, BOX).costs(rates).throughput * float(
         np.exp(0.012 * random.standard_normal())
     )
-    return replace(one, images_per_second=speed)
+    return replace(one, throughput=speed)
 
 
 def test_a_curve_that_lies_off_the_physics_stays_off_it() -> None:
     slower = [
-        replace(one, images_per_second=one.images_per_second / _DRAG[one.work.num_gpus])
+        replace(one, throughput=one.throughput / _DRAG[one.work.num_gpus])
         for one in rows()
-        if one.images_per_second
+        if one.throughput
     ]
     target = [row("vgg16", 8, "nccl")]
-    plain, dragged = (told(known, target)[0].images_per_second for known in (rows(), slower))
+    plain, dragged = (told(known, target)[0].throughput for known in (rows(), slower))
     assert dragged < 0.93 * plain
 
 
@@ -139,8 +139,8 @@ def test_what_else_is_asked_for_changes_nothing() -> None:
     one, other = row("vgg16", 8, "ps_cpu"), row("resnet50", 8, "none", batch_size=32)
     [alone] = told(rows(), [one])
     _, beside = told(rows(), [other, one])
-    assert (beside.images_per_second, beside.low, beside.high) == pytest.approx(
-        (alone.images_per_second, alone.low, alone.high), rel=1e-6
+    assert (beside.throughput, beside.low, beside.high) == pytest.approx(
+        (alone.throughput, alone.low, alone.high), rel=1e-6
     )
 
 

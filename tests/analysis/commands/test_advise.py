@@ -508,7 +508,7 @@ def test_a_larger_batch_on_one_gpu_hides_no_communication(analysis):
 
 def test_a_chance_to_win_counts_how_unsure_the_best_is():
     """What is expected to reach less than the best may win where the best may have much less itself."""
-    trial = Expected(images_per_second=80.0, low=72.0, high=88.0, doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
     same, sure, unsure = made(
         ({"num_gpus": 1}, [100.0, 100.0, 100.0]),
         ({"num_gpus": 2}, [99.0, 100.0, 101.0]),
@@ -521,14 +521,14 @@ def test_a_chance_to_win_counts_how_unsure_the_best_is():
 
 def test_a_chance_to_win_counts_the_error_of_the_best_and_not_that_two_processes_hardly_know_it():
     """Their interval is 12.7 errors wide to each side: by 1.96 it would be a chance of 37 %."""
-    trial = Expected(images_per_second=80.0, low=72.0, high=88.0, doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
     (best,) = made(({"num_gpus": 8}, [90.0, 110.0]))
     low, high = welch.interval(best.repeats)
     assert trial.chance(100.0, replace(best, low=low, high=high)) == pytest.approx(0.024, abs=0.001)
 
 
 def test_of_one_process_the_chance_counts_what_is_known_within_it():
-    trial = Expected(images_per_second=80.0, low=72.0, high=88.0, doubts=())
+    trial = Expected(throughput=80.0, low=72.0, high=88.0, doubts=())
     (best,) = made(({"num_gpus": 8}, [100.0]))
     sure, unsure = (replace(best, low=100 / by, high=100 * by) for by in (1.01, 4.0))
     assert trial.chance(100.0, sure) < 0.001

@@ -36,8 +36,8 @@ def compared(compare):
     return run
 
 
-def several(spec, *images_per_second):
-    return [(spec, one) for one in images_per_second]
+def several(spec, *throughput):
+    return [(spec, one) for one in throughput]
 
 
 def steps(growth=0.0, far=()):
@@ -125,7 +125,7 @@ def test_steps_are_read_for_many_pairs_at_once(compared, monkeypatch):
         pairs = compared(*SIDES)["pairs"]
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", note)
-    assert [pair["a"]["images_per_second"] for pair in pairs] == [100.0, 200.0, 300.0]
+    assert [pair["a"]["throughput"] for pair in pairs] == [100.0, 200.0, 300.0]
     assert [pair["b"]["attempts"] for pair in pairs] == [[2], [4], [6]]
     assert sum(asked) == 4, "two sides of two pairs, then of the third"
 
@@ -260,7 +260,7 @@ def test_gpu_counts_of_strong_scaling_share_the_batch_of_all(compared):
         ],
     )
     (pair,) = compared("num_gpus=1", "num_gpus=2")["pairs"]
-    assert pair["b"]["images_per_second"] == 100.0
+    assert pair["b"]["throughput"] == 100.0
 
 
 def test_trials_and_attempts_are_named_by_what_store_list_shows(compared):

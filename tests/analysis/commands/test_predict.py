@@ -46,7 +46,7 @@ def test_a_published_source_is_predicted_from_its_few_gpus(analysis) -> None:
         3,
     )
     assert one["low"] < 234 < one["high"]
-    assert one["parts"]["step_s"] == pytest.approx(8 * 32 / one["images_per_second"], rel=0.1)
+    assert one["parts"]["step_s"] == pytest.approx(8 * 32 / one["throughput"], rel=0.1)
     assert one["bottleneck"] in ("board", "switch", "host sum", "host memory")
 
 
@@ -56,7 +56,7 @@ def test_what_is_there_stands_beside_and_is_not_learned_from(analysis) -> None:
     )
     [one] = told["predictions"]
     assert (one["origin"], one["figure"], len(one["rests_on"])) == ("published", 234, 3)
-    assert one["error"] == pytest.approx(one["images_per_second"] / 234 - 1)
+    assert one["error"] == pytest.approx(one["throughput"] / 234 - 1)
 
 
 def test_what_else_is_asked_for_changes_no_prediction_of_what_nobody_tried(analysis) -> None:
@@ -132,7 +132,7 @@ def test_another_box_is_predicted_for(analysis) -> None:
     )
     [one] = json.loads(told.stdout)["predictions"]
     assert one["hardware"] == "dgx1_p100"
-    assert one["images_per_second"] > 2 * 51.9
+    assert one["throughput"] > 2 * 51.9
 
 
 def test_our_own_trials_are_predicted_from(analysis) -> None:
@@ -141,7 +141,7 @@ def test_our_own_trials_are_predicted_from(analysis) -> None:
         analysis("predict", "--hardware", "p100_pcie_8", "--to", "num_gpus=8", "--json").stdout
     )
     assert [one["strategy"] for one in told["predictions"]] == ["ps_cpu", "replicated_nccl"]
-    assert all(1300 < one["images_per_second"] < 1640 for one in told["predictions"])
+    assert all(1300 < one["throughput"] < 1640 for one in told["predictions"])
 
 
 def test_the_gpus_of_a_machine_and_the_links_between_them_tell_its_box(analysis) -> None:
@@ -214,7 +214,7 @@ def added(
     with writer.engine.begin() as connection:
         for per_gpu, one in zip((300, 400), data, strict=False):
             rows = [
-                Reference(**figure, data=one, num_gpus=num, images_per_second=per_gpu * num)
+                Reference(**figure, data=one, num_gpus=num, throughput=per_gpu * num)
                 for num in num_gpus
             ]
             add_references(connection, rows)
@@ -282,10 +282,9 @@ def test_a_row_on_one_gpu_without_a_reduction_adds_no_other_strategy(
         "origin": "added", "source": "lab", "citation": "lab", "hardware": "8xV100", "model": "resnet50", "batch_size": 32,
         "variable_update": "replicated", "local_parameter_device": "gpu", "precision": "fp32", "data": "synthetic", "evidence": "e",
     }  # fmt: skip
-    rows = [Reference(**figure, num_gpus=1, all_reduce="n/a", images_per_second=300)]
+    rows = [Reference(**figure, num_gpus=1, all_reduce="n/a", throughput=300)]
     rows += [
-        Reference(**figure, num_gpus=num, all_reduce="nccl", images_per_second=290 * num)
-        for num in more
+        Reference(**figure, num_gpus=num, all_reduce="nccl", throughput=290 * num) for num in more
     ]
     with writer.engine.begin() as connection:
         add_references(connection, rows)
@@ -571,6 +570,4 @@ def test_advice_and_prediction_agree(analysis) -> None:
     [larger] = [one["why"] for one in advised if "a larger batch" in one["why"]]
     told = json.loads(simulated(analysis, "--to", "batch_size=128", "--json").stdout)["predictions"]
     [one] = [one for one in told if (one["num_gpus"], one["strategy"]) == (8, "replicated_nccl")]
-    assert (
-        f"{one['images_per_second']:.0f} images/s [{one['low']:.0f}..{one['high']:.0f}]" in larger
-    )
+    assert f"{one['throughput']:.0f} images/s [{one['low']:.0f}..{one['high']:.0f}]" in larger

@@ -110,7 +110,7 @@ def test_published_figures_match_by_model_batch_gpus_precision_data_and_strategy
     )
     (side,) = opposed(ours, published(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
     found = [
-        result.against and (result.against.ratio, result.against.other.images_per_second)
+        result.against and (result.against.ratio, result.against.other.throughput)
         for result in side.results
     ]
     assert found == [(pytest.approx(0.1), 422.0), None, (pytest.approx(0.2), 425.0), None]
@@ -128,7 +128,7 @@ def test_axes_that_a_source_leaves_open_fit_any_of_ours_and_are_named():
                     batch_size=64,
                     data="synthetic",
                     num_gpus=2,
-                    images_per_second=100.0,
+                    throughput=100.0,
                     precision="fp32",
                     all_reduce="?",
                 )
@@ -151,11 +151,9 @@ def test_of_several_figures_the_one_told_best_is_taken_and_that_is_said():
     )
     theirs = published(
         [
-            asdict(replace(like, images_per_second=100.0, all_reduce="")),
+            asdict(replace(like, throughput=100.0, all_reduce="")),
             asdict(
-                replace(
-                    like, images_per_second=200.0, all_reduce="none", local_parameter_device="gpu"
-                )
+                replace(like, throughput=200.0, all_reduce="none", local_parameter_device="gpu")
             ),
         ]
     )

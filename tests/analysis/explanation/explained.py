@@ -70,7 +70,7 @@ def result(
         attempt_ids=tuple(range(len(repeats))),
         outcome=Outcome.COMPLETED,
         repeats=repeats,
-        images_per_second=middle,
+        throughput=middle,
         low=low,
         high=high,
         is_valid=True,

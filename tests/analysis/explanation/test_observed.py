@@ -27,7 +27,7 @@ def test_the_gpu_that_lost_most_of_its_clock_is_told_for_the_others_wait_for_it(
     assert observed([attempt(2000.0, 1500.0, 1900.0)]).clock_loss == pytest.approx(0.25)
 
 
-def test_clocks_are_the_median_of_the_attempts_as_their_images_per_second_are():
+def test_clocks_are_the_median_of_the_attempts_as_their_throughput_are():
     found = observed([attempt(1980.0, 1990.0), attempt(1000.0, 1990.0), attempt(1990.0, 1960.0)])
     assert found.clock_loss == pytest.approx(0.02)
 

@@ -562,7 +562,7 @@ def test_published_rows_of_the_dgx_1_get_their_known_verdicts_and_no_sure_one(
 
 def test_images_of_a_step_are_of_all_replicas():
     assert explained(result(100, num_gpus=4, **DISTORTED)).fall.step.value == pytest.approx(0.1)
-    assert result(100, num_gpus=4).images_per_second == pytest.approx(4 * BATCH / 0.1)
+    assert result(100, num_gpus=4).throughput == pytest.approx(4 * BATCH / 0.1)
 
 
 def test_seconds_are_told_in_whole_milliseconds():

@@ -47,7 +47,7 @@ def test_names_are_never_cut(found, width) -> None:
     assert ("model" in header) == (width >= 60)
     assert "replicated_pscpu" in line
     assert "\u2026" not in stream.getvalue()
-    assert f"{found[0].predictive.images_per_second:.0f}" in line
+    assert f"{found[0].predictive.throughput:.0f}" in line
 
 
 def test_one_row_is_one(found) -> None:

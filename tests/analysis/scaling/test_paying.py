@@ -78,7 +78,7 @@ def fake(num_gpus, *values):
         attempt_ids=(),
         outcome="completed",
         repeats=values,
-        images_per_second=median(values),
+        throughput=median(values),
         low=None,
         high=None,
         is_valid=True,

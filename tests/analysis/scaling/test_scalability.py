@@ -59,7 +59,7 @@ def test_the_serial_share_is_of_amdahl_under_strong_scaling_and_of_gustafson_und
     strong, name, share
 ):
     baseline = Baseline(
-        trial_id="1", strategy="ps_cpu", num_gpus=1, images_per_second=100.0, repeats=(99.0, 101.0)
+        trial_id="1", strategy="ps_cpu", num_gpus=1, throughput=100.0, repeats=(99.0, 101.0)
     )
     found = serial_share(replace(fake(4, 199.0, 201.0), baseline=baseline), strong=strong)
     assert found is not None

@@ -12,9 +12,9 @@ from analysis.statistics.sample import Sample
 from scalemark.stats.welch import Relation, known_ratio_interval, relation, relation_by
 
 
-def alone(images_per_second, seed=1):
-    durations = np.random.default_rng(seed).lognormal(math.log(64 / images_per_second), 0.02, 60)
-    return Sample(images_per_second=(images_per_second,), durations_s=(tuple(durations.tolist()),))
+def alone(throughput, seed=1):
+    durations = np.random.default_rng(seed).lognormal(math.log(64 / throughput), 0.02, 60)
+    return Sample(throughput=(throughput,), durations_s=(tuple(durations.tolist()),))
 
 
 def test_repeats_that_stand_apart_are_different():
@@ -99,7 +99,7 @@ def test_camps_that_noise_within_a_process_explains_are_no_contradiction():
 
     def side(noise):
         return Sample(
-            images_per_second=(100.0, 88.0),
+            throughput=(100.0, 88.0),
             durations_s=tuple(tuple(random.lognormal(-1, noise, 60).tolist()) for _ in range(2)),
             attempt_ids=(7, 5),
         )

@@ -17,8 +17,8 @@ def steps(mean_s=0.1, n=60, seed=1):
     return tuple(np.random.default_rng(seed).lognormal(math.log(mean_s), 0.03, n).tolist())
 
 
-def one(images_per_second=100.0, **changes):
-    return Sample(images_per_second=(images_per_second,), durations_s=(steps(**changes),))
+def one(throughput=100.0, **changes):
+    return Sample(throughput=(throughput,), durations_s=(steps(**changes),))
 
 
 def test_of_repeats_the_interval_is_over_processes():
@@ -57,7 +57,7 @@ def test_of_one_process_with_too_few_steps_there_is_no_interval(alone):
 
 def test_processes_and_steps_without_any_spread_have_an_interval_of_no_width():
     assert ratio(Sample.of([4.0, 4.0]), Sample.of([2.0, 2.0])).high == pytest.approx(2.0)
-    still = Sample(images_per_second=(10.0,), durations_s=((0.1,) * 20,))
+    still = Sample(throughput=(10.0,), durations_s=((0.1,) * 20,))
     assert ratio(still, still).low == pytest.approx(1.0)
 
 
@@ -73,15 +73,15 @@ def test_a_drift_is_not_taken_for_noise():
     assert spread_within(drifting).variance < 1.5 * spread_within(calm).variance
 
 
-@pytest.mark.parametrize("images_per_second", [(), (0.0,), (math.nan, 1.0)])
-def test_a_sample_has_only_numbers_that_have_a_ratio(images_per_second):
+@pytest.mark.parametrize("throughput", [(), (0.0,), (math.nan, 1.0)])
+def test_a_sample_has_only_numbers_that_have_a_ratio(throughput):
     with pytest.raises(ValueError, match="wanted images/s above 0 of at least one process"):
-        Sample.of(images_per_second)
+        Sample.of(throughput)
 
 
 def test_a_sample_tells_the_steps_of_all_its_processes_or_of_none():
     with pytest.raises(ValueError, match="1 of 2 processes told: wanted all or none"):
-        Sample(images_per_second=(1.0, 2.0), durations_s=((0.1,),))
+        Sample(throughput=(1.0, 2.0), durations_s=((0.1,),))
 
 
 @pytest.mark.parametrize(("num_a", "num_b"), [(2, 2), (3, 3), (5, 5), (2, 5)])

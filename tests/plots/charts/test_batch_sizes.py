@@ -120,7 +120,7 @@ def test_numbers_of_devices_are_pictures_of_their_own():
 def test_without_two_sizes_and_a_number_there_is_nothing_to_show(shown):
     fill(
         "results.db",
-        [(resnet(batch_size=size), images_per_second) for size, images_per_second in shown],
+        [(resnet(batch_size=size), throughput) for size, throughput in shown],
     )
     with pytest.raises(NothingToShow, match="no model ran with two batch sizes"):
         pictures("batch_sizes")

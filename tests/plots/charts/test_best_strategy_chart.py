@@ -27,9 +27,9 @@ def test_the_picture_in_the_dark() -> Figure:
 
 
 def of(
-    strategy: int, num_gpus: int, *images_per_second: float | None
+    strategy: int, num_gpus: int, *throughput: float | None
 ) -> list[tuple[object, float | None]]:
-    return [(resnet(strategy, num_gpus), value) for value in images_per_second]
+    return [(resnet(strategy, num_gpus), value) for value in throughput]
 
 
 def told(results: list[tuple[object, float | None]]) -> tuple[list[str], str]:

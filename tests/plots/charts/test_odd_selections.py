@@ -69,7 +69,7 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
         (resnet(batch_size=64), 1.0),
         (resnet(xla="on"), 0.0),
     ]
-    details = {"duration_s": None, "images_per_second_low": None, "images_per_second_high": None}
+    details = {"duration_s": None, "throughput_low": None, "throughput_high": None}
     fill(
         "results.db",
         shown,

@@ -91,7 +91,7 @@ def test_published_gains_are_named_as_their_source_names_them():
         figure = next(chart("precisions").draw(of_published, PALETTES[Theme.LIGHT])).figure
     (xla,) = drawn(figure, "('mixed+XLA',)")
     per_gpus = {
-        (one.axes["precision"], one.num_gpus): one.images_per_second
+        (one.axes["precision"], one.num_gpus): one.throughput
         for one in of_published.results
         if one.place.key == of_published.results[0].place.key
     }

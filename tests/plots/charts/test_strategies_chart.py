@@ -28,11 +28,11 @@ def fill_with(
                 fits = not (index == 1 and model == "vgg16" and num_gpus == gpus[-1])
                 speed_up = num_gpus ** (0.6 + 0.05 * ((index + 2 * nth) % 5))
                 for repeat in range(2):
-                    images_per_second = 100 * (nth + 1) * speed_up * 0.99**index * 1.01**repeat
+                    throughput = 100 * (nth + 1) * speed_up * 0.99**index * 1.01**repeat
                     results.append(
                         (
                             small(model=model, num_gpus=num_gpus, **STRATEGIES[index]),
-                            images_per_second if fits else None,
+                            throughput if fits else None,
                         )
                     )
                     details.append({} if fits else {"outcome": Outcome.OUT_OF_MEMORY})
@@ -59,7 +59,7 @@ def test_the_picture_of_a_model_alone_has_gpu_counts_across() -> Figure:
     return checked(picture("strategies"))
 
 
-def test_a_panel_per_gpu_count_tells_images_per_second_and_their_part_of_the_models_best():
+def test_a_panel_per_gpu_count_tells_throughput_and_their_part_of_the_models_best():
     fill(
         "results.db",
         [

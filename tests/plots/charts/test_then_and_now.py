@@ -60,7 +60,7 @@ def test_ours_come_first_then_the_closest_published_curves_with_their_figures():
     assert next(iter(found)) == "ours: ps_cpu, weak scaling"
     assert found["ours: ps_cpu, weak scaling"] == {1: 50.0, 2: 100.0}
     dgx = {
-        of.num_gpus: of.images_per_second
+        of.num_gpus: of.throughput
         for of in known()
         if (of.source, of.model, of.batch_size, of.data)
         == ("TensorFlow benchmarks page (2017)", "resnet50", 64, "synthetic")

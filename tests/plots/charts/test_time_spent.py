@@ -124,7 +124,7 @@ def test_an_attempt_is_told_apart_from_its_start_to_its_end():
     assert lengths(step) == {"waiting for data": [25.0], "computing": [75.0]}
 
 
-def test_an_attempt_stands_for_its_trial_that_had_the_median_images_per_second():
+def test_an_attempt_stands_for_its_trial_that_had_the_median_throughput():
     fill(
         "results.db",
         [(resnet(), 90.0), (resnet(), 110.0), (resnet(), 100.0)],

@@ -39,7 +39,7 @@ WITH_GPU = Machine(
 class Ended:
     """How one attempt shall have ended."""
 
-    images_per_second: float | None = None
+    throughput: float | None = None
     outcome: Outcome = Outcome.FAILED
     message: str = "it broke"
     verdict: Verdict = Verdict.VALID
@@ -65,9 +65,9 @@ def write(
         ledger.claim(repeat, NOON)
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         finished = attempt(
-            spec, end.images_per_second, repeat=repeat.repeat, number=number, outcome=end.outcome
+            spec, end.throughput, repeat=repeat.repeat, number=number, outcome=end.outcome
         )
-        if end.images_per_second is None:
+        if end.throughput is None:
             result = replace(finished.result, message=end.message)
         else:
             result = replace(finished.result, verdict=end.verdict, verdict_reasons=end.reasons)
@@ -76,8 +76,8 @@ def write(
     writer.close()
 
 
-def times(spec: TrialSpec, *images_per_second: float) -> list[tuple[TrialSpec, Ended]]:
-    return [(spec, Ended(images_per_second=each)) for each in images_per_second]
+def times(spec: TrialSpec, *throughput: float) -> list[tuple[TrialSpec, Ended]]:
+    return [(spec, Ended(throughput=each)) for each in throughput]
 
 
 EVERYTHING = [
@@ -94,14 +94,14 @@ EVERYTHING = [
     (
         small(**VGG, num_gpus=2),
         Ended(
-            images_per_second=31.0,
+            throughput=31.0,
             verdict=Verdict.SUSPECT,
             reasons=("others took 1.5 cores", "no steady state"),
         ),
     ),
     (
         small(**VGG, **PS),
-        Ended(images_per_second=15.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",)),
+        Ended(throughput=15.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",)),
     ),
     (
         small(**VGG, **PS, num_gpus=2),

@@ -93,7 +93,7 @@ def test_it_loads_from_a_file_without_any_request_or_complaint_and_fits(
 def test_charts_have_the_points_of_the_database(everything, show):
     page = show().page
     results = source(everything).results
-    names = {"scaling": "images_per_second", "speed_up": "speed_up", "efficiency": "efficiency"}
+    names = {"scaling": "throughput", "speed_up": "speed_up", "efficiency": "efficiency"}
     for kind, quantity in names.items():
         told = {
             (point["trial"].split("-")[1], point["series"], point["num_gpus"], point[quantity])
@@ -130,7 +130,7 @@ def test_points_stand_on_the_page_as_far_apart_as_their_numbers(everything, show
         "marks => marks.map(mark => mark.getAttribute('transform'))",
     )
     found = [tuple(map(float, re.findall(r"[\d.]+", place)[:2])) for place in places]
-    told = [(point["num_gpus"], point["images_per_second"]) for point in points(page, chart)]
+    told = [(point["num_gpus"], point["throughput"]) for point in points(page, chart)]
     assert len(found) == len(told) == 5
     (x0, y0), (x1, y1) = found[0], found[-1]
     (gpus0, images0), (gpus1, images1) = told[0], told[-1]
@@ -451,7 +451,7 @@ def test_the_list_tells_of_repeats_that_brought_no_number_and_completed_is_not_i
     show,
 ):
     ends = [
-        (small(), Ended(images_per_second=95.0)),
+        (small(), Ended(throughput=95.0)),
         (small(), Ended(outcome=Outcome.OUT_OF_MEMORY)),
     ]
     write("results.db", [*ends, *times(small(num_gpus=2), 100.0)])
@@ -547,7 +547,7 @@ def test_texts_of_others_do_no_harm(show, nasty):
     heading(page, "model").click()
     assert len(column(page, 2)) == 2
     chart = next(chart for chart in charts(page) if chart.endswith("-scaling"))
-    assert [point["images_per_second"] for point in points(page, chart)] == [10, 18]
+    assert [point["throughput"] for point in points(page, chart)] == [10, 18]
     page.locator(f'[data-chart="{chart}"] svg .mark-symbol.role-mark path').last.hover(force=True)
     page.locator("#vg-tooltip-element.visible").wait_for()
     assert page.evaluate("window.scalemark.data().trials[0].model") == nasty
@@ -625,7 +625,7 @@ def test_newer_data_take_the_place_of_what_is_shown_and_the_reader_keeps_the_pla
     assert page.evaluate(place) == pytest.approx(100, abs=1)
     assert "12 trials of 2 models" in page.locator("#summary").inner_text()
     chart = next(chart for chart in charts(page) if chart.endswith("-1-scaling"))
-    assert sorted(point["images_per_second"] for point in points(page, chart)) == [20, 31, 55, 60]
+    assert sorted(point["throughput"] for point in points(page, chart)) == [20, 31, 55, 60]
     assert visit.complaints == []
     assert visit.requests == []
 

@@ -51,8 +51,8 @@ def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
             result.num_gpus,
         )
         assert trial["outcome"] == result.outcome
-        assert (trial["images_per_second"], trial["low"], trial["high"]) == (
-            result.images_per_second,
+        assert (trial["throughput"], trial["low"], trial["high"]) == (
+            result.throughput,
             result.low,
             result.high,
         )
@@ -67,7 +67,7 @@ def test_a_line_of_the_charts_is_over_one_number_of_hosts_and_so_is_a_row_of_the
     names, rows = told["trials"]["fields"], told["trials"]["rows"]
     trials = [dict(zip(names, row, strict=True)) for row in rows]
     whole = {spec.trial_id: value for spec, value in mixed()}
-    assert {trial["trial_id"]: trial["images_per_second"] for trial in trials} == whole
+    assert {trial["trial_id"]: trial["throughput"] for trial in trials} == whole
     for trial, series in zip(
         (trials[at] for at in lines["scaling"]["trials"]), lines["scaling"]["series"], strict=True
     ):
@@ -90,7 +90,7 @@ def test_a_line_of_the_charts_is_over_one_number_of_hosts_and_so_is_a_row_of_the
 def test_numbers_are_those_of_the_database(everything, make):
     with sqlite3.connect(everything) as connection:
         rows = connection.execute(
-            "SELECT trial_id, images_per_second FROM attempts JOIN measurements ON attempt_id = id "
+            "SELECT trial_id, throughput FROM attempts JOIN measurements ON attempt_id = id "
             "WHERE verdict != 'invalid' ORDER BY id"
         )
         stored: dict[str, list[float]] = {}
@@ -146,7 +146,7 @@ PARTLY = [
     (small(), Ended(outcome=Outcome.OUT_OF_MEMORY, message="OOM of the second")),
     (
         small(),
-        Ended(images_per_second=70.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",)),
+        Ended(throughput=70.0, verdict=Verdict.INVALID, reasons=("2 reductions, wanted 1",)),
     ),
 ]
 
@@ -155,7 +155,7 @@ def test_repeats_that_brought_no_number_are_told_beside_the_number_of_others(mak
     write("results.db", PARTLY)
     page = parsed(make("results.db"))
     (trial,) = page.trials
-    assert (trial["images_per_second"], trial["repeats"], trial["failed"]) == (
+    assert (trial["throughput"], trial["repeats"], trial["failed"]) == (
         95.0,
         [95.0],
         ["out_of_memory", "invalid"],
@@ -185,7 +185,7 @@ def test_a_repeat_that_completed_at_its_second_attempt_is_told_from_one_that_nev
 def test_a_number_that_is_none_is_called_so(make):
     write("results.db", times(small(), 10.0))
     with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE measurements SET images_per_second = 0")
+        connection.execute("UPDATE measurements SET throughput = 0")
     (trial,) = parsed(make("results.db")).trials
     assert (trial["outcome"], trial["reasons"]) == ("invalid", ["its images/s are stored as 0.0"])
 
@@ -243,7 +243,7 @@ def test_two_machines_stand_apart(make):
     write("results.db", times(small(), 10.0))
     write("results.db", times(small(), 30.0), machine=replace(MACHINE, host="other"), name="second")
     page = parsed(make("results.db"))
-    assert [trial["images_per_second"] for trial in page.trials] == [10.0, 30.0]
+    assert [trial["throughput"] for trial in page.trials] == [10.0, 30.0]
     assert "made in 2 places (machine and software), which are never mixed" in page.text
     assert sum(attributes.get("class") == "place" for _, attributes in page.elements) == 2
     assert "20" not in re.findall(r"(\d+) images/s", page.text)
@@ -286,10 +286,10 @@ def test_what_is_not_finite_is_unknown(make):
     write("results.db", times(small(), 10.0))
     with sqlite3.connect("results.db") as connection:
         connection.execute(
-            "UPDATE measurements SET images_per_second_high = 9e999, images_per_second_low = NULL, last_loss = 9e999"
+            "UPDATE measurements SET throughput_high = 9e999, throughput_low = NULL, last_loss = 9e999"
         )
     (trial,) = parsed(make("results.db")).trials
-    assert (trial["images_per_second"], trial["low"], trial["high"]) == (10.0, None, None)
+    assert (trial["throughput"], trial["low"], trial["high"]) == (10.0, None, None)
 
 
 def test_published_figures_are_told_from_measured_ones(make):

@@ -44,12 +44,12 @@ class Made:
 
     def _page(self, source: Source, mark: str) -> str:
         self.num_pages += 1
-        return f"page of {[result.images_per_second for result in source.results]}"
+        return f"page of {[result.throughput for result in source.results]}"
 
     def _report(self, source: Source) -> dict[str, object]:
         assert self.may_go_on.wait(PATIENCE_S)
         self.num_reports += 1
-        return {"results": [result.images_per_second for result in source.results]}
+        return {"results": [result.throughput for result in source.results]}
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -142,8 +142,7 @@ def test_every_format_marks_numbers_of_which_some_repeats_failed(plots, form, ma
 def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, filled):
     rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
     assert {
-        (row["strategy"], row["num_gpus"]): (row["images_per_second"], row["outcome"])
-        for row in rows
+        (row["strategy"], row["num_gpus"]): (row["throughput"], row["outcome"]) for row in rows
     } == {
         ("replicated_none", "1"): ("100.25", "completed"),
         ("replicated_none", "2"): ("180.5", "completed"),
@@ -167,7 +166,7 @@ def test_json_has_the_same_records_with_types(plots, filled):
     found = json.loads(plots("tables", "--json").stdout)
     rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
     assert [list(record) for record in found] == [list(row) for row in rows]
-    assert [record["images_per_second"] for record in found] == [90.0, None, 100.25, 180.5]
+    assert [record["throughput"] for record in found] == [90.0, None, 100.25, 180.5]
     assert found[0]["attempt_ids"] == [3]
     assert plots("tables", "--format", "json").stdout == plots("tables", "--json").stdout
 

@@ -68,8 +68,7 @@ def test_every_record_is_one_whole_trial(several):
     ):
         told = json.loads(several("tables", *arguments, "--json").stdout)
         found = {
-            row["trial_id"]: (row["hosts"], row["num_gpus"], row["images_per_second"])
-            for row in told
+            row["trial_id"]: (row["hosts"], row["num_gpus"], row["throughput"]) for row in told
         }
         assert found == whole
         assert len(told) == len(whole)

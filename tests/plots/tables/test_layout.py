@@ -39,7 +39,7 @@ def notes(layout):
     return "\n".join(layout.notes)
 
 
-def test_a_cell_has_images_per_second_and_speed_up_against_a_named_baseline():
+def test_a_cell_has_throughput_and_speed_up_against_a_named_baseline():
     layout = laid_out([(small(), 100.0), (small(num_gpus=2), 180.0), (small(**PS), 90.0)])
     assert texts(layout) == {
         "ps_cpu": ["90.0 (1.00x)", "–"],
@@ -260,7 +260,7 @@ def test_without_anything_on_one_the_best_cannot_be_offered():
     assert "--baseline best" not in said
 
 
-def test_0_images_per_second_are_no_number_to_quote():
+def test_0_throughput_are_no_number_to_quote():
     layout = laid_out([(small(), 0.0), (small(num_gpus=2), 10.0)])
     assert texts(layout) == {"replicated_none": ["INVALID", "10.0"]}
 

@@ -33,7 +33,7 @@ def test_csv_has_every_cell_of_the_page_and_its_speed_up(
         on_1 = float(typed[0][column])
         for row, num_gpus in enumerate(GPUS):
             found = [
-                (record["images_per_second"], record["speed_up"], record["strategy"])
+                (record["throughput"], record["speed_up"], record["strategy"])
                 for record in records
                 if (
                     record["host"],
@@ -47,8 +47,8 @@ def test_csv_has_every_cell_of_the_page_and_its_speed_up(
             if typed[row][column] == "N/A":
                 assert found == []
                 continue
-            ((images_per_second, speed_up, strategy),) = found
-            assert float(images_per_second) == float(typed[row][column])
+            ((throughput, speed_up, strategy),) = found
+            assert float(throughput) == float(typed[row][column])
             assert float(speed_up) == pytest.approx(float(typed[row][column]) / on_1)
             assert strategy == STRATEGIES[machine][model]
 
@@ -118,7 +118,7 @@ def test_every_shipped_figure_is_printed_exactly(plots):
     records = csv.DictReader(
         io.StringIO(plots("tables", "--origin", "published", "--format", "csv").stdout)
     )
-    figures = sorted(float(record["images_per_second"]) for record in records)
+    figures = sorted(float(record["throughput"]) for record in records)
     text = plots("tables", "--origin", "published", "--show", "images/s").stdout
     printed = sorted(
         float(cell) for cell in re.findall(r"(?<=  )\d+(?:\.\d+)?(?=\*?(?:  |\n))", text)

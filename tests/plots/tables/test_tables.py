@@ -68,14 +68,14 @@ def test_only_the_trials_of_the_sweep_are_shown_also_those_it_found_finished(plo
     fill("results.db", [(small(seed=5), 7.0)], name="second")
     assert len(rows(plots("tables", "--format", "csv").stdout)) == 5
     (only,) = rows(plots("tables", "--sweep", "second", "--format", "csv").stdout)
-    assert only["images_per_second"] == "7.0"
+    assert only["throughput"] == "7.0"
 
 
 def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, filled):
     (only,) = rows(
         plots("tables", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout
     )
-    assert (only["images_per_second"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
+    assert (only["throughput"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
 
 
 def test_axes_go_where_they_are_told(plots, filled):
@@ -136,7 +136,7 @@ def test_against_an_earlier_sweep_its_attempts_are_not_among_ours(plots, filled)
     (only,) = rows(
         plots("tables", "--sweep", "second", "--against", "sweep=first", "--format", "csv").stdout
     )
-    assert (only["images_per_second"], float(only["ratio"]), only["against_images_per_second"]) == (
+    assert (only["throughput"], float(only["ratio"]), only["against_throughput"]) == (
         "110.0",
         pytest.approx(1.1),
         "100.0",
@@ -188,7 +188,7 @@ def test_a_single_point_is_a_table(plots):
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json", "latex", "html"])
-def test_0_images_per_second_divide_nothing(plots, form):
+def test_0_throughput_divide_nothing(plots, form):
     fill(
         "results.db",
         [(small(), 0.0), (small(), 0.0), (small(num_gpus=2), 10.0), (small(num_gpus=2), 11.0)],

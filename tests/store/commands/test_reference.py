@@ -114,7 +114,7 @@ def test_an_added_reference_is_listed_and_not_added_twice(database):
     (row,) = json.loads(
         call("list", "--db", database, "--source", "a blog", "--origin", "added", "--json").stdout
     )
-    assert row["images_per_second"] == 5000.5
+    assert row["throughput"] == 5000.5
     assert (row["origin"], row["data"], row["batch_size"], row["evidence"]) == (
         "added",
         "real?",
@@ -133,7 +133,7 @@ def test_an_added_reference_is_listed_and_not_added_twice(database):
         ([*ADD, "--source", "s"], "give its citation with --citation"),
         (
             [*ADD, *CITED, "--images-per-second", "nan"],
-            "images_per_second=nan: wanted a finite number greater than 0",
+            "throughput=nan: wanted a finite number greater than 0",
         ),
         ([*ADD, *CITED, "--gpus", "0"], "num_gpus=0: wanted 1 or more"),
         ([*ADD, *CITED, "--batch-size", "-2"], "batch_size=-2: wanted 1 or more"),

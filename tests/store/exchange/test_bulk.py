@@ -89,7 +89,7 @@ def test_adding_again_changes_nothing(db):
     ("changes", "differing"),
     [
         ({"exit_code": 3}, "exit_code"),
-        ({"images_per_second": 100.5}, "measured"),
+        ({"throughput": 100.5}, "measured"),
         ({"machine": replace(MACHINE, cpu="another")}, "machine"),
         ({"steps": pack(STEPS[:2])}, "steps"),
         ({"started_at": NOON}, "started_at"),
@@ -185,7 +185,7 @@ def test_origin_is_kept_and_what_comes_home_has_none(db):
 def test_a_repeat_is_told_by_who_knows_more_of_it(db):
     retried = repeat(attempts=(Outcome.INTERRUPTED, Outcome.COMPLETED))
     begun = replace(retried, state=State.PENDING.value, num_attempts=1, changes=retried.changes[:4])
-    first = attempt(images_per_second=None, outcome=Outcome.INTERRUPTED.value, repeat=begun)
+    first = attempt(throughput=None, outcome=Outcome.INTERRUPTED.value, repeat=begun)
     second = attempt(attempt=2, repeat=retried)
     add(db, first)
     add(db, second)
@@ -257,7 +257,7 @@ def in_flight(writer: Writer) -> tuple[Ledger, OpenRepeat, PortableAttempt]:
     assert ledger.claim(one, NOON) is Claim.TAKEN
     ledger.run(one, "/runs/x", PLACEMENT, NOON)
     told = attempt(
-        images_per_second=None,
+        throughput=None,
         outcome=Outcome.INTERRUPTED.value,
         repeat=repeat(attempts=(Outcome.INTERRUPTED,)),
     )

@@ -61,10 +61,10 @@ def attempts(draw: st.DrawFn) -> PortableAttempt:
         learning_rate=draw(st.floats(0, 10)),
         data_dir=draw(texts),
     )
-    images_per_second = draw(st.floats(0, 1e299))
+    throughput = draw(st.floats(0, 1e299))
     return attempt(
         spec,
-        images_per_second,
+        throughput,
         message=draw(texts),
         exit_code=draw(st.none() | st.integers(-255, 255)),
         run_dir=draw(texts),
@@ -74,7 +74,7 @@ def attempts(draw: st.DrawFn) -> PortableAttempt:
         steps=draw(st.none() | packed()),
         tags=tuple(draw(st.lists(st.builds(Annotation, text=texts, added_at=times), max_size=3))),
         measured=replace(
-            measured(images_per_second),
+            measured(throughput),
             op_placement=draw(
                 st.dictionaries(texts, st.dictionaries(texts, st.integers(0, 9)), max_size=2)
             ),
@@ -104,12 +104,12 @@ IN_MEASUREMENT = ("measured", "measurement")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (changed(*IN_MEASUREMENT, "images_per_second", to=-1), r"images_per_second=-1.0: wanted 0 or more"),
-        (changed(*IN_MEASUREMENT, "images_per_second", to=float("nan")), r"NaN: wanted a finite number"),
-        (changed(*IN_MEASUREMENT, "images_per_second", to=float("inf")), r"Infinity: wanted a finite number"),
-        (changed(*IN_MEASUREMENT, "images_per_second", to="100"), r"measurement.images_per_second=100: wanted a number"),
-        (changed(*IN_MEASUREMENT, "images_per_second", to=None), r"wanted a number"),
-        (changed(*IN_MEASUREMENT, "images_per_second_low", to=106), r"images_per_second_low=106.0 is more than images_per_second_high=105"),
+        (changed(*IN_MEASUREMENT, "throughput", to=-1), r"throughput=-1.0: wanted 0 or more"),
+        (changed(*IN_MEASUREMENT, "throughput", to=float("nan")), r"NaN: wanted a finite number"),
+        (changed(*IN_MEASUREMENT, "throughput", to=float("inf")), r"Infinity: wanted a finite number"),
+        (changed(*IN_MEASUREMENT, "throughput", to="100"), r"measurement.throughput=100: wanted a number"),
+        (changed(*IN_MEASUREMENT, "throughput", to=None), r"wanted a number"),
+        (changed(*IN_MEASUREMENT, "throughput_low", to=106), r"throughput_low=106.0 is more than throughput_high=105"),
         (changed(*IN_MEASUREMENT, "window_s", to=-0.5), r"window_s=-0.5: wanted 0 or more"),
         (changed(*IN_MEASUREMENT, "steady", to=1), r"steady=1: wanted true or false"),
         (changed("spec", "num_gpus", to=0), r"num_gpus=0: wanted 1 or more"),
@@ -200,4 +200,4 @@ def test_the_content_of_an_attempt_is_what_was_measured():
         tags=(Annotation(text="x", added_at=NOON),),
         steps=None,
     )
-    assert moved.content() == record.content() != attempt(images_per_second=101.0).content()
+    assert moved.content() == record.content() != attempt(throughput=101.0).content()

@@ -12,7 +12,7 @@ REFERENCES = [
         "hardware": "8x V100",
         "num_gpus": 8,
         "batch_size": 64,
-        "images_per_second": 5000.5,
+        "throughput": 5000.5,
     },
     {
         **dict.fromkeys(FIELDS, ""),
@@ -20,7 +20,7 @@ REFERENCES = [
         "hardware": "[K80]",
         "num_gpus": 1,
         "batch_size": None,
-        "images_per_second": 52.0,
+        "throughput": 52.0,
     },
     {
         **dict.fromkeys(FIELDS, ""),
@@ -28,7 +28,7 @@ REFERENCES = [
         "hardware": "K80",
         "num_gpus": 4,
         "batch_size": 32,
-        "images_per_second": 120.0,
+        "throughput": 120.0,
     },
 ]
 
@@ -46,7 +46,7 @@ REFERENCES = [
         (("batch_size<=64",), [0, 2]),
         (("batch_size!=64",), [1, 2]),
         (("batch_size=32,64",), [0, 2]),
-        (("images_per_second>100.5", "images_per_second<5000"), [2]),
+        (("throughput>100.5", "throughput<5000"), [2]),
     ],
 )
 def test_filters_compare_as_they_do_for_attempts(filters, places):
@@ -62,7 +62,7 @@ def test_filters_compare_as_they_do_for_attempts(filters, places):
         ("model<x", "model<x: < does not suit model; wanted one of = != ~"),
         ("num_gpus~4", "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
         ("num_gpus=x", "num_gpus=x: num_gpus is a whole number; found x"),
-        ("images_per_second>nan", "images_per_second>nan: wanted a finite number; found nan"),
+        ("throughput>nan", "throughput>nan: wanted a finite number; found nan"),
         ("num_gpus>1,2", "num_gpus>1,2: > compares with one value"),
     ],
 )

@@ -24,8 +24,7 @@ def speeds(
 ) -> dict[str, list[float]]:
     found = completed_repeats(engine, ids, machine, software, after=after)
     return {
-        trial_id: [repeat.images_per_second for repeat in repeats]
-        for trial_id, repeats in found.items()
+        trial_id: [repeat.throughput for repeat in repeats] for trial_id, repeats in found.items()
     }
 
 
@@ -54,7 +53,7 @@ def test_a_simulated_repeat_took_what_its_devices_would_have_taken(tmp_path):
     engine = open_for_reading(url)
     (machine,) = {row["key"] for row in queries.rows(engine, "SELECT key FROM machines")}
     assert completed_repeats(engine, [spec.trial_id], machine, SOFTWARE_KEY) == {
-        spec.trial_id: (CompletedRepeat(images_per_second=2.0, duration_s=6.2),)
+        spec.trial_id: (CompletedRepeat(throughput=2.0, duration_s=6.2),)
     }
     engine = open_for_reading(filled_with_measurements(tmp_path))
     (repeat,) = completed_repeats(engine, [small().trial_id], MACHINE.key, SOFTWARE_KEY)[

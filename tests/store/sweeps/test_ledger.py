@@ -70,13 +70,13 @@ def run(
     ledger: Ledger,
     repeat: OpenRepeat,
     spec: TrialSpec,
-    images_per_second: float | None = 5.0,
+    throughput: float | None = 5.0,
     again: str | None = None,
 ) -> None:
     number = start(ledger, repeat)
     ledger.finish(
         repeat.repeat_id,
-        attempt(spec, images_per_second, repeat=repeat.repeat, number=number),
+        attempt(spec, throughput, repeat=repeat.repeat, number=number),
         NOON,
         again=again,
     )
@@ -391,7 +391,7 @@ def test_an_abandoned_attempt_that_had_completed_is_completed(writer):
     assert states(writer) == ["completed"]
     assert events(writer)[-1] == (1, "completed", "its orchestrator was killed")
     (row,) = queries.list_attempts(writer.engine)
-    assert (row["outcome"], row["images_per_second"], row["duration_s"]) == ("completed", 5.0, None)
+    assert (row["outcome"], row["throughput"], row["duration_s"]) == ("completed", 5.0, None)
     assert len(queries.rows(writer.engine, "SELECT * FROM step_samples")) == 3
 
 

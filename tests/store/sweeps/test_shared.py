@@ -431,7 +431,7 @@ def test_a_result_that_a_lost_agent_had_is_kept(writer, tmp_path):
     assert found
     assert (found.num_completed, found.num_interrupted) == (1, 0)
     assert states(writer) == [("completed", agent.orchestrator_id)]
-    assert rows(writer, "SELECT images_per_second FROM measurements") == [(50.0,)]
+    assert rows(writer, "SELECT throughput FROM measurements") == [(50.0,)]
 
 
 def test_a_repeat_that_costs_one_agent_after_another_has_failed(writer, tmp_path):

@@ -51,13 +51,13 @@ def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(w
     failure = {
         "outcome": Outcome.FAILED,
         "message": "it broke",
-        "images_per_second": None,
+        "throughput": None,
         "verdict": None,
     }
     success = {
         "outcome": Outcome.COMPLETED,
         "message": "",
-        "images_per_second": 50.0,
+        "throughput": 50.0,
         "verdict": Verdict.VALID,
     }
     at = {"started_at": NOON + timedelta(minutes=5)}
@@ -178,7 +178,7 @@ def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer, db):
 def test_only_the_last_few_are_told_newest_first(db):
     fill(db, [(small(), float(number)) for number in range(1, 9)])
     (status,) = sweep_status(open_for_reading(db))
-    assert [finished.images_per_second for finished in status.last_finished] == [
+    assert [finished.throughput for finished in status.last_finished] == [
         8.0,
         7.0,
         6.0,

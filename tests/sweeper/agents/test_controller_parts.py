@@ -73,7 +73,7 @@ def row(
         is_final=is_final,
         run_dir="x",
         duration_s=10.0,
-        images_per_second=None,
+        throughput=None,
         median_step_s=None,
         jitter_s=None,
         verdict=None,

@@ -37,7 +37,7 @@ def ended(label: str = "vgg16-ps_cpu-x1", **changes: object) -> EndedAttempt:
         outcome="completed",
         message="",
         duration_s=12.34,
-        images_per_second=1234.5,
+        throughput=1234.5,
         median_step_s=0.1,
         jitter_s=0.002,
         verdict="valid",
@@ -50,7 +50,7 @@ def failed(outcome: str, message: str) -> EndedAttempt:
     return ended(
         outcome=outcome,
         message=message,
-        images_per_second=None,
+        throughput=None,
         median_step_s=None,
         jitter_s=None,
         verdict=None,
@@ -318,7 +318,7 @@ def test_a_snapshot_is_json_with_its_sums():
     }
     assert told["running"][0]["slots"] == [0, 1, 2, 3]
     assert told["kind"] == "gpu"
-    assert told["recent"][0]["images_per_second"] == 1234.5
+    assert told["recent"][0]["throughput"] == 1234.5
 
 
 def test_an_ended_attempt_has_figures_only_when_it_completed():
@@ -328,7 +328,7 @@ def test_an_ended_attempt_has_figures_only_when_it_completed():
         outcome="failed",
         message="x",
         duration_s=1.0,
-        images_per_second=None,
+        throughput=None,
         median_step_s=None,
         jitter_s=None,
         verdict=None,

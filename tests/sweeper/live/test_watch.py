@@ -129,12 +129,12 @@ def running(name: str, db: str = "results.db") -> Iterator[Ledger]:
         writer.close()
 
 
-def run_next(ledger: Ledger, images_per_second: float | None) -> None:
+def run_next(ledger: Ledger, throughput: float | None) -> None:
     repeat = ledger.open_repeats()[0]
     ledger.claim(repeat, NOON)
     ledger.run(repeat, "/runs/1", PLACEMENT, datetime.now(UTC))
     spec = small() if repeat.trial_id == small().trial_id else TWO
-    ledger.finish(repeat.repeat_id, attempt(spec, images_per_second, repeat=repeat.repeat), NOON)
+    ledger.finish(repeat.repeat_id, attempt(spec, throughput, repeat=repeat.repeat), NOON)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])

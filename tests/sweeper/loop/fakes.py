@@ -345,7 +345,7 @@ class Loop:
         return {
             trial_id: tuple(
                 CompletedRepeat(
-                    images_per_second=one.result.measurement.images_per_second,
+                    throughput=one.result.measurement.throughput,
                     duration_s=one.duration_s,
                 )
                 for one in found

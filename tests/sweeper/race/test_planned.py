@@ -32,8 +32,7 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]], rep
     def read(trial_ids):
         return {
             id_: tuple(
-                CompletedRepeat(images_per_second=one, duration_s=2.0)
-                for one in speeds.get(id_, ())
+                CompletedRepeat(throughput=one, duration_s=2.0) for one in speeds.get(id_, ())
             )
             for id_ in trial_ids
         }

@@ -42,9 +42,7 @@ def play(
 
     def read(trial_ids):
         return {
-            id_: tuple(
-                CompletedRepeat(images_per_second=one, duration_s=2.0) for one in completed[id_]
-            )
+            id_: tuple(CompletedRepeat(throughput=one, duration_s=2.0) for one in completed[id_])
             for id_ in trial_ids
         }
 
