@@ -23,7 +23,7 @@ def test_the_readme_begins_with_two_commands_of_one_line_each():
     assert main.endswith("sweep.py -m model=resnet50,vgg16 num_gpus=1,2,4,8")
     assert test.endswith("pytest")
     assert main.startswith("python3 install.py && ")
-    assert test.startswith("python3 install.py && ")
+    assert test.startswith("python3 install.py --dev && ")
 
 
 def test_ci_runs_exactly_the_readmes_commands():

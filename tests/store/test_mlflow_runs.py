@@ -263,7 +263,7 @@ def test_what_mlflow_cannot_write_to_is_told_without_secrets(uri, expected):
 def test_without_mlflow_it_is_told_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(
-        StoreError, match=r"MLflow is not installed .*: pip install 'scalemark\[mlflow\]'"
+        StoreError, match=r"MLflow is not installed .*pip install 'scalemark\[mlflow\]' adds it"
     ):
         export([ATTEMPT], lambda attempt_id: [], tracking_uri=URI, experiment="sweeps")
 

@@ -41,7 +41,7 @@ ADD = [
     "8x V100?",
     "--gpus",
     "8",
-    "--images-per-second",
+    "--throughput",
     "5000.5",
 ]
 CITED = ["--source", "A blog", "--citation", "Somebody, 2020"]
@@ -132,7 +132,7 @@ def test_an_added_reference_is_listed_and_not_added_twice(database):
         ),
         ([*ADD, "--source", "s"], "give its citation with --citation"),
         (
-            [*ADD, *CITED, "--images-per-second", "nan"],
+            [*ADD, *CITED, "--throughput", "nan"],
             "throughput=nan: wanted a finite number greater than 0",
         ),
         ([*ADD, *CITED, "--gpus", "0"], "num_gpus=0: wanted 1 or more"),

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from sweeper.progress import Progress
 
 from conf.schema import OnFailure, OnInterrupt, SweepConfig
 from scalemark.records.outcomes import Outcome, State
@@ -15,6 +14,7 @@ from sweeper.agents.results import MOST_INTERRUPTED, Results
 from sweeper.agents.roster import Roster
 from sweeper.agents.shared_settings import REFUSED
 from sweeper.agents.standing import Standing
+from sweeper.live.progress import Progress
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import make_plan
 from sweeper.stop import Stop

@@ -93,16 +93,6 @@ def test_a_trial_that_measures_more_steps_than_trials_like_it_is_expected_to_tak
     )
 
 
-def test_a_trial_of_which_no_window_was_kept_is_expected_to_take_what_it_took():
-    record([(small(seed=1), 10.0)])
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE measurements SET window_s = NULL")
-    assert (
-        Estimate.of(open_for_reading("results.db"), MACHINE.key).expected_s(small(num_steps=1000))
-        == 10.0
-    )
-
-
 def test_repeats_count_and_unknown_attempts_are_told_apart():
     estimate = record([(small(seed=1), 10.0)])
     asked = plan(small(seed=1), small(seed=2), small(model="vgg16"), repeats=3)
