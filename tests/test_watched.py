@@ -11,6 +11,8 @@ from tests import stuck, watched
 from tests.ends import ends
 from tests.sweeper import processes
 
+pytestmark = pytest.mark.integration
+
 STUCK = """
 import ctypes, os, signal, sys
 from trainer.process import parent

@@ -19,6 +19,8 @@ from tests import browser
 from tests.conftest import PROJECT
 from tests.ends import ends
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def program() -> Path:
@@ -50,7 +52,6 @@ def page(html: str) -> Path:
     return path
 
 
-@pytest.mark.integration
 def test_a_page_that_keeps_to_itself_makes_no_request_and_no_complaint(open_page):
     visit = open_page(
         page("<p>hello<script>console.log('a'); console.info('b'); console.debug('c')</script>")
@@ -250,7 +251,6 @@ HOLD = """
 """
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_test_run_leaves_no_browser_running(program, tmp_path, sign):
     home = tmp_path / "home"
@@ -275,7 +275,6 @@ USE = """
 """
 
 
-@pytest.mark.integration
 def test_after_its_use_no_process_thread_file_or_event_loop_is_left(program, tmp_path):
     home = tmp_path / "home"
     with start(program, home, USE) as run:

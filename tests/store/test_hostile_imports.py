@@ -20,6 +20,8 @@ from tests.empty import make_empty
 from tests.mutations import Mutation, as_json, every, sampled
 from tests.portables import attempt, everything
 
+pytestmark = pytest.mark.integration
+
 RECORDS = {
     f"{number} {type(record).__name__}": record for number, record in enumerate(everything())
 }

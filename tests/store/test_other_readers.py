@@ -14,6 +14,8 @@ from datasette.app import Datasette
 from tests.filled import fill
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 VIEWS = {
     "throughput": 3,
     "scaling": 2,

@@ -18,6 +18,8 @@ from sweeper.starts.fork import LOAD_TIMEOUT_S, MOST_SERVERS, SERVER_BYTES
 from tests.specs import small
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
+pytestmark = pytest.mark.integration
+
 LIMITS = Limits(timeout_s=600, start_timeout_s=600, step_timeout_s=600, grace_s=5)
 SCRIPTED = "tests.sweeper.starts.scripted"
 GATED = "tests.sweeper.starts.gated"
@@ -248,7 +250,6 @@ def test_a_server_that_died_while_idle_is_loaded_anew_before_it_is_needed(fork, 
     assert fork.prepare(make_folder(tmp_path / "next", ""), environment(os.environ, "")) is not None
 
 
-@pytest.mark.integration
 def test_a_server_that_does_not_answer_is_replaced(fork, tmp_path, monkeypatch):
     server = server_of(fork, tmp_path / "run")
     os.kill(server, signal.SIGSTOP)
@@ -294,7 +295,6 @@ def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(
     assert process.start == Placement.from_json(folder.placement.read_text()).start == "spawn"
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "spec",
     [

@@ -14,6 +14,8 @@ from sweeper.starts import Fork, Spawn
 from sweeper.starts.environment import environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
+pytestmark = pytest.mark.integration
+
 SCRIPTED = "tests.sweeper.starts.scripted"
 
 

@@ -13,6 +13,8 @@ from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder.folder import RunFolder
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 
 class Server:
     def __init__(self, module: str) -> None:
@@ -59,7 +61,6 @@ def run_script(server, folder, script):
     return server.ask(reap=pid)
 
 
-@pytest.mark.integration
 def test_the_trainer_loads_in_one_thread_and_without_libcuda():
     with closing(Server("trainer.__main__")) as server:
         assert server.answer() == {"num_threads": 1, "libcuda": False}

@@ -28,6 +28,8 @@ from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, assert_gone, wait_for_end, wait_until
 from tests.trainer.tiny_ranks import HEALTHY, MODULE, SERVE, SETTLE_FILE
 
+pytestmark = pytest.mark.integration
+
 RANKS = ("worker-0", "ps-0", "worker-1", "ps-1")
 
 
@@ -209,7 +211,6 @@ def test_killed_worker_0_is_named_with_the_log_of_the_trial(begin):
     )
 
 
-@pytest.mark.integration
 def test_a_stopped_rank_hangs_the_trial_and_is_named(begin):
     trial = begin(SERVE, limits=RankLimits(timeout_s=10))
     trial.wait_until_all_serve()
@@ -334,7 +335,6 @@ def test_a_rank_that_worker_0_lost_is_named_with_its_log(begin):
     assert trial.outcome() == (1, Outcome.FAILED, told)
 
 
-@pytest.mark.integration
 def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
     trial = begin(
         f"""
@@ -352,7 +352,6 @@ def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
     )
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("stopped", "failing", "log"),
     [("worker-1", "worker-0", "log-worker-1.txt"), ("worker-0", "worker-1", "log.txt")],
@@ -381,7 +380,6 @@ def test_a_stopped_rank_is_named_and_not_the_one_that_failed_for_want_of_it(
     )
 
 
-@pytest.mark.integration
 def test_what_worker_0_says_of_its_own_failure_stands(begin):
     trial = begin(
         f"""
