@@ -60,10 +60,14 @@ def precision_as_published(axes: Mapping[str, Any]) -> str:
     return f"{axes['precision']}".rstrip("?") + compiled
 
 
+_FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
+
+
 def usual_image_px(model: str) -> int | None:
     """Return the image size that sources mean, which name none; None for an unknown model."""
+    told = model.rstrip("?")
     try:
-        return network(model.rstrip("?")).image_px
+        return network(_FAMILIES.get(told, told)).image_px
     except UnknownNetworkError:
         return None
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Dialect,
     ForeignKey,
     Index,
+    TextClause,
     TypeDecorator,
     UniqueConstraint,
     text,
@@ -21,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from scalemark.records.axes import Axis
+from scalemark.records.axes import Axis, AxisValue
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.trial import AXES
 
@@ -192,7 +193,16 @@ class SweepRow(Base):
 
 def _axis_column(axis: Axis) -> Any:
     column_type = {str: types.Text, int: types.Integer, float: types.Double, bool: types.Boolean}
-    return mapped_column(column_type[axis.type](), nullable=False)
+    # as in databases that lacked it: a program that does not know the axis can write trials, too
+    default = None if axis.default is None else sql_default(axis.default)
+    return mapped_column(column_type[axis.type](), nullable=False, server_default=default)
+
+
+def sql_default(value: AxisValue) -> TextClause:
+    """Return the default of an axis as both engines take it in the definition of a column."""
+    if isinstance(value, bool):
+        return text("true" if value else "false")
+    return text(str(value) if not isinstance(value, str) else f"'{value}'")
 
 
 class TrialRow(Base):

@@ -24,7 +24,7 @@ class AbilitiesError(Exception):
 
 @cache
 def names(folder: str) -> tuple[str, ...]:
-    """The names that a folder as `trainer/models` offers, sorted; no file is opened."""
+    """The names that a folder as `trainer/precisions` offers, sorted; no file is opened."""
     files = [file for file in (PROJECT / folder).iterdir() if file.suffix == ".py"]
     return tuple(sorted(file.stem for file in files if file.stem != "__init__"))
 

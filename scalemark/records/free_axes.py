@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from scalemark.records.axes import AxisValue
 
@@ -18,6 +19,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _LONGEST_TEXT = 200
 
 _OURS = """
+    cmax cmin ctid oid tableoid xmax xmin
     attempt attempt_id axes citation commit cores_taken_by_others cpu cpu_s cuda cudnn curve
     data_wait_share deleted_at diff driver duration_s efficiency engine environment_id evidence exit_code
     experiment first_loss first_step_s free gpu hardware highest host id throughput
@@ -26,9 +28,9 @@ _OURS = """
     key median_step_s message note num_attempts num_completed num_cores num_doubtful num_measured_steps
     num_parameters num_repeats num_skipped_steps num_warm_up_steps origin outcome p90_step_s
     peak_device_memory_bytes peak_host_memory_bytes profile python repeat retry revision run_dir
-    scalemark shares_host simulated_throughput simulated_throughput software software_key source
-    spec speed_up started_at steady store strategy sweep sweep_id tag tensorflow throughput
-    throughput_high throughput_low throughput_on_1 time_to_first_step_s trace_s trial trial_id
+    scalemark shares_host simulated_throughput software software_key source
+    spec speed_up started_at steady store strategy sweep sweep_id tag tensorflow
+    time_to_first_step_s trace_s trial trial_id
     verdict window_s
 """
 RESERVED = frozenset(_OURS.split())
@@ -50,7 +52,13 @@ def free_axes(values: Mapping[str, object], taken: Mapping[str, object]) -> Free
             raise ValueError(f"{PREFIX}{name}: {name} is a name of ours; choose another")
         if problem := _problem(value):
             raise ValueError(f"{PREFIX}{name}={str(value)[:60]}: wanted {problem}")
-    return tuple(sorted(values.items()))  # type: ignore[arg-type]  # checked above
+    return tuple(sorted((name, _shortest(value)) for name, value in values.items()))
+
+
+def _shortest(value: Any) -> AxisValue:
+    """Return 1 for 1.0, so that both are one trial."""
+    found: AxisValue = int(value) if isinstance(value, float) and value.is_integer() else value
+    return found
 
 
 def _problem(value: object) -> str:

@@ -92,11 +92,18 @@ def _others(spec: TrialSpec) -> Iterator[str]:
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for
         yield f"{axis.definition.set_by if name == 'data_dir' else name}={_value(value)}"
-    yield from (f"+{PREFIX}{name}={_value(value)}" for name, value in spec.free)
+    yield from (f"+{PREFIX}{name}={_free_value(value)}" for name, value in spec.free)
 
 
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)
 _LIKE_AN_ELEMENT = re.compile(r"(?i)null|true|false|[+-]?(?:[\d_.]+(?:e[+-]?\d+)?|inf|nan)")
+
+
+def _free_value(value: object) -> str:
+    """Return it in Hydra's syntax: in quotes where Hydra would take the text for another type."""
+    if isinstance(value, str) and _LIKE_AN_ELEMENT.fullmatch(value):
+        return f"'{value}'"
+    return _value(value)
 
 
 def _value(value: object) -> str:

@@ -8,9 +8,6 @@ from scalemark.records.axes import Axis, Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.trial import AXES, TrialSpec
 
-TAKES_FREE_AXES = "command"
-"""The engine that hands free axes to a program."""
-
 
 def unknown_to(engine: Engine) -> tuple[str, ...]:
     """Return the axes that this engine does not know, in their order."""
@@ -28,10 +25,7 @@ def unknown_axes(spec: TrialSpec) -> Iterator[str]:
             told = f"{name}={value}".lower() if isinstance(value, bool) else f"{name}={value}"
             yield f"{told}: {_why(engine, AXES[name])}"
     for name, value in spec.free:
-        yield (
-            f"{PREFIX}{name}={value}: engine={engine} takes no free axes, "
-            f"engine={TAKES_FREE_AXES} does; leave it out"
-        )
+        yield (f"{PREFIX}{name}={value}: engine={engine} takes no free axes; leave it out")
 
 
 def _why(engine: Engine, axis: Axis) -> str:

@@ -16,7 +16,7 @@ from store.schema import TrialRow
 
 
 def trials(connection: sa.Connection, progress: Progress) -> Iterator[Finding]:
-    for row in streamed(connection, sa.select(TrialRow.__table__), "trials", progress):
+    for row in streamed(connection, sa.select(*TrialRow.__table__.columns), "trials", progress):
         if what := _problem(row):
             yield Finding(table="trials", row=row["id"], what=what, remedy=MADE_BY_HAND)
 

@@ -88,6 +88,11 @@ def _path_on_postgresql(element: _Path, compiler: SQLCompiler, **options: Any) -
     return f"CAST({compiler.process(spec, **options)} AS json), 'free', CAST({told} AS text)"
 
 
+def is_there(name: str) -> sa.ColumnElement[bool]:
+    """Whether the trial has an axis of this name."""
+    return _AsText(_Path(TrialRow.spec, sa.literal(name))).is_not(None)
+
+
 def equals(name: str, value: str) -> sa.ColumnElement[bool]:
     """Whether the axis of this name has this value, as a number where both are numbers."""
     path = _Path(TrialRow.spec, sa.literal(name))

@@ -110,6 +110,9 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
         wanted = f"NAME, one of {' '.join(_OPERATORS)}, and a value, as {example}"
         raise StoreError(f"{filter_values.shortened(text)}: no operator found; wanted {wanted}")
     name, operator, value = form.groups()
+    if name.startswith(PREFIX) and name.removeprefix(PREFIX) in examples:
+        own = name.removeprefix(PREFIX)
+        raise StoreError(f"{filter_values.shortened(name)}: no axis of a sweep's own; write {own}")
     if name not in examples and not name.startswith(PREFIX):
         raise StoreError(
             f"{filter_values.shortened(name)}: nothing to filter by; "
@@ -137,6 +140,8 @@ class _Field:
     # `=` with any of the values, or what the operator says of the only one
     condition_of: Callable[[Filter], _Condition]
     example: str
+    # of what some attempts lack: `!=` does not hold there, or a misspelt name would hold for all
+    is_there: _Condition | None = None
 
     def condition(self, one: Filter) -> _Condition:
         if one.operator not in self.operators:
@@ -146,7 +151,8 @@ class _Field:
             )
         if one.operator == "!=":
             equal = self.condition_of(Filter(one.name, "=", one.value))
-            return sa.not_(sa.func.coalesce(equal, sa.false()))
+            differs = sa.not_(sa.func.coalesce(equal, sa.false()))
+            return differs if self.is_there is None else sa.and_(self.is_there, differs)
         return self.condition_of(one)
 
 
@@ -304,7 +310,13 @@ def _free_axis(name: str) -> _Field:
         number = filter_values.real(one, filter_values.single(one))
         return free_axis.compares(own, one.operator, number)
 
-    return _Field(table=TrialRow, operators=_OPERATORS, condition_of=condition, example="2")
+    return _Field(
+        table=TrialRow,
+        operators=_OPERATORS,
+        condition_of=condition,
+        example="2",
+        is_there=free_axis.is_there(own),
+    )
 
 
 NOT_AXES = ("id", "curve", "spec")

@@ -46,7 +46,15 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
     SweepRefusedError as `axes_that_race`.
     """
     racing = axes_that_race(race_over)
-    shared = [name for name in all_axes(specs) if name not in racing]
+    known = all_axes(specs)
+    for name in race_over:
+        own = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and (own in AXES or own not in known):
+            raise SweepRefusedError(
+                f"sweep.race_over={name}: no trial has such an axis; there are "
+                f"{STRATEGY}, {', '.join(known)}"
+            )
+    shared = [name for name in known if name not in racing]
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:
         groups.setdefault(tuple(map(spec.axes.get, shared)), []).append(spec)

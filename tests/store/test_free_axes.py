@@ -89,7 +89,10 @@ def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
     assert chosen(db, "axes.zero>=1.5") == [20.0]
     assert chosen(db, "axes.zero=1,off") == [10.0, 30.0]
     assert chosen(db, "axes.zero=false") == [40.0]
-    assert chosen(db, "axes.zero!=1") == [20.0, 30.0, 40.0, 50.0]
+    assert chosen(db, "axes.zero!=1") == [20.0, 30.0, 40.0]  # the last trial has no such axis
+    assert chosen(db, "axes.misspelt!=1") == []
+    with pytest.raises(StoreError, match=r"axes\.num_gpus: .*; write num_gpus"):
+        chosen(db, "axes.num_gpus!=1")
     assert chosen(db, "axes.zero~o*") == [30.0]
     assert chosen(db, "axes.zero=") == [50.0]
     assert chosen(db, "axes.nobody=1") == []
