@@ -18,6 +18,7 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "installed.txt"  # a digest of what was installed for running, one for testing
 NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 DEV = ["constraints-dev.txt"]
+PENDING = ["testing", "missing"]  # in the stamp: a run that was cut off goes on with --dev
 
 
 def main(dev: bool) -> int:
@@ -34,14 +35,15 @@ def main(dev: bool) -> int:
     installed = STAMP.read_text().split() if STAMP.exists() else []
     if VENV.exists() and not STAMP.exists():
         return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
-    dev = dev or len(installed) == 2  # what was added for testing is kept when other pins change
+    dev = dev or len(installed) > 1  # what was added for testing is kept when other pins change
     wanted = [wanted_running, wanted_dev] if dev else [wanted_running]
     if installed == wanted:
         return 0
+    pending = PENDING if dev else []
     if installed[:1] != [wanted_running] or len(installed) == 2:
-        if problem := _install(running):
+        if problem := _install(running, pending):
             return _refuse(problem)
-        STAMP.write_text(wanted_running)
+        STAMP.write_text("\n".join([wanted_running, *pending]))
     if dev:
         _say(f"adding {', '.join(DEV)} to {VENV} (a minute, 0.9 GB)")
         _install_pins(DEV)
@@ -50,7 +52,7 @@ def main(dev: bool) -> int:
     return 0
 
 
-def _install(constraints: list[str]) -> str | None:
+def _install(constraints: list[str], pending: list[str]) -> str | None:
     """Make the environment anew. What stands in the way, if anything does."""
     _say(f"making {VENV} with {', '.join(constraints)} (a few minutes, 3 GB)")
     try:
@@ -59,7 +61,7 @@ def _install(constraints: list[str]) -> str | None:
         return (
             "this Python cannot make virtual environments; on Debian: apt-get install python3-venv"
         )
-    STAMP.write_text("incomplete")
+    STAMP.write_text("\n".join(["incomplete", *pending]))
     _install_pins(constraints)
     editable = ("--config-settings", "editable_mode=compat", "--editable", ".")
     _pip("install", "--no-deps", "--no-build-isolation", *editable)

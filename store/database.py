@@ -131,8 +131,12 @@ def open_for_writing(url: str) -> sa.Engine:
         if not database.is_made():
             database.make()
         engine = database.writer()
-        with engine.begin() as connection:
-            add_missing_columns(connection)
+        try:
+            with engine.begin() as connection:
+                add_missing_columns(connection)
+        except BaseException:
+            engine.dispose()
+            raise
         return engine
 
 

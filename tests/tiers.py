@@ -3,8 +3,8 @@
 | tier | holds | run with |
 |---|---|---|
 | default | in one process, SQLite, a smoke trial per variable update, the command line end to end | `pytest` |
-| integration | processes, PostgreSQL, a browser, all modes | `pytest -m integration` |
-| cluster | Slurm, Ray, several hosts | `pytest -m cluster` |
+| integration | processes, PostgreSQL, a browser, all modes | `pytest -m "integration and not slow"` |
+| cluster | Slurm, Ray, several hosts | `pytest -m "cluster and not slow"` |
 | slow | long campaigns, of which the others hold a short form | `pytest -m slow` |
 
 A test that asks for a server, a browser or a cluster is sorted by that; any other says so itself:

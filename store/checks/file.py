@@ -21,7 +21,12 @@ def unlike_its_digest(path: Path, progress: Progress) -> Iterator[Finding]:
     digest_path = digest_path_of(path)
     if not digest_path.exists():
         return
-    wanted = digest_path.read_text().split(" ")[0]
+    try:
+        wanted = digest_path.read_text(errors="replace").split(" ")[0]
+    except OSError as error:
+        remedy = f"take another copy, or remove {digest_path}"
+        yield Finding(table=FILE, row="", what=f"its digest cannot be read: {error}", remedy=remedy)
+        return
     if sha256_of(path, progress) != wanted:
         remedy = f"take another copy; if it was written to on purpose, remove {digest_path}"
         yield Finding(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from scalemark.text.untrusted import quoted
 from store.database import open_for_reading
-from store.errors import StoreError
+from store.errors import AwayError, LockedError, NoSweepError
 from store.sweeps.sweep_status import SweepState, sweep_status
 from sweeper.live.snapshot import Snapshot
 from sweeper.live.status import snapshot_of
@@ -26,8 +26,10 @@ def snapshots(db: str, sweep: str | None) -> list[Snapshot]:
 
 
 def watch(console: Console, db: str, sweep: str | None) -> None:
-    """Draw sweeps until they have ended. Without a name wait for one that runs; a database that
-    is not there, or cannot be read at the moment, is waited for, too.
+    """Draw sweeps until they have ended. Without a name wait for one that runs, also for its
+    database; one that cannot be read at the moment is waited for, too.
+
+    Raises StoreError for what waiting does not mend, as a name that no sweep has.
     """
     shown: list[Snapshot] = []
     has_run = sweep is not None
@@ -36,7 +38,9 @@ def watch(console: Console, db: str, sweep: str | None) -> None:
             problem = ""
             try:
                 shown = snapshots(db, sweep)
-            except StoreError as error:
+            except (AwayError, LockedError, NoSweepError) as error:
+                if isinstance(error, NoSweepError) and sweep is not None:
+                    raise
                 problem = f"{quoted(str(error))}; waiting for it"
             runs = any(one.state is SweepState.RUNNING for one in shown)
             has_run = has_run or runs

@@ -211,6 +211,14 @@ def test_a_database_that_is_not_there_is_waited_for_and_one_that_goes_is_said():
         terminal.wait_for(" 50.00 images/s")
 
 
+def test_a_name_that_no_sweep_has_is_refused_at_once():
+    fill("results.db", [(small(), 100.0)])
+    with watching("--sweep", "misspelt") as terminal:
+        last = terminal.rest()
+    assert terminal.process.returncode == 2
+    assert "misspelt: no such sweep" in last
+
+
 def test_a_simulated_sweep_that_runs_is_watched_without_being_asked_for():
     writer = Writer("results.db")
     spec = small(device_kind=DeviceKind.SIMULATED_GPU)
