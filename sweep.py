@@ -15,9 +15,10 @@ import os
 
 import hydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from conf.axes_help import axes_help
 from conf.schema import register
 from costs.profiles import profiles
 from plots import again
@@ -58,6 +59,7 @@ def main() -> int:
     tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
+    OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
     try:
         sys.argv[1:] = _without_multirun(sys.argv[1:])
         _keep()

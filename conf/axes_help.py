@@ -1,0 +1,28 @@
+"""What `python sweep.py --help` says of each axis: its default, its choices, what it is."""
+
+from __future__ import annotations
+
+import textwrap
+
+from conf.schema import AXES_SET_BY_NAME, choices_of
+from scalemark.records.axes import Axis
+
+WIDTH = 100
+_INDENT = " " * 4
+
+
+def axes_help() -> str:
+    """Return two lines or more per axis, in the order of the definitions."""
+    return "\n".join(map(_lines_of, AXES_SET_BY_NAME))
+
+
+def _lines_of(axis: Axis) -> str:
+    choices = choices_of(axis)
+    among = f"  ({', '.join(choices)})" if choices else ""
+    head = f"  {axis.name}={_shown(axis.given)}{among}"
+    text = textwrap.wrap(axis.help, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return "\n".join([*textwrap.wrap(head, WIDTH, subsequent_indent=_INDENT), *text])
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

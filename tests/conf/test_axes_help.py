@@ -1,0 +1,27 @@
+"""`python sweep.py --help` says of every axis what it is, and which values it takes."""
+
+import subprocess
+import sys
+
+from conf.axes_help import WIDTH, axes_help
+from conf.schema import AXES_SET_BY_NAME
+from tests.conftest import PROJECT
+
+
+def test_every_axis_stands_there_with_its_meaning():
+    told = " ".join(axes_help().split())
+    for axis in AXES_SET_BY_NAME:
+        assert f"{axis.name}=" in told
+        assert axis.help in told
+    assert "xla=off (off, on, auto) compile with XLA" in told
+    assert "all_reduce=auto (auto, hierarchical_copy, nccl," in told
+    assert "staged_vars=false" in told
+    assert max(map(len, axes_help().splitlines())) <= WIDTH
+
+
+def test_the_command_prints_it():
+    command = [sys.executable, str(PROJECT / "sweep.py"), "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (
+        "  gradient_repacking=0\n    number of packs; 0 = one message per tensor\n" in ended.stdout
+    )
