@@ -22,6 +22,8 @@ from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
 from tests.store.command import store
 
+pytestmark = pytest.mark.integration
+
 ONE, TWO = small(num_gpus=1), small(num_gpus=2)
 
 
@@ -109,7 +111,6 @@ def test_an_attempt_that_told_no_environment_says_so_once(db):
     )
 
 
-@pytest.mark.integration
 def test_of_a_trial_those_attempts_are_taken_that_are_of_one_kind_with_the_others(db):
     fill(db, [(ONE, 100.0), (ONE, 102.0), (TWO, 150.0), (TWO, 150.0)])
     fill(db, [(ONE, 9.0), (ONE, None)], name="elsewhere", machine=replace(MACHINE, host="other"))

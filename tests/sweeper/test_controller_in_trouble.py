@@ -35,6 +35,8 @@ from tests.specs import small
 from tests.store.agents import join, now, share, work
 from tests.sweeper.world import EIGHT
 
+pytestmark = pytest.mark.integration
+
 ONE = small()
 
 
@@ -191,7 +193,6 @@ def test_a_controller_that_another_has_followed_leaves_its_agents_and_wishes_not
     ]
 
 
-@pytest.mark.integration
 def test_a_lease_that_is_over_as_the_last_repeat_ends_does_not_leave_the_sweep_unfinished(begin):
     world = begin()
 

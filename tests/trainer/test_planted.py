@@ -13,6 +13,8 @@ from trainer.check.exactness import convolutional, whole_batches
 from trainer.input.replica_feed import ReplicaFeed
 from trainer.run import build
 
+pytestmark = pytest.mark.integration
+
 REDUCTION = "reduction_s=0.25"
 
 
@@ -24,7 +26,6 @@ def sleeps(monkeypatch):
     return found
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_that_reduces_waits_once_per_step_and_trains_the_same(
     make_devices, sleeps, mode

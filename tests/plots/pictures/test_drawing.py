@@ -31,6 +31,8 @@ from tests.filled import fill
 from tests.plots.charts.charting import overlaps, resnet, words
 from tests.specs import small
 
+pytestmark = pytest.mark.integration
+
 OURS = ("scaling", "speed_up", "efficiency", "strategies", "best_strategy")
 LIGHT = PALETTES[Theme.LIGHT]
 
@@ -290,7 +292,6 @@ def without_progress(stderr: str) -> str:
     return re.sub(r"^plots: \d+ files so far, .* the last\n", "", stderr, flags=re.MULTILINE)
 
 
-@pytest.mark.integration
 @pytest.mark.usefixtures("filled")
 def test_the_command_prints_paths_also_as_json():
     assert (
@@ -305,7 +306,6 @@ def test_the_command_prints_paths_also_as_json():
     assert without_progress(asked.stderr) == ""
 
 
-@pytest.mark.integration
 def test_the_list_names_every_chart_with_one_line_each():
     listed = run("--list")
     assert [line.split()[0] for line in listed.stdout.splitlines()] == names()
@@ -313,7 +313,6 @@ def test_the_list_names_every_chart_with_one_line_each():
     assert {one["chart"] for one in json.loads(run("--list", "--json").stdout)} == set(names())
 
 
-@pytest.mark.integration
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize(
     ("arguments", "told"),
@@ -331,7 +330,6 @@ def test_what_cannot_be_drawn_is_told_in_one_line(arguments, told):
     assert ended.stderr.count("\n") == 1
 
 
-@pytest.mark.integration
 def test_why_a_chart_asked_for_has_nothing_is_told():
     fill("results.db", [(resnet(), 100.0)])
     both = run("--chart", "scaling", "--chart", "strategies")
@@ -346,7 +344,6 @@ def test_why_a_chart_asked_for_has_nothing_is_told():
     assert "strategies: nothing to show: there is one strategy alone\n" in alone.stderr
 
 
-@pytest.mark.integration
 def test_only_failures_are_told():
     fill("results.db", [(resnet(), None)])
     ended = run(*[part for name in OURS for part in ("--chart", name)])
@@ -358,7 +355,6 @@ def test_only_failures_are_told():
     )
 
 
-@pytest.mark.integration
 @pytest.mark.usefixtures("filled")
 def test_a_chart_that_cannot_be_written_is_named_and_the_others_are_drawn():
     Path("figures/scaling-resnet50.png").mkdir(parents=True)
@@ -400,7 +396,6 @@ def test_a_chart_that_crashes_is_told_with_what_it_drew_before(monkeypatch):
 SOURCES = sorted({reference.source for reference in published()})
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str):
     chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source=name)

@@ -29,6 +29,8 @@ from tests.store.test_damaged_files import COMMANDS, run_app
 from tests.sweeper.loop.test_orchestrator import World
 from tests.tables import contents
 
+pytestmark = pytest.mark.integration
+
 SPECS = [
     small(seed=1),
     small(seed=900),  # crashes at first
@@ -92,7 +94,6 @@ def comparable(tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
     return tables | {"events": sorted(events, key=repr), "sweeps": sweeps}
 
 
-@pytest.mark.integration
 def test_the_rebuilt_database_is_equal_to_the_lost_one(db, lost):
     rebuilt = rebuild(db, ["runs"])
     assert (
@@ -218,7 +219,6 @@ def test_a_database_that_is_not_lost_has_nothing_to_gain(lost):
     assert (added.num_new, added.num_known, added.rejected) == (0, 12, [])
 
 
-@pytest.mark.integration
 def test_what_a_killed_orchestrator_left_running_is_interrupted_and_waits(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.source.ledger.open_repeats()
@@ -303,7 +303,6 @@ def hostile(change: Callable[[Path], object]) -> Path:
     return folder
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -354,7 +353,6 @@ def test_an_attempt_that_never_began_is_named_and_is_none(lost, files):
     assert (rebuilt.added.num_new, rebuilt.added.rejected) == (12, [])
 
 
-@pytest.mark.integration
 def test_a_sweep_that_no_database_takes_is_rejected_and_the_next_goes_on(lost):
     shutil.copytree("runs/s", "runs/t")
     change_json(
@@ -418,7 +416,6 @@ def test_folders_without_sweeps_are_refused():
         rebuild("r.db", ["missing"])
 
 
-@pytest.mark.integration
 def test_the_command_tells_what_it_found(lost):
     damage("result.json", "{")()
     ended = subprocess.run(
