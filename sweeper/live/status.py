@@ -95,7 +95,10 @@ def _note(status: SweepStatus, state: SweepState) -> str:
         return f"running since {status.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if status.finished_at is not None:
         return f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
-    return f"{state}; what is left is run by: python {status.command}"
+    # as it was typed: scalemark sweep ..., or sweep.py ... after python
+    command = status.command
+    resumed = command if command.startswith("scalemark ") else f"python {command}"
+    return f"{state}; what is left is run by: {resumed}"
 
 
 def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:

@@ -1,0 +1,28 @@
+"""What a second terminal says of a sweep that was interrupted can be pasted."""
+
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+
+from store.schema import SweepRow
+from store.writer import Writer
+from sweeper.live.watch import snapshots
+from tests.filled import begin
+from tests.specs import small
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("sweep.py model=trivial", "python sweep.py model=trivial"),
+        ("scalemark sweep model=trivial", "scalemark sweep model=trivial"),
+    ],
+)
+def test_the_command_that_runs_the_rest_is_as_it_was_typed(command, said):
+    with closing(Writer("r.db")) as writer:
+        begin(writer, {small(): 1})
+        with writer.engine.begin() as connection:
+            connection.execute(sa.update(SweepRow).values(command=command))
+    (snapshot,) = snapshots("r.db", None)
+    assert any(note.endswith(f"what is left is run by: {said}") for note in snapshot.notes)
