@@ -120,11 +120,9 @@ def print_columns(
     )
     if not console.is_terminal:
         return _print_plain(console, columns, shown, right)
-    is_folded = (
-        sum(max(map(cell_len, cells)) + 1 for cells in zip(columns, *shown, strict=True))
-        > console.width
-    )
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
+    is_folded = sum(widths) + len(widths) - 1 > console.width
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
         # or it is folded within its words
         heading = column.replace("_", "_\n") if is_folded else column

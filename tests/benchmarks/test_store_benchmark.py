@@ -12,7 +12,7 @@ from scalemark.records.outcomes import Phase
 from scalemark.records.step_arrays import unpack
 from tests.conftest import PROJECT
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 def test_every_made_up_trial_is_another_one_and_has_its_attempts():

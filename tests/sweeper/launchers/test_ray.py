@@ -353,6 +353,7 @@ def test_ctrl_c_gives_back_a_trial_over_two_hosts(cluster, postgresql_url):
     assert states(postgresql_url) == {State.PENDING: 1}
 
 
+@pytest.mark.slow  # tests/trainer/rank_starts holds the same over two nodes of Slurm
 def test_tensorflow_trains_over_two_hosts(cluster, postgresql_url):
     asked = (
         "variable_update=distributed_replicated",
