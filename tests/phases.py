@@ -16,7 +16,8 @@ from contextlib import closing, suppress
 from enum import StrEnum
 from pathlib import Path
 
-_CHART_LIBRARIES = ("/vl_convert/", "/matplotlib/")
+_CHART_LIBRARIES = ("/matplotlib/",)
+_EXTENSIONS = ("/lib-dynload/", "/site-packages/")  # Python's own start loads none
 _LOOK_EVERY_S = 0.002
 
 
@@ -48,11 +49,11 @@ class Watched:
         return self.process.poll() is None
 
     def phase(self) -> Phase | None:
-        """None once it has ended."""
+        """None once it has ended, and while Python itself starts: no code of ours runs yet."""
         if not self.is_alive:
             return None
         if not self._has_opened_database and not self._opens_database():
-            return Phase.IMPORTS
+            return Phase.IMPORTS if self._has_loaded(_EXTENSIONS) else None
         self._has_opened_database = True
         if not (
             own := self._rows(
