@@ -1,6 +1,4 @@
-"""What the command lines of `store` and `plots` share: their common options, and how a StoreError
-ends them.
-"""
+"""Holds the options that commands of `store` and `plots` share, and ends them at a StoreError."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def make_app(about: str) -> typer.Typer:
 
 
 def ask(what: str, *, yes: bool) -> None:
-    """Goes on when a person at the terminal wants it, or `yes` said so before. Raises
-    StoreError.
-    """
+    """Return when a person at the terminal agrees, or `yes` was given. Raises StoreError."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -48,8 +44,10 @@ def ask(what: str, *, yes: bool) -> None:
 
 
 def run(app: typer.Typer, name: str, program: str | None = None) -> int:
-    """Exit codes: 0 ok, 2 usage, and when its output cannot be written; 130 when a command that
-    lasts was interrupted. `program` is what the help calls it.
+    """Run a command; `program` is what the help calls it.
+
+    Exit codes: 0 ok; 2 usage, and when its output cannot be written; 130 when a command that lasts
+    was interrupted.
     """
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)

@@ -29,10 +29,10 @@ class Database(Protocol):
 
     @property
     def name(self) -> str:
-        """As messages call it."""
+        """Name it as messages do."""
 
     def is_made(self) -> bool:
-        """Tell whether its tables are there: not when there is no database yet, or an empty one.
+        """Say whether its tables are there: not when there is no database yet, or an empty one.
 
         Raises StoreError when another program or another version of scalemark made them.
         """
@@ -45,23 +45,23 @@ class Database(Protocol):
         """
 
     def writer(self) -> sa.Engine:
-        """Whose transactions each have the database for themselves."""
+        """Return an engine whose transactions each have the database for themselves."""
 
     def reader(self) -> sa.Engine:
-        """Through which nothing can be changed."""
+        """Return an engine through which nothing can be changed."""
 
     def explained(self) -> AbstractContextManager[None]:
-        """Turns what the driver raises into StoreError."""
+        """Turn what the driver raises into StoreError."""
 
     def size_bytes(self) -> int: ...
 
     def settle(self) -> None:
-        """Moves what was written into the database's own file, so that a copy of it has all; as far
+        """Move what was written into the database's own file, so that a copy of it has all; as far
         as nobody reads meanwhile.
         """
 
     def compact(self) -> None:
-        """Gives back the space of what was removed."""
+        """Give back the space of what was removed."""
 
 
 def default_url() -> str:
@@ -70,13 +70,11 @@ def default_url() -> str:
 
 
 def locate(url: str) -> Database:
-    """The database behind a path, a sqlite:/// or a postgresql:// URL. Raises StoreError for
+    """Return the database behind a path, a sqlite:/// or a postgresql:// URL. Raises StoreError for
     others, and for folders.
     """
     if not url:
-        raise StoreError(
-            "store.url is empty; give a file, sqlite:///FILE or postgresql://USER@HOST/NAME"
-        )
+        raise StoreError(f"store.url is empty; give {_WANTED}")
     scheme, is_url, _ = url.partition("://")
     if is_url and scheme in ("postgresql", "postgres", "postgresql+psycopg"):
         from store.postgresql import PostgresDatabase  # here, because most never need its driver
@@ -86,17 +84,15 @@ def locate(url: str) -> Database:
 
 
 def path_of(url: str) -> Path:
-    """The file behind a path or a sqlite:/// URL. Raises StoreError for other databases, and for
-    folders.
+    """Return the file behind a path or a sqlite:/// URL. Raises StoreError for other databases, and
+    for folders.
     """
     prefix = "sqlite:///"
     if "://" in url and (not url.startswith(prefix) or url == prefix):
-        wanted = "a file, sqlite:///FILE or postgresql://USER@HOST/NAME"
-        raise StoreError(f"{url.split('://')[0]}://...: no such kind of database; wanted {wanted}")
-    if _MISTYPED.match(url):
-        raise StoreError(
-            "neither a file nor a URL; wanted a file, sqlite:///FILE or postgresql://USER@HOST/NAME"
-        )
+        kind = url.split("://")[0]
+        raise StoreError(f"{kind}://...: no such kind of database; wanted {_WANTED}")
+    if _MISTYPED.match(url):  # not quoted: it may hold a password
+        raise StoreError(f"neither a file nor a URL; wanted {_WANTED}")
     path = Path(url.removeprefix(prefix)).expanduser()
     try:
         is_folder = path.is_dir()
@@ -109,18 +105,18 @@ def path_of(url: str) -> Path:
     return path
 
 
-# it may hold a password
+_WANTED = "a file, sqlite:///FILE or postgresql://USER@HOST/NAME"
 _MISTYPED = re.compile(r"(sqlite|postgres(ql)?(\+\w+)?|mysql):(?!///)|[^/]*:[^/]*@|\w+=\S+\s+\w+=")
 
 
 def file_of(url: str) -> Path | None:
-    """The file of a SQLite database; None of others. Raises StoreError as `locate`."""
+    """Return the file of a SQLite database; None of others. Raises StoreError as `locate`."""
     found = locate(url)
     return found.path if isinstance(found, SqliteFile) else None
 
 
 def open_for_writing(url: str) -> sa.Engine:
-    """The database at `url`, created when it is not there.
+    """Open the database at `url`, which is created when it is not there.
 
     Raises StoreError when it cannot be written, is not a database, or is another program's or
     another version's.
@@ -141,8 +137,8 @@ def open_for_writing(url: str) -> sa.Engine:
 
 
 def open_for_reading(url: str) -> sa.Engine:
-    """The database at `url`, which nothing done through this engine can change. Raises StoreError
-    as for writing.
+    """Open the database at `url`, which nothing done through this engine can change. Raises
+    StoreError as for writing.
     """
     engine = open_existing(url)
     if engine is None:
@@ -154,14 +150,14 @@ def open_for_reading(url: str) -> sa.Engine:
 
 
 def open_existing(url: str) -> sa.Engine | None:
-    """As `open_for_reading`; None when there is no database yet, or an empty one."""
+    """Open for reading; None when there is no database yet, or an empty one."""
     database = locate(url)
     with database.explained():
         return fill_in_defaults(database.reader()) if database.is_made() else None
 
 
 def check_writable(url: str) -> None:
-    """Raises StoreError when there can be no database of ours at this path or URL."""
+    """Raise StoreError when there can be no database of ours at this path or URL."""
     database = locate(url)
     database.check_writable()
     with database.explained():
@@ -170,8 +166,8 @@ def check_writable(url: str) -> None:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One transaction; StoreError, with the database's name, when the disk is full or the database
-    locked.
+    """Run one transaction. Raises StoreError, with the database's name, when the disk is full or
+    the database locked.
     """
     with explained(engine), engine.begin() as connection:
         yield connection
@@ -179,15 +175,15 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One view of the database for several statements, which keeps no writer out. StoreError as for
-    writing.
+    """Give one view of the database to several statements, which keeps no writer out. Raises
+    StoreError as for writing.
     """
     with explained(engine), engine.connect() as connection:
         yield connection.execution_options(**ONLY_READS[engine.dialect.name])
 
 
 def explained(engine: sa.Engine) -> AbstractContextManager[None]:
-    """Turns what the driver raises into StoreError."""
+    """Turn what the driver raises into StoreError."""
     if engine.dialect.name == "sqlite":
         return sqlite_explained(Path(engine.url.database or ""))
     from store.postgresql import postgresql_explained  # here, as above

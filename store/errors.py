@@ -1,4 +1,4 @@
-"""What can be wrong with a database that its user can mend."""
+"""The errors of a database that its user can mend."""
 
 
 class StoreError(Exception):
@@ -12,19 +12,17 @@ class NoSweepError(StoreError):
 
 
 class AwayError(StoreError):
-    """The server does not answer, or has hung up: it may be back later. What was sent to it last
-    may have been done.
+    """The server does not answer, or has hung up: it may be back later. What was sent last may have
+    been done.
     """
 
 
 class LostDatabaseError(StoreError):
-    """The database was removed, replaced or damaged while it was used: nothing is gained by
-    waiting.
-    """
+    """The database was removed, replaced or damaged while it was used: waiting does not help."""
 
 
 class DamagedError(LostDatabaseError):
-    """The database is one of ours, and what stands in it is not what any version wrote."""
+    """The database is one of ours, and holds what no version wrote."""
 
 
 class LockedError(StoreError):

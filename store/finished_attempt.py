@@ -1,10 +1,11 @@
-"""What is known of an attempt that has ended, and how it becomes rows."""
+"""Writes attempts that have ended: all of them, from the orchestrator or from a file, come here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scalemark.records import step_arrays
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Result, StepSample
 from scalemark.records.placement import Placement
 from store import schema
-from store.rows import digest, find_or_insert, inserted_id
+from store.rows import digest, find_or_insert, insert_all, inserted_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,60 +36,116 @@ class FinishedAttempt:
     environment: dict[str, Any] | None  # environment.json, if the trainer came that far
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAttempt:
+    """One attempt as its rows hold it, without the ids of the rows that it shares with others."""
+
+    columns: dict[str, Any]  # of `attempts`
+    placement: Placement
+    environment: dict[str, Any] | None
+    measurement: dict[str, Any] | None  # columns of `measurements`
+    op_placement: dict[str, dict[str, int]]
+    steps: dict[str, Any] | None  # columns of `step_arrays`
+
+
+class AttemptWriter:
+    """Inserts attempts inside the caller's transaction, whole batches in each statement.
+
+    It remembers the ids of rows that attempts share: it must be dropped when a transaction is
+    rolled back.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[Hashable, int] = {}
+
+    def insert(self, connection: sa.Connection, attempts: Sequence[NewAttempt]) -> list[int]:
+        """Insert attempts with their environments, placements, measurements and steps."""
+        rows = []
+        for attempt in attempts:
+            find = partial(_placement_id, connection, attempt.placement)
+            shared = {
+                "placement_id": self.shared_id(attempt.placement, find),
+                "environment_id": self._environment_id(connection, attempt.environment),
+                "shares_host": attempt.placement.shares_host,
+            }
+            rows.append(attempt.columns | shared)
+        ids = inserted_ids(connection, schema.AttemptRow, rows)
+        measurements, steps = [], []
+        for attempt_id, attempt in zip(ids, attempts, strict=True):
+            own = {"attempt_id": attempt_id}
+            if attempt.measurement is not None:
+                ops = self._op_placement_id(connection, attempt.op_placement)
+                measurements.append(attempt.measurement | own | {"op_placement_id": ops})
+            if attempt.steps is not None:
+                steps.append(attempt.steps | own)
+        insert_all(connection, schema.MeasurementRow, measurements)
+        insert_all(connection, schema.StepArraysRow, steps)
+        return ids
+
+    def shared_id(self, key: Hashable, find: Callable[[], int]) -> int:
+        """Return the id of a row that many attempts share, looked up once."""
+        if key not in self._ids:
+            self._ids[key] = find()
+        return self._ids[key]
+
+    def _environment_id(
+        self, connection: sa.Connection, environment: dict[str, Any] | None
+    ) -> int | None:
+        if environment is None:
+            return None
+        key = digest(environment)
+
+        def find() -> int:
+            values = environment_values(environment)
+            return find_or_insert(connection, schema.EnvironmentRow, key, values)
+
+        return self.shared_id(("environment", key), find)
+
+    def _op_placement_id(
+        self, connection: sa.Connection, described: dict[str, dict[str, int]]
+    ) -> int:
+        key = digest(described)
+        values = {"description": described}
+        return self.shared_id(
+            ("operations", key),
+            lambda: find_or_insert(connection, schema.OpPlacementRow, key, values),
+        )
+
+
 def add_attempt(
     connection: sa.Connection, sweep_id: int, machine_id: int, attempt: FinishedAttempt
-) -> int:
-    """The attempt, its environment, its measurement and its steps, inside the caller's
-    transaction.
-    """
-    result, placement = attempt.result, attempt.placement
-    attempt_id = inserted_id(
-        connection,
-        schema.AttemptRow,
-        {
-            "sweep_id": sweep_id,
-            "trial_id": attempt.trial_id,
-            "machine_id": machine_id,
-            "environment_id": environment_id_of(connection, attempt.environment)
-            if attempt.environment
-            else None,
-            "repeat": attempt.repeat,
-            "attempt": attempt.attempt,
-            "outcome": result.outcome,
-            "message": result.message,
-            "exit_code": attempt.exit_code,
-            "placement_id": placement_id_of(connection, placement),
-            "shares_host": placement.shares_host,
-            "run_dir": _within_sweep(connection, sweep_id, Path(attempt.run_dir)),
-            "started_at": attempt.started_at,
-            "duration_s": attempt.duration_s,
-        },
+) -> None:
+    """Insert one attempt that ended here, inside the caller's transaction."""
+    result = asdict(attempt.result)
+    measurement = result["measurement"]
+    if measurement is not None:
+        measurement |= {name: result[name] for name in BESIDE_A_MEASUREMENT}
+    columns = {
+        "sweep_id": sweep_id,
+        "machine_id": machine_id,
+        "trial_id": attempt.trial_id,
+        "repeat": attempt.repeat,
+        "attempt": attempt.attempt,
+        "outcome": attempt.result.outcome,
+        "message": attempt.result.message,
+        "exit_code": attempt.exit_code,
+        "run_dir": _within_sweep(connection, sweep_id, Path(attempt.run_dir)),
+        "started_at": attempt.started_at,
+        "duration_s": attempt.duration_s,
+    }
+    new = NewAttempt(
+        columns=columns,
+        placement=attempt.placement,
+        environment=attempt.environment or None,
+        measurement=measurement,
+        op_placement=attempt.result.op_placement,
+        steps=step_arrays.pack(attempt.steps) if attempt.steps else None,
     )
-    if result.measurement:
-        told = asdict(result)
-        around = {name: told[name] for name in BESIDE_A_MEASUREMENT}
-        op_placement_id = find_or_insert(
-            connection,
-            schema.OpPlacementRow,
-            digest(result.op_placement),
-            {"description": result.op_placement},
-        )
-        values = (
-            told["measurement"]
-            | around
-            | {"attempt_id": attempt_id, "op_placement_id": op_placement_id}
-        )
-        connection.execute(sa.insert(schema.MeasurementRow).values(values))
-    if attempt.steps:
-        packed = step_arrays.pack(attempt.steps)
-        connection.execute(
-            sa.insert(schema.StepArraysRow).values(packed | {"attempt_id": attempt_id})
-        )
-    return attempt_id
+    AttemptWriter().insert(connection, [new])
 
 
 def environment_values(environment: dict[str, Any]) -> dict[str, Any]:
-    """The columns of `store.schema.EnvironmentRow`."""
+    """Return the columns of `store.schema.EnvironmentRow`."""
     packages = environment["packages"]
     return {
         "key": digest(environment),
@@ -105,21 +162,15 @@ def environment_values(environment: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def environment_id_of(connection: sa.Connection, environment: dict[str, Any]) -> int:
-    """The row of this environment, made when it is new, inside the caller's transaction."""
-    values = environment_values(environment)
-    return find_or_insert(connection, schema.EnvironmentRow, values["key"], values)
-
-
-def placement_id_of(connection: sa.Connection, placement: Placement) -> int:
-    """As `environment_id_of`."""
-    told = asdict(placement)
-    values = told | {name: ",".join(map(str, told[name])) for name in ("devices", "cores", "hosts")}
+def _placement_id(connection: sa.Connection, placement: Placement) -> int:
+    values = asdict(placement)
+    for name in ("devices", "cores", "hosts"):
+        values[name] = ",".join(map(str, values[name]))
     return find_or_insert(connection, schema.PlacementRow, digest(values), values)
 
 
 def _within_sweep(connection: sa.Connection, sweep_id: int, run_dir: Path) -> str:
-    """A sweep's attempts have their folders side by side: the folder around them is told once."""
+    """Return the name of a run folder; the folder around it is stored once, with the sweep."""
     sweeps = schema.SweepRow
     around = connection.scalar(sa.select(sweeps.run_dir).where(sweeps.id == sweep_id))
     if around is None:

@@ -5,9 +5,8 @@ give the same answers.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -38,20 +37,18 @@ class PostgresDatabase:
         """Raises StoreError when it is no such URL, or its password would be taken for a part of
         the host.
         """
+        which = "the database's URL (store.url, --db or SCALEMARK_DB)"
         try:
             self._url = make_url(url).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError) as error:
             raise StoreError(
-                "the database's URL (store.url, --db or SCALEMARK_DB) is none; wanted postgresql://USER:PASSWORD@HOST:PORT/NAME, "
-                "with %40 for @, %2F for / and %3A for : in a password"
+                f"{which} is none; wanted postgresql://USER:PASSWORD@HOST:PORT/NAME, with %40 for "
+                "@, %2F for / and %3A for : in a password"
             ) from error
-        if (
-            self._url.password is not None
-            and "@" in url.partition("://")[2].partition(":")[2].partition("@")[2]
-        ):
+        after_user = url.partition("://")[2].partition(":")[2]
+        if self._url.password is not None and "@" in after_user.partition("@")[2]:
             raise StoreError(
-                "the database's URL (store.url, --db or SCALEMARK_DB) has more than one @ behind the user; write each @ of the "
-                "password as %40"
+                f"{which} has more than one @ behind the user; write each @ of the password as %40"
             )
 
     @property
@@ -59,11 +56,10 @@ class PostgresDatabase:
         return _shown(self._url)
 
     def is_made(self) -> bool:
+        own = (
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+        )
         with self._connected() as connection:
-            own = (
-                "SELECT table_name FROM information_schema.tables WHERE table_schema = "
-                "current_schema() ORDER BY 1"
-            )
             tables = set(connection.scalars(sa.text(own)))
             if not tables:
                 return False
@@ -72,7 +68,7 @@ class PostgresDatabase:
         return True
 
     def check_writable(self) -> None:
-        """Only the server can tell, once something is written."""
+        """Do nothing: only the server knows, once something is written."""
 
     def make(self) -> None:
         with self._connected() as connection, connection.begin():
@@ -83,7 +79,7 @@ class PostgresDatabase:
     def writer(self) -> sa.Engine:
         engine = _engine(
             self._url,
-            f"-c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S * 1000}",
+            {"idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_S * 1000},
             pool_pre_ping=True,
         )
         event.listen(engine, "begin", _begin)
@@ -108,7 +104,7 @@ class PostgresDatabase:
             )
 
     def settle(self) -> None:
-        """Nothing to do: the server is asked, whatever its files hold."""
+        """Do nothing: nobody copies the server's files."""
 
     def compact(self) -> None:
         with self._connected() as connection:
@@ -125,26 +121,27 @@ class PostgresDatabase:
 
 def answer_within(engine: sa.Engine, within_s: float) -> None:
     """From now on connecting, a lock, the server's answer and its silence are each waited for no
-    longer than about that.
+    longer than about that, so that who cannot write finds out in time.
 
-    For who has to know in time that it cannot write. Statements have twice as long: they may wait
-    for a lock first.
+    Statements have twice as long: they may wait for a lock first.
     """
     lock_ms = max(1, int(within_s * 1000))
-    own = (
-        f"-c lock_timeout={lock_ms} -c statement_timeout={2 * lock_ms} -c "
-        f"idle_in_transaction_session_timeout={2 * lock_ms}"
-    )
-    tight = _told_when_gone(within_s) | {
+    options_of_server = {
+        "lock_timeout": lock_ms,
+        "statement_timeout": 2 * lock_ms,
+        "idle_in_transaction_session_timeout": 2 * lock_ms,
+        **_keepalives("tcp_keepalives", within_s),
+    }
+    own = _keepalives("keepalives", within_s) | {
         "connect_timeout": max(_LEAST_CONNECT_TIMEOUT_S, round(within_s))
     }
 
     def connect(
         dialect: sa.Dialect, _record: Any, arguments: list[Any], options: dict[str, Any]
     ) -> DBAPIConnection:
-        # of what is told twice the last holds
-        told = f"{options['options']} {_heard_when_gone(within_s)} {own}"
-        return _connect(dialect, arguments, {**options, **tight, "options": told}, within_s)
+        # of what is set twice the last holds
+        settings = f"{options['options']} {_settings(options_of_server)}"
+        return _connect(dialect, arguments, {**options, **own, "options": settings}, within_s)
 
     if event.contains(engine, "do_connect", _connect_again):
         event.remove(engine, "do_connect", _connect_again)
@@ -155,50 +152,46 @@ def answer_within(engine: sa.Engine, within_s: float) -> None:
 _LEAST_CONNECT_TIMEOUT_S = 2  # libpq takes less for as much
 
 
-def _engine(url: sa.URL, more: str = "", **options: Any) -> sa.Engine:
-    """`more`: settings of the server's session."""
-    own = (
-        f"-c lock_timeout={int(engines.BUSY_TIMEOUT_S * 1000)} -c timezone=UTC "
-        f"{_heard_when_gone(_GONE_AFTER_S)} {more}"
-    )
-    told = f"{url.query.get('options', '')} {own}".strip()
+def _engine(url: sa.URL, session: Mapping[str, Any] | None = None, **options: Any) -> sa.Engine:
+    """Make an engine; `session` has settings of the server's session."""
+    settings = {
+        "lock_timeout": int(engines.BUSY_TIMEOUT_S * 1000),
+        "timezone": "UTC",
+        **_keepalives("tcp_keepalives", _GONE_AFTER_S),
+        **(session or {}),
+    }
     connect_args = {
         "connect_timeout": _CONNECT_TIMEOUT_S,
         "application_name": "scalemark",
-        "options": told,
+        "options": f"{url.query.get('options', '')} {_settings(settings)}".strip(),
+        **_keepalives("keepalives", _GONE_AFTER_S),
     }
-    connect_args |= _told_when_gone(_GONE_AFTER_S)
     return sa.create_engine(
         url, json_serializer=engines.compact_json, connect_args=connect_args, **options
     )
 
 
-def _told_when_gone(after_s: float) -> dict[str, Any]:
-    """How this end learns that the server's host is not there any more."""
+def _keepalives(prefix: str, after_s: float) -> dict[str, Any]:
+    """Return how an end of the connection notices that the other host is gone: libpq's names begin
+    with keepalives, the server's with tcp_keepalives.
+    """
     every_s = max(1, round(after_s / 3))
-    probes = {
-        "keepalives": 1,
-        "keepalives_idle": every_s,
-        "keepalives_interval": every_s,
-        "keepalives_count": 2,
+    return {
+        f"{prefix}_idle": every_s,
+        f"{prefix}_interval": every_s,
+        f"{prefix}_count": 2,
+        "tcp_user_timeout": 3 * every_s * 1000,
     }
-    return probes | {"tcp_user_timeout": 3 * every_s * 1000}
 
 
-def _heard_when_gone(after_s: float) -> str:
-    """The same, for the server."""
-    every_s = max(1, round(after_s / 3))
-    probes = (
-        f"-c tcp_keepalives_idle={every_s} -c tcp_keepalives_interval={every_s} -c "
-        "tcp_keepalives_count=2"
-    )
-    return f"{probes} -c tcp_user_timeout={3 * every_s * 1000}"
+def _settings(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
 
 def _connect_again(
     dialect: sa.Dialect, _record: Any, arguments: list[Any], options: dict[str, Any]
 ) -> DBAPIConnection:
-    """Once it was there, a server that is started anew is waited for: sweeps last for days."""
+    """Wait for a server that was there and is started again: sweeps last for days."""
     return _connect(dialect, arguments, options, engines.BUSY_TIMEOUT_S)
 
 
@@ -216,55 +209,69 @@ def _connect(
 
 
 def _begin(connection: sa.Connection) -> None:
-    """One writer at a time, as in SQLite: what it read is then still true when it writes."""
+    """Let in one writer at a time, as in SQLite: what it read is then still true when it writes."""
     options = connection.get_execution_options()
-    if not (
-        options.get(SCALEMARK_ONLY_READS, False) or options.get(SCALEMARK_BESIDE_OTHERS, False)
-    ):
+    alone = (SCALEMARK_ONLY_READS, SCALEMARK_BESIDE_OTHERS)
+    if not any(options.get(name, False) for name in alone):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITERS)))
 
 
 @contextmanager
 def postgresql_explained(url: sa.URL) -> Iterator[None]:
-    """Turns what the driver raises into StoreError."""
+    """Turn what the driver raises into StoreError."""
     try:
         yield
     except IntegrityError:
         raise  # our own mistake: nothing a user could mend
     except (DBAPIError, psycopg.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        told = partial("{}: {}; {}".format, _shown(url), " ".join(str(cause).split()))
-        if isinstance(cause, psycopg.errors.LockNotAvailable):
-            raise LockedError(
-                told("another program kept it so for long; end that and repeat the command")
-            ) from error
-        if isinstance(cause, psycopg.errors.QueryCanceled):
-            raise LockedError(
-                told("the server is too busy, or stands still; repeat the command")
-            ) from error
-        for kind, remedy in _REMEDIES.items():
-            if isinstance(cause, kind):
-                raise (AwayError if _is_away(cause) else StoreError)(told(remedy)) from error
-        raise StoreError(told("see the server's log")) from error
+        kind, remedy = StoreError, "see the server's log"
+        for of_driver, (of_ours, what_to_do) in _REMEDIES.items():
+            if isinstance(cause, of_driver):
+                kind, remedy = of_ours, what_to_do
+                break
+        if isinstance(cause, psycopg.OperationalError) and kind is StoreError:
+            kind = AwayError if _is_away(cause.sqlstate) else StoreError
+        raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {remedy}") from error
 
 
-def _is_away(error: BaseException) -> bool:
+def _is_away(code: str | None) -> bool:
     """Without a code it is the driver that found no server, or lost it."""
-    code = error.sqlstate if isinstance(error, psycopg.OperationalError) else ""
     return code is None or code.startswith(_AWAY)
 
 
 # the connection broke; the server shuts down, has crashed, is starting
 _AWAY = ("08", "57P01", "57P02", "57P03")
-_REMEDIES = {
-    psycopg.errors.DiskFull: "free some space on the server and repeat the command; finished trials are kept",
-    psycopg.errors.InsufficientPrivilege: "grant its user the right, or name another database with store.url=URL or --db URL",
-    psycopg.errors.ReadOnlySqlTransaction: "it only reads; name another database with store.url=URL or --db URL",
-    psycopg.OperationalError: "is the server there, and are user, password and database right?",
+# the first that fits: the last is the base of others
+_REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
+    psycopg.errors.LockNotAvailable: (
+        LockedError,
+        "another program kept it so for long; end that and repeat the command",
+    ),
+    psycopg.errors.QueryCanceled: (
+        LockedError,
+        "the server is too busy, or stands still; repeat the command",
+    ),
+    psycopg.errors.DiskFull: (
+        StoreError,
+        "free some space on the server and repeat the command; finished trials are kept",
+    ),
+    psycopg.errors.InsufficientPrivilege: (
+        StoreError,
+        "grant its user the right, or name another database with store.url=URL or --db URL",
+    ),
+    psycopg.errors.ReadOnlySqlTransaction: (
+        StoreError,
+        "it only reads; name another database with store.url=URL or --db URL",
+    ),
+    psycopg.OperationalError: (
+        StoreError,
+        "is the server there, and are user, password and database right?",
+    ),
 }
 
 
 def _shown(url: sa.URL) -> str:
-    """Without its password."""
+    """Return the URL without its password."""
     query = {name: "***" if "pass" in name else value for name, value in url.query.items()}
     return url.set(drivername="postgresql", query=query).render_as_string(hide_password=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,19 +12,15 @@ import sqlalchemy as sa
 from store import schema
 
 
-def digest(told: object) -> str:
-    """Of canonical JSON: the key of a row that many others share."""
-    return hashlib.sha256(
-        json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()[:16]
+def digest(value: object) -> str:
+    """Return a digest of canonical JSON: the key of a row that many others share."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def find_or_insert(
     connection: sa.Connection,
-    table: type[schema.MachineRow]
-    | type[schema.EnvironmentRow]
-    | type[schema.PlacementRow]
-    | type[schema.OpPlacementRow],
+    table: type[schema.EnvironmentRow] | type[schema.PlacementRow] | type[schema.OpPlacementRow],
     key: str,
     values: dict[str, Any],
 ) -> int:
@@ -32,10 +29,22 @@ def find_or_insert(
 
 
 def insert_all(
-    connection: sa.Connection, table: type[schema.Base], rows: list[dict[str, Any]]
+    connection: sa.Connection, table: type[schema.Base], rows: Sequence[dict[str, Any]]
 ) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
+
+
+def inserted_ids(
+    connection: sa.Connection,
+    table: type[schema.AttemptRow] | type[schema.RepeatRow],
+    rows: Sequence[dict[str, Any]],
+) -> list[int]:
+    """Insert rows and return the ids that the database gave them, in the same order."""
+    if not rows:
+        return []
+    statement = sa.insert(table).returning(table.id, sort_by_parameter_order=True)
+    return list(connection.scalars(statement, rows))
 
 
 def inserted_id(connection: sa.Connection, table: type[schema.Base], values: dict[str, Any]) -> int:

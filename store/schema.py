@@ -1,4 +1,4 @@
-"""The tables. Base tables hold what was measured; what follows from them is a view or a pure
+"""Defines the tables. They hold what was measured; what follows from it is a view or a pure
 function of a frame.
 """
 
@@ -46,9 +46,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class UnixMicroseconds(TypeDecorator[datetime]):
-    """A point in time as a whole number: a third of the text's size, for rows of which there are
-    millions.
-    """
+    """A point in time as a whole number: a third of the text's size, for millions of rows."""
 
     impl = types.BigInteger
     cache_ok = True
@@ -80,15 +78,15 @@ def _one_of(column: str, choices: type[Outcome] | type[Phase] | type[State] | ty
     return f"{column} IN ({', '.join(repr(choice.value) for choice in choices)})"
 
 
-_ONE_SUBJECT = (
-    "(CASE WHEN sweep_id IS NULL THEN 0 ELSE 1 END) + (CASE WHEN trial_id IS NULL THEN 0 ELSE 1 END)"
-    " + (CASE WHEN attempt_id IS NULL THEN 0 ELSE 1 END) = 1"
+_ONE_SUBJECT = " + ".join(
+    f"(CASE WHEN {column} IS NULL THEN 0 ELSE 1 END)"
+    for column in ("sweep_id", "trial_id", "attempt_id")
 )
 
 
 class InfoRow(Base):
-    """What is known of the database itself: `id`, by which others that took its rows in know where
-    these are from.
+    """What is known of the database itself: the version of its tables, and the `id` by which other
+    databases know where rows are from.
     """
 
     __tablename__ = "database_info"
@@ -140,7 +138,7 @@ class GpuRow(Base):
 
 
 class GpuLinkRow(Base):
-    """How two GPUs of a machine reach each other: the fields of `scalemark.records.machine.GpuLink`."""
+    """How two GPUs of a machine reach each other: `scalemark.records.machine.GpuLink`."""
 
     __tablename__ = "gpu_links"
 
@@ -165,8 +163,8 @@ class EnvironmentRow(Base):
     keras: Mapped[str]
     scalemark: Mapped[str]
     revision: Mapped[str]  # git commit of scalemark, +dirty when changed
-    diff: Mapped[str]  # digest of what was changed; empty when nothing, or not told
-    cuda: Mapped[str]  # version TensorFlow was built for; empty without, or not told
+    diff: Mapped[str]  # digest of what was changed; empty when nothing, or not known
+    cuda: Mapped[str]  # version TensorFlow was built for; empty without, or not known
     cudnn: Mapped[str]
     description: Mapped[dict[str, Any]]  # the whole environment.json
 
@@ -199,7 +197,7 @@ def _axis_column(axis: Axis) -> Any:
 
 
 def sql_default(value: AxisValue) -> TextClause:
-    """Return the default of an axis as both engines take it in the definition of a column."""
+    """Return the default of an axis as both engines take it in a definition of a column."""
     if isinstance(value, bool):
         return text("true" if value else "false")
     return text(str(value) if not isinstance(value, str) else f"'{value}'")
@@ -207,7 +205,7 @@ def sql_default(value: AxisValue) -> TextClause:
 
 class TrialRow(Base):
     """One cell of a grid: a column for each axis of `scalemark.records.trial.TrialSpec`, and its
-    identity. Of a column that is not defined here, a sweep brought the axis.
+    identity. The table has more columns where sweeps brought axes of their own.
     """
 
     __tablename__ = "trials"
@@ -234,7 +232,7 @@ class TrialRow(Base):
 
 
 class SweepTrialRow(Base):
-    """Which trials a sweep asked for, in its order; also those it found finished already."""
+    """A trial that a sweep asked for, in its order, also when it was finished already."""
 
     __tablename__ = "sweep_trials"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
@@ -257,8 +255,8 @@ class LeftOutRow(Base):
 class OrchestratorRow(Base):
     """A process that runs a sweep, and the signs by which others know whether it still lives.
 
-    Of a shared sweep there are several at once: the controller, which planned it, and agents.
-    `heartbeat_at` is by the database's clock there, by the host's own elsewhere.
+    A shared sweep has several at once: the controller, which planned it, and agents. `heartbeat_at`
+    is by the database's clock there, by the host's own elsewhere.
     """
 
     __tablename__ = "orchestrators"
@@ -278,21 +276,19 @@ class OrchestratorRow(Base):
     heartbeat_at: Mapped[datetime]
     # null while it runs, and after a crash until somebody notices
     ended_at: Mapped[datetime | None]
-    note: Mapped[str]  # what it, or who ended it, has to say to people; empty: nothing
-    # of a shared sweep: what it joined with; who gives no sign for longer is dead
+    note: Mapped[str]  # for people, by itself or by who ended it
+    # in a shared sweep: without a sign for longer it is dead
     lease_s: Mapped[float | None]
 
 
+# SQLite uses the index only for a condition of the same text
 IN_FLIGHT = "state IN ('claimed', 'running')"
-"""As the index says it: SQLite uses it only for a condition of the same text."""
-
-WAITING = "state = 'pending' AND orchestrator_id IS NULL"
-"""Of a shared sweep: what the next agent may take."""
+WAITING = "state = 'pending' AND orchestrator_id IS NULL"  # the next agent may take it
 
 
 class RepeatRow(Base):
-    """One repeat of a trial in a sweep: where it stands. Every change of it is written before it is
-    acted upon.
+    """One repeat of a trial in a sweep: where it stands. Every change is written before it is acted
+    upon.
     """
 
     __tablename__ = "repeats"
@@ -334,9 +330,7 @@ class RepeatRow(Base):
 
 
 class EventRow(Base):
-    """One change of a repeat's state. The view `state_changes` tells the same with times to
-    read.
-    """
+    """One change of a repeat's state. The view `state_changes` shows times that people can read."""
 
     __tablename__ = "events"
     __table_args__ = (
@@ -353,7 +347,7 @@ class EventRow(Base):
 
 
 class PlacementRow(Base):
-    """What an attempt was given to run on: the fields of `scalemark.records.placement.Placement`."""
+    """What an attempt was given to run on: `scalemark.records.placement.Placement`."""
 
     __tablename__ = "placements"
 
@@ -361,7 +355,7 @@ class PlacementRow(Base):
     key: Mapped[str] = mapped_column(unique=True)  # digest of the columns below
     start: Mapped[str]  # fork or spawn
     devices: Mapped[str]  # numbers of the slots it held, as "0,1"
-    visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU stand-ins
+    visible_devices: Mapped[str]  # CUDA_VISIBLE_DEVICES it was given; empty on CPU devices
     cores: Mapped[str]  # CPU cores it was given, as "0,1,4"; empty = all
     spare_core: Mapped[int | None]
     shares_host: Mapped[bool]
@@ -411,10 +405,10 @@ class OpPlacementRow(Base):
 
 
 class MeasurementRow(Base):
-    """What follows from the measured steps: the fields of `scalemark.records.measurement.Measurement`, and of
-    Result around it.
+    """What follows from the measured steps: the fields of
+    `scalemark.records.measurement.Measurement`, and of Result around it.
 
-    Of trials on simulated GPUs it was computed, not measured: `trials.device_kind` tells, and the
+    Numbers of simulated GPUs were computed, not measured: `trials.device_kind` says so, and the
     views keep them apart.
     """
 
@@ -457,17 +451,16 @@ class MeasurementRow(Base):
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
-    gpu_telemetry: Mapped[
-        list[Any] | None
-    ]  # scalemark.records.measurement.GpuTelemetry of each GPU
-    profile: Mapped[dict[str, Any] | None]  # scalemark.records.measurement.Profile
+    # as in scalemark.records.measurement: a GpuTelemetry of each GPU, and a Profile
+    gpu_telemetry: Mapped[list[Any] | None]
+    profile: Mapped[dict[str, Any] | None]
     # of a simulated attempt: what the cost model made it from; null of a measurement
     truth: Mapped[dict[str, Any] | None]
 
 
 class StepArraysRow(Base):
-    """All steps of one attempt, as `scalemark.records.step_arrays` packs them. The view `step_samples` has a
-    row per step.
+    """All steps of one attempt, as `scalemark.records.step_arrays` packs them. The view
+    `step_samples` has a row per step.
 
     Times have five digits of the shortest step, losses five of the smallest; the run folder keeps
     them as they were measured.
@@ -490,36 +483,36 @@ class StepArraysRow(Base):
     loss_over_least: Mapped[list[Any]]  # in loss_unit; null where it was not finite
 
 
-class TagRow(Base):
+class _AnnotationRow:
+    """What tags and notes have in common: one of the three ids says what they are about."""
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
+    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
+    added_at: Mapped[datetime]
+
+
+class TagRow(_AnnotationRow, Base):
     """A word that a person gave a sweep, a trial or an attempt."""
 
     __tablename__ = "tags"
-    __table_args__ = (CheckConstraint(_ONE_SUBJECT, name="tags_one_subject"),)
+    __table_args__ = (CheckConstraint(f"{_ONE_SUBJECT} = 1", name="tags_one_subject"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
-    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
-    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
     tag: Mapped[str]
-    added_at: Mapped[datetime]
 
 
-class NoteRow(Base):
+class NoteRow(_AnnotationRow, Base):
     """What a person had to say of a sweep, a trial or an attempt."""
 
     __tablename__ = "notes"
-    __table_args__ = (CheckConstraint(_ONE_SUBJECT, name="notes_one_subject"),)
+    __table_args__ = (CheckConstraint(f"{_ONE_SUBJECT} = 1", name="notes_one_subject"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
-    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
-    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
     note: Mapped[str]
-    added_at: Mapped[datetime]
 
 
 class ReferenceRow(Base):
-    """A figure that others measured: the fields of `scalemark.records.references.Reference`."""
+    """A figure that others measured: `scalemark.records.references.Reference`."""
 
     __tablename__ = "reference_results"
     __table_args__ = (

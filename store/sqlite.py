@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from scalemark.cli.progress import Progress
+from scalemark.cli.progress import Progress, silent
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
@@ -37,16 +37,12 @@ class SqliteFile:
 
     def is_made(self) -> bool:
         if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
-            raise StoreError(f"{self.path}: a FIFO or a device, wanted a file; {_remedy('')}")
+            raise StoreError(f"{self.path}: a FIFO or a device, wanted a file; {_ANOTHER}")
         if not self.path.exists() or self.path.stat().st_size == 0:
             return False
         with closing(connect_read_only(self.path)) as connection:
-            tables = {
-                name
-                for (name,) in connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table'"
-                )
-            }
+            rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = {name for (name,) in rows}
             if not tables:
                 return False
             check_is_ours(self.name, tables)
@@ -57,20 +53,14 @@ class SqliteFile:
     def check_writable(self) -> None:
         path = self.path
         if path.exists() and not os.access(path, os.W_OK):
-            raise StoreError(
-                f"{path}: read-only; make it writable, or choose another file with "
-                "store.url=FILE or --db FILE"
-            )
+            raise StoreError(f"{path}: read-only; make it writable, or {_ANOTHER}")
         if not path.parent.is_dir():
-            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_remedy('')}")
+            raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_ANOTHER}")
         if not os.access(path.parent, os.W_OK):
-            raise StoreError(
-                f"{path}: its folder is read-only; choose another file with store.url=FILE "
-                "or --db FILE"
-            )
+            raise StoreError(f"{path}: its folder is read-only; {_ANOTHER}")
 
     def make(self) -> None:
-        """The lock is a file beside it: of two processes that turn on SQLite's write-ahead log at
+        """Create it under a lock file: of two processes that turn on SQLite's write-ahead log at
         once, SQLite would refuse one.
         """
         try:
@@ -84,16 +74,11 @@ class SqliteFile:
             ) from None
 
     def _create(self) -> None:
-        engine = _engine(self.path, poolclass=sa.NullPool)
-        event.listen(engine, "connect", _prepare_writer)
-        event.listen(engine, "begin", _begin)
-        with engine.begin() as connection:
+        with _writing_engine(self.path, poolclass=sa.NullPool).begin() as connection:
             create(connection)
 
     def writer(self) -> sa.Engine:
-        engine = _engine(self.path)
-        event.listen(engine, "connect", _prepare_writer)
-        event.listen(engine, "begin", _begin)
+        engine = _writing_engine(self.path)
         # a file that cannot be written shows it now, not after hours of trials
         with engine.begin() as connection:
             connection.execute(sa.text("UPDATE database_info SET value = value"))
@@ -118,34 +103,32 @@ class SqliteFile:
         return sqlite_explained(self.path)
 
     def size_bytes(self) -> int:
-        """With what has not been moved from its write-ahead log into it."""
+        """Include what has not been moved from its write-ahead log into it."""
         return sum(path.stat().st_size for path in (self.path, wal_of(self.path)) if path.exists())
 
     def compact(self) -> None:
-        with closing(
-            sqlite3.connect(self.path, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)
-        ) as connection:
+        with closing(_plain_connection(self.path)) as connection:
             connection.execute("VACUUM")
             # as far as nobody still reads what is in it
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def settle(self) -> None:
-        """Who closes a database last does the same: but a reader may keep it open for days."""
-        with closing(
-            sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
-            )
-        ) as connection:
+        """SQLite does the same when the last connection closes: but a reader may keep it open for
+        days.
+        """
+        with closing(_plain_connection(self.path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def wal_of(path: Path) -> Path:
-    """The write-ahead log beside a database: transactions that are not in the file itself yet."""
+    """Return the write-ahead log beside a database, with what is not in the file itself yet."""
     return path.with_name(f"{path.name}-wal")
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Also on read-only media. Nothing can be written through it, not even another file."""
+    """Connect, also on read-only media. Nothing can be written through it, not even another
+    file.
+    """
     wal = wal_of(path)
     # Beside a database in WAL mode SQLite wants to write two files. Where it cannot and they are
     # not there, nobody is writing.
@@ -162,9 +145,9 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
-    """A copy as of one moment, also while others write. What exists at `to` is replaced at once,
-    when the copy is whole.
+def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
+    """Copy a database as of one moment, also while others write. What exists at `to` is replaced at
+    once, when the copy is whole.
 
     Raises StoreError when what was copied is damaged.
     """
@@ -172,12 +155,14 @@ def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
     remove_file(draft)  # of who was killed while making it
     try:
         with closing(connect_read_only(path)) as source, closing(sqlite3.connect(draft)) as target:
-            # while it lasts, what others write makes SQLite begin the copy anew no more
+            # without a transaction SQLite would begin again whenever others write
             source.execute("BEGIN")
             source.execute("SELECT 1 FROM sqlite_master").fetchone()
-            source.backup(
-                target, pages=_PAGES_AT_ONCE, progress=None if progress is None else _told(progress)
-            )
+
+            def show(_status: int, remaining: int, total: int) -> None:
+                progress("pages", total - remaining, total)
+
+            source.backup(target, pages=_PAGES_AT_ONCE, progress=show)
             (found,) = target.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
                 raise StoreError(
@@ -191,17 +176,13 @@ def copy_whole(path: Path, to: Path, progress: Progress | None = None) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """A database file, with what SQLite keeps beside it."""
-    for end in ("", "-journal", "-wal", "-shm"):
+    """Remove a database file, with what is kept beside it."""
+    for end in ("", "-journal", "-wal", "-shm", ".lock"):
         path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
 
 
-def _told(progress: Progress) -> Callable[[int, int, int], None]:
-    return lambda _status, remaining, total: progress("pages", total - remaining, total)
-
-
 def make_last(folder: Path) -> None:
-    """A new name in this folder, through a power loss."""
+    """Let a new name in this folder survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -210,44 +191,51 @@ def make_last(folder: Path) -> None:
 
 
 def _allow_no_other_file(action: int, *_: str | None) -> int:
-    """VACUUM INTO writes another file even through a read-only connection; it begins by attaching
-    it.
+    """Refuse ATTACH, by which VACUUM INTO writes another file even through a read-only
+    connection.
     """
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def end_if_interrupted(error: object) -> None:
-    """Raises KeyboardInterrupt where that is what ended a statement: SQLite tells it as an error of
-    its own.
+    """Raise KeyboardInterrupt where that is what ended a statement: SQLite raises an error of its
+    own.
     """
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         raise KeyboardInterrupt from None
 
 
 def _let_signals_in() -> int:
-    """Python handles signals here, while a statement runs for long; an exception of theirs ends the
-    statement.
-    """
+    """Let Python handle signals while a statement runs for long; their exception ends it."""
     return 0
 
 
-def _engine(path: Path, **options: Any) -> sa.Engine:
-    return sa.create_engine(
+def _writing_engine(path: Path, **options: Any) -> sa.Engine:
+    engine = sa.create_engine(
         _url(path),
         json_serializer=engines.compact_json,
         connect_args={"timeout": engines.BUSY_TIMEOUT_S},
         **options,
     )
+    event.listen(engine, "connect", _prepare_writer)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _plain_connection(path: Path) -> sqlite3.Connection:
+    """Connect to a database that is there, without transactions."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)
 
 
 def _url(path: Path) -> sa.URL:
-    """Whatever is in its name: in the text of a URL some characters would mean something."""
+    """Make a URL of whatever name: in the text of a URL some characters would mean something."""
     return sa.URL.create("sqlite", database=str(path))
 
 
 @contextmanager
 def sqlite_explained(path: Path) -> Iterator[None]:
-    """Turns what the driver raises into StoreError."""
+    """Turn what the driver raises into StoreError."""
     try:
         yield
     except (IntegrityError, sqlite3.IntegrityError):
@@ -256,24 +244,19 @@ def sqlite_explained(path: Path) -> Iterator[None]:
     except (DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError) as error:
         cause = cause_of(error)
         end_if_interrupted(cause)
-        raise _kind(cause)(f"{path}: {cause}; {_remedy(str(cause))}") from error
-
-
-def _kind(cause: object) -> type[StoreError]:
-    if _is_damage(cause):
-        return LostDatabaseError
-    return LockedError if "locked" in str(cause) else StoreError
+        kind = LockedError if "locked" in str(cause) else StoreError
+        if _is_damage(cause):
+            kind = LostDatabaseError
+        raise kind(f"{path}: {cause}; {_remedy(str(cause))}") from error
 
 
 def _is_damage(cause: object) -> bool:
-    return getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    )
+    primary = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # of an extended error code
+    return primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def cause_of(error: BaseException | None) -> object:
-    """What the driver says; also where it could not even say it."""
+    """Return what the driver says; also where it could not even decode it."""
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(errors="backslashreplace")
     return error.orig if isinstance(error, DatabaseError) else error
@@ -283,32 +266,29 @@ def _remedy(cause: str) -> str:
     for sign, remedy in _REMEDIES.items():
         if sign in cause:
             return remedy
-    return "choose another file with store.url=FILE or --db FILE"
+    return _ANOTHER
 
 
-_PRIMARY = 0xFF  # of an extended error code
-_REBUILD = "`python -m store rebuild RUNS_FOLDER` makes it anew from the run folders"
+_ANOTHER = "choose another file with store.url=FILE or --db FILE"
+_REBUILD = "`python -m store rebuild RUNS_FOLDER` makes it again from the run folders"
 _REMEDIES = {
-    "not a database": f"choose another with store.url=FILE or --db FILE, or, if it was one, {IF_DAMAGED}",
+    "not a database": f"{_ANOTHER}, or, if it was a database, {IF_DAMAGED}",
     "malformed": IF_DAMAGED,
     "Could not decode": IF_DAMAGED,
     "no such table": IF_DAMAGED,
     "no such column": IF_DAMAGED,
     "full": "free some space and repeat the command; finished trials are kept",
-    "readonly": "make it writable, or choose another file with store.url=FILE or --db FILE",
-    "locked": (
-        f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; "
-        "finished trials are kept"
-    ),
-    "disk I/O error": "a bad disk, a file system without locks, or a file that was cut off: choose a local file with "
-    f"store.url=FILE or --db FILE; {_REBUILD}",
-    "locking protocol": "its file system has no locks: choose a local file with store.url=FILE or --db FILE",
+    "readonly": f"make it writable, or {_ANOTHER}",
+    "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; "
+    "finished trials are kept",
+    "disk I/O error": "a bad disk, a file system without locks, or a file that was cut off: "
+    f"{_ANOTHER} on a local disk; {_REBUILD}",
+    "locking protocol": f"its file system has no locks: {_ANOTHER} on a local disk",
 }
 
 
 class _StillThere:
-    """Refuses to go on in a file that was removed, replaced, cut off or overwritten: SQLite would
-    not notice for long.
+    """Notices a file that was removed, replaced, cut off or overwritten: SQLite would not for long.
 
     Its pages lie in SQLite's memory and in the write-ahead log, so that all that is written could
     be lost. Whoever writes through SQLite changes the `data_version` before the file; where the
@@ -319,7 +299,7 @@ class _StillThere:
         self._path, self._found = path, path.stat()
 
     def begun(self, connection: sa.Connection) -> None:
-        """In every transaction, before anything is written. Raises LostDatabaseError."""
+        """Look before anything is written in a transaction. Raises LostDatabaseError."""
         found = self._stat()
         before: tuple[int, _Written] | None = connection.info.get(_SEEN)
         if before is None or before[1] == _written(found):
@@ -331,9 +311,7 @@ class _StillThere:
             self._check_pages()
 
     def ended(self, connection: Any, record: Any) -> None:
-        """After every transaction: what is written into the file from now on is by somebody
-        else.
-        """
+        """Remember how the file is: what is written into it from now on is by somebody else."""
         if connection is not None:
             record.info.pop(_SEEN, None)
             # the next transaction meets it again
@@ -351,11 +329,10 @@ class _StillThere:
         return found
 
     def _check_pages(self) -> None:
-        """By a connection that holds none of them in memory."""
+        """Check them through a connection that holds none of them in memory."""
+        uri = f"{self._path.absolute().as_uri()}?mode=ro"
         try:
-            with closing(
-                sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
-            ) as connection:
+            with closing(sqlite3.connect(uri, uri=True)) as connection:
                 (what,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
@@ -377,7 +354,7 @@ _Written = tuple[int, int]
 
 
 def _written(found: os.stat_result) -> _Written:
-    """Changes with whatever is written into a file."""
+    """Return what changes with whatever is written into a file."""
     return found.st_size, found.st_mtime_ns
 
 
@@ -394,8 +371,6 @@ def _prepare_writer(connection: Any, record: Any) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    """Who may write takes the lock before it reads: what it read is then still true when it
-    writes.
-    """
+    """Take the lock of a writer before it reads: what it read is then still true when it writes."""
     only_reads = connection.get_execution_options().get(SCALEMARK_ONLY_READS, False)
     connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")

@@ -1,1 +1,1 @@
-"""Results leave a database and come into one: exports, imports, and the portable records between."""
+"""Exports results, imports them, and defines the portable records between."""

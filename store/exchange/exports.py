@@ -22,12 +22,13 @@ from scalemark.text.redact import masked
 from store.database import locate, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
 from store.exchange import flat, tables
-from store.exchange.bulk import ROWS_PER_TRANSACTION, Bulk, Located
+from store.exchange.bulk import Bulk
 from store.exchange.portable import Portable, PortableAttempt, to_json
 from store.exchange.portable_rows import PortableRows, Selection, database_id
 from store.filters.selection import attempt_ids
 from store.rows import digest
 from store.schema import AttemptRow, InfoRow
+from store.sqlite import remove_file
 
 
 class ExportFormat(StrEnum):
@@ -50,6 +51,14 @@ class Exported:
     rejected: list[Rejected] = field(default_factory=list)  # damaged rows
 
 
+_WITHOUT_DELETED = (ExportFormat.MLPERF, ExportFormat.MLFLOW)  # they cannot say what is deleted
+_Write = Callable[[Path, Mapping[str, flat.Kind], Iterable[flat.Row]], None]
+_TABLES: dict[ExportFormat, _Write] = {
+    ExportFormat.CSV: tables.write_csv,
+    ExportFormat.PARQUET: tables.write_parquet,
+}
+
+
 def export(
     url: str,
     out: str,
@@ -60,139 +69,97 @@ def export(
     experiment: str = "scalemark",
     progress: Progress = silent,
 ) -> Exported:
-    """All, or the selected attempts with what is around them. `out` is a file, of MLflow its
+    """Write all, or the selected attempts with what is around them. `out` is a file, of MLflow its
     tracking URI.
 
-    All are also the deleted ones, which jsonl, sqlite, csv and parquet tell as such; other formats
-    cannot, and get none of them. In csv and parquet steps are in a file of their own. Raises
-    StoreError when the file exists, or cannot be written.
+    All includes the deleted ones, except in the formats that cannot mark them. In csv and parquet
+    steps are in a file of their own. Raises StoreError when the file exists, or cannot be written.
     """
-    engine = open_for_reading(url)
-    try:
-        with reading(engine) as connection:
-            return _export(
-                connection, short_name(url), out, wanted, ids, with_steps, experiment, progress
-            )
-    finally:
-        engine.dispose()
-
-
-def copy(url: str, out: Path, progress: Progress = silent) -> Exported:
-    """All of it in a SQLite file that is the same database, by its id, too: what was measured into
-    it was not imported.
-
-    Raises StoreError when the file exists, or cannot be written.
-    """
-    engine, done = open_for_reading(url), Exported()
-    try:
-        with reading(engine) as connection, _drafted(out, done) as path:
-            own_id = database_id(connection)
-            rows = PortableRows(connection, short_name(url), own_id)
-            attempts = _counted(rows.attempts(), done, progress, _num_attempts(connection, None))
-            _to_database(path, _all_of(rows, None, attempts, done), done, own_id)
-    finally:
-        engine.dispose()
+    if "://" in out and wanted is not ExportFormat.MLFLOW:
+        raise StoreError(f"{masked(out)}: a URL; wanted a file to write to")
+    if ids is None and wanted in _WITHOUT_DELETED:
+        ids = attempt_ids([])
+    done, name = Exported(), short_name(url)
+    with_steps = with_steps or wanted not in _TABLES
+    with _reading(url) as connection:
+        rows = PortableRows(connection, name, f"{database_id(connection)} {name}", with_steps)
+        total = _num_attempts(connection, ids)
+        if wanted is ExportFormat.MLFLOW:
+            _to_mlflow(_sound(rows.attempts(ids), done, progress, total), out, experiment)
+            done.paths.append(masked(out))
+            return done
+        with _drafted(Path(out), done) as path:
+            if wanted in (ExportFormat.JSONL, ExportFormat.SQLITE):
+                records = _sound(rows.everything(ids), done, progress, total)
+                if wanted is ExportFormat.JSONL:
+                    _to_lines(path, map(to_json, records))
+                else:
+                    _to_database(path, records, done)
+                return done
+            attempts = _sound(rows.attempts(ids), done, progress, total)
+            if wanted is ExportFormat.MLPERF:
+                _to_mlperf(path, attempts)
+            elif not with_steps:
+                _TABLES[wanted](path, flat.COLUMNS, map(flat.row_of, attempts))
+            else:
+                _to_two_tables(_TABLES[wanted], path, Path(out), attempts, done)
     return done
 
 
-_TELL_NOT_WHAT_IS_DELETED = (ExportFormat.MLPERF, ExportFormat.MLFLOW)
-_Write = Callable[[Path, Mapping[str, flat.Kind], Iterable[flat.Row]], None]
-_TABLES: dict[ExportFormat, _Write] = {
-    ExportFormat.CSV: tables.write_csv,
-    ExportFormat.PARQUET: tables.write_parquet,
-}
+def copy(url: str, out: Path, progress: Progress = silent) -> Exported:
+    """Write a SQLite file that is the same database, by its id, too: its sweeps are not imported
+    ones.
+
+    Raises StoreError when the file exists, or cannot be written.
+    """
+    done = Exported()
+    with _reading(url) as connection, _drafted(out, done) as path:
+        own_id = database_id(connection)
+        records = PortableRows(connection, short_name(url), own_id).everything()
+        total = _num_attempts(connection, None)
+        _to_database(path, _sound(records, done, progress, total), done, own_id)
+    return done
 
 
 def short_name(url: str) -> str:
-    """Of a database, as others are told where its rows come from: of a file its name, of a URL what
-    follows the host.
+    """Return how others call a database that rows come from: the name of its file, or what follows
+    the host in its URL.
     """
     return Path(locate(url).name.partition("?")[0]).name
 
 
-def steps_beside(path: Path) -> Path:
-    """Of a table of attempts: where its steps are."""
-    return path.with_name(f"{path.stem}-steps{path.suffix}")
-
-
-def _export(
-    connection: sa.Connection,
-    name: str,
-    out: str,
-    wanted: ExportFormat,
-    ids: Selection | None,
-    with_steps: bool,
-    experiment: str,
-    progress: Progress,
-) -> Exported:
-    done = Exported()
-    is_table = wanted in (ExportFormat.CSV, ExportFormat.PARQUET)
-    if ids is None and wanted in _TELL_NOT_WHAT_IS_DELETED:
-        ids = attempt_ids([])
-    rows = PortableRows(
-        connection, name, f"{database_id(connection)} {name}", with_steps or not is_table
-    )
-    attempts = _counted(rows.attempts(ids), done, progress, _num_attempts(connection, ids))
-    if wanted is ExportFormat.MLFLOW:
-        _to_mlflow(attempts, out, experiment)
-        done.paths.append(masked(out))
-        return done
-    if "://" in out:
-        raise StoreError(f"{masked(out)}: a URL; wanted a file to write to")
-    with _drafted(Path(out), done) as path:
-        if wanted is ExportFormat.JSONL:
-            _to_lines(path, map(to_json, _all_of(rows, ids, attempts, done)))
-        elif wanted is ExportFormat.SQLITE:
-            _to_database(path, _all_of(rows, ids, attempts, done), done)
-        elif wanted is ExportFormat.MLPERF:
-            _to_mlperf(path, attempts)
-        elif not with_steps:
-            _TABLES[wanted](path, flat.COLUMNS, map(flat.row_of, attempts))
-        else:
-            _to_two_tables(_TABLES[wanted], path, Path(out), attempts, done)
-    return done
+@contextmanager
+def _reading(url: str) -> Iterator[sa.Connection]:
+    engine = open_for_reading(url)
+    try:
+        with reading(engine) as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def _num_attempts(connection: sa.Connection, ids: Selection | None) -> int:
     statement = sa.select(sa.func.count()).select_from(AttemptRow)
-    return (
-        connection.scalar(statement if ids is None else statement.where(AttemptRow.id.in_(ids)))
-        or 0
-    )
+    if ids is not None:
+        statement = statement.where(AttemptRow.id.in_(ids))
+    return connection.scalar(statement) or 0
 
 
-def _counted(
-    found: Iterable[PortableAttempt | Rejected], done: Exported, progress: Progress, total: int
-) -> Iterator[PortableAttempt]:
-    for attempt in _sound(found, done):
-        done.num_attempts += 1
-        progress("attempts", done.num_attempts, total)
-        yield attempt
-
-
-def _sound(found: Iterable[Any], done: Exported) -> Iterator[Any]:
-    """What is damaged is told, and left out."""
+def _sound(found: Iterable[Any], done: Exported, progress: Progress, total: int) -> Iterator[Any]:
+    """Yield records without the damaged ones, and count attempts."""
     for record in found:
         if isinstance(record, Rejected):
             done.rejected.append(record)
-        else:
-            yield record
-
-
-def _all_of(
-    rows: PortableRows, ids: Selection | None, attempts: Iterator[PortableAttempt], done: Exported
-) -> Iterator[Portable]:
-    """Also what belongs to no attempt; of a selection, no references."""
-    yield from _sound(rows.sweeps(ids), done)
-    yield from _sound(rows.trials(ids), done)
-    yield from attempts
-    if ids is None:
-        yield from _sound(rows.references(), done)
+            continue
+        if isinstance(record, PortableAttempt):
+            done.num_attempts += 1
+            progress("attempts", done.num_attempts, total)
+        yield record
 
 
 @contextmanager
 def _drafted(out: Path, done: Exported) -> Iterator[Path]:
-    """A file beside it that gets its name when it is whole. Raises StoreError."""
+    """Give a file beside it that gets its name when it is whole. Raises StoreError."""
     draft = out.with_name(f"{out.name}.draft")
     for path in (out, draft):
         if path.exists():
@@ -204,12 +171,10 @@ def _drafted(out: Path, done: Exported) -> Iterator[Path]:
         draft.replace(out)
         done.paths.insert(0, str(out))
     except OSError as error:
-        raise StoreError(
-            f"{out}: {error.strerror or error}; give another file with --out"
-        ) from error
+        why = error.strerror or error
+        raise StoreError(f"{out}: {why}; give another file with --out") from error
     finally:
-        for name in ("", "-wal", "-shm", ".lock"):
-            draft.with_name(f"{draft.name}{name}").unlink(missing_ok=True)
+        remove_file(draft)
 
 
 def _to_lines(path: Path, lines: Iterable[str]) -> None:
@@ -220,8 +185,9 @@ def _to_lines(path: Path, lines: Iterable[str]) -> None:
 def _to_two_tables(
     write: _Write, path: Path, out: Path, attempts: Iterable[PortableAttempt], done: Exported
 ) -> None:
-    """Steps are written while attempts are read, piece by piece."""
-    with _drafted(steps_beside(out), done) as steps_path:
+    """Write steps while attempts are read, so that memory holds the steps of one attempt."""
+    steps_out = out.with_name(f"{out.stem}-steps{out.suffix}")
+    with _drafted(steps_out, done) as steps_path:
         kept: list[PortableAttempt] = []
 
         def steps() -> Iterator[flat.Row]:
@@ -236,19 +202,15 @@ def _to_two_tables(
 def _to_database(
     path: Path, records: Iterable[Portable], done: Exported, own_id: str | None = None
 ) -> None:
-    """`own_id`: what the new one is known by, and whose sweeps are at home in it."""
+    """Write a new database; with `own_id` it gets that id, and sweeps of it are at home there."""
     engine = open_for_writing(str(path))
     try:
         if own_id is not None:
             with writing(engine) as connection:
-                connection.execute(
-                    sa.update(InfoRow).where(InfoRow.name == "id").values(value=own_id)
-                )
+                same_id = sa.update(InfoRow).where(InfoRow.name == "id").values(value=own_id)
+                connection.execute(same_id)
         bulk = Bulk()
-        located: Iterator[Located] = (("", record) for record in records)
-        while batch := list(itertools.islice(located, ROWS_PER_TRANSACTION)):
-            with writing(engine) as connection:
-                bulk.add(connection, batch)
+        bulk.add_in_pieces(engine, (("", record) for record in records))
         done.rejected.extend(bulk.added.rejected)
     finally:
         engine.dispose()
@@ -257,9 +219,8 @@ def _to_database(
 def _to_mlperf(path: Path, attempts: Iterable[PortableAttempt]) -> None:
     from store.formats import mlperf
 
-    _to_lines(
-        path, itertools.chain.from_iterable(mlperf.write(_plain(attempt)) for attempt in attempts)
-    )
+    logs = (mlperf.write(_plain(attempt)) for attempt in attempts)
+    _to_lines(path, itertools.chain.from_iterable(logs))
 
 
 def _to_mlflow(attempts: Iterable[PortableAttempt], tracking_uri: str, experiment: str) -> None:
@@ -267,16 +228,16 @@ def _to_mlflow(attempts: Iterable[PortableAttempt], tracking_uri: str, experimen
 
     steps: dict[int, list[StepSample]] = {}
 
-    def told() -> Iterator[dict[str, Any]]:
+    def rows() -> Iterator[dict[str, Any]]:
         for number, attempt in enumerate(attempts):
             steps.clear()
             steps[number] = step_arrays.unpack(attempt.steps.columns()) if attempt.steps else []
             yield _plain(attempt) | {"attempt_id": number, "attempt_uid": digest(attempt.identity)}
 
-    mlflow_runs.export(told(), steps.__getitem__, tracking_uri=tracking_uri, experiment=experiment)
+    mlflow_runs.export(rows(), steps.__getitem__, tracking_uri=tracking_uri, experiment=experiment)
 
 
 def _plain(attempt: PortableAttempt) -> dict[str, Any]:
-    """As other programs' formats take it: `num_steps` is what was measured."""
+    """Return a row as other programs' formats take it: `num_steps` is what was measured."""
     row = flat.row_of(attempt)
     return row | {"id": attempt.trial_id, "num_steps": row["measured_num_steps"]}

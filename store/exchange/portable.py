@@ -1,14 +1,14 @@
-"""What travels between databases: one attempt with all around it, and what belongs to no attempt.
-One record is one line of JSON.
+"""The records that travel between databases. One record is one line of JSON.
 
-Every record is checked when it is made: what no attempt can be is refused with its reason. Nothing
-in it is a number of a row.
+An attempt travels with all around it: one line says all that is known of a number. Every record is
+checked when it is made. No record holds the id of a row.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -23,35 +23,32 @@ from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.records.placement import Placement
 from scalemark.records.references import Reference
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import (
-    build,
-    canonical,
-    check_least,
-    check_one_of,
-    parsed,
-)
+from scalemark.records.validation import build, canonical, check_least, check_one_of, parsed
 from scalemark.text.untrusted import quoted_lines
 from store.rows import digest
 
-VERSION = 1
-"""Of the JSON: a record says `"scalemark": 1`."""
+VERSION = 1  # of the JSON: a record says `"scalemark": 1`
+
+
+_DIGEST = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepHead:
     """The sweep that a record is of."""
 
-    uid: str  # scalemark.records.sweep.sweep_uid of how it first began: the same sweep in every database
+    uid: str  # scalemark.records.sweep.sweep_uid: the same sweep in every database
     name: str
     reason: str
     command: str
     started_at: datetime
     finished_at: datetime | None
     run_dir: str | None
-    origin: str  # the database it comes from; empty: not told
+    origin: str  # the database it comes from; empty: not known
 
     def __post_init__(self) -> None:
-        _check_digest("uid", self.uid)
+        if not _DIGEST.fullmatch(self.uid):
+            raise ValueError(f"sweep.uid={self.uid[:40]}: wanted 16 hexadecimal digits")
         if not self.name:
             raise ValueError("sweep.name is empty")
 
@@ -85,9 +82,7 @@ class PortableRepeat:
         check_least("repeat.num_attempts", self.num_attempts, 0)
         check_one_of("repeat.state", self.state, State)
         if self.state in (State.CLAIMED, State.RUNNING):
-            raise ValueError(
-                f"repeat.state={self.state}: whoever runs it runs it elsewhere; wanted pending"
-            )
+            raise ValueError(f"repeat.state={self.state}: wanted pending for what runs elsewhere")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +114,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedSteps:
-    """The columns of `store.schema.StepArraysRow`: the steps of one attempt as `scalemark.records.step_arrays`
-    packs them.
+    """The steps of one attempt as `scalemark.records.step_arrays` packs them: the columns of
+    `store.schema.StepArraysRow`.
     """
 
     first_step: int
@@ -137,56 +132,38 @@ class PackedSteps:
 
     def __post_init__(self) -> None:
         num_calls = len(self.duration_over_least)
-        lengths = {
-            len(self.data_wait) or num_calls,
-            len(self.gap_before),
-            len(self.loss_over_least),
-            num_calls,
-        }
+        lengths = {num_calls, len(self.gap_before), len(self.loss_over_least)}
+        lengths.add(len(self.data_wait) or num_calls)
         if len(lengths) != 1 or not num_calls:
             raise ValueError(
                 f"steps: lists of {sorted(lengths)} calls; wanted all of one length, 1 or more"
             )
-        for name, least in (
-            ("first_step", 0),
-            ("num_steps", 1),
-            ("num_warm_up", 0),
-            ("time_unit_us", 1),
-            ("least_duration", 0),
-        ):
-            check_least(f"steps.{name}", getattr(self, name), least)
+        for name in ("first_step", "num_warm_up", "least_duration"):
+            check_least(f"steps.{name}", getattr(self, name), 0)
+        for name in ("num_steps", "time_unit_us"):
+            check_least(f"steps.{name}", getattr(self, name), 1)
         if self.num_warm_up > num_calls:
-            raise ValueError(
-                f"steps.num_warm_up={self.num_warm_up}: wanted no more than the {num_calls} "
-                "calls there are"
-            )
+            raise ValueError(f"steps.num_warm_up={self.num_warm_up}: there are {num_calls} calls")
         if min(self.duration_over_least) != 0:
-            raise ValueError(
-                f"steps.duration_over_least: the least is {min(self.duration_over_least)}; wanted 0"
-            )
-        if min(self.data_wait, default=0) < 0:
-            raise ValueError(f"steps.data_wait: {min(self.data_wait)}; wanted 0 or more")
+            raise ValueError("steps.duration_over_least: wanted a least of 0")
+        check_least("steps.data_wait", min(self.data_wait, default=0), 0)
         if not 0 < self.loss_unit < math.inf:
-            raise ValueError(
-                f"steps.loss_unit={self.loss_unit}: wanted a finite number greater than 0"
-            )
+            raise ValueError(f"steps.loss_unit={self.loss_unit}: wanted a number greater than 0")
         if self.least_loss is None and any(loss is not None for loss in self.loss_over_least):
             raise ValueError("steps.least_loss is null, and there are losses")
 
     def columns(self) -> dict[str, Any]:
-        """As `scalemark.records.step_arrays.unpack` takes them."""
-        told = {name: getattr(self, name) for name in _STEP_COLUMNS}
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in told.items()
-        }
-
-
-_STEP_COLUMNS = [field.name for field in fields(PackedSteps)]
+        """Return the row, as `scalemark.records.step_arrays.unpack` takes it."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in columns.items():
+            if isinstance(value, tuple):
+                columns[name] = list(value)
+        return columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortableAttempt:
-    """One attempt with all around it: one line says all that is known of a number."""
+    """One attempt with its sweep, its trial and all that it ran on."""
 
     sweep: SweepHead
     position: int  # of its trial in the sweep
@@ -217,17 +194,14 @@ class PortableAttempt:
         check_least("position", self.position, 0)
         if self.attempt > self.repeat.num_attempts:
             raise ValueError(
-                f"attempt={self.attempt}: its repeat.num_attempts is "
-                f"{self.repeat.num_attempts}; wanted no more"
+                f"attempt={self.attempt}: wanted no more than the {self.repeat.num_attempts} of "
+                "repeat.num_attempts"
             )
         if self.duration_s is not None:
             check_duration("duration_s", self.duration_s)
         check_year("started_at", self.started_at)
         if self.outcome == Outcome.COMPLETED and self.measured is None:
-            raise ValueError(
-                "outcome=completed, and nothing is measured; wanted a measurement, or "
-                "another outcome"
-            )
+            raise ValueError("outcome=completed: wanted a measurement, or another outcome")
         check_kind_of_machine(self.spec.device_kind, self.machine)
         uuids = [one.uuid for gpu in self.machine.gpus for one in (gpu, *gpu.mig_devices)]
         pairs = [link.between for link in self.machine.links]
@@ -238,17 +212,17 @@ class PortableAttempt:
 
     @property
     def identity(self) -> tuple[str, str, int, int]:
-        """The same attempt in every database."""
+        """Return what is the same for one attempt in every database."""
         return self.sweep.uid, self.trial_id, self.repeat.number, self.attempt
 
     def content(self) -> str:
-        """Digest of what was measured: of the same attempt it is the same everywhere.
+        """Return a digest of what was measured, which never changes.
 
-        Left out is what may become more: what people made of it (tags, notes, deleted), its steps,
-        where its folder is, and what is told of its sweep and its repeat.
+        Left out is what may become more: tags, notes and deletion, the steps, where its folder is,
+        and what is known of its sweep and its repeat.
         """
-        told = {name: getattr(self, name) for name in CONTENT}
-        return digest(json.loads(canonical(told | {"machine": self.machine.key})))
+        values = {name: getattr(self, name) for name in CONTENT}
+        return digest(json.loads(canonical(values | {"machine": self.machine.key})))
 
 
 CONTENT = (
@@ -261,7 +235,7 @@ CONTENT = (
     "duration_s",
     "measured",
 )
-"""Of an attempt, beside its machine's key and its steps: what never changes."""
+"""What never changes of an attempt, beside its machine's key and its steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,63 +276,48 @@ KINDS: dict[str, type[Any]] = {
 
 
 def to_json(record: Portable) -> str:
-    """Canonical JSON on one line: equal records give equal text."""
+    """Return canonical JSON on one line: equal records give equal text."""
     (kind,) = (kind for kind, of_kind in KINDS.items() if isinstance(record, of_kind))
-    told = {field.name: getattr(record, field.name) for field in fields(record)}
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
     if isinstance(record, PortableAttempt | PortableTrial):
-        told["spec"] = json.loads(record.spec.to_json())
-    return canonical(told | {"scalemark": VERSION, "kind": kind})
+        values["spec"] = json.loads(record.spec.to_json())
+    return canonical(values | {"scalemark": VERSION, "kind": kind})
 
 
 def from_json(text: str) -> Portable:
-    """Inverse of `to_json`. Raises ValueError, with the reason, for whatever no record can be."""
-    return from_told(parsed(text))
-
-
-def from_told(told: object) -> Portable:
-    """As `from_json`, of what was parsed already."""
-    if not isinstance(told, dict) or "scalemark" not in told:
+    """Read what `to_json` wrote. Raises ValueError, with the reason, for whatever no record can
+    be.
+    """
+    found = parsed(text)
+    if not isinstance(found, dict) or "scalemark" not in found:
         raise ValueError('no record of scalemark: wanted an object with "scalemark": 1')
-    if told["scalemark"] != VERSION:
+    version, kind = found.pop("scalemark"), found.pop("kind", None)
+    if version != VERSION:
         raise ValueError(
-            f'"scalemark": {str(told["scalemark"])[:60]}: this version reads {VERSION}; upgrade scalemark'
+            f'"scalemark": {str(version)[:60]}: this version reads {VERSION}; upgrade scalemark'
         )
-    values = {name: value for name, value in told.items() if name not in ("scalemark", "kind")}
-    kind = told.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"kind={str(kind)[:60]!r}: wanted one of {', '.join(KINDS)}")
     if kind in ("attempt", "trial"):
-        values["spec"] = spec_of(values.get("spec"))
-    if kind == "attempt":
-        values |= _attempt_parts(values)
-    record: Portable = build(KINDS[kind], values)
+        found["spec"] = spec_of(found.get("spec"))
+    # what is not read by its type alone
+    if kind == "attempt" and isinstance(measured := found.get("measured"), dict):
+        measurement = build(Measurement, measured.get("measurement"), "measurement")
+        values = measured | {"measurement": asdict(measurement)}
+        found["measured"] = build(Measured, values, "measured")
+    if kind == "attempt" and isinstance(steps := found.get("steps"), list):
+        samples = [build(StepSample, step, f"steps[{index}]") for index, step in enumerate(steps)]
+        found["steps"] = pack(samples)
+    record: Portable = build(KINDS[kind], found)
     return record
 
 
 def pack(steps: Sequence[StepSample]) -> PackedSteps | None:
-    """None without steps. Raises ValueError for what no attempt's steps can be."""
+    """Return None without steps. Raises ValueError for what no attempt's steps can be."""
     return build(PackedSteps, step_arrays.pack(steps), "steps") if steps else None
-
-
-def _attempt_parts(values: dict[str, Any]) -> dict[str, Any]:
-    """What is not read by its type alone."""
-    found: dict[str, Any] = {}
-    if isinstance(measured := values.get("measured"), dict):
-        measurement = build(Measurement, measured.get("measurement"), "measurement")
-        told = measured | {"measurement": asdict(measurement)}
-        found["measured"] = build(Measured, told, "measured")
-    if isinstance(steps := values.get("steps"), list):
-        samples = [build(StepSample, step, f"steps[{index}]") for index, step in enumerate(steps)]
-        found["steps"] = pack(samples)
-    return found
 
 
 def _check_spec(trial_id: str, spec: TrialSpec) -> None:
     check_one_of("spec.device_kind", spec.device_kind, DeviceKind)
     if trial_id != spec.trial_id:
         raise ValueError(f"trial_id={trial_id[:40]}: the digest of its spec is {spec.trial_id}")
-
-
-def _check_digest(name: str, value: str) -> None:
-    if len(value) != 16 or not set(value) <= set("0123456789abcdef"):
-        raise ValueError(f"sweep.{name}={value[:40]}: wanted 16 hexadecimal digits")

@@ -16,8 +16,8 @@ _CHARACTERS_OF_A_GROUP = 2**26
 
 
 def write_csv(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> None:
-    """UTF-8, a comma between cells; text that a spreadsheet would take for a formula gets an
-    apostrophe before it.
+    """Write UTF-8 with commas; text that a spreadsheet would take for a formula gets an apostrophe
+    before it.
     """
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = CsvLines(file)
@@ -26,7 +26,7 @@ def write_csv(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> N
 
 
 def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Row]) -> None:
-    """In pieces, so that memory holds some thousand rows."""
+    """Write in pieces, so that memory holds some thousand rows."""
     import pyarrow as pa  # here, as below: it is slow to import, and other formats need none
     import pyarrow.parquet as pq
 

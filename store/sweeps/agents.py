@@ -1,5 +1,5 @@
-"""What the controller and the agents of a shared sweep ask its database, beside claims: settings,
-wishes, and how far it is.
+"""Answers what the controller and the agents of a shared sweep ask its database, beside claims:
+settings, wishes, and how far it is.
 """
 
 from __future__ import annotations
@@ -25,22 +25,12 @@ from store.sweeps.shared import DATABASE_TIME
 # in sweeps.settings: what the controller wants of all agents now; a controller that begins anew
 # wants nothing
 WISH = "wish"
-_Sweep, _Repeat, _Attempt, _Trial = (
-    schema.SweepRow,
-    schema.RepeatRow,
-    schema.AttemptRow,
-    schema.TrialRow,
-)
-_Orchestrator, _Machine, _Environment = (
-    schema.OrchestratorRow,
-    schema.MachineRow,
-    schema.EnvironmentRow,
-)
-_OF_REPEAT = sa.and_(
-    *(
-        getattr(_Repeat, name) == getattr(_Attempt, name)
-        for name in ("sweep_id", "trial_id", "repeat")
-    )
+_Sweep, _Orchestrator, _Machine = schema.SweepRow, schema.OrchestratorRow, schema.MachineRow
+_Repeat, _Attempt, _Trial = schema.RepeatRow, schema.AttemptRow, schema.TrialRow
+_OF_REPEAT = (
+    (_Repeat.sweep_id == _Attempt.sweep_id)
+    & (_Repeat.trial_id == _Attempt.trial_id)
+    & (_Repeat.repeat == _Attempt.repeat)
 )
 
 
@@ -81,14 +71,13 @@ class RunningRow:
 
 
 def settings_of(engine: sa.Engine, sweep: str) -> tuple[int, dict[str, Any]]:
-    """The id of a shared sweep, and what its controller wrote down for agents. Raises StoreError
-    for others, and for none.
+    """Return the id of a shared sweep, and what its controller wrote down for agents. Raises
+    StoreError for others, and for none.
     """
     check_sweep(engine, sweep)
+    statement = sa.select(_Sweep.id, _Sweep.settings).where(_Sweep.name == sweep)
     with reading(engine) as connection:
-        row = connection.execute(
-            sa.select(_Sweep.id, _Sweep.settings).where(_Sweep.name == sweep)
-        ).one()
+        row = connection.execute(statement).one()
     if row.settings is None:
         raise StoreError(
             f"sweep {sweep}: it runs on one machine; agents join sweeps of launcher=agents, "
@@ -98,33 +87,31 @@ def settings_of(engine: sa.Engine, sweep: str) -> tuple[int, dict[str, Any]]:
 
 
 def wish_of(engine: sa.Engine, sweep_id: int) -> int:
-    """As `set_wish` left it; 0 where nothing is wished."""
+    """Return what `set_wish` left; 0 where nothing is wished."""
     with reading(engine) as connection:
         settings = connection.scalar(sa.select(_Sweep.settings).where(_Sweep.id == sweep_id))
     return int((settings or {}).get(WISH, 0))
 
 
 def set_wish(engine: sa.Engine, sweep_id: int, controller: int, wish: int) -> None:
-    """For all agents, within a heartbeat of each. Those that begin later find it, too.
+    """Write a wish for all agents, which each finds within a heartbeat, also later ones.
 
-    `controller`: who wishes it. Raises LostError, with nothing written, when the sweep is not this
-    one's any more.
+    Raises LostError, with nothing written, when the sweep is not this controller's any more.
     """
+    alive = sa.select(_Orchestrator.id).where(
+        _Orchestrator.id == controller, _Orchestrator.ended_at.is_(None)
+    )
     with writing(engine) as connection:
         settings = _settings_under(connection, sweep_id, controller)
-        alive = sa.select(_Orchestrator.id).where(
-            _Orchestrator.id == controller, _Orchestrator.ended_at.is_(None)
-        )
         if settings is None or connection.scalar(alive.with_for_update()) is None:
             raise LostError(f"the wish of controller {controller}")
-        connection.execute(
-            sa.update(_Sweep).where(_Sweep.id == sweep_id).values(settings={**settings, WISH: wish})
-        )
+        update = sa.update(_Sweep).where(_Sweep.id == sweep_id)
+        connection.execute(update.values(settings={**settings, WISH: wish}))
 
 
 def come_back(engine: sa.Engine, sweep_id: int, controller: int) -> bool:
-    """A controller whose lease was over goes on, unless another has begun since: then False, and
-    nothing is written.
+    """Let a controller whose lease was over go on. False, and nothing is written, when another has
+    begun since.
     """
     again = {"ended_at": None, "note": "", "heartbeat_at": DATABASE_TIME}
     with writing(engine) as connection:
@@ -137,8 +124,8 @@ def come_back(engine: sa.Engine, sweep_id: int, controller: int) -> bool:
 def _settings_under(
     connection: sa.Connection, sweep_id: int, controller: int
 ) -> dict[str, Any] | None:
-    """Of a sweep whose newest controller this is; None of others. None begins until the transaction
-    is through.
+    """Return the settings of a sweep whose newest controller this is; None of others. No other
+    controller begins until the transaction is through.
     """
     locked = sa.select(_Sweep.settings).where(_Sweep.id == sweep_id).with_for_update()
     settings: dict[str, Any] = connection.scalar(locked) or {}
@@ -146,7 +133,7 @@ def _settings_under(
 
 
 def give_up(engine: sa.Engine, repeat_id: int, reason: str, at: datetime) -> bool:
-    """Skips a repeat that nobody has; False when an agent has it, or had it, meanwhile."""
+    """Skip a repeat that nobody has; False when an agent has it, or had it, meanwhile."""
     nobodys = (
         _Repeat.id == repeat_id,
         _Repeat.state == State.PENDING,
@@ -157,84 +144,74 @@ def give_up(engine: sa.Engine, repeat_id: int, reason: str, at: datetime) -> boo
 
 
 def had_repeats(engine: sa.Engine, sweep_id: int) -> set[int]:
-    """Orchestrators that run a repeat, or were the last that did."""
-    who = (
-        sa.select(_Repeat.orchestrator_id)
-        .where(_Repeat.sweep_id == sweep_id, _Repeat.orchestrator_id.is_not(None))
-        .distinct()
-    )
+    """Return orchestrators that run a repeat, or were the last that did."""
+    had = (_Repeat.sweep_id == sweep_id, _Repeat.orchestrator_id.is_not(None))
     with reading(engine) as connection:
-        return set(connection.scalars(who))
+        return set(connection.scalars(sa.select(_Repeat.orchestrator_id).where(*had).distinct()))
 
 
 def num_open(engine: sa.Engine, sweep_id: int) -> dict[int, tuple[int, int]]:
-    """Hosts of a trial -> how many repeats of such nobody has, and how many an agent has; those
-    with none are left out.
+    """Return, for each number of hosts of a trial, how many repeats nobody has, and how many an
+    agent has; those with none are left out.
     """
     is_nobodys = _Repeat.orchestrator_id.is_(None)
+    num = sa.func.count()
     statement = (
-        sa.select(
-            _Trial.hosts, sa.func.count().filter(is_nobodys), sa.func.count().filter(~is_nobodys)
-        )
+        sa.select(_Trial.hosts, num.filter(is_nobodys), num.filter(~is_nobodys))
         .join(_Trial, _Trial.id == _Repeat.trial_id)
         .where(_Repeat.sweep_id == sweep_id, _Repeat.state.in_((State.PENDING, *IN_FLIGHT)))
         .group_by(_Trial.hosts)
     )
     with reading(engine) as connection:
-        return {
-            hosts: (waiting, running) for hosts, waiting, running in connection.execute(statement)
-        }
+        rows = connection.execute(statement)
+        return {hosts: (waiting, running) for hosts, waiting, running in rows}
 
 
 def last_attempt(engine: sa.Engine) -> int:
-    """The id of the newest attempt; 0 without any."""
+    """Return the id of the newest attempt; 0 without any."""
     with reading(engine) as connection:
         return connection.scalar(sa.select(sa.func.max(_Attempt.id))) or 0
 
 
 def ended_since(engine: sa.Engine, sweep_id: int, attempt_id: int) -> list[EndedRow]:
-    """The attempts of a sweep that were recorded after this one, in order."""
+    """Return the attempts of a sweep that were recorded after this one, in order."""
     measured = schema.MeasurementRow
-    of_measurement = (
-        "throughput",
-        "median_step_s",
-        "jitter_s",
-        "verdict",
-        "verdict_reasons",
-    )
-    of_attempt = ("trial_id", "repeat", "outcome", "message", "run_dir", "duration_s")
+    is_last = _Repeat.num_attempts == _Attempt.attempt
     statement = (
         sa.select(
             _Attempt.id.label("attempt_id"),
             _Repeat.id.label("repeat_id"),
-            sa.and_(
-                _Repeat.num_attempts == _Attempt.attempt, _Repeat.state == _Attempt.outcome
-            ).label("is_final"),
-            *(getattr(_Attempt, name) for name in of_attempt),
-            *(getattr(measured, name) for name in of_measurement),
+            sa.and_(is_last, _Repeat.state == _Attempt.outcome).label("is_final"),
+            _Attempt.trial_id,
+            _Attempt.repeat,
+            _Attempt.outcome,
+            _Attempt.message,
+            _Attempt.run_dir,
+            _Attempt.duration_s,
+            measured.throughput,
+            measured.median_step_s,
+            measured.jitter_s,
+            measured.verdict,
+            measured.verdict_reasons,
         )
         .join(_Repeat, _OF_REPEAT)
         .outerjoin(measured, measured.attempt_id == _Attempt.id)
         .where(_Attempt.sweep_id == sweep_id, _Attempt.id > attempt_id)
         .order_by(_Attempt.id)
     )
+    found = []
     with reading(engine) as connection:
-        rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
-    return [
-        EndedRow(
-            **row
-            | {
-                "outcome": Outcome(row["outcome"]),
-                "verdict_reasons": tuple(row["verdict_reasons"] or ()),
-            }
-        )
-        for row in rows
-    ]
+        for row in connection.execute(statement).mappings():
+            values: dict[str, Any] = dict(row)
+            values["outcome"] = Outcome(row["outcome"])
+            values["verdict_reasons"] = tuple(row["verdict_reasons"] or ())
+            found.append(EndedRow(**values))
+    return found
 
 
 def left_after_an_attempt(engine: sa.Engine, sweep_id: int, attempt_id: int) -> Counter[State]:
-    """How repeats that nobody runs now, and that are to be tried again, ended; as far as that was
-    recorded after this attempt.
+    """Count how repeats ended that are to be tried again and that nobody runs now, as far as that
+    was recorded after this attempt.
     """
     statement = (
         sa.select(_Attempt.outcome, sa.func.count())
@@ -251,24 +228,28 @@ def left_after_an_attempt(engine: sa.Engine, sweep_id: int, attempt_id: int) -> 
 
 
 def running_now(engine: sa.Engine, sweep_id: int) -> list[RunningRow]:
-    """Oldest first."""
+    """Return what runs, oldest first."""
     statement = (
         sa.select(
-            *(_Repeat.orchestrator_id, _Orchestrator.host, _Repeat.trial_id, _Repeat.repeat),
-            *(
-                _Repeat.num_attempts.label("attempt"),
-                _Repeat.started_at,
-                _Repeat.run_dir,
-                _Repeat.placement,
-            ),
+            _Repeat.orchestrator_id,
+            _Orchestrator.host,
+            _Repeat.trial_id,
+            _Repeat.repeat,
+            _Repeat.num_attempts.label("attempt"),
+            _Repeat.started_at,
+            _Repeat.run_dir,
+            _Repeat.placement,
         )
         .join(_Orchestrator, _Orchestrator.id == _Repeat.orchestrator_id)
         .where(_Repeat.sweep_id == sweep_id, _Repeat.state == State.RUNNING)
         .order_by(_Repeat.started_at, _Repeat.id)
     )
+    found = []
     with reading(engine) as connection:
-        rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
-    return [RunningRow(**row | {"placement": placement_of(row["placement"])}) for row in rows]
+        for row in connection.execute(statement).mappings():
+            values: dict[str, Any] = dict(row)
+            found.append(RunningRow(**values | {"placement": placement_of(row["placement"])}))
+    return found
 
 
 def num_completed_shared(
@@ -280,11 +261,12 @@ def num_completed_shared(
     shares_host: bool,
     trial_ids: Iterable[str],
 ) -> Mapping[str, int]:
-    """Completed attempts that count for a shared sweep: its own, on any host, and all that were
-    made in its pool.
+    """Count completed attempts that are enough for a shared sweep: its own, on any host, and all
+    that were made in its pool.
 
     Those that ran side by side with others count only for a sweep that `shares_host` itself.
     """
+    environments = schema.EnvironmentRow
     counts = _Sweep.name == sweep
     if pool is not None:
         counts |= _Machine.pool == pool
@@ -292,18 +274,17 @@ def num_completed_shared(
         sa.select(_Attempt.trial_id, sa.func.count())
         .join(_Sweep, _Sweep.id == _Attempt.sweep_id)
         .join(_Machine, _Machine.id == _Attempt.machine_id)
-        .join(_Environment, _Environment.id == _Attempt.environment_id)
+        .join(environments, environments.id == _Attempt.environment_id)
         .where(
             counts,
             _Attempt.outcome == Outcome.COMPLETED,
             _Attempt.deleted_at.is_(None),
             _Attempt.shares_host.in_((False, True) if shares_host else (False,)),
-            _Environment.software_key == software_key,
+            environments.software_key == software_key,
         )
         .group_by(_Attempt.trial_id)
     )
     wanted = set(trial_ids)
     with reading(engine) as connection:
-        return {
-            trial_id: num for trial_id, num in connection.execute(statement) if trial_id in wanted
-        }
+        rows = connection.execute(statement).all()
+    return {trial_id: num for trial_id, num in rows if trial_id in wanted}

@@ -1,9 +1,9 @@
-"""The states of a sweep's repeats: every change is one transaction, written before it is acted
-upon.
+"""Changes the states of a sweep's repeats: every change is one transaction, written before it is
+acted upon.
 
 ```
-  pending ──► claimed ──► running ──► completed | failed | out_of_memory | timed_out | hung | unsupported | invalid
-     ▲ │                                   │
+  pending ──► claimed ──► running ──► completed | failed | out_of_memory | timed_out | hung
+     ▲ │                                   │        | unsupported | invalid
      │ └──► skipped                        │ interrupted
      └── tried again ◄─────────────────────┘
 ```
@@ -105,112 +105,94 @@ class Ledger:
         shares_host: bool = False,
     ) -> None:
         self.engine = engine
+        self.sweep_id = sweep_id
+        self.orchestrator_id = orchestrator_id
+        self.machine_id = machine_id
         self._states = engine  # through which states alone are changed
-        self.sweep_id, self.orchestrator_id, self.machine_id = sweep_id, orchestrator_id, machine_id
-        self._software_key, self._wanted_repeats, self._shares_host = (
-            software_key,
-            wanted_repeats,
-            shares_host,
-        )
+        self._software_key = software_key
+        self._wanted_repeats = wanted_repeats
+        self._shares_host = shares_host
 
     def open_repeats(self) -> list[OpenRepeat]:
-        """All that this orchestrator is to run and nobody has claimed, in the order of the plan."""
-        asked_for = schema.SweepTrialRow
+        """Return all that this orchestrator is to run and nobody has claimed, in planned order."""
+        links = schema.SweepTrialRow
         statement = (
-            sa.select(_Repeat.id, _Repeat.trial_id, _Repeat.repeat, _Repeat.num_attempts)
+            sa.select(
+                _Repeat.id.label("repeat_id"),
+                _Repeat.trial_id,
+                _Repeat.repeat,
+                _Repeat.num_attempts,
+            )
             .join(
-                asked_for,
-                (asked_for.sweep_id == _Repeat.sweep_id) & (asked_for.trial_id == _Repeat.trial_id),
+                links, (links.sweep_id == _Repeat.sweep_id) & (links.trial_id == _Repeat.trial_id)
             )
             .where(
                 _Repeat.sweep_id == self.sweep_id,
                 _Repeat.state == State.PENDING,
                 _Repeat.orchestrator_id == self.orchestrator_id,
             )
-            .order_by(asked_for.position, _Repeat.repeat)
+            .order_by(links.position, _Repeat.repeat)
         )
         with reading(self.engine) as connection:
-            found = connection.execute(statement).all()
-        return [
-            OpenRepeat(repeat_id=row[0], trial_id=row[1], repeat=row[2], num_attempts=row[3])
-            for row in found
-        ]
+            return [OpenRepeat(**row) for row in connection.execute(statement).mappings()]
 
     def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
         """Raises LostError."""
+        pending = self._own(repeat.repeat_id, State.PENDING)
         with writing(self.engine) as connection:
             self._check_not_ended(connection)
             if self._wanted_repeats is not None:
-                completed = self._num_completed(connection, repeat.trial_id)
-                if completed >= self._wanted_repeats:
-                    pending = self._own(repeat.repeat_id, State.PENDING)
-                    change(
-                        connection,
-                        pending,
-                        State.SKIPPED,
-                        at,
-                        FINISHED_ELSEWHERE,
-                        reason=FINISHED_ELSEWHERE,
-                    )
+                missing = self._wanted_repeats - self._num_completed(connection, repeat.trial_id)
+                if missing <= 0:
+                    why = FINISHED_ELSEWHERE
+                    change(connection, pending, State.SKIPPED, at, why, reason=why)
                     return Claim.GONE
-                if (
-                    completed + self._num_in_flight(connection, repeat.trial_id)
-                    >= self._wanted_repeats
-                ):
+                if self._num_in_flight(connection, repeat.trial_id) >= missing:
                     return Claim.BUSY
-            pending = self._own(repeat.repeat_id, State.PENDING)
-            # of an earlier one nothing may seem to run
+            # of an earlier attempt nothing may seem to run
             taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)
         return Claim.TAKEN if taken else Claim.GONE
 
     def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int:
-        """To be called before the process is started. Returns the number of the attempt. Raises
-        LostError.
-        """
+        """Return the number of the attempt, before its process is started. Raises LostError."""
         attempt = repeat.num_attempts + 1
+        claimed = (
+            *self._own(repeat.repeat_id, State.CLAIMED),
+            _Repeat.num_attempts == repeat.num_attempts,
+        )
+        begun = (
+            *self._own(repeat.repeat_id, State.RUNNING),
+            _Repeat.num_attempts == attempt,
+            _Repeat.run_dir == run_dir,
+        )
         values = {
             "num_attempts": attempt,
             "started_at": at,
             "run_dir": run_dir,
             "placement": asdict(placement),
         }
-        claimed = (
-            *self._own(repeat.repeat_id, State.CLAIMED),
-            _Repeat.num_attempts == repeat.num_attempts,
-        )
         with writing(self._states) as connection:
-            if change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values):
-                return attempt
-            begun = (
-                *self._own(repeat.repeat_id, State.RUNNING),
-                _Repeat.num_attempts == attempt,
-                _Repeat.run_dir == run_dir,
-            )
-            # else it was written before, and the answer was lost
-            if not self._has(connection, begun):
+            changed = change(connection, claimed, State.RUNNING, at, **NO_ATTEMPT | values)
+            # it may have been written before, and the answer was lost
+            if not changed and not exists(connection, begun):
                 raise LostError(f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]}")
         return attempt
 
     def started(self, repeat_id: int, pid: int, start_ticks: int) -> None:
-        """Which process it is, so that it can be found when this one is killed. Raises
+        """Write down the process, so that it can be found when this one is killed. Raises
         LostError.
         """
-        statement = (
-            sa.update(_Repeat)
-            .where(*self._own(repeat_id, State.RUNNING))
-            .values(pid=pid, start_ticks=start_ticks)
-        )
+        running = sa.update(_Repeat).where(*self._own(repeat_id, State.RUNNING))
         with writing(self._states) as connection:
-            if connection.execute(statement).rowcount != 1:
+            changed = connection.execute(running.values(pid=pid, start_ticks=start_ticks))
+            if changed.rowcount != 1:
                 raise LostError(f"process {pid}")
 
     def finish(
         self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
     ) -> None:
-        """The attempt with all it measured, and the repeat's next state: the outcome, or pending
-        with the reason `again`.
-
-        Raises LostError.
+        """Write the attempt with all it measured, and the repeat's next state: the outcome, or
+        pending with the reason `again`. Raises LostError.
         """
         running = (*self._own(repeat_id, State.RUNNING), _Repeat.num_attempts == attempt.attempt)
         outcome = State(attempt.result.outcome)
@@ -222,36 +204,27 @@ class Ledger:
                     f"attempt {attempt.attempt} of repeat {attempt.repeat} of trial "
                     f"{attempt.trial_id[:8]}"
                 )
-            self._open_again(connection, repeat_id, outcome, at, again)
+            if again is not None:
+                change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
+            elif outcome is State.INTERRUPTED:
+                self._interrupted(connection, repeat_id, at)
             add_attempt(connection, self.sweep_id, self.machine_id, attempt)
 
-    def _open_again(
-        self,
-        connection: sa.Connection,
-        repeat_id: int,
-        outcome: State,
-        at: datetime,
-        again: str | None,
-    ) -> None:
-        if again is not None:
-            change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
+    def _interrupted(self, connection: sa.Connection, repeat_id: int, at: datetime) -> None:
+        """Leave it: whoever continues the sweep opens it again."""
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
-        """Claimed, but not started after all."""
+        """Open a repeat again that was claimed, but not started after all."""
+        claimed = self._own(repeat_id, State.CLAIMED)
         with writing(self._states) as connection:
-            change(
-                connection, self._own(repeat_id, State.CLAIMED), State.PENDING, at, "not started"
-            )
+            change(connection, claimed, State.PENDING, at, NOT_STARTED)
 
     def skip(self, repeat_ids: Iterable[int], reason: str, at: datetime) -> None:
-        """Pending repeats that shall not be run; those that are not pending are left as they
-        are.
-        """
-        own_pending = (_Repeat.state == State.PENDING, self._may_skip)
+        """Skip those of these repeats that are pending; the others are left as they are."""
+        pending = (_Repeat.state == State.PENDING, self._may_skip)
+        ids = list(repeat_ids)
         with writing(self._states) as connection:
-            change_all(
-                connection, list(repeat_ids), own_pending, State.SKIPPED, at, reason, reason=reason
-            )
+            change_all(connection, ids, pending, State.SKIPPED, at, reason, reason=reason)
 
     def beat(self, at: datetime) -> None:
         """Tell the others that this orchestrator lives. Raises LostError."""
@@ -261,35 +234,30 @@ class Ledger:
             connection.execute(sa.update(_Orchestrator).where(own).values(heartbeat_at=at))
 
     def end(self, at: datetime, *, finished: bool) -> None:
-        """This orchestrator runs nothing more; `finished`: the sweep has nothing left to run.
+        """End this orchestrator; `finished`: the sweep has nothing left to run.
 
         Nothing is written when others have taken this one for dead: the sweep may be another's by
         now.
         """
+        own = (_Orchestrator.id == self.orchestrator_id, _Orchestrator.ended_at.is_(None))
+        end = sa.update(_Orchestrator).where(*own).values(ended_at=at)
+        sweeps = schema.SweepRow
         with writing(self.engine) as connection:
-            own = (_Orchestrator.id == self.orchestrator_id, _Orchestrator.ended_at.is_(None))
-            ended = (
-                connection.execute(
-                    sa.update(_Orchestrator).where(*own).values(ended_at=at)
-                ).rowcount
-                == 1
-            )
-            if ended and finished:
-                of_sweep = schema.SweepRow.id == self.sweep_id
-                connection.execute(
-                    sa.update(schema.SweepRow).where(of_sweep).values(finished_at=at)
-                )
+            if connection.execute(end).rowcount == 1 and finished:
+                finish = sa.update(sweeps).where(sweeps.id == self.sweep_id)
+                connection.execute(finish.values(finished_at=at))
 
     def _is_recorded(self, connection: sa.Connection, attempt: FinishedAttempt) -> bool:
         """Raises LostError when it may be by who took this one for dead."""
         self._check_not_ended(connection)
-        row, repeat = schema.AttemptRow, (attempt.trial_id, attempt.repeat, attempt.attempt)
-        same = sa.tuple_(row.trial_id, row.repeat, row.attempt) == sa.tuple_(*repeat)
-        return self._has(connection, (row.sweep_id == self.sweep_id, same))
-
-    @staticmethod
-    def _has(connection: sa.Connection, which: tuple[sa.ColumnElement[bool], ...]) -> bool:
-        return bool(connection.scalar(sa.select(sa.exists().where(*which))))
+        row = schema.AttemptRow
+        same = (
+            row.sweep_id == self.sweep_id,
+            row.trial_id == attempt.trial_id,
+            row.repeat == attempt.repeat,
+            row.attempt == attempt.attempt,
+        )
+        return exists(connection, same)
 
     def _own(self, repeat_id: int, state: State) -> tuple[sa.ColumnElement[bool], ...]:
         return (
@@ -303,20 +271,14 @@ class Ledger:
         return _Repeat.orchestrator_id == self.orchestrator_id
 
     def _check_not_ended(self, connection: sa.Connection) -> None:
-        """What an ended orchestrator claimed would never be closed: nobody looks after it any
-        more.
-        """
-        if (
-            connection.scalar(
-                sa.select(_Orchestrator.ended_at).where(_Orchestrator.id == self.orchestrator_id)
-            )
-            is not None
-        ):
+        """Raises LostError: nobody would ever close what an ended orchestrator claims."""
+        own = _Orchestrator.id == self.orchestrator_id
+        if connection.scalar(sa.select(_Orchestrator.ended_at).where(own)) is not None:
             raise LostError(f"orchestrator {self.orchestrator_id}")
 
     @property
     def _good_enough(self) -> tuple[bool, ...]:
-        """Of `shares_host`."""
+        """The values of `shares_host` whose numbers count for this sweep."""
         return (False, True) if self._shares_host else (False,)
 
     def _num_completed(self, connection: sa.Connection, trial_id: str) -> int:
@@ -337,7 +299,7 @@ class Ledger:
         return connection.scalar(statement) or 0
 
     def _num_in_flight(self, connection: sa.Connection, trial_id: str) -> int:
-        """Of all sweeps on this machine and software."""
+        """Count over all sweeps on this machine and software."""
         statement = (
             sa.select(sa.func.count())
             .select_from(_Repeat)
@@ -354,12 +316,15 @@ class Ledger:
         return connection.scalar(statement) or 0
 
 
-def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
-    """Orchestrators that have not said that they ended: id, process, last heartbeat. Some may have
-    been killed.
+def exists(connection: sa.Connection, which: Sequence[sa.ColumnElement[bool]]) -> bool:
+    return bool(connection.scalar(sa.select(sa.exists().where(*which))))
 
-    Those of shared sweeps are left out: their heartbeats are by another clock, and `store.sweeps.shared`
-    looks after them.
+
+def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
+    """Return orchestrators that have not said that they ended: id, process, last heartbeat. Some
+    may have been killed.
+
+    Those of shared sweeps are left out: `store.sweeps.shared` looks after them, by another clock.
     """
     own = sa.select(schema.SweepRow.id).where(schema.SweepRow.settings.is_(None))
     which = (_Orchestrator.ended_at.is_(None), _Orchestrator.sweep_id.in_(own))
@@ -370,24 +335,21 @@ def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
 
 
 def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abandoned]:
-    """What these orchestrators had claimed or were running."""
+    """Return what these orchestrators had claimed or were running."""
+    sweeps = schema.SweepRow
+    owner = [getattr(_Orchestrator, one.name) for one in fields(ProcessIdentity)]
+    is_owner = (_Orchestrator.id == _Repeat.orchestrator_id) & (
+        _Orchestrator.sweep_id == _Repeat.sweep_id
+    )
     statement = (
         sa.select(
             *_Repeat.__table__.columns,
-            *(
-                getattr(_Orchestrator, field.name).label(f"owner_{field.name}")
-                for field in fields(ProcessIdentity)
-            ),
+            *(column.label(f"owner_{column.key}") for column in owner),
+            _Orchestrator.machine_id,
+            sweeps.settings.is_not(None).label("is_shared"),
         )
-        .add_columns(
-            _Orchestrator.machine_id, schema.SweepRow.settings.is_not(None).label("is_shared")
-        )
-        .join(
-            _Orchestrator,
-            (_Orchestrator.id == _Repeat.orchestrator_id)
-            & (_Orchestrator.sweep_id == _Repeat.sweep_id),
-        )
-        .join(schema.SweepRow, schema.SweepRow.id == _Repeat.sweep_id)
+        .join(_Orchestrator, is_owner)
+        .join(sweeps, sweeps.id == _Repeat.sweep_id)
         .where(_Orchestrator.id.in_(orchestrator_ids), _Repeat.state.in_(IN_FLIGHT))
         .order_by(_Repeat.id)
     )
@@ -410,27 +372,14 @@ def close_abandoned(
         _Repeat.num_attempts == repeat.attempt,
     )
     opened: dict[str, Any] = {"orchestrator_id": None} if repeat.is_shared else {}
+    in_state = (*as_found, _Repeat.state == repeat.state)
     with writing(engine) as connection:
         if repeat.state is State.CLAIMED:
-            return change(
-                connection,
-                (*as_found, _Repeat.state == State.CLAIMED),
-                State.PENDING,
-                at,
-                KILLED,
-                **opened,
-            )
+            return change(connection, in_state, State.PENDING, at, KILLED, **opened)
         if finished is None:
-            raise ValueError(f"{repeat}: it was running, and what its run folder held is not told")
+            raise ValueError(f"{repeat}: it was running; wanted what its run folder held")
         outcome = State(finished.result.outcome)
-        if not change(
-            connection,
-            (*as_found, _Repeat.state == State.RUNNING),
-            outcome,
-            at,
-            KILLED,
-            **NO_ATTEMPT,
-        ):
+        if not change(connection, in_state, outcome, at, KILLED, **NO_ATTEMPT):
             return False
         if outcome is State.INTERRUPTED:
             change(connection, as_found, State.PENDING, at, KILLED, **opened)
@@ -439,7 +388,7 @@ def close_abandoned(
 
 
 def refuses_a_row(error: Exception) -> bool:
-    """Whether it is about values that were to be stored; else it is about the database itself."""
+    """Tell whether an error is about values that were to be stored, not the database itself."""
     found = error.__cause__ if isinstance(error, StoreError) else error
     if isinstance(found, sa.exc.ProgrammingError) and getattr(found.orig, "sqlstate", None):
         return False  # the server says so: a right or a table is missing
@@ -458,8 +407,8 @@ _REFUSALS = (
 
 
 def end_abandoned(engine: sa.Engine, orchestrator_ids: Iterable[int], at: datetime) -> None:
-    """These orchestrators were found dead, and what they ran is closed; who has taken more since is
-    left for the next look.
+    """End orchestrators that were found dead, once what they ran is closed. Who has taken more
+    since is left for the next look.
     """
     dead = (
         _Orchestrator.id.in_(list(orchestrator_ids)),
@@ -471,7 +420,7 @@ def end_abandoned(engine: sa.Engine, orchestrator_ids: Iterable[int], at: dateti
 
 
 def has_in_flight() -> sa.Exists:
-    """Of a row of `orchestrators`: whether it has claimed, or is running, anything."""
+    """Build the condition that a row of `orchestrators` has claimed, or is running, anything."""
     return sa.exists().where(
         _Repeat.sweep_id == _Orchestrator.sweep_id,
         _Repeat.state.in_(IN_FLIGHT),
@@ -482,23 +431,24 @@ def has_in_flight() -> sa.Exists:
 NO_ATTEMPT: dict[str, Any] = dict.fromkeys(
     ("started_at", "run_dir", "placement", "pid", "start_ticks")
 )
+# details of events
 KILLED = "its orchestrator was killed"
-"""Detail of the events that say so."""
+NOT_STARTED = "not started"
 
 
 def placement_of(stored: dict[str, Any] | None) -> Placement | None:
-    """Out of the column of `repeats`: JSON knows no tuples."""
+    """Read the column of `repeats`: JSON has no tuples."""
     if not stored:
         return None
-    lists: dict[str, Any] = {
-        name: tuple(stored[name]) for name in ("devices", "cores", "hosts") if name in stored
-    }
-    return Placement(**stored | lists)
+    values: dict[str, Any] = {}
+    for name, value in stored.items():
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return Placement(**values)
 
 
-def process_of(row: Mapping[Any, Any]) -> ProcessIdentity:
-    """Out of a row of `orchestrators`."""
-    return ProcessIdentity(**{field.name: row[field.name] for field in fields(ProcessIdentity)})
+def process_of(row: Mapping[Any, Any], prefix: str = "") -> ProcessIdentity:
+    """Read a row of `orchestrators`."""
+    return ProcessIdentity(**{one.name: row[prefix + one.name] for one in fields(ProcessIdentity)})
 
 
 def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
@@ -509,9 +459,7 @@ def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
         repeat=row["repeat"],
         attempt=row["num_attempts"],
         machine_id=row["machine_id"],
-        owner=ProcessIdentity(
-            **{field.name: row[f"owner_{field.name}"] for field in fields(ProcessIdentity)}
-        ),
+        owner=process_of(row, "owner_"),
         orchestrator_id=row["orchestrator_id"],
         is_shared=bool(row["is_shared"]),
         state=State(row["state"]),

@@ -1,9 +1,8 @@
-"""Changes states of repeats inside the caller's transaction, each with its event: no change is ever
-made without.
-"""
+"""Changes states of repeats inside the caller's transaction, each with its event."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -12,9 +11,10 @@ import sqlalchemy as sa
 
 from scalemark.records.outcomes import State
 from store import schema
+from store.rows import inserted_ids
 
 REMOVED = "the attempt was removed for good"
-"""Detail of an event, which tells that the row of its attempt is not there any more."""
+"""Detail of the event of an attempt whose row is not there any more."""
 
 CONTINUED = "continued"
 """Detail of the event by which a later command opens a repeat again."""
@@ -31,17 +31,12 @@ def change(
     detail: str = "",
     **values: Any,
 ) -> bool:
-    """Give those repeats for which all of `which` holds a state and other values. False when there
+    """Give a state and other values to the repeats for which all of `which` holds. False when there
     are none of these.
     """
     table = schema.RepeatRow
-    statement = (
-        sa.update(table)
-        .where(*which)
-        .values(state=state, **values)
-        .returning(table.id, table.num_attempts)
-    )
-    changed = connection.execute(statement).all()
+    statement = sa.update(table).where(*which).values(state=state, **values)
+    changed = connection.execute(statement.returning(table.id, table.num_attempts)).all()
     _add_events(connection, state, at, detail, changed)
     return bool(changed)
 
@@ -55,36 +50,38 @@ def change_all(
     detail: str = "",
     **values: Any,
 ) -> None:
-    """As `change`, of many repeats that are named."""
+    """Change many repeats, as `change` does."""
     for ids in in_chunks(repeat_ids):
         change(connection, (schema.RepeatRow.id.in_(ids), *which), state, at, detail, **values)
 
 
 def add_pending(connection: sa.Connection, repeats: Sequence[dict[str, Any]], at: datetime) -> None:
-    """New ones, with their first event."""
+    """Add repeats with their first event."""
+    new = {"state": State.PENDING, "reason": "", "num_attempts": 0}
+    ids = inserted_ids(connection, schema.RepeatRow, [repeat | new for repeat in repeats])
+    _add_events(connection, State.PENDING, at, "", [(repeat_id, 0) for repeat_id in ids])
+
+
+def num_in_states(connection: sa.Connection, sweep_id: int) -> Counter[State]:
+    """Count the repeats of a sweep."""
     table = schema.RepeatRow
-    rows = [
-        repeat | {"state": State.PENDING, "reason": "", "num_attempts": 0} for repeat in repeats
-    ]
-    if rows:
-        added = connection.execute(
-            sa.insert(table).returning(table.id, table.num_attempts), rows
-        ).all()
-        _add_events(connection, State.PENDING, at, "", added)
+    counts = sa.select(table.state, sa.func.count()).where(table.sweep_id == sweep_id)
+    rows = connection.execute(counts.group_by(table.state))
+    return Counter({State(state): num for state, num in rows})
 
 
 def tell_removed(
     connection: sa.Connection, attempts: Sequence[tuple[int, int, str]], at: datetime
 ) -> None:
-    """That these attempts, told by repeat, number and the state of the repeat, are not there any
-    more. The state stays.
+    """Write that attempts (repeat, number, state of the repeat) are not there any more. The state
+    stays.
     """
     for repeat_id, attempt, state in attempts:
         _add_events(connection, state, at, REMOVED, [(repeat_id, attempt)])
 
 
 def in_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    """As many at a time as one statement takes."""
+    """Return as many at a time as one statement takes."""
     return (items[begin : begin + _CHUNK] for begin in range(0, len(items), _CHUNK))
 
 
@@ -95,15 +92,13 @@ def _add_events(
     detail: str,
     repeats: Iterable[tuple[int, int] | sa.Row[int, int]],
 ) -> None:
-    """`repeats` holds ids and numbers of the attempt, 0 before the first."""
+    """Add an event to each: `repeats` are ids with the attempt's number, 0 before the first."""
     table = schema.EventRow
-    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0)).where(
-        table.repeat_id == sa.bindparam("of_repeat")
-    )
-    number = last.scalar_subquery() + 1
+    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0))
+    of_repeat = last.where(table.repeat_id == sa.bindparam("of_repeat"))
     statement = sa.insert(table).values(
         repeat_id=sa.bindparam("of_repeat"),
-        number=number,
+        number=of_repeat.scalar_subquery() + 1,
         attempt=sa.bindparam("of_attempt"),
         at_unix_us=at,
         state=state,

@@ -1,5 +1,5 @@
-"""How far sweeps are, from the database alone: for a second terminal, also after the orchestrator
-was killed.
+"""Reads how far sweeps are from the database alone: for a second terminal, also after the
+orchestrator was killed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ from store import schema
 from store.database import reading
 from store.reading.queries import check_sweep
 from store.sweeps.ledger import placement_of, process_of
+from store.sweeps.repeat_states import num_in_states
 from store.sweeps.shared import SharedStatus, status_of
 
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
-_Sweep, _Repeat, _Attempt, _Trial = (
-    schema.SweepRow,
-    schema.RepeatRow,
-    schema.AttemptRow,
-    schema.TrialRow,
-)
-_Orchestrator = schema.OrchestratorRow
+_Sweep, _Orchestrator = schema.SweepRow, schema.OrchestratorRow
+_Repeat, _Attempt, _Trial = schema.RepeatRow, schema.AttemptRow, schema.TrialRow
+_LABEL = (_Trial.model, _Trial.strategy, _Trial.num_gpus, _Trial.hosts, _Trial.device_kind)
 
 
 class SweepState(StrEnum):
@@ -46,8 +43,8 @@ class SweepState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStatus:
-    """Who runs a sweep, or did last: ended; or else running, or killed, which only who can look at
-    its process can tell.
+    """The process that runs a sweep, or did last. Whether one that has not ended was killed shows
+    only on its host.
     """
 
     process: ProcessIdentity
@@ -73,7 +70,7 @@ class RepeatStatus:
 
     @property
     def label(self) -> str:
-        """The trial in one word and the beginning of its id."""
+        """Name the trial in one word and the beginning of its id."""
         simulated = "simulated " if self.device_kind == DeviceKind.SIMULATED_GPU else ""
         width = width_name(self.num_gpus, self.hosts)
         return f"{simulated}{self.model}-{self.strategy}-{width} {self.trial_id[:8]}"
@@ -100,8 +97,8 @@ class FinishedRepeat(RepeatStatus):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Of the trials of a sweep that take about as long: what is open of them, and what those took
-    that are completed.
+    """Trials of a sweep that take about as long: what is open of them, and how long the completed
+    took.
     """
 
     model: str
@@ -140,11 +137,14 @@ class SweepStatus:
 
     @property
     def state(self) -> SweepState:
-        """How the sweep stands, as far as its processes on this host and its leases tell."""
+        """Judge by the processes on this host and by leases."""
         if self.finished_at is not None:
             return SweepState.FINISHED
         if self.shared is not None:
-            return _shared_state(self.shared)
+            if any(map(self.shared.is_alive, self.shared.agents)):
+                return SweepState.RUNNING
+            all_ended = all(agent.ended_at for agent in self.shared.agents)
+            return SweepState.ENDED if all_ended else SweepState.KILLED
         runner = self.orchestrator
         if runner is None or runner.ended_at is not None:
             return SweepState.ENDED
@@ -152,16 +152,9 @@ class SweepStatus:
         return SweepState.RUNNING if alive else SweepState.KILLED
 
 
-def _shared_state(shared: SharedStatus) -> SweepState:
-    if any(map(shared.is_alive, shared.agents)):
-        return SweepState.RUNNING
-    all_ended = all(agent.ended_at for agent in shared.agents)
-    return SweepState.ENDED if all_ended else SweepState.KILLED
-
-
 def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatus]:
-    """Of the sweep of this name; without one, of all that have an orchestrator which has not ended,
-    else of the newest, if any.
+    """Return the status of a sweep; without a name, of all that have an orchestrator which has not
+    ended, else of the newest, if any.
 
     Raises StoreError when there is no such sweep.
     """
@@ -172,15 +165,12 @@ def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatu
 
 
 def _chosen(connection: sa.Connection, sweep: str | None) -> Sequence[sa.RowMapping]:
-    statement = sa.select(*_Sweep.__table__.columns)
+    statement = sa.select(_Sweep.__table__)
     if sweep is not None:
         return connection.execute(statement.where(_Sweep.name == sweep)).mappings().all()
     unended = sa.select(_Orchestrator.sweep_id).where(_Orchestrator.ended_at.is_(None))
-    found = (
-        connection.execute(statement.where(_Sweep.id.in_(unended)).order_by(_Sweep.id))
-        .mappings()
-        .all()
-    )
+    running = statement.where(_Sweep.id.in_(unended)).order_by(_Sweep.id)
+    found = connection.execute(running).mappings().all()
     if found:
         return found
     last_begun = (
@@ -188,22 +178,20 @@ def _chosen(connection: sa.Connection, sweep: str | None) -> Sequence[sa.RowMapp
         .where(_Orchestrator.sweep_id == _Sweep.id)
         .scalar_subquery()
     )
-    newest_first = statement.order_by(
-        sa.func.coalesce(last_begun, _Sweep.started_at).desc(), _Sweep.id.desc()
-    )
-    return connection.execute(newest_first.limit(1)).mappings().all()
+    begun = sa.func.coalesce(last_begun, _Sweep.started_at)
+    newest = statement.order_by(begun.desc(), _Sweep.id.desc()).limit(1)
+    return connection.execute(newest).mappings().all()
 
 
 def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
     sweep_id = row["id"]
-    counts = (
-        sa.select(_Repeat.state, sa.func.count())
-        .where(_Repeat.sweep_id == sweep_id)
-        .group_by(_Repeat.state)
-    )
     return SweepStatus(
-        **{name: row[name] for name in ("name", "reason", "command", "started_at", "finished_at")},
-        counts=Counter({State(state): num for state, num in connection.execute(counts)}),
+        name=row["name"],
+        reason=row["reason"],
+        command=row["command"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        counts=num_in_states(connection, sweep_id),
         orchestrator=_orchestrator(connection, sweep_id),
         shared=None if row["settings"] is None else status_of(connection, sweep_id),
         running=_running(connection, sweep_id),
@@ -213,95 +201,100 @@ def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
 
 
 def _orchestrator(connection: sa.Connection, sweep_id: int) -> OrchestratorStatus | None:
+    machines = schema.MachineRow
     statement = (
-        sa.select(*_Orchestrator.__table__.columns, schema.MachineRow.key.label("machine_key"))
-        .join(schema.MachineRow, schema.MachineRow.id == _Orchestrator.machine_id)
+        sa.select(_Orchestrator.__table__, machines.key.label("machine_key"))
+        .join(machines, machines.id == _Orchestrator.machine_id)
         .where(_Orchestrator.sweep_id == sweep_id)
         .order_by(_Orchestrator.id.desc())
-        .limit(1)
     )
-    row = connection.execute(statement).mappings().one_or_none()
+    row = connection.execute(statement.limit(1)).mappings().one_or_none()
     if row is None:
         return None
-    told = {name: row[name] for name in ("machine_key", "started_at", "heartbeat_at", "ended_at")}
-    return OrchestratorStatus(process=process_of(row), **told)
-
-
-_LABEL = (_Trial.model, _Trial.strategy, _Trial.num_gpus, _Trial.hosts, _Trial.device_kind)
+    return OrchestratorStatus(
+        process=process_of(row),
+        machine_key=row["machine_key"],
+        started_at=row["started_at"],
+        heartbeat_at=row["heartbeat_at"],
+        ended_at=row["ended_at"],
+    )
 
 
 def _running(connection: sa.Connection, sweep_id: int) -> list[RunningRepeat]:
-    attempt = (
-        _Repeat.num_attempts.label("attempt"),
-        _Repeat.started_at,
-        _Repeat.run_dir,
-        _Repeat.placement,
-    )
     statement = (
-        sa.select(_Repeat.trial_id, *_LABEL, _Repeat.repeat, *attempt)
+        sa.select(
+            _Repeat.trial_id,
+            *_LABEL,
+            _Repeat.repeat,
+            _Repeat.num_attempts.label("attempt"),
+            _Repeat.started_at,
+            _Repeat.run_dir,
+            _Repeat.placement,
+        )
         .join(_Trial, _Trial.id == _Repeat.trial_id)
         .where(_Repeat.sweep_id == sweep_id, _Repeat.state == State.RUNNING)
         .order_by(_Repeat.started_at, _Repeat.id)
     )
-    rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
-    return [RunningRepeat(**row | {"placement": placement_of(row["placement"])}) for row in rows]
+    found = []
+    for row in connection.execute(statement).mappings():
+        values: dict[str, Any] = dict(row)
+        found.append(RunningRepeat(**values | {"placement": placement_of(row["placement"])}))
+    return found
 
 
 def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRepeat]:
-    end = (
-        _Attempt.outcome,
-        _Attempt.message,
-        schema.MeasurementRow.throughput,
-        schema.MeasurementRow.verdict,
-    )
+    measured = schema.MeasurementRow
     statement = (
         sa.select(
             _Attempt.trial_id,
             *_LABEL,
             _Attempt.repeat,
             _Attempt.attempt,
-            *end,
+            _Attempt.outcome,
+            _Attempt.message,
+            measured.throughput,
+            measured.verdict,
             _Attempt.started_at,
             _Attempt.duration_s,
         )
         .join(_Trial, _Trial.id == _Attempt.trial_id)
-        .outerjoin(schema.MeasurementRow, schema.MeasurementRow.attempt_id == _Attempt.id)
+        .outerjoin(measured, measured.attempt_id == _Attempt.id)
         .where(_Attempt.sweep_id == sweep_id, _Attempt.deleted_at.is_(None))
         .order_by(_Attempt.id.desc())
         .limit(NUM_LAST)
     )
-    rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
-    return [FinishedRepeat(**row | {"outcome": Outcome(row["outcome"])}) for row in rows]
+    found = []
+    for row in connection.execute(statement).mappings():
+        values: dict[str, Any] = dict(row)
+        found.append(FinishedRepeat(**values | {"outcome": Outcome(row["outcome"])}))
+    return found
 
 
 def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
     kind = (_Trial.model, _Trial.num_gpus, _Trial.hosts)
-    open_ = (
-        sa.select(*kind, sa.func.count())
-        .join(_Repeat, _Repeat.trial_id == _Trial.id)
-        .where(_Repeat.sweep_id == sweep_id, _Repeat.state.in_(_OPEN))
-        .group_by(*kind)
+    num = sa.func.count()
+    of_repeats = sa.select(*kind, num).join(_Repeat, _Repeat.trial_id == _Trial.id)
+    is_open = (_Repeat.sweep_id == sweep_id, _Repeat.state.in_(_OPEN))
+    of_attempts = sa.select(*kind, num, sa.func.avg(_Attempt.duration_s)).join(
+        _Attempt, _Attempt.trial_id == _Trial.id
     )
-    timed = (
-        sa.select(*kind, sa.func.count(), sa.func.avg(_Attempt.duration_s))
-        .join(_Attempt, _Attempt.trial_id == _Trial.id)
-        .where(
-            _Attempt.sweep_id == sweep_id,
-            _Attempt.outcome == Outcome.COMPLETED,
-            _Attempt.duration_s.is_not(None),
-        )
-        .where(_Attempt.deleted_at.is_(None))
-        .group_by(*kind)
+    is_timed = (
+        _Attempt.sweep_id == sweep_id,
+        _Attempt.outcome == Outcome.COMPLETED,
+        _Attempt.duration_s.is_not(None),
+        _Attempt.deleted_at.is_(None),
     )
-    num_open = {
-        (model, num_gpus, hosts): num for model, num_gpus, hosts, num in connection.execute(open_)
-    }
-    took = {
-        (model, num_gpus, hosts): (num, mean_s)
-        for model, num_gpus, hosts, num, mean_s in connection.execute(timed)
-    }
-    return [
-        Pace(
+    num_open: dict[Any, int] = {}
+    timed: dict[Any, tuple[int, float]] = {}
+    for *key, num_of_kind in connection.execute(of_repeats.where(*is_open).group_by(*kind)):
+        num_open[tuple(key)] = num_of_kind
+    by_kind = connection.execute(of_attempts.where(*is_timed).group_by(*kind))
+    for *key, num_of_kind, mean_s in by_kind:
+        timed[tuple(key)] = num_of_kind, mean_s
+    paces = []
+    for model, num_gpus, hosts in sorted(num_open.keys() | timed.keys()):
+        num_timed, mean_s = timed.get((model, num_gpus, hosts), (0, None))
+        pace = Pace(
             model=model,
             num_gpus=num_gpus,
             hosts=hosts,
@@ -309,6 +302,5 @@ def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
             num_timed=num_timed,
             mean_duration_s=mean_s,
         )
-        for model, num_gpus, hosts in sorted(num_open.keys() | took.keys())
-        for num_timed, mean_s in [took.get((model, num_gpus, hosts), (0, None))]
-    ]
+        paces.append(pace)
+    return paces

@@ -1,4 +1,4 @@
-"""Copies a database that may be in use, checks the copy, and tells its digest beside it."""
+"""Copies a database that may be in use, checks the copy, and writes its digest beside it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class BackedUp:
 
 
 def back_up(url: str, to: str, *, force: bool = False, progress: Progress = silent) -> BackedUp:
-    """A copy as of one moment at `to`, also while a sweep writes: a SQLite file, of a server's
-    database, too.
+    """Copy a database as of one moment to `to`, also while a sweep writes: a SQLite file, also of a
+    server's database.
 
     Raises StoreError when there is none, it is damaged, or `to` exists without `force`.
     """
@@ -44,22 +44,26 @@ def back_up(url: str, to: str, *, force: bool = False, progress: Progress = sile
             with SqliteFile(target).explained():
                 copy_whole(database.path, draft, progress)
         else:
-            _copy_all(database.name, url, draft, progress)
+            rejected = copy(url, draft, progress).rejected
+            if rejected:
+                raise StoreError(
+                    f"{database.name}: nothing was copied: {len(rejected)} rows of it are damaged "
+                    f"({rejected[0].where}: {rejected[0].reason}); `python -m store check` lists "
+                    "them, and `python -m store export --format sqlite` writes what can be read"
+                )
         digest = sha256_of(draft, progress)
-        # not before: until then it tells of the copy that is there
+        # not before: until then it is that of the copy that is there
         digest_path.unlink(missing_ok=True)
         draft.replace(target)
         digest_path.write_text(f"{digest}  {target.name}\n")
         make_last(target.parent)
     except OSError as error:
-        raise StoreError(
-            f"{target}: {error.strerror}; nothing was copied; choose another file"
-        ) from error
+        why = f"{target}: {error.strerror}"
+        raise StoreError(f"{why}; nothing was copied; choose another file") from error
     finally:
         remove_file(draft)
-    return BackedUp(
-        path=target, size_bytes=target.stat().st_size, sha256=digest, digest_path=digest_path
-    )
+    size_bytes = target.stat().st_size
+    return BackedUp(path=target, size_bytes=size_bytes, sha256=digest, digest_path=digest_path)
 
 
 def digest_path_of(path: Path) -> Path:
@@ -67,7 +71,7 @@ def digest_path_of(path: Path) -> Path:
 
 
 def sha256_of(path: Path, progress: Progress = silent) -> str:
-    """Of the file alone, without its write-ahead log."""
+    """Return the digest of the file alone, without its write-ahead log."""
     found, size, done = hashlib.sha256(), path.stat().st_size, 0
     with path.open("rb") as file:
         while block := file.read(2**22):
@@ -75,20 +79,6 @@ def sha256_of(path: Path, progress: Progress = silent) -> str:
             done += len(block)
             progress("bytes digested", done, size)
     return found.hexdigest()
-
-
-def _copy_all(name: str, url: str, draft: Path, progress: Progress) -> None:
-    """Raises StoreError when it would lack anything."""
-    if rejected := copy(url, draft, progress).rejected:
-        first = f"{rejected[0].where}: {rejected[0].reason}"
-        what_to_do = (
-            "`python -m store check` tells more, and `python -m store export --format sqlite` "
-            "writes what can be read"
-        )
-        raise StoreError(
-            f"{name}: nothing was copied: {len(rejected)} rows of it are damaged ({first}); "
-            f"{what_to_do}"
-        )
 
 
 def _check_target(database: Database, target: Path, force: bool) -> None:

@@ -1,6 +1,4 @@
-"""What people do to results once they are there: tags and notes, and attempts that shall not count
-for a while.
-"""
+"""Adds tags and notes to results, and marks attempts that shall not count for a while."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from store.filters import targets
 from store.filters.filter_values import checked
 from store.filters.selection import attempt_ids, deleted_at, looks_like_filter
 from store.filters.targets import Target
+from store.rows import insert_all
 from store.schema import AttemptRow, NoteRow, TagRow
 
 
@@ -32,43 +31,37 @@ class Chosen:
 
 
 def add_tags(engine: sa.Engine, target: Target, words: Sequence[str], at: datetime) -> int:
-    """How many it did not have before. Raises StoreError for a tag that is none."""
+    """Return how many it did not have before. Raises StoreError for a tag that is none."""
     wanted = list(dict.fromkeys(_checked(word, "tag") for word in words))
+    of_target = _of(target)
     with writing(engine) as connection:
-        known = set(
-            connection.scalars(
-                sa.select(TagRow.tag).where(_of(TagRow, target), TagRow.tag.in_(wanted))
-            )
-        )
-        new = [
-            {target.column: target.id, "tag": word, "added_at": at}
-            for word in wanted
-            if word not in known
-        ]
-        if new:
-            connection.execute(sa.insert(TagRow), new)
-    return len(new)
+        known = set(connection.scalars(sa.select(TagRow.tag).where(of_target)))
+        rows = []
+        for word in wanted:
+            if word not in known:
+                rows.append({target.column: target.id, "tag": word, "added_at": at})
+        insert_all(connection, TagRow, rows)
+    return len(rows)
 
 
 def remove_tags(engine: sa.Engine, target: Target, words: Sequence[str]) -> int:
-    """How many it had."""
+    """Return how many it had."""
     wanted = [_checked(word, "tag") for word in words]
+    which = (_of(target), TagRow.tag.in_(wanted))
     with writing(engine) as connection:
-        return connection.execute(
-            sa.delete(TagRow).where(_of(TagRow, target), TagRow.tag.in_(wanted))
-        ).rowcount
+        return connection.execute(sa.delete(TagRow).where(*which)).rowcount
 
 
 def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None:
-    """Raises StoreError for a note that says nothing."""
+    """Raises StoreError for an empty note."""
     values = {target.column: target.id, "note": _checked(text, "note"), "added_at": at}
     with writing(engine) as connection:
-        connection.execute(sa.insert(NoteRow).values(values))
+        insert_all(connection, NoteRow, [values])
 
 
 def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
-    """One target (see `store.filters.targets`), or filters (see `store.filters.selection`): of its attempts those
-    that are deleted, or not.
+    """Choose, of one target (see `store.filters.targets`) or by filters (see
+    `store.filters.selection`), the attempts that are deleted, or not.
 
     Raises StoreError for what is neither.
     """
@@ -80,24 +73,24 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
         raise StoreError(
             "wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'"
         )
-    counts = sa.select(sa.func.count(), sa.func.count(AttemptRow.trial_id.distinct())).where(
-        condition
-    )
+    num_trials = sa.func.count(AttemptRow.trial_id.distinct())
+    counts = sa.select(sa.func.count(), num_trials).where(condition)
     with reading(engine) as connection:
-        num_attempts, num_trials = connection.execute(counts).one()
-    return Chosen(condition=condition, num_attempts=num_attempts, num_trials=num_trials)
+        num_attempts, of_trials = connection.execute(counts).one()
+    return Chosen(condition=condition, num_attempts=num_attempts, num_trials=of_trials)
 
 
 def set_deleted(engine: sa.Engine, chosen: Chosen, at: datetime | None) -> int:
-    """`at` none restores them. How many they were in the end: others may have been quicker."""
+    """Delete them, or restore them without a time. Return how many they were in the end: others may
+    have been quicker.
+    """
+    update = sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)
     with writing(engine) as connection:
-        return connection.execute(
-            sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)
-        ).rowcount
+        return connection.execute(update).rowcount
 
 
-def _of(table: type[TagRow], target: Target) -> sa.ColumnElement[bool]:
-    found: sa.ColumnElement[bool] = getattr(table, target.column) == target.id
+def _of(target: Target) -> sa.ColumnElement[bool]:
+    found: sa.ColumnElement[bool] = getattr(TagRow, target.column) == target.id
     return found
 
 

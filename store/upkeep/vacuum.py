@@ -22,9 +22,7 @@ class Compacted:
 
 
 def compact(url: str) -> Compacted:
-    """Raises StoreError when there is no database, LockedError while another
-    process writes.
-    """
+    """Raises StoreError when there is no database, LockedError while another process writes."""
     database = locate(url)
     database.check_writable()
     with database.explained():
@@ -38,26 +36,24 @@ def compact(url: str) -> Compacted:
 
 
 def num_deleted(url: str) -> int:
-    """Attempts that `python -m store delete` marked. Raises StoreError when there is no database."""
+    """Count attempts that `python -m store delete` marked. Raises StoreError when there is no
+    database.
+    """
     engine = open_existing(url)
     if engine is None:
         raise StoreError(
             f"{locate(url).name}: no such database, or an empty one; nothing is deleted in it"
         )
+    count = sa.select(sa.func.count()).select_from(schema.AttemptRow).where(_DELETED)
     with reading(engine) as connection:
-        return (
-            connection.scalar(
-                sa.select(sa.func.count()).select_from(schema.AttemptRow).where(_DELETED)
-            )
-            or 0
-        )
+        return connection.scalar(count) or 0
 
 
 def remove_deleted(url: str, at: datetime) -> int:
-    """Attempts that were marked, with all that hangs on them; returns how many.
+    """Remove attempts that were marked, with all that hangs on them; return how many.
 
-    Their repeats keep state and events, with one more that says so: what was done stays told. A
-    sweep that is repeated counts attempts, not repeats, and so measures anew.
+    Their repeats keep state and events, with one more that says so. A sweep that is repeated counts
+    attempts, not repeats, and so measures again.
     """
     database = locate(url)
     with database.explained():
@@ -85,15 +81,8 @@ def _remove_deleted(connection: sa.Connection, at: datetime) -> int:
         .where(_DELETED)
     )
     found = connection.execute(statement.order_by(table.id)).all()
-    tell_removed(
-        connection,
-        [
-            (repeat_id, attempt, state)
-            for _, attempt, repeat_id, state in found
-            if repeat_id is not None
-        ],
-        at,
-    )
+    of_repeats = [(row[2], row[1], row[3]) for row in found if row[2] is not None]
+    tell_removed(connection, of_repeats, at)
     for ids in in_chunks([row[0] for row in found]):
         for part in (schema.TagRow, schema.NoteRow, schema.StepArraysRow, schema.MeasurementRow):
             connection.execute(sa.delete(part).where(part.attempt_id.in_(ids)))

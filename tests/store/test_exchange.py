@@ -427,14 +427,14 @@ def test_what_a_file_is_is_told_by_its_content_or_its_name(name, content, kind):
     assert guessed(name) is kind
 
 
-def test_a_file_that_is_not_there_or_of_no_known_format_is_refused_before_anything_is_imported(db):
+def test_a_file_of_no_known_format_is_refused_before_anything_is_imported(db):
     lines("good.jsonl", attempt())
     with pytest.raises(StoreError, match=r"missing\.csv: No such file"):
         import_files(db, ["good.jsonl", "missing.csv"])
     Path("what.bin").write_bytes(b"\1\2\3")
     with pytest.raises(
         StoreError,
-        match=r"what\.bin: of no format that is known; say which with --format jsonl\|sqlite",
+        match=r"what\.bin: of no format that is known; name it with --format jsonl\|sqlite",
     ):
         import_files(db, ["good.jsonl", "what.bin"])
     assert import_files(db, ["good.jsonl"]).num_new == 1
@@ -443,7 +443,7 @@ def test_a_file_that_is_not_there_or_of_no_known_format_is_refused_before_anythi
 def test_logs_of_other_programs_become_references(db):
     shutil.copy(Path(__file__).parent / "logs" / "tf_cnn_1.14_one_gpu.txt", "log.txt")
     with pytest.raises(
-        StoreError, match=r"does not tell them itself: give --source, --citation and --hardware"
+        StoreError, match=r"does not name them itself: give --source, --citation and --hardware"
     ):
         import_files(db, ["log.txt"], log=LogSource(source="", citation="", hardware=""))
     arguments = [
@@ -467,8 +467,10 @@ def test_logs_of_other_programs_become_references(db):
 
 
 def test_every_column_has_a_name_of_its_own():
-    parts = (flat._TOLD, flat._FOLLOWS, flat._MEASURED, flat._NESTED, flat._NESTED_MEASURED)
-    assert len(flat.COLUMNS) == sum(map(len, parts))
+    single = ("verdict", "strategy", "gpu", "machine_num_gpus", "shares_host")
+    parts = (flat._SWEEP, flat._REPEAT, flat._ATTEMPT, flat._AXES, flat._MACHINE, flat._SOFTWARE)
+    measured = (flat._MEASURED, flat._NESTED, flat._NESTED_MEASURED)
+    assert len(flat.COLUMNS) == sum(map(len, (single, *parts, *measured)))
 
 
 def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other):

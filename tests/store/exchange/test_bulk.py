@@ -27,6 +27,7 @@ from store.exchange.portable import (
     pack,
 )
 from store.exchange.portable_rows import PortableRows, database_id
+from store.exchange.repeat_records import read_repeats
 from store.sweeps.ledger import Claim, Ledger, OpenRepeat
 from store.sweeps.repeat_states import tell_removed
 from store.writer import Writer
@@ -350,7 +351,7 @@ def test_what_was_removed_here_for_good_does_not_come_back(db):
     assert rejected.reason.endswith("of sweep first was removed here for good")
     assert contents(db) == before
     with opened(db) as connection:
-        (told,) = PortableRows(connection, "", "").repeats({(1, attempt().trial_id, 1)}).values()
+        (told,) = read_repeats(connection, {(1, attempt().trial_id, 1)}).values()
     add("other.db", attempt())
     kept = contents("other.db")
     add(

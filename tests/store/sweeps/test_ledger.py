@@ -440,13 +440,11 @@ def test_an_abandoned_claim_of_a_repeat_that_was_tried_before_is_not_taken_for_i
     assert states(writer) == ["pending"]
 
 
-def test_what_became_of_a_running_attempt_must_be_told(writer):
+def test_what_became_of_a_running_attempt_must_be_known(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
-    with pytest.raises(
-        ValueError, match="it was running, and what its run folder held is not told"
-    ):
+    with pytest.raises(ValueError, match="it was running; wanted what its run folder held"):
         close_abandoned(writer.engine, left, None, NOON)
 
 

@@ -603,7 +603,7 @@ def test_a_file_cannot_be_shared():
 
 
 def test_settings_without_a_lease_are_refused(writer):
-    with pytest.raises(ValueError, match="wanted those of a shared one, with lease_s"):
+    with pytest.raises(ValueError, match="wanted those of a shared one"):
         share(writer, {ONE: 1}, settings={})
 
 

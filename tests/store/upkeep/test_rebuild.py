@@ -271,7 +271,7 @@ def damage(name: str, text: str | None) -> Callable[[], None]:
     [
         (damage("trial.json", "{"), "trial.json is damaged: JSONDecodeError: Expecting property name"),
         (damage("trial.json", "{}"), "trial.json is damaged: spec: all_reduce, batch_size, "),
-        (damage("trial.json", small(seed=77).to_json()), "attempt.json tells of trial "),
+        (damage("trial.json", small(seed=77).to_json()), "attempt.json is of trial "),
         (damage("machine.json", None), "machine.json is missing: it was made by hand, or is damaged"),
         (damage("machine.json", "[]"), "machine.json is damaged: "),
         (damage("result.json", '{"outcome": "compl'), "result.json is damaged: "),
@@ -377,7 +377,7 @@ def test_a_sweep_whose_own_file_is_damaged_is_told_by_its_attempts(db, lost, tex
     rebuilt = rebuild(db, ["runs"])
     assert rebuilt.added.num_new == 12
     (warning,) = rebuilt.warnings
-    assert warning.endswith("; the sweep is told as far as its attempts tell it")
+    assert warning.endswith("; of the sweep only what its attempts say is known")
     assert [(row["uid"], row["name"]) for row in contents(db)["sweeps"]] == [
         (lost["sweeps"][0]["uid"], "s")
     ]
