@@ -1,4 +1,4 @@
-"""Results as pandas frames, for notebooks and scripts. Nothing can be changed through it.
+"""Gives results as pandas frames, for notebooks and scripts. Nothing can be changed through it.
 
 >>> import store.api
 >>> db = store.api.open("results.db")
@@ -43,7 +43,7 @@ from store.schema import AttemptRow, StepArraysRow
 
 
 def open(url: str | None = None) -> Database:  # noqa: A001  # as store.api.open it shadows nothing
-    """A file, a sqlite:/// or a postgresql:// URL; without one SCALEMARK_DB, else results.db.
+    """Open a file, a sqlite:/// or a postgresql:// URL; without one SCALEMARK_DB, else results.db.
 
     Raises StoreError when there is no such database, or it cannot be read.
     """
@@ -59,7 +59,7 @@ class Database:
     engine: sa.Engine
 
     def attempts(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """One row per attempt, oldest first.
+        """Return one row per attempt, oldest first.
 
         >>> frame = db.attempts("outcome=completed", "num_gpus=4")
         >>> frame[["model", "repeat", "throughput"]].values.tolist()
@@ -70,15 +70,15 @@ class Database:
         | column | dtype | |
         |---|---|---|
         | attempt_id | int64 | as `python -m store show` takes it |
-        | trial_id | category | all axes follow, each under its own name: category, int64, float64 or bool |
+        | trial_id | category | all axes follow: category, int64, float64 or bool |
         | sweep, origin | category | origin: where it was imported from, empty for our own |
-        | repeat, attempt | int64 | counted from 1: repeat within the sweep, attempt within the repeat |
+        | repeat, attempt | int64 | counted from 1 within the sweep, and within the repeat |
         | outcome | category | `scalemark.records.outcomes.Outcome` |
         | shares_host | bool | others ran beside it |
         | started_at | datetime64[us, UTC] | |
         | duration_s | float64 | |
         | num_measured_steps | Int64 | |
-        | throughput, .._low, .._high | float64 | of all replicas; 95 % interval within the attempt |
+        | throughput, .._low, .._high | float64 | of all replicas; 95 % CI within the attempt |
         | median_step_s, jitter_s, p90_step_s, time_to_first_step_s | float64 | |
         | data_wait_share | float64 | 0..1 |
         | cores_taken_by_others | float64 | |
@@ -87,7 +87,7 @@ class Database:
         | verdict | category | `scalemark.records.outcomes.Verdict` |
         | item | category | what is counted per second: images, tokens |
         | machine, host, cpu, gpu, driver | category | machine: the key that tells it from others |
-        | software_key, tensorflow, keras, scalemark, revision | category | missing where it ended before it was known |
+        | software_key, tensorflow, keras, scalemark, revision | category | may be missing |
 
         Where there is no measurement its columns are missing (NaN or NA). All other columns there
         are: `python -m store list --columns ... --format parquet`.
@@ -103,7 +103,7 @@ class Database:
         return pd.DataFrame(ids | of_trials | sweep | told | others, copy=False)
 
     def trials(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """One row per trial, machine, software and whether others ran beside it: nothing is
+        """Return one row per trial, machine, software and whether others ran beside it: nothing is
         averaged over these. Oldest first.
 
         >>> frame = db.trials("num_gpus=4", "model=resnet50")
@@ -114,10 +114,10 @@ class Database:
         |---|---|---|
         | trial_id | category | all axes follow, as in `attempts` |
         | machine, host, cpu, gpu, driver | category | |
-        | software_key, tensorflow, keras, scalemark | category | missing where attempts ended before it was known |
+        | software_key, tensorflow, keras, scalemark | category | may be missing |
         | shares_host | bool | |
         | num_attempts, num_completed | int64 | |
-        | throughput, lowest, highest | float64 | median, slowest and fastest of the completed; NaN without any |
+        | throughput, lowest, highest | float64 | median, slowest and fastest completed |
         | median_step_s | float64 | median of theirs |
         | num_doubtful | int64 | completed, but not of verdict valid |
         """
@@ -138,8 +138,8 @@ class Database:
         return pd.DataFrame(told | {name: numbers[name].to_numpy() for name in numbers}, copy=False)
 
     def scaling(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
-        """The view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU, with
-        machine, software and neighbors alike.
+        """Return the view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU,
+        with machine, software and neighbors alike.
 
         Filters of axes choose rows, which keep their baseline; all others (sweep, host, tag,
         started_at, ...) choose the attempts that rows and baselines are made of.
@@ -152,21 +152,22 @@ class Database:
         |---|---|---|
         | trial_id, curve | category | trials of one curve differ in the numbers of GPUs and hosts,
         and their links, alone |
-        | strategy, engine, model, .. planted, seed | category, int64 | all axes, free ones last |
         | machine_id | int64 | |
         | host, gpu, software_key | category | |
         | shares_host | bool | |
+        | item | category | what is counted per second: images, tokens |
         | num_repeats | int64 | completed |
         | lowest, highest, throughput | float64 | slowest, fastest and median of the repeats |
         | num_doubtful | int64 | repeats that are not of verdict valid |
-        | throughput_on_1, speed_up, efficiency | float64 | NaN without a baseline; efficiency = speed_up / num_gpus |
+        | throughput_on_1, speed_up, efficiency | float64 | NaN without a baseline |
+        | strategy, engine, model, .. planted, seed | category, int64 | all axes, free ones last |
         """
         with reading(self.engine) as connection:
             return scaling_frame(connection, filters, simulated=simulated)
 
     def steps(self, attempt: int) -> pd.DataFrame:
-        """One row per call of the training function of this attempt, in order; none when it never
-        stepped.
+        """Return one row per call of the training function of this attempt, in order; none when it
+        never stepped.
 
         >>> db.steps(1)[["step", "phase", "duration_s"]].values.tolist()
         [[0, 'warm_up', 0.2], [1, 'measure', 0.1], [2, 'measure', 0.1]]
@@ -203,17 +204,8 @@ class Database:
         )
 
 
-_OF_A_TRIAL = (
-    "machine",
-    "host",
-    "cpu",
-    "gpu",
-    "driver",
-    "software_key",
-    "tensorflow",
-    "keras",
-    "scalemark",
-)
+_MACHINE = ("machine", "host", "cpu", "gpu", "driver")
+_OF_A_TRIAL = (*_MACHINE, "software_key", "tensorflow", "keras", "scalemark")
 
 _PHASES = pd.CategoricalDtype([str(phase) for phase in Phase])
 _STEP_DTYPES: dict[str, Any] = {

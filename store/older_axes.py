@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,24 +18,32 @@ def fill_in_defaults(engine: sa.Engine) -> sa.Engine:
     with engine.connect() as connection:
         missing = missing_columns(connection)
     if missing:
-        event.listen(engine, "before_execute", _Filling(missing), retval=True)
+        event.listen(engine, "begin", _look)
+        event.listen(engine, "before_execute", _fill_in, retval=True)
     return engine
 
 
-class _Filling:
-    """What SQLAlchemy calls with each statement."""
+def _look(connection: sa.Connection) -> None:
+    """Look again in every transaction: another program may have added the column meanwhile."""
+    connection.info[_MISSING] = set()
+    connection.info[_MISSING] = missing_columns(connection)
 
-    def __init__(self, missing: Collection[str]) -> None:
-        self._defaults = {name: sa.literal(AXES[name].default).label(name) for name in missing}
 
-    def __call__(
-        self, _: sa.Connection, statement: Any, several: Any, values: Any, _options: Any
-    ) -> tuple[Any, Any, Any]:
-        if isinstance(statement, sa.Select):
-            statement = replacement_traverse(statement, {}, self._replaced)
+def _fill_in(
+    connection: sa.Connection, statement: Any, several: Any, values: Any, _options: Any
+) -> tuple[Any, Any, Any]:
+    missing = connection.info.get(_MISSING)
+    if not missing or not isinstance(statement, sa.Select):
         return statement, several, values
 
-    def _replaced(self, element: Any, **_: Any) -> Any:
-        if isinstance(element, sa.Column) and element.table.name == TrialRow.__tablename__:
-            return self._defaults.get(element.name)
-        return None
+    def replaced(element: Any, **_: Any) -> Any:
+        if not isinstance(element, sa.Column) or element.name not in missing:
+            return None
+        if element.table.name != TrialRow.__tablename__:
+            return None
+        return sa.literal(AXES[element.name].default).label(element.name)
+
+    return replacement_traverse(statement, {}, replaced), several, values
+
+
+_MISSING = "scalemark_missing_axes"

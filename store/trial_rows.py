@@ -1,4 +1,4 @@
-"""The rows of the table `trials`, and a column for every axis in it: a new axis needs no migration.
+"""Writes the table `trials`, with a column for every axis: a new axis needs no migration.
 
 A defined axis that the table of an older database lacks is added with its default, and a free axis
 as a column that may be null. What a column of a free axis holds may become wider: whole numbers
@@ -19,7 +19,7 @@ from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
 from store.schema import TrialRow
 from store.sweeps.repeat_states import in_chunks
-from store.views import create_views_with_axes, drop_views_with_axes
+from store.views import replace_views, views_dropped
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)
 _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
@@ -32,12 +32,10 @@ _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
 
 def insert_trials(connection: sa.Connection, specs: Mapping[str, TrialSpec]) -> None:
     """Insert those of these trials, by their ids, that are not there yet."""
-    known = {
-        id_
-        for ids in in_chunks(list(specs))
-        for id_ in connection.scalars(sa.select(TrialRow.id).where(TrialRow.id.in_(ids)))
-    }
-    new = {id_: spec for id_, spec in specs.items() if id_ not in known}
+    new = dict(specs)
+    for ids in in_chunks(list(specs)):
+        for known in connection.scalars(sa.select(TrialRow.id).where(TrialRow.id.in_(ids))):
+            del new[known]
     _make_room_for(connection, new.values())
     insert_all(connection, TrialRow, [_values(id_, spec) for id_, spec in new.items()])
     _fill(connection, new)
@@ -45,12 +43,31 @@ def insert_trials(connection: sa.Connection, specs: Mapping[str, TrialSpec]) -> 
 
 def free_columns(connection: sa.Connection) -> dict[str, sa.Column[Any]]:
     """Return the columns of free axes by their names, typed as the database has them."""
-    known = _TRIALS.columns.keys()
-    return {
-        name: _free_column(name, kind)
-        for name, kind in _columns(connection).items()
-        if name not in known
-    }
+    columns = {}
+    for name, kind in _columns(connection).items():
+        if name not in _TRIALS.columns:
+            columns[name] = sa.Column(name, kind, nullable=True)
+            columns[name].table = _TRIALS  # so that it selects from `trials`
+    return columns
+
+
+def free_values(connection: sa.Connection) -> list[sa.Label[Any]]:
+    """Return the free axes with their values in the specs: a column may be of a wider type."""
+    values = []
+    for name in free_columns(connection):
+        if connection.dialect.name == "sqlite":
+            found: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f"$.free.{name}")
+        else:
+            found = sa.cast(TrialRow.spec, sa.JSON)["free"][name]
+        values.append(sa.type_coerce(found, sa.JSON).label(name))
+    return values
+
+
+def free_value(value: AxisValue | None, column_type: sa.types.TypeEngine[Any]) -> AxisValue | None:
+    """Return the value as a column of a free axis holds it."""
+    if value is None or _kind_of(column_type) is not str or isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 def missing_columns(connection: sa.Connection) -> set[str]:
@@ -67,56 +84,48 @@ def _columns(connection: sa.Connection) -> dict[str, Any]:
     return {one["name"]: one["type"] for one in sa.inspect(connection).get_columns(_TRIALS.name)}
 
 
-def _free_column(name: str, kind: Any) -> sa.Column[Any]:
-    """A column that selects from `trials`, of which the table here knows nothing."""
-    column: sa.Column[Any] = sa.Column(name, kind, nullable=True)
-    column.table = _TRIALS
-    return column
-
-
 def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> None:
     found = _columns(connection)
-    wanted = _wanted(specs, found)
+    new: dict[str, sa.types.TypeEngine[Any]] = {}
+    wider: dict[str, sa.types.TypeEngine[Any]] = {}
+    for name, kinds in _kinds_of_free_axes(specs).items():
+        if name not in found:
+            new[name] = _KINDS[_widest(kinds)]
+        elif not kinds <= {_kind_of(found[name])}:
+            wider[name] = _KINDS[_widest({*kinds, _kind_of(found[name])})]
     missing = [axis for axis in AXES.values() if axis.name not in found]
-    if not missing and not wanted:
-        return
-    drop_views_with_axes(connection)  # PostgreSQL keeps columns that a view names
     for axis in missing:
         default = sa.literal(axis.default).compile(
             dialect=connection.dialect, compile_kwargs={"literal_binds": True}
         )
         _alter(connection, "ADD", axis.name, _KINDS[axis.type], f"NOT NULL DEFAULT {default}")
-    for name, kind in wanted.items():
-        if name in found:
-            _alter(connection, "DROP", name)
+    for name, kind in new.items():
         _alter(connection, "ADD", name, kind)
-        if name in found:
+    if wider:
+        with views_dropped(connection, f"the axis {', '.join(wider)} has values of another kind"):
+            for name, kind in wider.items():
+                _alter(connection, "DROP", name)
+                _alter(connection, "ADD", name, kind)
+        for name in wider:
             _fill(connection, _trials_with_free_axes(connection), only=name)
-    create_views_with_axes(connection)
+    elif missing or new:
+        replace_views(connection)
 
 
-def _wanted(
-    specs: Iterable[TrialSpec], found: Mapping[str, Any]
-) -> dict[str, sa.types.TypeEngine[Any]]:
-    """Return the columns of free axes that are to be made, or made wider."""
+def _kinds_of_free_axes(specs: Iterable[TrialSpec]) -> dict[str, set[type[AxisValue]]]:
     kinds: dict[str, set[type[AxisValue]]] = {}
     for spec in specs:
         for name, value in spec.free:
             kinds.setdefault(name, set()).add(type(value))
-    wanted = {}
-    for name, seen in kinds.items():
-        before = {_kind_of(found[name])} if name in found else set()
-        widest = _widest(seen | before)
-        if {widest} != before:
-            wanted[name] = _KINDS[widest]
-    return wanted
+    return kinds
 
 
 def _kind_of(column_type: Any) -> type[AxisValue]:
-    for kind, of_database in ((bool, sa.Boolean), (int, sa.Integer), (float, sa.Float)):
-        if isinstance(column_type, of_database):
-            return kind
-    return str
+    if isinstance(column_type, sa.Boolean):
+        return bool
+    if isinstance(column_type, sa.Integer):
+        return int
+    return float if isinstance(column_type, sa.Float) else str
 
 
 def _widest(kinds: set[type[AxisValue]]) -> type[AxisValue]:
@@ -129,11 +138,13 @@ def _widest(kinds: set[type[AxisValue]]) -> type[AxisValue]:
 def _alter(
     connection: sa.Connection, what: str, name: str, kind: Any = None, more: str = ""
 ) -> None:
-    """Names are checked where axes are made: they need no quotes, and have them all the same."""
     dialect = connection.dialect
-    told = "" if kind is None else kind.compile(dialect=dialect)
+    of_kind = "" if kind is None else kind.compile(dialect=dialect)
+    # a sweep may have called an axis `order`
     quoted = dialect.identifier_preparer.quote_identifier(name)
-    connection.exec_driver_sql(f"ALTER TABLE {_TRIALS.name} {what} COLUMN {quoted} {told} {more}")
+    connection.exec_driver_sql(
+        f"ALTER TABLE {_TRIALS.name} {what} COLUMN {quoted} {of_kind} {more}"
+    )
 
 
 def _trials_with_free_axes(connection: sa.Connection) -> dict[str, TrialSpec]:
@@ -142,33 +153,23 @@ def _trials_with_free_axes(connection: sa.Connection) -> dict[str, TrialSpec]:
 
 
 def _fill(connection: sa.Connection, specs: Mapping[str, TrialSpec], only: str = "") -> None:
-    """Write the values of free axes into the rows of these trials."""
-    values: dict[str, list[dict[str, Any]]] = {}
+    """Write the values of free axes, or of one, into the rows of these trials."""
+    values: dict[str, list[tuple[str, AxisValue]]] = {}
     for id_, spec in specs.items():
         for name, value in spec.free:
             if only in ("", name):
-                values.setdefault(name, []).append({"of_trial": id_, "value": value})
+                values.setdefault(name, []).append((id_, value))
     columns = free_columns(connection) if values else {}
-    for name, rows in values.items():
-        if _kind_of(columns[name].type) is str:
-            rows = [one | {"value": _text(one["value"])} for one in rows]
-        table = sa.table(_TRIALS.name, sa.column("id"), sa.column(name, columns[name].type))
+    for name, of_trials in values.items():
+        kind = columns[name].type
+        rows = [{"of_trial": id_, "value": free_value(value, kind)} for id_, value in of_trials]
+        table = sa.table(_TRIALS.name, sa.column("id"), sa.column(name, kind))
         one_row = sa.update(table).where(table.c.id == sa.bindparam("of_trial"))
         connection.execute(one_row.values({name: sa.bindparam("value")}), rows)
 
 
-def _text(value: AxisValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def _values(trial_id: str, spec: TrialSpec) -> dict[str, Any]:
     """Return the columns of `TrialRow`."""
-    return {
-        **{name: getattr(spec, name) for name in AXES},
-        "id": trial_id,
-        "curve": spec.curve,
-        "strategy": strategy_name(
-            spec.variable_update, spec.local_parameter_device, spec.all_reduce
-        ),
-        "spec": spec.to_json(),
-    }
+    strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
+    own = {"id": trial_id, "curve": spec.curve, "strategy": strategy, "spec": spec.to_json()}
+    return {name: getattr(spec, name) for name in AXES} | own

@@ -1,4 +1,4 @@
-"""Creates the tables and views of a new database, and tells whether one has this version's."""
+"""Creates the tables and views of a new database, and checks which version one has."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from store.rows import insert_all
 from store.schema import Base, InfoRow
 from store.views import create_views
 
-SCHEMA = "1"
-"""Version of the tables, in `database_info`. Who changes them raises it."""
+SCHEMA = "1"  # version of the tables, in `database_info`: to be raised with every change of them
 
 _OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
 
 VERSION_QUERY = "SELECT value FROM database_info WHERE name = 'schema'"
 
-MAKE_ANEW = "restore a backup, or make it anew with `python -m store rebuild RUNS`"
-IF_DAMAGED = f"it is damaged: move it away with its -wal and -shm, then {MAKE_ANEW}"
-"""What to do, in every message that tells of damage."""
+# what to do, in every message about damage
+MAKE_AGAIN = "restore a backup, or make it again with `python -m store rebuild RUNS`"
+IF_DAMAGED = f"it is damaged: move it away with its -wal and -shm, then {MAKE_AGAIN}"
 
 
 def create(connection: sa.Connection) -> None:
@@ -31,8 +30,8 @@ def create(connection: sa.Connection) -> None:
     """
     Base.metadata.create_all(connection, checkfirst=False)
     create_views(connection)
-    info = {"schema": SCHEMA, "id": uuid.uuid4().hex}
-    insert_all(connection, InfoRow, [{"name": name, "value": info[name]} for name in info])
+    version = {"name": "schema", "value": SCHEMA}
+    insert_all(connection, InfoRow, [version, {"name": "id", "value": uuid.uuid4().hex}])
     add_references(connection, published())
 
 
@@ -63,8 +62,8 @@ def check_version(name: str, found: object, tables: set[str]) -> None:
             f"{name}: written by a newer scalemark (schema {found}, this one knows {SCHEMA}); "
             "upgrade scalemark"
         )
-    told = "no version of a schema" if found is None else f"schema {str(found)[:40]!r}"
+    version = "no version of a schema" if found is None else f"schema {str(found)[:40]!r}"
     raise StoreError(
-        f"{name}: it has {told}, this scalemark reads {SCHEMA}: it is damaged, or of a version "
-        f"that was never released; move it away, then {MAKE_ANEW}"
+        f"{name}: it has {version}, this scalemark reads {SCHEMA}: it is damaged, or of a version "
+        f"that was never released; move it away, then {MAKE_AGAIN}"
     )

@@ -6,7 +6,12 @@ measured and computed numbers by accident.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import sqlalchemy as sa
+
+from store.errors import StoreError
 
 _SIMULATED = "trials.device_kind = 'simulated_gpu'"
 _MEASURED = "trials.device_kind <> 'simulated_gpu'"
@@ -19,16 +24,16 @@ JOIN trials ON trials.id = attempts.trial_id
 JOIN sweeps ON sweeps.id = attempts.sweep_id
 JOIN machines ON machines.id = attempts.machine_id"""
 
+# In all views the axes stand last, in the order of the table: a column for a new axis comes behind
+# them, so that PostgreSQL can replace a view and keep the rights on it and the views on top of it.
 _THROUGHPUT = """
-CREATE VIEW {name} AS
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
-       machines.host, machines.gpu, environments.software_key, attempts.shares_host,
-       attempts.repeat, measurements.item, measurements.throughput,
-       measurements.throughput_low,
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+       machines.gpu, environments.software_key, attempts.shares_host, attempts.repeat,
+       measurements.item, measurements.throughput, measurements.throughput_low,
        measurements.throughput_high, measurements.median_step_s, measurements.p90_step_s,
        measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
        measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
-       measurements.verdict, attempts.started_at
+       measurements.verdict, attempts.started_at, {axes}
 {attempts}
 JOIN measurements ON measurements.attempt_id = attempts.id
 LEFT JOIN environments ON environments.id = attempts.environment_id
@@ -36,14 +41,12 @@ WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
 """
 
 _LATEST_ATTEMPTS = """
-CREATE VIEW latest_attempts AS
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
-       machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
-       attempts.exit_code, attempts.started_at, attempts.duration_s,
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+       attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
+       attempts.started_at, attempts.duration_s, measurements.item,
        CASE WHEN {measured} THEN measurements.throughput END AS throughput,
        measurements.verdict, {run_dir},
-       CASE WHEN {simulated} THEN measurements.throughput END
-           AS simulated_throughput
+       CASE WHEN {simulated} THEN measurements.throughput END AS simulated_throughput, {axes}
 {attempts}
 LEFT JOIN measurements ON measurements.attempt_id = attempts.id
 WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
@@ -55,10 +58,9 @@ WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
 """
 
 _FAILURES = """
-CREATE VIEW failures AS
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, {axes},
-       machines.host, attempts.repeat, attempts.attempt, attempts.outcome, attempts.message,
-       attempts.exit_code, attempts.started_at, attempts.duration_s, {run_dir}
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+       attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
+       attempts.started_at, attempts.duration_s, {run_dir}, {axes}
 {attempts}
 WHERE attempts.outcome <> 'completed' AND attempts.deleted_at IS NULL
 """
@@ -76,8 +78,8 @@ _MEDIAN = """(
       JOIN environments ON environments.id = attempts.environment_id
       WHERE attempts.trial_id = {trial} AND attempts.machine_id = grouped.machine_id
             AND environments.software_key = grouped.software_key
-            AND attempts.shares_host = grouped.shares_host AND attempts.outcome = 'completed'
-            AND attempts.deleted_at IS NULL
+            AND attempts.shares_host = grouped.shares_host AND measurements.item = grouped.item
+            AND attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
     ) AS ranked
     WHERE 2 * ranked.place BETWEEN ranked.num AND ranked.num + 2
   )"""
@@ -89,11 +91,13 @@ _ON_ONE_GPU = """(SELECT one.id FROM trials AS one
 # The axes in GROUP BY let conditions on them reach the tables' indices. DISTINCT changes no row:
 # it keeps both engines from computing each median again wherever it is named.
 _SCALING = """
-CREATE VIEW {name} AS
-SELECT compared.*,
+SELECT compared.trial_id, compared.curve, compared.machine_id, compared.host, compared.gpu,
+       compared.software_key, compared.shares_host, compared.item, compared.num_repeats,
+       compared.lowest, compared.highest, compared.num_doubtful, compared.throughput,
+       compared.throughput_on_1,
        compared.throughput / nullif(compared.throughput_on_1, 0) AS speed_up,
        compared.throughput / nullif(compared.throughput_on_1, 0)
-           / compared.num_gpus AS efficiency
+           / compared.num_gpus AS efficiency, {compared_axes}
 FROM (
   SELECT DISTINCT grouped.*,
   {median} AS throughput,
@@ -101,7 +105,7 @@ FROM (
   FROM (
     SELECT trials.id AS trial_id, trials.curve, {axes},
            attempts.machine_id, machines.host, machines.gpu, environments.software_key,
-           attempts.shares_host, count(*) AS num_repeats,
+           attempts.shares_host, measurements.item, count(*) AS num_repeats,
            min(measurements.throughput) AS lowest,
            max(measurements.throughput) AS highest,
            sum(CASE WHEN measurements.verdict = 'valid' THEN 0 ELSE 1 END) AS num_doubtful
@@ -113,14 +117,13 @@ FROM (
     WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND {which}
     GROUP BY trials.id, trials.curve, {axes},
              attempts.machine_id, machines.host, machines.gpu, environments.software_key,
-             attempts.shares_host
+             attempts.shares_host, measurements.item
   ) AS grouped
 ) AS compared
 """
 
 _STEP_SAMPLES = {
     "sqlite": """
-CREATE VIEW step_samples AS
 SELECT attempt_id, step,
        CASE WHEN place < num_warm_up THEN 'warm_up' ELSE 'measure' END AS phase,
        (sum(gap_us + duration_us) OVER (PARTITION BY attempt_id ORDER BY place) - duration_us)
@@ -143,7 +146,6 @@ FROM (
 )
 """,
     "postgresql": """
-CREATE VIEW step_samples AS
 SELECT attempt_id, step,
        CASE WHEN place < num_warm_up THEN 'warm_up' ELSE 'measure' END AS phase,
        CAST(sum(gap_us + duration_us) OVER (PARTITION BY attempt_id ORDER BY place) - duration_us
@@ -180,7 +182,6 @@ _TIME_OF_EVENT = {
 }
 
 _STATE_CHANGES = """
-CREATE VIEW state_changes AS
 SELECT events.repeat_id, sweeps.name AS sweep, repeats.trial_id, repeats.repeat, events.number,
        events.attempt, events.state, events.detail, {time} AS at
 FROM events
@@ -201,16 +202,24 @@ _NOT_AXES = ("id", "curve", "spec")
 
 def create_views(connection: sa.Connection) -> None:
     """Create all of them, inside the caller's transaction."""
-    create_views_with_axes(connection)
     dialect = connection.dialect.name
-    _create(connection, _STEP_SAMPLES[dialect])
-    _create(connection, _STATE_CHANGES.format(time=_TIME_OF_EVENT[dialect]))
+    replace_views(connection)
+    _replace(connection, "step_samples", _STEP_SAMPLES[dialect])
+    _replace(connection, "state_changes", _STATE_CHANGES.format(time=_TIME_OF_EVENT[dialect]))
 
 
-def create_views_with_axes(connection: sa.Connection) -> None:
-    """Create those of `WITH_AXES` for the axes that the table has now."""
+def replace_views(connection: sa.Connection) -> None:
+    """Make those of `WITH_AXES` for the axes that the table has now.
+
+    On PostgreSQL rights on them and views on top of them stay; SQLite has no rights, and looks up
+    what a view names when it is read.
+    """
+    columns = [one["name"] for one in sa.inspect(connection).get_columns("trials")]
+    axes = [name for name in columns if name not in _NOT_AXES]
     parts = {
-        "axes": _axes(connection),
+        # quoted, because a sweep may have called an axis `order`
+        "axes": ", ".join(f'trials."{name}"' for name in axes),
+        "compared_axes": ", ".join(f'compared."{name}"' for name in axes),
         "attempts": _ATTEMPTS,
         "run_dir": _RUN_DIR,
         "measured": _MEASURED,
@@ -218,25 +227,63 @@ def create_views_with_axes(connection: sa.Connection) -> None:
         "median": _MEDIAN.format(trial="grouped.trial_id"),
         "median_on_1": _MEDIAN.format(trial=_ON_ONE_GPU),
     }
+    for name, view in _ATTEMPT_VIEWS.items():
+        _replace(connection, name, view.format(**parts))
     for prefix, which in _PREFIXES.items():
         for name, view in _TRIAL_VIEWS.items():
-            _create(connection, view.format(name=f"{prefix}{name}", which=which, **parts))
-    for view in _ATTEMPT_VIEWS.values():
-        _create(connection, view.format(**parts))
+            _replace(connection, f"{prefix}{name}", view.format(which=which, **parts))
 
 
-def drop_views_with_axes(connection: sa.Connection) -> None:
-    """Drop those of `WITH_AXES`, which PostgreSQL wants before it drops a column they name."""
+@contextmanager
+def views_dropped(connection: sa.Connection, why: str) -> Iterator[None]:
+    """Drop those of `WITH_AXES` while a column that they name changes its type, and make them
+    again with the rights that others have on them.
+
+    Raises StoreError where a view of somebody else is on top of one: no server changes the type of
+    a column that views name.
+    """
+    rights: list[tuple[str, str, str]] = []
+    if connection.dialect.name == "postgresql":
+        rights = [(row[0], row[1], row[2]) for row in connection.execute(_RIGHTS)]
+        above = connection.execute(_VIEWS_ABOVE, {"names": list(WITH_AXES)}).first()
+        if above is not None:
+            raise StoreError(
+                f"{why}, which the view {above.name} on top of {above.of} does not let the "
+                f"database store; drop {above.name}, repeat the command, and create it again"
+            )
     for name in WITH_AXES:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+    yield
+    replace_views(connection)
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    for name, right, user in rights:
+        to = "PUBLIC" if user == "PUBLIC" else quote(user)
+        if name in WITH_AXES:
+            connection.exec_driver_sql(f"GRANT {right} ON {name} TO {to}")
 
 
-def _axes(connection: sa.Connection) -> str:
-    """Quoted, because a sweep may have called an axis `order`."""
-    names = [one["name"] for one in sa.inspect(connection).get_columns("trials")]
-    return ", ".join(f'trials."{name}"' for name in names if name not in _NOT_AXES)
+_RIGHTS = sa.text("""
+SELECT table_name, privilege_type, grantee FROM information_schema.table_privileges
+WHERE table_schema = current_schema() AND grantee <> current_user
+""")
+
+_VIEWS_ABOVE = sa.text("""
+SELECT above.relname AS name, ours.relname AS of
+FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = pg_depend.objid
+JOIN pg_class AS above ON above.oid = pg_rewrite.ev_class
+JOIN pg_class AS ours ON ours.oid = pg_depend.refobjid
+JOIN pg_namespace ON pg_namespace.oid = ours.relnamespace
+WHERE pg_namespace.nspname = current_schema() AND ours.relname = ANY(:names)
+      AND above.oid <> ours.oid
+ORDER BY 1
+""")
 
 
-def _create(connection: sa.Connection, view: str) -> None:
+def _replace(connection: sa.Connection, name: str, query: str) -> None:
     # text of its own: SQLAlchemy would take a colon, and psycopg a percent sign, for a parameter
-    connection.execute(sa.text(view.replace(":", "\\:")))
+    query = query.replace(":", "\\:")
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text(f"CREATE OR REPLACE VIEW {name} AS {query}"))
+    else:
+        connection.execute(sa.text(f"DROP VIEW IF EXISTS {name}"))
+        connection.execute(sa.text(f"CREATE VIEW {name} AS {query}"))

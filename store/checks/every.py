@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from scalemark.cli.progress import Progress, silent
 from store import database as databases
-from store.checks import file, keys, measurements, repeats, trials
+from store.checks import digests, file, invariants
 from store.checks.finding import Finding, first_of
 from store.engine import ONLY_READS
 from store.errors import StoreError
@@ -22,24 +22,24 @@ _RowCheck = Callable[[sa.Connection, Progress], Iterator[Finding]]
 _OF_FILES: tuple[_FileCheck, ...] = (file.unlike_its_digest, file.pages, file.foreign_keys)
 
 _OF_ROWS: dict[str, _RowCheck] = {
-    "database_info": keys.identity,
-    "machines": keys.machines,
-    "environments": keys.environments,
-    "sweeps": keys.sweeps,
-    "trials": trials.trials,
-    "placements": keys.placements,
-    "op_placements": keys.op_placements,
-    "reference_results": keys.references,
-    "attempts": measurements.unmeasured,
-    "measurements": measurements.without_steps,
-    "repeats": repeats.attempts_of_each,
-    "repeats, outcomes": repeats.outcomes,
+    "database_info": digests.identity,
+    "machines": digests.machines,
+    "environments": digests.environments,
+    "sweeps": digests.sweeps,
+    "trials": digests.trials,
+    "placements": digests.placements,
+    "op_placements": digests.op_placements,
+    "reference_results": digests.references,
+    "attempts": invariants.unmeasured,
+    "measurements": invariants.without_steps,
+    "repeats": invariants.attempts_of_each,
+    "repeats, outcomes": invariants.outcomes,
 }
 
 
 def check(url: str, progress: Progress = silent) -> Iterator[Finding]:
-    """All that is wrong. Raises StoreError, before the first, when there is nothing of ours to
-    check, or it is so damaged that it cannot be opened.
+    """Yield all that is wrong. Raises StoreError, before the first, when there is nothing of ours
+    to check, or it is so damaged that it cannot be opened.
     """
     database = databases.locate(url)
     engine = databases.open_existing(url)
@@ -53,9 +53,9 @@ def check(url: str, progress: Progress = silent) -> Iterator[Finding]:
 
 def _findings(engine: sa.Engine, path: Path | None, progress: Progress) -> Iterator[Finding]:
     try:
-        for of_file in _OF_FILES if path is not None else ():
-            assert path is not None
-            yield from _of_file(path, of_file, progress)
+        for of_file in _OF_FILES:
+            if path is not None:
+                yield from _of_file(path, of_file, progress)
         for name, made in _OF_ROWS.items():
             yield from _of_rows(engine, name.split(",")[0], made, progress)
     finally:
@@ -72,7 +72,7 @@ def _of_file(path: Path, made: _FileCheck, progress: Progress) -> Iterator[Findi
 def _of_rows(
     engine: sa.Engine, table: str, made: _RowCheck, progress: Progress
 ) -> Iterator[Finding]:
-    """Its findings; what cannot be read is one of them."""
+    """Yield findings; what cannot be read is one of them."""
     try:
         with engine.connect() as connection:
             only_reads = connection.execution_options(**ONLY_READS[engine.dialect.name])

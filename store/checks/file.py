@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from scalemark.cli.progress import Progress
-from store.checks.finding import DAMAGED, MADE_BY_HAND, MOST_OF_ONE_CHECK, Finding
+from store.checks.finding import DAMAGED, MOST_OF_ONE_CHECK, Finding, made_by_hand
 from store.sqlite import cause_of, connect_read_only, end_if_interrupted
 from store.upkeep.backup import digest_path_of, sha256_of
 
@@ -17,28 +17,24 @@ FILE = "(file)"
 
 
 def unlike_its_digest(path: Path, progress: Progress) -> Iterator[Finding]:
-    """A backup that is not what was copied. Other databases have no digest beside them."""
+    """Find a backup that is not what was copied. Other databases have no digest beside them."""
     digest_path = digest_path_of(path)
     if not digest_path.exists():
         return
+    remedy = f"take another copy; if it was written to on purpose, remove {digest_path}"
     try:
         wanted = digest_path.read_text(errors="replace").split(" ")[0]
     except OSError as error:
-        remedy = f"take another copy, or remove {digest_path}"
-        yield Finding(table=FILE, row="", what=f"its digest cannot be read: {error}", remedy=remedy)
+        what = f"its digest cannot be read: {error}"
+        yield Finding(table=FILE, row="", what=what, remedy=remedy)
         return
     if sha256_of(path, progress) != wanted:
-        remedy = f"take another copy; if it was written to on purpose, remove {digest_path}"
-        yield Finding(
-            table=FILE,
-            row="",
-            what="not the file that was backed up: its SHA-256 is another",
-            remedy=remedy,
-        )
+        what = "not the file that was backed up: its SHA-256 is another"
+        yield Finding(table=FILE, row="", what=what, remedy=remedy)
 
 
 def pages(path: Path, progress: Progress) -> Iterator[Finding]:
-    """SQLite's own check, which also holds every row against NOT NULL, CHECK and UNIQUE."""
+    """Run SQLite's own check, which also holds every row against NOT NULL, CHECK and UNIQUE."""
     progress("pages and indices", 0, 0)
     with closing(connect_read_only(path)) as connection:
         for (what,) in connection.execute(f"PRAGMA integrity_check({MOST_OF_ONE_CHECK})"):
@@ -51,12 +47,7 @@ def foreign_keys(path: Path, progress: Progress) -> Iterator[Finding]:
     with closing(connect_read_only(path)) as connection:
         for table, rowid, parent, _ in connection.execute("PRAGMA foreign_key_check"):
             row = "" if rowid is None else f"rowid {rowid}"
-            yield Finding(
-                table=table,
-                row=row,
-                what=f"the row of {parent} that it names is not there",
-                remedy=MADE_BY_HAND,
-            )
+            yield made_by_hand(table, row, f"the row of {parent} that it names is not there")
 
 
 def unreadable(error: BaseException | None, table: str) -> Finding:

@@ -18,7 +18,7 @@ ONE_KIND = ("trial", "machine_id", "software", "shares_host")
 
 
 def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataFrame:
-    """`kinds` are the columns of ONE_KIND. Returns these and, for each group: num_attempts,
+    """`kinds` are the columns of ONE_KIND, or more. Returns these and, for each group: num_attempts,
     num_completed, throughput, lowest, highest and median_step_s of the completed,
     num_doubtful (completed, and not valid), and `first`, the place of its first attempt, by which
     they are ordered.
@@ -32,7 +32,7 @@ def grouped(kinds: Mapping[str, Array], attempts: Mapping[str, Any]) -> pd.DataF
         "speed": np.where(completed, speeds, np.nan),
         "step_s": np.where(completed, attempts["median_step_s"], np.nan),
     }
-    groups = pd.DataFrame({**kinds, **columns}, copy=False).groupby(list(ONE_KIND), sort=False)
+    groups = pd.DataFrame({**kinds, **columns}, copy=False).groupby(list(kinds), sort=False)
     found = groups.agg(
         num_attempts=("place", "size"),
         num_completed=("completed", "sum"),

@@ -37,7 +37,7 @@ from store.schema import (
     SweepTrialRow,
     TrialRow,
 )
-from store.trial_rows import free_columns
+from store.trial_rows import free_columns, free_values
 
 Row = dict[str, Any]
 
@@ -237,7 +237,7 @@ def measured(
     """
     chosen = _COUNTS if not filters else sa.and_(_COUNTS, AttemptRow.id.in_(attempt_ids(filters)))
     with reading(engine) as connection:
-        trials = sa.select(*_OF_A_TRIAL, *free_columns(connection).values())
+        trials = sa.select(*_OF_A_TRIAL, *free_values(connection))
     if like_sweep is not None:
         asked_for = (
             sa.select(TrialRow.model)

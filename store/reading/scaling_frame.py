@@ -18,7 +18,7 @@ from store.reading.groups import grouped, kinds_of
 from store.reading.trial_columns import among, read_trials
 from store.schema import AttemptRow, TrialRow
 
-_MACHINE = ("machine_id", "host", "gpu", "software_key", "shares_host")
+_MACHINE = ("machine_id", "host", "gpu", "software_key", "shares_host", "item")
 _NUMBERS = (
     "num_repeats",
     "lowest",
@@ -27,7 +27,7 @@ _NUMBERS = (
     "throughput",
     "throughput_on_1",
 )
-_SAME = ["curve", "machine_id", "software_key", "shares_host"]
+_SAME = ["curve", "machine_id", "software_key", "shares_host", "item"]
 """What a trial and its baseline on 1 GPU have in common."""
 
 
@@ -56,12 +56,12 @@ def scaling_frame(
     found = rows.merge(on_1, how="left", on=_SAME, suffixes=("", "_on_1"))
     names = list(rows)
     axes = names[names.index("trial_id") + 1 : names.index("host")]  # all, free ones, too
-    found = found[["trial_id", "curve", *axes, *_MACHINE, *_NUMBERS]].copy()
     # as SQLite has it: what is divided by 0 is not known
     baseline = found["throughput_on_1"].replace(0.0, np.nan)
     found["speed_up"] = found["throughput"] / baseline
     found["efficiency"] = found["speed_up"] / found["num_gpus"]
-    return found
+    ratios = ("speed_up", "efficiency")
+    return found[["trial_id", "curve", *_MACHINE, *_NUMBERS, *ratios, *axes]]
 
 
 def _medians(connection: sa.Connection, which: sa.ColumnElement[bool]) -> pd.DataFrame:
@@ -71,15 +71,18 @@ def _medians(connection: sa.Connection, which: sa.ColumnElement[bool]) -> pd.Dat
     counted = sa.and_(
         which, AttemptRow.outcome == Outcome.COMPLETED, AttemptRow.environment_id.is_not(None)
     )
-    attempts = read_attempts(connection, NEEDED_FOR_GROUPS, counted)
+    attempts = read_attempts(connection, (*NEEDED_FOR_GROUPS, "item"), counted)
     trials = read_trials(connection, attempts["trial_id"])
     others = read_others(connection, attempts)
-    groups = grouped(kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts)
+    kinds = kinds_of(trials.places_of(attempts["trial_id"]), attempts, others)
+    kinds["item"] = np.asarray(attempts["item"].codes)
+    groups = grouped(kinds, attempts)
     groups = groups[groups["num_completed"] > 0]
     first, places = groups["first"].to_numpy(), groups["trial"].to_numpy()
     told = {"curve": take(trials.curves, places)} | trials.of(places)
     told |= {name: take(others[name], first) for name in ("host", "gpu", "software_key")}
+    told["item"] = take(attempts["item"], first)
     numbers = groups.rename(columns={"num_completed": "num_repeats"}).drop(
-        columns=["trial", "software", "num_attempts", "first"]
+        columns=["trial", "software", "item", "num_attempts", "first"]
     )
     return pd.DataFrame(told | {name: numbers[name].to_numpy() for name in numbers}, copy=False)

@@ -8,6 +8,7 @@ from analysis.selection import Selection, load
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import RESERVED
 from scalemark.records.trial import AXES, TrialSpec
+from store.checks.every import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export
@@ -15,9 +16,17 @@ from store.exchange.imports import import_files
 from store.filters.selection import attempt_ids
 from store.reading import queries
 from store.views import WITH_AXES
-from tests.filled import fill
+from store.writer import Writer
+from tests.filled import begin, fill
 from tests.specs import small
 from tests.store.command import store as store_command
+from tests.tables import changing
+
+PUBLIC_RIGHTS = """
+SELECT relname FROM pg_class
+WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace
+      AND has_table_privilege('public', oid, 'SELECT') ORDER BY 1
+"""
 
 
 def trial(**free: AxisValue) -> TrialSpec:
@@ -73,6 +82,53 @@ def test_its_column_becomes_wider_when_it_must(db):
     assert told(db, "SELECT zero FROM trials ORDER BY zero") == [(1.0,), (2.5,)]
     fill(db, [(trial(zero=True), 30.0), (trial(zero="off"), 40.0)], name="words")
     assert {zero for (zero,) in told(db, "SELECT zero FROM trials")} == {"1", "2.5", "true", "off"}
+
+
+def test_results_keep_their_values_when_its_column_becomes_wider(db):
+    specs = [trial(zero=1), trial(zero=2.5), trial(zero="1"), trial(zero=True)]
+    for number, spec in enumerate(specs):
+        fill(db, [(spec, 10.0)], name=f"sweep {number}")
+    assert [result.spec for result in load(Selection(db=db))] == specs
+    assert list(check(db)) == []
+
+
+def test_a_changed_value_of_a_free_axis_is_found(db):
+    fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
+    with changing(db) as connection:
+        connection.execute(sa.text("UPDATE trials SET zero = 5"))
+    assert sorted(finding.what for finding in check(db)) == [
+        "columns differ from its spec: zero=5 (spec: 1)",
+        "columns differ from its spec: zero=5 (spec: None)",
+    ]
+
+
+@pytest.mark.integration
+def test_a_new_axis_keeps_rights_and_views_of_others(postgresql_url):
+    fill(postgresql_url, [(small(), 10.0)])
+    with changing(postgresql_url) as connection:
+        connection.execute(sa.text("GRANT SELECT ON throughput, scaling TO PUBLIC"))
+        connection.execute(sa.text("CREATE VIEW mine AS SELECT throughput, model FROM throughput"))
+    fill(postgresql_url, [(trial(zero=1), 20.0)], name="second")
+    assert told(postgresql_url, "SELECT throughput FROM mine ORDER BY 1") == [(10.0,), (20.0,)]
+    assert told(postgresql_url, "SELECT zero FROM scaling ORDER BY 1") == [(1,), (None,)]
+    assert told(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
+
+
+@pytest.mark.integration
+def test_a_wider_axis_keeps_rights_and_names_a_view_that_is_in_the_way(postgresql_url):
+    fill(postgresql_url, [(trial(zero=1), 10.0)])
+    with changing(postgresql_url) as connection:
+        connection.execute(sa.text("GRANT SELECT ON throughput, scaling TO PUBLIC"))
+        connection.execute(sa.text("CREATE VIEW mine AS SELECT throughput FROM throughput"))
+    writer = Writer(postgresql_url)
+    with pytest.raises(StoreError, match=r"the axis zero has .* drop mine, repeat the command"):
+        begin(writer, {trial(zero="off"): 1}, name="second")
+    writer.close()
+    with changing(postgresql_url) as connection:
+        connection.execute(sa.text("DROP VIEW mine"))
+    fill(postgresql_url, [(trial(zero="off"), 20.0)], name="second")
+    assert told(postgresql_url, "SELECT zero FROM scaling ORDER BY 1") == [("1",), ("off",)]
+    assert told(postgresql_url, PUBLIC_RIGHTS) == [("scaling",), ("throughput",)]
 
 
 def test_filters_compare_numbers_as_numbers_and_words_as_words(db):

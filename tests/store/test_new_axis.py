@@ -33,10 +33,13 @@ from store.database import open_for_reading
 from store.reading import queries
 from tests.filled import fill
 from tests.specs import small
+opened_before = open_for_reading(sys.argv[1])
+assert queries.measured(opened_before, ["nudge>=2"]) == []
 assert small(nudge=3).trial_id != small().trial_id == small(nudge=0).trial_id
 fill(sys.argv[1], [(small(nudge=3), 30.0)], name="second")
 engine = open_for_reading(sys.argv[1])
-print(*(row["throughput"] for row in queries.measured(engine, ["nudge>=2"])))
+for one in (engine, opened_before):
+    print(*(row["throughput"] for row in queries.measured(one, ["nudge>=2"])))
 with engine.connect() as connection:
     for sql in ("SELECT nudge FROM trials ORDER BY 1", "SELECT nudge FROM throughput ORDER BY 1"):
         print(*connection.scalars(sa.text(sql)))
@@ -84,7 +87,7 @@ def test_a_database_of_before_takes_a_new_axis_without_a_migration(program, db):
     before = run(program, "-c", READ_BEFORE, db)
     assert before.stdout == "0 0\n", before.stderr
     written = run(program, "-c", WRITE, db)
-    assert written.stdout == "30.0\n0 3\n0 3\n", written.stderr
+    assert written.stdout == "30.0\n30.0\n0 3\n0 3\n", written.stderr
     tables = run(program, "-m", "plots", "tables", "--db", db)
     assert "nudge 3" in tables.stdout, tables.stderr
     # the program of before shows the column that it does not know as a free axis
