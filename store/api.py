@@ -86,7 +86,7 @@ class Database:
         | peak_host_memory_bytes, peak_device_memory_bytes | Int64 | |
         | verdict | category | `scalemark.records.outcomes.Verdict` |
         | item | category | what is counted per second: images, tokens |
-        | machine, host, cpu, gpu, driver | category | machine: the key that tells it from others |
+        | machine, host, cpu, gpu, driver | category | machine: the key that identifies it |
         | software_key, tensorflow, keras, scalemark, revision | category | may be missing |
 
         Where there is no measurement its columns are missing (NaN or NA). All other columns there
@@ -97,10 +97,10 @@ class Database:
             others = read_others(connection, attempts)
             trials = read_trials(connection, attempts["trial_id"])
         of_trials = trials.of(trials.places_of(attempts["trial_id"]))
-        told = {name: attempts[name] for name in ALL}
-        ids = {"attempt_id": told.pop("attempt_id")}
+        columns = {name: attempts[name] for name in ALL}
+        ids = {"attempt_id": columns.pop("attempt_id")}
         sweep = {name: others.pop(name) for name in ("sweep", "origin")}
-        return pd.DataFrame(ids | of_trials | sweep | told | others, copy=False)
+        return pd.DataFrame(ids | of_trials | sweep | columns | others, copy=False)
 
     def trials(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
         """Return one row per trial, machine, software and whether others ran beside it: nothing is
@@ -131,11 +131,13 @@ class Database:
             kinds_of(trials.places_of(attempts["trial_id"]), attempts, others), attempts
         )
         first = groups["first"].to_numpy()
-        told = trials.of(groups["trial"].to_numpy()) | {
+        columns = trials.of(groups["trial"].to_numpy()) | {
             name: take(others[name], first) for name in _OF_A_TRIAL
         }
         numbers = groups.drop(columns=["trial", "machine_id", "software", "first"])
-        return pd.DataFrame(told | {name: numbers[name].to_numpy() for name in numbers}, copy=False)
+        return pd.DataFrame(
+            columns | {name: numbers[name].to_numpy() for name in numbers}, copy=False
+        )
 
     def scaling(self, *filters: str, simulated: bool = False) -> pd.DataFrame:
         """Return the view `scaling`, or `simulated_scaling`: each trial against the same on 1 GPU,

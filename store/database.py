@@ -23,7 +23,7 @@ from store.trial_rows import add_missing_columns
 
 
 class Database(Protocol):
-    """What both kinds can do. Every method raises StoreError, which names the database, never a
+    """A results database of either kind. Every method raises StoreError, which names the database, never a
     password.
     """
 

@@ -1,4 +1,4 @@
-"""How transactions of the two engines begin."""
+"""Defines how transactions of the two engines begin."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from store.rows import digest, find_or_insert, insert_all, inserted_ids
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAttempt:
-    """All that is known of an attempt once its process has ended."""
+    """An attempt whose process has ended."""
 
     trial_id: str
     repeat: int

@@ -120,8 +120,8 @@ class PostgresDatabase:
 
 
 def answer_within(engine: sa.Engine, within_s: float) -> None:
-    """From now on connecting, a lock, the server's answer and its silence are each waited for no
-    longer than about that, so that who cannot write finds out in time.
+    """Make connecting, a lock, the server's answer and its silence each fail after about that
+    time, so that an agent that cannot write finds out in time.
 
     Statements have twice as long: they may wait for a lock first.
     """

@@ -85,7 +85,7 @@ _ONE_SUBJECT = " + ".join(
 
 
 class InfoRow(Base):
-    """What is known of the database itself: the version of its tables, and the `id` by which other
+    """A fact about the database itself: the version of its tables, or the `id` by which other
     databases know where rows are from.
     """
 
@@ -138,7 +138,7 @@ class GpuRow(Base):
 
 
 class GpuLinkRow(Base):
-    """How two GPUs of a machine reach each other: `scalemark.records.machine.GpuLink`."""
+    """A link between two GPUs of a machine: `scalemark.records.machine.GpuLink`."""
 
     __tablename__ = "gpu_links"
 
@@ -175,7 +175,7 @@ class SweepRow(Base):
     __tablename__ = "sweeps"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    # scalemark.records.sweep.sweep_uid: tells it from sweeps of other databases
+    # scalemark.records.sweep.sweep_uid: distinguishes it from sweeps of other databases
     uid: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str] = mapped_column(unique=True)
     reason: Mapped[str]
@@ -270,7 +270,7 @@ class OrchestratorRow(Base):
     boot_id: Mapped[str]  # of the kernel: process numbers mean something within one boot
     pid_namespace: Mapped[str]  # and within one container
     pid: Mapped[int]
-    # since boot: tells it from a later process of that number
+    # since boot: distinguishes it from a later process of that number
     start_ticks: Mapped[int] = mapped_column(types.BigInteger)
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
@@ -347,7 +347,7 @@ class EventRow(Base):
 
 
 class PlacementRow(Base):
-    """What an attempt was given to run on: `scalemark.records.placement.Placement`."""
+    """The devices and cores an attempt was given: `scalemark.records.placement.Placement`."""
 
     __tablename__ = "placements"
 
@@ -395,7 +395,7 @@ class AttemptRow(Base):
 
 
 class OpPlacementRow(Base):
-    """Where operations of a trial's step were seen to run: attempts of one trial share it."""
+    """The devices on which operations of a step were seen to run: attempts of a trial share it."""
 
     __tablename__ = "op_placements"
 
@@ -405,7 +405,7 @@ class OpPlacementRow(Base):
 
 
 class MeasurementRow(Base):
-    """What follows from the measured steps: the fields of
+    """The numbers that follow from the measured steps: the fields of
     `scalemark.records.measurement.Measurement`, and of Result around it.
 
     Numbers of simulated GPUs were computed, not measured: `trials.device_kind` says so, and the
@@ -459,7 +459,7 @@ class MeasurementRow(Base):
 
 
 class StepArraysRow(Base):
-    """All steps of one attempt, as `scalemark.records.step_arrays` packs them. The view
+    """The steps of one attempt, as `scalemark.records.step_arrays` packs them. The view
     `step_samples` has a row per step.
 
     Times have five digits of the shortest step, losses five of the smallest; the run folder keeps
@@ -484,7 +484,7 @@ class StepArraysRow(Base):
 
 
 class _AnnotationRow:
-    """What tags and notes have in common: one of the three ids says what they are about."""
+    """The columns of tags and notes: one of the three ids says what they are about."""
 
     id: Mapped[int] = mapped_column(primary_key=True)
     sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
@@ -503,7 +503,7 @@ class TagRow(_AnnotationRow, Base):
 
 
 class NoteRow(_AnnotationRow, Base):
-    """What a person had to say of a sweep, a trial or an attempt."""
+    """A remark of a person about a sweep, a trial or an attempt."""
 
     __tablename__ = "notes"
     __table_args__ = (CheckConstraint(f"{_ONE_SUBJECT} = 1", name="notes_one_subject"),)

@@ -167,7 +167,7 @@ def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
             if found != "ok":
                 raise StoreError(
                     f"{path}: damaged ({' '.join(found.split())}); `python -m store check` "
-                    "tells more"
+                    "says more"
                 )
         draft.replace(to)
         make_last(to.parent)
@@ -305,7 +305,7 @@ class _StillThere:
         if before is None or before[1] == _written(found):
             return
         if found.st_size < _HEADER_BYTES <= before[1][0]:
-            raise self._lost("cut off")  # its pages may all be in the log, which does not tell
+            raise self._lost("cut off")  # its pages may all be in the log, which does not show it
         (version,) = connection.exec_driver_sql("PRAGMA data_version").one()
         if before[0] == version:
             self._check_pages()

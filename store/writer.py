@@ -41,7 +41,7 @@ NOT_ASKED_FOR = "the sweep was continued without this trial"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSweep:
-    """What a sweep is going to do, and who is going to do it."""
+    """A sweep that is going to run, and the process that is going to run it."""
 
     name: str
     reason: str

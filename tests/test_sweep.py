@@ -409,7 +409,7 @@ def test_a_database_that_is_damaged_while_it_is_used_ends_the_sweep_with_a_word(
         ("sweep: results.db: cut off while ", "sweep: results.db: cut off or overwritten (")
     )
     assert last.endswith(
-        "; move it away, and `python -m store rebuild RUNS_FOLDER` makes it anew from the run folders"
+        "; move it away, and `python -m store rebuild RUNS_FOLDER` makes it again from the run folders"
     )
     Path("results.db").rename("damaged.db")
     for end in ("-wal", "-shm"):

@@ -1,3 +1,1 @@
-"""What must be true of a database, one kind of check per file; `store.checks.every` makes them
-all.
-"""
+"""Checks what must be true of a database; `store.checks.every` runs all checks."""

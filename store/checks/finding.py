@@ -22,7 +22,7 @@ MADE_BY_HAND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong, where, and what to do."""
+    """Something that is wrong in a database."""
 
     table: str  # or (file)
     row: str  # its primary key; empty when it is about the whole table

@@ -53,7 +53,7 @@ Identity = tuple[str, str, int, int]
 
 @dataclass(slots=True)
 class Added:
-    """What became of the records."""
+    """The records that were added, known already, or rejected."""
 
     num_new: int = 0  # attempts
     num_known: int = 0  # attempts that were there already, and are left as they are
@@ -351,7 +351,7 @@ def _contradiction(before: PortableAttempt | None, attempt: PortableAttempt) -> 
     """Return in what they differ; empty when they do not."""
     which = _which(attempt)
     if before is None:
-        return f"{which} is here already, and is damaged: `python -m store check` tells more"
+        return f"{which} is here already, and is damaged: `python -m store check` says more"
     other_steps = before.steps and attempt.steps and before.steps != attempt.steps
     if before.content() == attempt.content() and not other_steps:
         return ""

@@ -32,7 +32,7 @@ from store.sqlite import remove_file
 
 
 class ExportFormat(StrEnum):
-    """What an export can be."""
+    """The formats that are written."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -44,7 +44,7 @@ class ExportFormat(StrEnum):
 
 @dataclass(slots=True)
 class Exported:
-    """What became of the attempts."""
+    """The attempts that were written, and the rows that could not be."""
 
     num_attempts: int = 0
     paths: list[str] = field(default_factory=list)

@@ -23,7 +23,7 @@ Row = dict[str, Cell]
 
 
 class Kind(Enum):
-    """What a cell of a column holds."""
+    """The type of a column."""
 
     TEXT = auto()
     WHOLE = auto()

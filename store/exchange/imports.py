@@ -30,7 +30,7 @@ from store.sqlite import SqliteFile, copy_whole
 
 
 class ImportFormat(StrEnum):
-    """What can be taken in."""
+    """The formats that are read."""
 
     JSONL = "jsonl"
     SQLITE = "sqlite"  # a database of scalemark, also postgresql://
@@ -43,7 +43,7 @@ LOGS = (ImportFormat.TF_CNN_BENCHMARKS, ImportFormat.MLPERF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSource:
-    """What a log of another program does not say of itself."""
+    """The origin of a log of another program, which the log itself does not name."""
 
     source: str  # short name, as in charts
     citation: str  # where it can be looked up

@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortableRepeat:
-    """Where a repeat stands. One that somebody runs somewhere is pending for everybody else."""
+    """A repeat with its state. One that somebody runs somewhere is pending for everybody else."""
 
     number: int  # counted from 1 within the sweep
     state: str  # a State, never claimed or running
@@ -240,7 +240,7 @@ CONTENT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortableTrial:
-    """What a sweep asked for of one trial, and the repeats of it that have no attempt."""
+    """A trial that a sweep asked for, with its repeats that have no attempt."""
 
     sweep: SweepHead
     position: int
@@ -257,7 +257,7 @@ class PortableTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortableSweep:
-    """What a sweep left out, and what people said of it."""
+    """A sweep with the cells that it left out, its tags and its notes."""
 
     sweep: SweepHead
     left_out: tuple[tuple[str, str], ...] = ()  # overrides of a refused cell, and why

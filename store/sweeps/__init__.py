@@ -1,1 +1,1 @@
-"""Where sweeps and their repeats stand in the database, for one orchestrator or for many agents."""
+"""Keeps the states of sweeps and repeats, for one orchestrator or for many agents."""

@@ -22,7 +22,7 @@ from store.sweeps.ledger import LostError, placement_of
 from store.sweeps.repeat_states import change
 from store.sweeps.shared import DATABASE_TIME
 
-# in sweeps.settings: what the controller wants of all agents now; a controller that begins anew
+# in sweeps.settings: what the controller wants of all agents now; a controller that begins again
 # wants nothing
 WISH = "wish"
 _Sweep, _Orchestrator, _Machine = schema.SweepRow, schema.OrchestratorRow, schema.MachineRow

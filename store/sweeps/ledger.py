@@ -36,7 +36,7 @@ _Orchestrator = schema.OrchestratorRow
 
 
 class Claim(Enum):
-    """What came of asking for a repeat."""
+    """The answer to asking for a repeat."""
 
     TAKEN = auto()  # it is ours to run
     BUSY = auto()  # another sweep is running a repeat that would do as well: ask again

@@ -245,7 +245,7 @@ class SharedLedger(Ledger):
 
     @property
     def _enough(self) -> dict[str, Any]:
-        """What statements count, and how many are enough."""
+        """The parameters of statements that count what is enough."""
         return {
             "sweep": self.sweep_id,
             "wanted_repeats": self._wanted_repeats,
@@ -301,7 +301,7 @@ WITH alive AS (
       started_at = NULL, run_dir = NULL, placement = NULL, pid = NULL, start_ticks = NULL
   FROM following WHERE repeats.id = following.id
   RETURNING repeats.id, repeats.trial_id, repeats.repeat, repeats.num_attempts
-), told AS (
+), recorded AS (
   INSERT INTO events (repeat_id, number, at_unix_us, attempt, state, detail)
   SELECT taken.id, (SELECT coalesce(max(number), 0) + 1 FROM events WHERE repeat_id = taken.id),
          extract(epoch FROM clock_timestamp()) * 1000000, taken.num_attempts, 'claimed', ''
@@ -465,7 +465,7 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStatus:
-    """Where a shared sweep stands."""
+    """The progress of a shared sweep."""
 
     counts: Mapping[State, int]  # repeats; states that none has are left out
     # with the controllers, all there were, in the order in which they came

@@ -33,7 +33,7 @@ _LABEL = (_Trial.model, _Trial.strategy, _Trial.num_gpus, _Trial.hosts, _Trial.d
 
 
 class SweepState(StrEnum):
-    """How a sweep stands."""
+    """The state of a sweep."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -111,7 +111,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """Where one sweep stands."""
+    """The progress of one sweep."""
 
     name: str
     reason: str

@@ -15,7 +15,7 @@ from store.sqlite import SqliteFile, copy_whole, make_last, remove_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackedUp:
-    """What a backup made."""
+    """A backup that was made."""
 
     path: Path
     size_bytes: int

@@ -53,7 +53,7 @@ _NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What became of the folders."""
+    """The sweeps and records that were found."""
 
     added: Added
     num_sweeps: int = 0
@@ -217,7 +217,7 @@ def _modified_at(path: Path) -> datetime:
 
 
 def _without_doubles(found: Sequence[_Attempt], warnings: list[str]) -> list[_Attempt]:
-    """Of two folders of one attempt, keep the one that ended: the orchestrator of the other was
+    """Keep the one that ended of two folders of one attempt: the orchestrator of the other was
     killed before it could record it.
     """
     by_identity: dict[tuple[str, int, int], list[_Attempt]] = {}

@@ -15,7 +15,7 @@ from store.sweeps.repeat_states import in_chunks, tell_removed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """What came of it."""
+    """The size of a database before and after."""
 
     before_bytes: int
     after_bytes: int

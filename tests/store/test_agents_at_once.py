@@ -68,7 +68,7 @@ def _run_all(url: str, chance: random.Random) -> Counter[int | None]:
     return exit_codes
 
 
-def test_agents_that_are_killed_at_random_moments_complete_every_repeat_exactly_once(
+def test_killed_agents_complete_every_repeat_exactly_once(
     postgresql_template_url,
 ):
     url = postgresql_template_url

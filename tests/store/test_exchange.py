@@ -109,7 +109,7 @@ def test_what_goes_there_and_comes_back_changes_nothing(db, kind, other):
     assert contents(db) == before
 
 
-def test_another_database_is_merged_and_origins_are_kept_over_several_hands(db):
+def test_another_database_is_merged_and_origins_are_kept(db):
     fill("a.db", [(small(), 100.0)], name="of a")
     fill("b.db", [(small(), 200.0)], name="of b")
     import_files("b.db", ["a.db"])

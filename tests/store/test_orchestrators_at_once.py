@@ -86,7 +86,7 @@ def _run_all(chance: random.Random) -> Counter[int | None]:
     return exit_codes
 
 
-def test_orchestrators_that_are_killed_at_random_moments_complete_every_repeat_exactly_once():
+def test_killed_orchestrators_complete_every_repeat_exactly_once():
     exit_codes = _run_all(random.Random(1))
     assert set(exit_codes) == {0, -9}  # nobody met a locked database, or lost what was its own
     assert exit_codes[0] == NUM_SWEEPS

@@ -47,7 +47,7 @@ def ask(db: str, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in queries.query(open_for_reading(db), sql)[1]]
 
 
-def test_views_of_measurements_have_no_simulated_numbers_and_the_other_way_round(db):
+def test_views_keep_measured_and_simulated_numbers_apart(db):
     both(db)
     assert ask(db, "SELECT sum(throughput), count(*) FROM throughput") == [(280.0, 2)]
     assert ask(db, "SELECT num_gpus, speed_up FROM scaling ORDER BY num_gpus") == [
@@ -173,7 +173,7 @@ def test_a_log_of_a_simulated_run_is_taken_for_nobodys_figure(db):
     ] * 3
 
 
-def test_databases_of_simulations_and_of_measurements_are_merged_and_stay_apart(db):
+def test_merged_databases_keep_measured_and_simulated_numbers_apart(db):
     fill("measured.db", [(gpu(), 100.0)], name="measured")
     fill("simulated.db", [(simulated(), 1000.0)], name="simulated")
     import_files(db, ["measured.db", "simulated.db"])

@@ -251,7 +251,7 @@ def _unreleased(path: Path) -> None:
             _unreleased,
             r"^f\.db: it has no version of a schema, this scalemark reads 1: it is damaged, or of a "
             r"version that was never released; move it away, then restore a backup, or make it "
-            r"anew with `python -m store rebuild RUNS`$",
+            r"again with `python -m store rebuild RUNS`$",
         ),
         (Path.mkdir, r"f\.db: a folder"),
     ],

@@ -72,7 +72,7 @@ def test_records_are_read_back_as_they_were_added(db, rows_per_transaction):
     assert records_of(db) == everything()
 
 
-def test_what_was_written_attempt_by_attempt_is_equal_to_what_is_added_at_once(db):
+def test_attempts_written_one_by_one_equal_those_added_at_once(db):
     fill("written.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), None)])
     add(db, *records_of("written.db"))
     assert contents(db) == contents("written.db")
@@ -138,7 +138,7 @@ def test_a_damaged_row_is_not_doubled(db):
         connection.execute(sa.update(schema.MeasurementRow).values(window_s=-1))
     added = add(db, attempt())
     assert added.rejected[0].reason.endswith(
-        "is here already, and is damaged: `python -m store check` tells more"
+        "is here already, and is damaged: `python -m store check` says more"
     )
 
 
@@ -150,7 +150,7 @@ def test_steps_that_come_later_are_added(db):
     assert attempt() in records_of(db)
 
 
-def test_tags_and_notes_are_added_once_and_a_deleted_attempt_stays_deleted(db):
+def test_tags_are_added_once_and_a_deleted_attempt_stays_deleted(db):
     tag, note = Annotation(text="good", added_at=NOON), Annotation(text="hot day", added_at=NOON)
     later = replace(tag, added_at=NOON + timedelta(days=1))
     add(db, attempt(tags=(tag,), deleted_at=NOON))
@@ -279,7 +279,7 @@ def test_what_is_being_run_here_is_not_imported_and_ends_well(db, writer):
     assert rows(db, schema.AttemptRow.outcome) == [("completed",)]
 
 
-def test_what_a_killed_orchestrator_was_running_is_recovered_after_an_import(db, writer):
+def test_a_killed_attempt_is_recovered_after_an_import(db, writer):
     ledger, _, told = in_flight(writer)  # its process is of another boot
     assert len(add(db, told).rejected) == 1
     recovered = recover(ledger.engine)

@@ -125,7 +125,7 @@ def test_an_attempt_leaves_its_outcome_as_the_state(writer, outcome):
     assert ledger.open_repeats() == []
 
 
-def test_what_is_tried_again_is_pending_with_the_reason_and_its_attempts_are_numbered(writer):
+def test_a_retry_is_pending_with_the_reason_and_its_attempts_are_numbered(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     run(ledger, repeat, small(), None, again="tried again after crashed")
@@ -161,7 +161,7 @@ def test_a_claim_can_be_given_back(writer):
     assert everything(writer) == before
 
 
-def test_pending_repeats_are_skipped_for_a_reason_and_others_left_as_they_are(writer):
+def test_pending_repeats_are_skipped_and_others_left_as_they_are(writer):
     specs = [small(seed=seed) for seed in range(1, 1002)]
     ledger = begin(writer, dict.fromkeys(specs, 1))
     opened = ledger.open_repeats()
@@ -200,7 +200,7 @@ def two(writer: Writer, wanted: int, **second: object) -> tuple[Ledger, Ledger]:
     return ours, theirs
 
 
-def test_a_repeat_that_another_sweep_runs_is_busy_and_gone_once_completed_there(writer):
+def test_a_repeat_of_another_sweep_is_busy_and_gone_once_completed(writer):
     ours, theirs = two(writer, 1)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     assert ours.claim(mine, NOON) is Claim.TAKEN
@@ -395,7 +395,7 @@ def test_an_abandoned_attempt_that_had_completed_is_completed(writer):
     assert len(queries.rows(writer.engine, "SELECT * FROM step_samples")) == 3
 
 
-def test_an_abandoned_attempt_that_was_interrupted_is_kept_and_its_repeat_is_pending(writer):
+def test_an_abandoned_attempt_is_kept_and_its_repeat_is_pending(writer):
     ledger = begin(writer, {small(): 1})
     start(ledger, *ledger.open_repeats())
     (left,) = kill(writer, ledger)
@@ -424,7 +424,7 @@ def test_an_abandoned_claim_is_pending_again_without_an_attempt(writer):
     assert events(writer)[-1] == (0, "pending", "its orchestrator was killed")
 
 
-def test_an_abandoned_claim_of_a_repeat_that_was_tried_before_is_not_taken_for_its_earlier_attempt(
+def test_an_abandoned_claim_is_not_taken_for_an_earlier_attempt(
     writer,
 ):
     ledger = begin(writer, {small(): 1})
@@ -539,7 +539,7 @@ def close(writer: Writer, ledger: Ledger, by_trial: dict[str, TrialSpec]) -> Non
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
 
 
-def test_a_killed_sweep_is_continued_with_what_is_unfinished_and_the_events_tell_the_whole_story(
+def test_a_killed_sweep_is_continued_with_what_is_unfinished(
     writer,
 ):
     specs = [small(seed=seed) for seed in (1, 2, 3, 4)]
@@ -588,7 +588,7 @@ def test_a_continued_sweep_skips_what_another_completed_meanwhile(writer):
     assert len(events(writer)) == 2  # skipped already: nothing new to tell
 
 
-def test_a_sweep_continued_with_more_repeats_or_trials_opens_the_new_ones_besides(writer):
+def test_a_sweep_continued_with_more_repeats_or_trials_opens_them(writer):
     first, second = small(seed=1), small(seed=2)
     ledger = begin(writer, {first: 1})
     run(ledger, *ledger.open_repeats(), first)

@@ -217,7 +217,7 @@ def test_what_the_dead_of_other_sweeps_were_running_is_in_nobodys_way(writer):
     assert agent.take(8)
 
 
-def test_what_is_claimed_without_its_knowledge_is_given_back_with_the_next_sign(writer):
+def test_a_claim_whose_answer_was_lost_is_given_back_with_the_next_beat(writer):
     """As when the answer of the database was lost."""
     share(writer, {ONE: 1, TWO: 1, FOUR: 1})
     agent = join(writer)
@@ -269,7 +269,7 @@ def test_what_was_to_be_tried_again_can_be_left_to_others(writer):
     assert second.take(8)
 
 
-def test_repeats_of_a_sweep_that_runs_again_all_it_has_are_taken_whatever_was_completed(writer):
+def test_a_rerun_takes_repeats_whatever_was_completed(writer):
     fill(writer.engine.url.render_as_string(hide_password=False), [(ONE, 50.0)])
     share(writer, {ONE: 1}, rerun=True)
     assert join(writer).take(8)
@@ -468,7 +468,7 @@ def test_what_an_agent_was_to_try_again_is_open_once_its_lease_is_over(writer):
     assert states(writer) == [("pending", None)]
 
 
-def test_an_agent_that_is_seen_to_be_dead_here_is_ended_at_once_and_one_elsewhere_by_its_lease_alone(
+def test_a_dead_agent_is_ended_at_once_here_and_by_its_lease_elsewhere(
     writer,
 ):
     share(writer, {ONE: 1, TWO: 1}, process=HERE)
@@ -558,7 +558,7 @@ def test_two_controllers_of_one_sweep_are_refused_until_the_first_is_dead(writer
     assert share(writer, {ONE: 1}).sweep_id == first.sweep_id
 
 
-def test_a_sweep_of_one_host_can_be_continued_as_a_shared_one_and_the_other_way_round(writer):
+def test_a_sweep_of_one_host_is_continued_as_a_shared_one_and_back(writer):
     begin(writer, {ONE: 1}, name="night").end(NOON, finished=False)
     controller = share(writer, {ONE: 1})
     agent = join(writer)
@@ -703,7 +703,7 @@ def test_what_was_written_though_its_answer_was_lost_is_not_written_twice(writer
     assert states(writer) == [("completed", agent.orchestrator_id)]
 
 
-def test_what_others_wrote_of_one_that_they_took_for_dead_is_not_taken_for_its_own(writer):
+def test_what_others_wrote_about_a_lost_agent_is_not_taken_for_its_own(writer):
     share(writer, {ONE: 1})
     agent = join(writer)
     repeat, number = take_and_run(agent)
@@ -713,7 +713,7 @@ def test_what_others_wrote_of_one_that_they_took_for_dead_is_not_taken_for_its_o
         agent.finish(repeat.repeat_id, attempt(ONE, 50.0, number=number), now())
 
 
-def test_a_server_that_hangs_up_or_is_not_there_is_told_apart_from_one_that_refuses(writer):
+def test_a_server_that_is_away_differs_from_one_that_refuses(writer):
     with (
         pytest.raises(AwayError, match="terminating connection"),
         writing(writer.engine) as connection,

@@ -27,7 +27,7 @@ def names(db: str, sweep: str | None = None) -> list[str]:
     return [status.name for status in sweep_status(open_for_reading(db), sweep)]
 
 
-def test_a_sweep_that_runs_is_told_with_what_it_runs_has_finished_and_has_left(writer, db):
+def test_a_running_sweep_shows_what_runs_has_finished_and_is_left(writer, db):
     two = small(num_gpus=2)
     ledger = begin(writer, {small(): 3, two: 2, small(model="resnet50"): 1}, wanted_repeats=3)
     done, failed, claimed, running, *_ = ledger.open_repeats()
@@ -157,7 +157,7 @@ def test_one_sweep_is_told_by_its_name_whether_it_has_ended_or_not(writer, db):
         sweep_status(open_for_reading(db), "third")
 
 
-def test_the_orchestrator_that_is_told_is_the_one_that_continued_the_sweep(writer, db):
+def test_the_orchestrator_shown_is_the_one_that_continued_the_sweep(writer, db):
     begin(writer, {small(): 1}).end(NOON, finished=False)
     begin(writer, {small(): 1}, process=replace(PROCESS, pid=77))
     (status,) = sweep_status(open_for_reading(db))
