@@ -252,7 +252,7 @@ def _value_of(axis: Axis, config: Config, around: _Around) -> Any:
     value = getattr(config, axis.name)
     if isinstance(value, Enum):
         value = value.name
-    if axis.definition.auto and value == AUTO:
+    if axis.auto and value == AUTO:
         return _AUTO[axis.name](config, around)
     if axis.type is float and not isinstance(value, str):
         return float(value)
@@ -329,7 +329,7 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
 }
 """Axis -> what `auto` means."""
 
-if wrong := {axis.name for axis in AXES_SET_BY_NAME if axis.definition.auto} ^ set(_AUTO):
+if wrong := {axis.name for axis in AXES_SET_BY_NAME if axis.auto} ^ set(_AUTO):
     raise TypeError(f"{', '.join(sorted(wrong))}: wanted auto=True in the definition and a rule")
 
 

@@ -235,9 +235,9 @@ def choices_of(axis: Axis) -> list[str]:
     """Return all values that the command line takes, `auto` included; empty where it does not list
     them.
     """
-    folder = axis.definition.folder
-    choices = names(f"trainer/{folder}") if folder else axis.definition.choices
-    may_be_auto = choices and axis.definition.auto
+    folder = axis.folder
+    choices = names(f"trainer/{folder}") if folder else axis.choices
+    may_be_auto = choices and axis.auto
     return [AUTO, *choices] if may_be_auto else list(choices)
 
 
@@ -248,12 +248,12 @@ def _field_of(axis: Axis) -> tuple[str, Any, Any]:
         choice = make_enum(axis.name, choices)
         return axis.name, choice, choice[str(axis.given)]
     kind: Any = axis.type
-    if axis.definition.auto:  # the one string allowed is "auto"
+    if axis.auto:  # the one string allowed is "auto"
         kind = {int: int | str, bool: bool | str}.get(kind, int | float | str)
     return axis.name, kind, axis.given
 
 
-AXES_SET_BY_NAME = tuple(axis for axis in AXES.values() if not axis.definition.set_by)
+AXES_SET_BY_NAME = tuple(axis for axis in AXES.values() if not axis.set_by)
 """Axes that the command line sets one by one."""
 
 if TYPE_CHECKING:

@@ -36,8 +36,7 @@ class Side:
         """Those of a trial that the side names, and so wants compared; a strategy is its three
         axes.
         """
-        free = {name.removeprefix(PREFIX) for name in self.names if name.startswith(PREFIX)}
-        named = self.names & {*AXES} | free
+        named = frozenset(name for name in self.names if name in AXES or name.startswith(PREFIX))
         return (
             named | {"strategy", *STRATEGY_AXES} if named & {"strategy", *STRATEGY_AXES} else named
         )

@@ -67,7 +67,7 @@ SYNTHETIC = {
     "data_threads": 0,
     "prefetch": 2,
 }
-COMPARED = tuple(axis.name for axis in AXES.values() if axis.definition.sets_step_time)
+COMPARED = tuple(axis.name for axis in AXES.values() if axis.sets_step_time)
 """Axes of a trial that its steps depend on."""
 _VARIED = ("steps_per_execution", "batch_size")
 _OF_THE_FLOOR = (

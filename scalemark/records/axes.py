@@ -1,4 +1,5 @@
-"""What an axis of a trial is. Each is defined once: as a field of `scalemark.records.trial.TrialSpec`.
+"""What an axis of a trial is. Each is defined once, as a field of
+`scalemark.records.trial.TrialSpec`.
 
 Derived from that definition: Hydra's schema and its help, the checks of a record, the column of the
 database, filters, the columns of tables, what an engine refuses, and which axes analysis compares.
@@ -6,15 +7,18 @@ database, filters, the columns of tables, what an engine refuses, and which axes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 AxisValue = str | int | float | bool
 
 AUTO = "auto"
 """What the command line accepts for an axis that is resolved while planning."""
+
+_Record = TypeVar("_Record")
 
 
 class Engine(StrEnum):
@@ -32,14 +36,17 @@ _LARGEST_INTEGER = 2**31 - 1  # as databases have it, see `scalemark.records.val
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
-    """The part of an axis that its field cannot say. `axis` makes one."""
+class Axis:
+    """A named property of a trial that a grid may vary. `axis` says what its attributes mean."""
 
+    name: str
+    type: type[AxisValue]
+    default: AxisValue | None  # left out of an identity; None: every trial says its value
     help: str
     choices: tuple[str, ...]
     folder: str
     auto: bool
-    given: AxisValue | None
+    given: AxisValue | None  # None where the command line has no default of its own
     set_by: str
     least: float | None
     most: float | None
@@ -48,68 +55,41 @@ class Definition:
     in_curve: bool
     sets_step_time: bool
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """A named property of a trial that a grid may vary."""
-
-    name: str
-    type: type[AxisValue]
-    default: AxisValue | None  # left out of an identity; None: every trial says its value
-    definition: Definition
-
-    @property
-    def help(self) -> str:
-        return self.definition.help
-
-    @property
-    def engines(self) -> tuple[Engine, ...]:
-        return self.definition.engines
-
-    @property
-    def given(self) -> AxisValue | None:
-        """The default on the command line; None where that has no default of its own."""
-        if self.definition.auto:
-            return AUTO
-        return self.default if self.definition.given is None else self.definition.given
-
     @property
     def is_bounded(self) -> bool:
-        """Whether any value of its type can be wrong."""
-        definition = self.definition
-        return self.type is int or bool(definition.choices) or definition.least is not None
+        """Return whether any value of its type can be wrong."""
+        return self.type is int or bool(self.choices) or self.least is not None
 
-    def problem(self, value: AxisValue) -> str | None:
+    def problem(self, value: Any) -> str | None:
         """Say what is wrong with a value of the right type; None when nothing is."""
         wanted = self._wanted(value)
         return f"{self.name}={value}: wanted {wanted}" if wanted else None
 
     def _wanted(self, value: Any) -> str | None:
-        definition = self.definition
-        if definition.choices and value not in definition.choices:
-            return f"one of {', '.join(definition.choices)}"
+        if self.choices and value not in self.choices:
+            return f"one of {', '.join(self.choices)}"
         if self.type is float:
             return self._wanted_of_real(value)
-        if definition.least is not None and value < definition.least:
-            return f"{definition.least} or more"
-        most = _LARGEST_INTEGER if definition.most is None else definition.most
+        if self.least is not None and value < self.least:
+            return f"{self.least} or more"
+        most = _LARGEST_INTEGER if self.most is None else self.most
         if self.type is int and value > most:
             return f"{most} or less"
         return None
 
     def _wanted_of_real(self, value: float) -> str | None:
-        least = self.definition.least
-        below = self.definition.below
-        if least is None or least <= value < (float("inf") if below is None else below):
+        below = math.inf if self.below is None else self.below
+        if self.least is None or self.least <= value < below:  # false for NaN, too
             return None
-        if below is None:
-            return f"a finite number, {least} or more"
-        return f"{least} or more, and less than {below}"
+        if self.below is None:
+            return f"a finite number, {self.least} or more"
+        return f"{self.least} or more, and less than {below}"
 
 
 def axis(
     text: str,
     *,
+    default: AxisValue | None = None,
     choices: tuple[str, ...] = (),
     folder: str = "",
     auto: bool = False,
@@ -121,10 +101,11 @@ def axis(
     engines: tuple[Engine, ...] = (Engine.tensorflow,),
     in_curve: bool = True,
     sets_step_time: bool = True,
-) -> dict[str, Definition]:
-    """Define the axis of a dataclass field: `xla: str = field(default="off", metadata=axis(...))`.
+) -> Any:
+    """Define an axis, as a field of a class under `@record_of_axes`.
 
     - `text`: one line of help, with the unit.
+    - `default`: of the record, where it has one.
     - `choices`: all values it may have. `folder`: they are the files of this folder of trainer/;
       records of other versions may name other files, so that only the command line checks these.
     - `auto`: the command line accepts `auto`, and has it as its default.
@@ -135,33 +116,40 @@ def axis(
     - `in_curve`: trials that differ in it are of different scaling curves.
     - `sets_step_time`: the time of a step can depend on it.
     """
-    definition = Definition(
-        help=text,
-        choices=choices,
-        folder=folder,
-        auto=auto,
-        given=given,
-        set_by=set_by,
-        least=least,
-        most=most,
-        below=below,
-        engines=engines,
-        in_curve=in_curve,
-        sets_step_time=sets_step_time,
-    )
-    return {"axis": definition}
+    if given is None:
+        given = default
+    metadata = {
+        "help": text,
+        "choices": choices,
+        "folder": folder,
+        "auto": auto,
+        "given": AUTO if auto else given,
+        "set_by": set_by,
+        "least": least,
+        "most": most,
+        "below": below,
+        "engines": engines,
+        "in_curve": in_curve,
+        "sets_step_time": sets_step_time,
+    }
+    return field(default=MISSING if default is None else default, metadata=metadata)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(axis,))
+def record_of_axes(cls: type[_Record]) -> type[_Record]:
+    """Make a frozen dataclass whose fields `axis` defines."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 
 def axis_of(field: Field[Any]) -> Axis:
     """Return the axis that a dataclass field defines. Raises TypeError for one that the command
     line has no default for.
     """
-    found = Axis(
-        name=field.name,
-        type=TYPES[str(field.type)],
-        default=None if field.default is MISSING else field.default,
-        definition=field.metadata["axis"],
-    )
-    if found.given is None and not found.definition.set_by:
+    default = None if field.default is MISSING else field.default
+    kind = TYPES[str(field.type)]
+    found = Axis(name=field.name, type=kind, default=default, **field.metadata)
+    if default is not None and type(default) is not kind:
+        raise TypeError(f"{found.name}: default {default!r}: wanted {kind.__name__}")
+    if found.given is None and not found.set_by:
         raise TypeError(f"{found.name}: wanted a default, given=, auto=True or set_by=")
     return found

@@ -1,6 +1,4 @@
-"""The command that makes a trial again: overrides that compose to the same trial, whatever `auto`
-means elsewhere.
-"""
+"""Commands that run a trial again, with overrides that compose to the same trial elsewhere, too."""
 
 from __future__ import annotations
 
@@ -16,55 +14,58 @@ from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
 from scalemark.records.trial import AXES, TrialSpec
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_STAND_IN: "hardware=cpu"}
-STAND_INS = 16  # that there are unless more are asked for
-# hardware and model bring them, and the strategy
+STAND_INS = 16  # CPU devices unless more are asked for
+# set by hardware, model and strategy
 _NO_AXES = ("device_kind", "num_classes", *STRATEGY_AXES)
-# left out they are not what a trial without them has
+# their defaults on the command line differ from those of a spec
 _ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")
 
 
 def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
-    """As `sweep.py` takes them: all that depends on model, machine or version is said.
+    """Return the overrides of a trial, with all that depends on model, machine or version.
 
-    `hardware`: what chooses that of a simulated trial, see `costs.profiles.overrides_of`. Raises
-    ValueError when it is not told.
+    `hardware` are the overrides of a simulated trial's hardware, see `costs.profiles.overrides_of`.
+    Raises ValueError where they are missing.
     """
-    told = [f"model={_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
+    found = [f"model={_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
     kind = DeviceKind(spec.device_kind)
     if kind is DeviceKind.SIMULATED_GPU and not hardware:
-        raise ValueError("a simulated trial is of a hardware profile, and which is not told")
-    told += hardware if kind is DeviceKind.SIMULATED_GPU else [HARDWARE[kind]]
+        raise ValueError("a simulated trial has a hardware profile, and it is not given")
+    found += hardware if kind is DeviceKind.SIMULATED_GPU else [HARDWARE[kind]]
     if kind is DeviceKind.CPU_STAND_IN and spec.num_gpus > STAND_INS:
-        told.append(f"hardware.num_stand_ins={spec.num_gpus}")
-    return [*told, *_planted(spec), *_others(spec)]
+        found.append(f"hardware.num_stand_ins={spec.num_gpus}")
+    return [*found, *_planted(spec), *_others(spec)]
 
 
 def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
-    """For a shell, to be pasted: runs the trial, where that is not done yet. `hardware`: as
-    `overrides` has it.
+    """Return a shell command that runs the trial unless that is done. `hardware`: see
+    `overrides`.
     """
     return sweep(overrides(spec, hardware))
 
 
 def of_axes(axes: Mapping[str, object]) -> list[str]:
-    """As `overrides`, of a few axes alone; what is not said is left to the sweep."""
-    return [f"{axis}={_value(value)}" for axis, value in axes.items()]
+    """Return the overrides of a few axes."""
+    return [
+        f"+{axis}={_free_value(value)}" if axis.startswith(PREFIX) else f"{axis}={_value(value)}"
+        for axis, value in axes.items()
+    ]
 
 
 def sweep(arguments: Sequence[str]) -> str:
-    """For a shell, to be pasted."""
+    """Return a shell command that can be pasted."""
     return " ".join([typed("sweep"), *map(_for_shell, arguments)])
 
 
 def as_often(spec: TrialSpec, hardware: Sequence[str], repeats: int) -> str:
-    """As `command`, with so many repeats as what it is to be compared with."""
+    """Return `command` with as many repeats as the trial that it is compared with."""
     return command(spec, hardware) + (f" sweep.repeats={repeats}" if repeats > 1 else "")
 
 
 def again(
     spec: TrialSpec, hardware: Sequence[str], *, repeats: int = 1, shares_host: bool = False
 ) -> str:
-    """As `command`, also where it is done: as often."""
+    """Return `command` so that it runs also where it is done."""
     shared = " launcher.share_host=true" if shares_host else ""
     return f"{command(spec, hardware)}{shared} sweep.repeats={max(1, repeats)} sweep.rerun=true"
 
@@ -77,7 +78,7 @@ def _strategy(spec: TrialSpec) -> list[str]:
 
 
 def _planted(spec: TrialSpec) -> Iterator[str]:
-    """Left out, simulated trials have some noise."""
+    """Set also noise of 0: simulated trials have some by default."""
     usual = dict.fromkeys(NOISE, 0.0) if spec.device_kind == DeviceKind.SIMULATED_GPU else {}
     return (f"planted.{name}={amount:g}" for name, amount in (usual | spec.planted_values).items())
 
@@ -91,8 +92,8 @@ def _others(spec: TrialSpec) -> Iterator[str]:
             continue
         if name == "batch_size" and spec.scaling == "strong":
             value *= spec.num_gpus  # there the batch of all replicas is asked for
-        yield f"{axis.definition.set_by if name == 'data_dir' else name}={_value(value)}"
-    yield from (f"+{PREFIX}{name}={_free_value(value)}" for name, value in spec.free)
+        yield f"{axis.set_by if name == 'data_dir' else name}={_value(value)}"
+    yield from (f"+{name}={_free_value(value)}" for name, value in spec.free)
 
 
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)
@@ -107,7 +108,7 @@ def _free_value(value: object) -> str:
 
 
 def _value(value: object) -> str:
-    """In Hydra's syntax."""
+    """Return a value in Hydra's syntax."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str) or _PLAIN.fullmatch(value):
@@ -121,11 +122,11 @@ def _value(value: object) -> str:
 
 
 def _for_shell(argument: str) -> str:
-    """Quoted; with what no terminal shows written out, so that what is pasted is what is read."""
+    """Quote an argument, with invisible characters as escapes: one pastes what one reads."""
     if argument.isprintable():
         return shlex.quote(argument)
-    told = argument.replace("\\", r"\\").replace("'", r"\'")
-    return f"$'{''.join(one if one.isprintable() else _escaped(one) for one in told)}'"
+    quoted = argument.replace("\\", r"\\").replace("'", r"\'")
+    return f"$'{''.join(one if one.isprintable() else _escaped(one) for one in quoted)}'"
 
 
 def _escaped(one: str) -> str:

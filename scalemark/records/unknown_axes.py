@@ -1,11 +1,10 @@
-"""What an engine does not know, it refuses."""
+"""Axes that an engine does not know, and therefore refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalemark.records.axes import Axis, Engine
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.axes import Engine
 from scalemark.records.trial import AXES, TrialSpec
 
 
@@ -18,17 +17,18 @@ _UNKNOWN = {engine: unknown_to(engine) for engine in Engine}
 
 
 def unknown_axes(spec: TrialSpec) -> Iterator[str]:
-    """Say of each axis that the trial's engine does not know why it is refused, in one sentence."""
+    """Say in a sentence each why the trial's engine refuses it."""
     engine = Engine(spec.engine)
     for name in _UNKNOWN[engine]:
-        if (value := getattr(spec, name)) != AXES[name].default:
-            told = f"{name}={value}".lower() if isinstance(value, bool) else f"{name}={value}"
-            yield f"{told}: {_why(engine, AXES[name])}"
+        value = getattr(spec, name)
+        if value == AXES[name].default:
+            continue
+        shown = str(value).lower() if isinstance(value, bool) else value
+        why = (
+            f"engine={engine} does not know it, {', '.join(AXES[name].engines)} does; leave it out"
+        )
+        if engine is Engine.simulated:
+            why = "the cost model does not know what it changes; leave it out of simulated trials"
+        yield f"{name}={shown}: {why}"
     for name, value in spec.free:
-        yield (f"{PREFIX}{name}={value}: engine={engine} takes no free axes; leave it out")
-
-
-def _why(engine: Engine, axis: Axis) -> str:
-    if engine is Engine.simulated:
-        return "the cost model does not know what it changes; leave it out of simulated trials"
-    return f"engine={engine} does not know it, {', '.join(axis.engines)} does; leave it out"
+        yield f"{name}={value}: engine={engine} takes no free axes; leave it out"

@@ -1,41 +1,56 @@
-"""What stands behind a filter's operator, read as the type its name has. Raises StoreError with
-what was found and wanted.
+"""One filter of a command line, and its value read as the type that its name has.
+
+All functions raise StoreError, which says what was found and what was wanted.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
-
-import sqlalchemy as sa
+from typing import NoReturn
 
 from store.errors import StoreError
 
 _MOST_SHOWN = 80  # characters of a value, in a message
-_LONGEST_PATTERN = 50_000  # bytes that SQLite takes
+_MOST_VALUES = 10_000  # SQLite takes 32,767 in one statement
+_LONGEST_PATTERN = 20_000  # PostgreSQL gives up on expressions of some 50,000
 _LARGEST = 2**63 - 1
 _YES_OR_NO = {"true": True, "yes": True, "false": False, "no": False}
 
 
-class _Told(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def operator(self) -> str: ...
-    @property
-    def value(self) -> str: ...
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One condition, as `num_gpus>=4`: a name, an operator, and a value."""
+
+    name: str
+    operator: str
+    value: str
+
+    def __str__(self) -> str:
+        return shortened(f"{self.name}{self.operator}{self.value}")
+
+    def refuse(self, wanted: str, found: str) -> NoReturn:
+        raise StoreError(f"{self}: {wanted}; found {shortened(found) or 'nothing'}")
+
+    def check_operator(self, operators: Sequence[str]) -> None:
+        if self.operator not in operators:
+            raise StoreError(
+                f"{self}: {self.operator} does not suit {self.name}; wanted one of "
+                f"{' '.join(operators)}"
+            )
 
 
 def shortened(text: str) -> str:
-    """As a message shows it: not longer than a line, nothing that a terminal would obey."""
+    """Cut text to a line, without anything that a terminal would obey."""
     cut = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
     return cut if cut.isprintable() else repr(cut)[1:-1]
 
 
 def checked(text: str, what: str) -> str:
-    """Text that every database can hold. Raises StoreError, which calls it `what`."""
+    """Return text that every database can hold. Messages call it `what`."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -47,69 +62,56 @@ def checked(text: str, what: str) -> str:
     return text
 
 
-def several(one: _Told, most: int) -> list[str]:
-    """Values between commas. A backslash makes a comma, or an equals sign at the beginning, part of
-    a value.
+def several(one: Filter) -> list[str]:
+    r"""Split values at commas. `\,` is a comma within a value, and `\=` an equals sign at its
+    beginning.
     """
-    found = [
-        re.sub(r"^\\=", "=", value.replace(r"\,", ","))
-        for value in re.split(r"(?<!\\),", one.value)
-    ]
-    if len(found) > most:
-        raise StoreError(f"{one}: {len(found)} values; wanted {most} or fewer")
-    return found
+    values = re.split(r"(?<!\\),", one.value)
+    if len(values) > _MOST_VALUES:
+        raise StoreError(f"{one}: {len(values)} values; wanted {_MOST_VALUES} or fewer")
+    return [re.sub(r"^\\=", "=", value.replace(r"\,", ",")) for value in values]
 
 
-def single(one: _Told) -> str:
+def single(one: Filter) -> str:
     if "," in one.value:
         raise StoreError(f"{one}: {one.operator} compares with one value; several go with = and !=")
     return one.value
 
 
-def pattern(one: _Told) -> str:
-    if len(one.value.encode()) > _LONGEST_PATTERN:
-        raise StoreError(f"{one}: wanted a pattern of {_LONGEST_PATTERN} bytes or fewer")
-    return one.value
+def pattern(one: Filter) -> str:
+    """Return a regular expression for `*` (any characters) and `?` (one character), which Python,
+    SQLite and PostgreSQL read alike.
+    """
+    if len(one.value) > _LONGEST_PATTERN:
+        raise StoreError(f"{one}: wanted a pattern of {_LONGEST_PATTERN} characters or fewer")
+    escaped = re.escape(one.value).replace(r"\*", ".*").replace(r"\?", ".")
+    return rf"(?s)\A{escaped}\Z"
 
 
-def whole(one: _Told, value: str) -> int:
+def whole(one: Filter, value: str) -> int:
     try:
         found = int(value)
     except ValueError:
-        raise StoreError(
-            f"{one}: {one.name} is a whole number; found {shortened(value) or 'nothing'}"
-        ) from None
+        one.refuse(f"{one.name} is a whole number", value)
     if abs(found) > _LARGEST:
         raise StoreError(f"{one}: wanted a whole number between -2**63 and 2**63")
     return found
 
 
-def whole_number(one: _Told, value: str) -> sa.ColumnElement[Any]:
-    return sa.literal(whole(one, value), sa.BigInteger)
-
-
-def real(one: _Told, value: str) -> float:
+def real(one: Filter, value: str) -> float:
     try:
         found = float(value)
     except ValueError:
-        raise StoreError(
-            f"{one}: {one.name} is a number; found {shortened(value) or 'nothing'}"
-        ) from None
+        one.refuse(f"{one.name} is a number", value)
     if not math.isfinite(found):
-        raise StoreError(f"{one}: wanted a finite number; found {value}")
+        one.refuse("wanted a finite number", value)
     return found
 
 
-def number(one: _Told, value: str) -> sa.ColumnElement[Any]:
-    return sa.literal(real(one, value), sa.Double)
-
-
-def boolean(one: _Told, value: str) -> bool:
+def boolean(one: Filter, value: str) -> bool:
     found = _YES_OR_NO.get(value.strip().lower())
     if found is None:
-        raise StoreError(
-            f"{one}: {one.name} is true or false, yes or no; found {shortened(value) or 'nothing'}"
-        )
+        one.refuse(f"{one.name} is true or false, yes or no", value)
     return found
 
 
@@ -118,41 +120,41 @@ ID_BEGINNING = "beginning of a trial's id (4 hexadecimal digits or more)"
 
 
 def begins_id(text: str) -> bool:
-    """Whether a trial may be named so."""
     return re.fullmatch("[0-9a-f]{4,16}", text) is not None
 
 
-def beginning_of_id(one: _Told, value: str) -> str:
+def beginning_of_id(one: Filter, value: str) -> str:
     if not begins_id(value):
-        wanted = "the beginning of a trial's id, 4 to 16 of 0-9 and a-f"
-        raise StoreError(f"{one}: wanted {wanted}; found {shortened(value) or 'nothing'}")
+        one.refuse("wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f", value)
     return value
 
 
-def time_span(one: _Told, value: str) -> tuple[datetime, datetime]:
-    """From the first moment that a date or a time means, to the first after: a day, a minute, a
-    second or less.
-    """
-    told = _TIME.fullmatch(value.strip())
+def time_span(one: Filter, value: str) -> tuple[datetime, datetime]:
+    """Return the first moment that a date or a time means, and the first moment after it."""
+    form = _TIME.fullmatch(value.strip())
     try:
-        if told is None:
+        if form is None:
             raise ValueError
         found = datetime.fromisoformat(value.strip())
-        begin = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-        length = next(length for part, length in _LENGTHS.items() if told[part] is not None)
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=UTC)
+        begin = found.astimezone(UTC)
+        length = next(length for part, length in _LENGTHS.items() if form[part] is not None)
         return begin, begin + length
     except (ValueError, OverflowError):
-        wanted = (
-            "a date as 2026-11-21, or a time as 2026-11-21T12:30 (UTC) or 2026-11-21T12:30+02:00"
+        one.refuse(
+            "wanted a date as 2026-11-21, or a time as 2026-11-21T12:30 (UTC) or "
+            "2026-11-21T12:30+02:00",
+            value,
         )
-        raise StoreError(f"{one}: wanted {wanted}; found {shortened(value) or 'nothing'}") from None
 
 
 _TIME = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)([T ](?P<minute>\d\d:\d\d)(?P<second>:\d\d(?P<less>\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?",
+    r"(?P<day>\d{4}-\d\d-\d\d)"
+    r"([T ](?P<minute>\d\d:\d\d)(?P<second>:\d\d(?P<less>\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?",
     re.ASCII,
 )
-_LENGTHS = {
+_LENGTHS = {  # from the finest part, so that the first one that is given counts
     "less": timedelta(microseconds=1),
     "second": timedelta(seconds=1),
     "minute": timedelta(minutes=1),

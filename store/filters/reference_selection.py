@@ -1,40 +1,28 @@
-"""Which published figures a command is about, as told by the same filters as of attempts, over the
-fields of references.
-"""
+"""Filters of published figures: the same form as those of attempts, over the fields of references."""
 
 from __future__ import annotations
 
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
-from store.errors import StoreError
+from scalemark.records.references import Reference
 from store.filters import filter_values
-from store.filters.selection import Filter, parsed_with
+from store.filters.filter_values import Filter
+from store.filters.selection import parsed_with
 
 _Row = Mapping[str, Any]
+_Holds = Callable[[_Row], bool]
 
-_TEXTS = (
-    *(
-        "model",
-        "hardware",
-        "source",
-        "data",
-        "precision",
-        "strategy",
-        "variable_update",
-        "all_reduce",
-    ),
-    *("local_parameter_device", "origin", "evidence", "note"),
-)
+_TEXTS = ("strategy", *(field.name for field in fields(Reference) if field.type == "str"))
 _NUMBERS: Mapping[str, Callable[[Filter, str], float]] = {
     "batch_size": filter_values.whole,
     "num_gpus": filter_values.whole,
     "throughput": filter_values.real,
 }
 FIELDS = (*_TEXTS, *_NUMBERS)
-"""What references can be filtered by."""
 
 _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -45,58 +33,53 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def chosen(references: Sequence[_Row], filters: Sequence[str]) -> list[int]:
-    """Places of those for which all filters hold. Case does not matter, nor the `?` of what a
-    source leaves in doubt.
+    """Return the positions of the references for which all filters hold.
 
-    Raises StoreError for a filter that is none.
+    Case does not matter, nor the `?` that marks what a source leaves in doubt. Raises StoreError
+    for text that is no filter.
     """
-    conditions = [
-        _condition(one)
-        for one in parsed_with(
-            filters, dict.fromkeys(_TEXTS, "VALUE") | dict.fromkeys(_NUMBERS, "4")
-        )
-    ]
+    examples = dict.fromkeys(_TEXTS, "VALUE") | dict.fromkeys(_NUMBERS, "4")
+    conditions = [_condition(one) for one in parsed_with(filters, examples)]
     return [
-        place
-        for place, reference in enumerate(references)
+        position
+        for position, reference in enumerate(references)
         if all(holds(reference) for holds in conditions)
     ]
 
 
-def _condition(one: Filter) -> Callable[[_Row], bool]:
+def _condition(one: Filter) -> _Holds:
     if one.operator == "!=":
         equal = _condition(Filter(one.name, "=", one.value))
         return lambda reference: not equal(reference)
-    wanted = ("=", "!=", "~") if one.name in _TEXTS else ("=", "!=", *_ORDERS)
-    if one.operator not in wanted:
-        raise StoreError(
-            f"{one}: {one.operator} does not suit {one.name}; wanted one of {' '.join(wanted)}"
-        )
-    return _of_text(one) if one.name in _TEXTS else _of_number(one)
+    if one.name in _TEXTS:
+        one.check_operator(("=", "!=", "~"))
+        return _text_condition(one)
+    one.check_operator(("=", "!=", *_ORDERS))
+    return _number_condition(one)
 
 
-def _of_text(one: Filter) -> Callable[[_Row], bool]:
+def _text_condition(one: Filter) -> _Holds:
     if one.operator == "~":
-        told = (
-            re.escape(filter_values.pattern(one).casefold())
-            .replace(r"\*", ".*")
-            .replace(r"\?", ".")
-        )
-        pattern = re.compile(told, re.DOTALL)
-        return lambda reference: pattern.fullmatch(reference[one.name].casefold()) is not None
-    values = {value.casefold().rstrip("?") for value in filter_values.several(one, _MOST_VALUES)}
-    return lambda reference: reference[one.name].casefold().rstrip("?") in values
+        pattern = re.compile(filter_values.pattern(one), re.IGNORECASE)
+        return lambda reference: pattern.search(reference[one.name]) is not None
+    values = {_comparable(value) for value in filter_values.several(one)}
+    return lambda reference: _comparable(reference[one.name]) in values
 
 
-def _of_number(one: Filter) -> Callable[[_Row], bool]:
+def _comparable(text: str) -> str:
+    return text.casefold().rstrip("?")
+
+
+def _number_condition(one: Filter) -> _Holds:
     read = _NUMBERS[one.name]
     if one.operator == "=":
-        values = {read(one, value) for value in filter_values.several(one, _MOST_VALUES)}
+        values = {read(one, value) for value in filter_values.several(one)}
         return lambda reference: reference[one.name] in values
-    compared, limit = _ORDERS[one.operator], read(one, filter_values.single(one))
-    return lambda reference: (
-        reference[one.name] is not None and compared(reference[one.name], limit)
-    )
+    holds = _ORDERS[one.operator]
+    limit = read(one, filter_values.single(one))
 
+    def condition(reference: _Row) -> bool:
+        value = reference[one.name]
+        return value is not None and holds(value, limit)
 
-_MOST_VALUES = 10_000
+    return condition

@@ -15,75 +15,61 @@ from store.filters.filter_values import ID_BEGINNING, begins_id, checked, shorte
 from store.filters.selection import id_begins_with
 from store.schema import AttemptRow, SweepRow, TrialRow
 
-_NUM_NAMED = 5  # of what there is instead
+_MOST_NAMED = 5  # sweeps, in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One attempt, trial or sweep that there is."""
+    """One attempt, trial or sweep of the database."""
 
     column: str  # attempt_id, trial_id or sweep_id: as tags and notes call it
     id: int | str
     name: str  # as messages call it
 
     def has_attempt(self) -> sa.ColumnElement[bool]:
-        """Of attempts: whether they are its own."""
-        columns = {
-            "attempt_id": AttemptRow.id,
-            "trial_id": AttemptRow.trial_id,
-            "sweep_id": AttemptRow.sweep_id,
-        }
-        return columns[self.column] == self.id
+        """Return the condition that an attempt belongs to it."""
+        column = "id" if self.column == "attempt_id" else self.column
+        found: sa.ColumnElement[bool] = AttemptRow.__table__.columns[column] == self.id
+        return found
 
 
 def find(engine: sa.Engine, which: str) -> Target:
-    """`attempt=`, `trial=` and `sweep=` before it say what is meant where it could be two things.
+    """Return what a word names. `attempt=`, `trial=` or `sweep=` before it settles any doubt.
 
-    Raises StoreError when there is none, or more than one.
+    Raises StoreError when it names nothing, or more than one thing.
     """
     if not which:
         raise StoreError(
             f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `python -m "
             "store list`"
         )
-    told = _EXPLICIT.fullmatch(checked(which, ""))
-    kind, name = (told["kind"], told["name"]) if told else (None, which)
+    kind, name = "", checked(which, "")
+    explicit = re.fullmatch("(attempt|trial|sweep)=(.*)", name, re.DOTALL)
+    if explicit is not None:
+        kind, name = explicit.groups()
     with reading(engine) as connection:
-        attempts = _attempts(connection, name) if kind in (None, "attempt") else []
-        sweeps = _sweeps(connection, name) if kind in (None, "sweep") else []
-        trials = _trials(connection, name) if kind in (None, "trial") and not attempts else []
-        found = [*attempts, *sweeps, *trials]
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            newest = connection.scalars(
-                sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_NUM_NAMED)
-            )
-            names = ", ".join(map(shortened, newest)) or "none"
+        attempts = _attempts(connection, name) if kind in ("", "attempt") else []
+        sweeps = _sweeps(connection, name) if kind in ("", "sweep") else []
+        # digits are more likely an attempt than the beginning of an id
+        trials = _trials(connection, name) if kind in ("", "trial") and not attempts else []
+        newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_NAMED)
+        names = ", ".join(map(shortened, connection.scalars(newest))) or "none"
+    found = [*attempts, *sweeps, *trials]
+    if len(found) == 1:
+        return found[0]
     if not found:
-        hint = f"see `python -m store list`; nor a sweep: the newest are {names}"
-        short = (
-            "; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id"
-            if _IS_SHORT.fullmatch(name)
-            else ""
-        )
-        raise StoreError(f"{shortened(which)}: no attempt or trial{short}; {hint}")
-    if sweeps:
-        kinds = " or ".join(
-            dict.fromkeys(
-                f"{target.column.removesuffix('_id')}={shortened(name)}" for target in found
-            )
-        )
         raise StoreError(
-            f"{shortened(which)}: it could be "
-            f"{' or '.join(target.name for target in found)}; say {kinds}"
+            f"{shortened(which)}: no attempt or trial; wanted an attempt's number, or the "
+            f"{ID_BEGINNING}, see `python -m store list`; nor a sweep: the newest are {names}"
+        )
+    if sweeps:
+        kinds = dict.fromkeys(one.column.removesuffix("_id") for one in found)
+        raise StoreError(
+            f"{shortened(which)}: it could be {' or '.join(one.name for one in found)}; say "
+            f"{' or '.join(f'{one}={shortened(name)}' for one in kinds)}"
         )
     could_be = ", ".join(str(target.id) for target in trials[:3])
     raise StoreError(f"{shortened(which)}: not just one attempt or trial; it could be {could_be}")
-
-
-_IS_SHORT = re.compile("[0-9a-f]{1,3}")
-_EXPLICIT = re.compile(r"(?P<kind>attempt|trial|sweep)=(?P<name>.*)", re.DOTALL)
 
 
 def _attempts(connection: sa.Connection, name: str) -> list[Target]:
@@ -102,7 +88,5 @@ def _trials(connection: sa.Connection, name: str) -> list[Target]:
     if not begins_id(name):
         return []
     begins = sa.select(TrialRow.id).where(id_begins_with(name)).order_by(TrialRow.id).limit(4)
-    return [
-        Target(column="trial_id", id=id_, name=f"trial {id_[:8]}")
-        for id_ in connection.scalars(begins)
-    ]
+    found = connection.scalars(begins)
+    return [Target(column="trial_id", id=id_, name=f"trial {id_[:8]}") for id_ in found]

@@ -13,7 +13,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records import step_arrays
-from scalemark.records.free_axes import PREFIX
 from scalemark.records.measurement import StepSample
 from scalemark.records.references import Reference, published
 from store.database import reading
@@ -172,9 +171,10 @@ def listing(
     """
     if sweep is not None:
         check_sweep(engine, sweep)
-    known = partial(_listable, {**LISTABLE, **_free_listable(engine)})
+    with reading(engine) as connection:
+        known = partial(_listable, {**LISTABLE, **free_columns(connection)})
     statement = (
-        sa.select(*(known(name).label(name.removeprefix(PREFIX)) for name in columns))
+        sa.select(*(known(name).label(name) for name in columns))
         .select_from(AttemptRow)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
@@ -201,11 +201,6 @@ def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
             )
             or 0
         )
-
-
-def _free_listable(engine: sa.Engine) -> dict[str, sa.ColumnElement[Any]]:
-    with reading(engine) as connection:
-        return {f"{PREFIX}{name}": column for name, column in free_columns(connection).items()}
 
 
 def _listable(known: Mapping[str, sa.ColumnElement[Any]], name: str) -> sa.ColumnElement[Any]:

@@ -37,7 +37,7 @@ def axes_that_race(race_over: Sequence[str]) -> frozenset[str]:
         raise SweepRefusedError(
             f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
         )
-    named = frozenset(name.removeprefix(PREFIX) for name in race_over)
+    named = frozenset(race_over)
     return named - {STRATEGY} | (frozenset(STRATEGY_AXES) if STRATEGY in race_over else frozenset())
 
 
@@ -48,8 +48,7 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
     racing = axes_that_race(race_over)
     known = all_axes(specs)
     for name in race_over:
-        own = name.removeprefix(PREFIX)
-        if name.startswith(PREFIX) and (own in AXES or own not in known):
+        if name.startswith(PREFIX) and name not in known:
             raise SweepRefusedError(
                 f"sweep.race_over={name}: no trial has such an axis; there are "
                 f"{STRATEGY}, {', '.join(known)}"

@@ -15,7 +15,7 @@ from tests.specs import small
 PACKAGES = ("analysis", "conf", "costs", "hydra_plugins", "plots", "scalemark", "simulator")
 PACKAGES += ("store", "sweeper", "trainer", "tests")
 DEFINITION = """
-    nudge: int = field(default=0, metadata=axis("steps to the left", least=0, most=9))
+    nudge: int = axis("steps to the left", default=0, least=0, most=9)
     free: FreeAxes = ()"""
 
 READ_BEFORE = """
@@ -90,11 +90,11 @@ def test_a_database_of_before_takes_a_new_axis_without_a_migration(program, db):
     assert written.stdout == "30.0\n30.0\n0 3\n0 3\n", written.stderr
     tables = run(program, "-m", "plots", "tables", "--db", db)
     assert "nudge 3" in tables.stdout, tables.stderr
-    # the program of before shows the column that it does not know as a free axis
+    # the program of before shows the column that it does not know
     assert (
         "nudge"
         in subprocess.run(
-            [sys.executable, "-m", "store", "list", "--db", db, "--columns", "axes.nudge"],
+            [sys.executable, "-m", "store", "list", "--db", db, "--columns", "nudge"],
             capture_output=True,
             text=True,
             check=True,

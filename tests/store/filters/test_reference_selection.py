@@ -56,7 +56,7 @@ def test_filters_compare_as_they_do_for_attempts(filters, places):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("image_px=64", "image_px: nothing to filter by; there are model, hardware"),
+        ("image_px=64", "image_px: nothing to filter by; there are strategy, origin, source"),
         ("hardwear=x", r"hardwear: nothing to filter by; did you mean hardware\?"),
         ("model", "model: no operator found; wanted NAME, one of .*, as model=VALUE"),
         ("model<x", "model<x: < does not suit model; wanted one of = != ~"),
