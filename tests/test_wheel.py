@@ -83,7 +83,7 @@ def test_a_wheel_simulates_reads_and_advises(scalemark: Run, programs: Path):
     advice = scalemark("analysis", "advise", "--origin", "simulated", "model=vgg16")
     assert "replicated_nccl" in advice.stdout, advice.stderr
     assert "    scalemark sweep model=vgg16 " in advice.stdout
-    published = scalemark("store", "reference", "list", "--model", "resnet50", "--gpus", "8")
+    published = scalemark("store", "reference", "list", "model=resnet50", "num_gpus=8")
     assert "resnet50" in published.stdout, published.stderr
 
     assert {"results.db", "runs", "figures"} < {path.name for path in Path().iterdir()}

@@ -137,7 +137,7 @@ def _about(
             "and batch size"
         )
         found.append(
-            f"{told}; see all with python -m store reference list --model "
+            f"{told}; see all with python -m store reference list model="
             f"{table.results[0].axes['model']}"
         )
     drawn = [

@@ -1,6 +1,4 @@
-"""Published and imported figures: with their source, stored beside our own and never mixed with
-them.
-"""
+"""Figures that others published, with their source. They are never mixed with our own."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from importlib.resources import files
@@ -19,7 +16,7 @@ from scalemark.records.validation import LARGEST_INTEGER
 
 
 class Origin(StrEnum):
-    """Where a reference comes from."""
+    """How a reference came into the database."""
 
     PUBLISHED = "published"  # curated, comes with scalemark
     ADDED = "added"  # by `python -m store reference add`
@@ -29,16 +26,16 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One figure that others measured. Text attributes are as the source tells them: `?` marks what
-    it leaves in doubt, empty is what it does not tell at all. Raises ValueError for what no source
-    can have measured."""
+    """One figure that others measured. Text is as in the source: `?` marks what it leaves in doubt,
+    and empty is what it does not say. Raises ValueError for what no source can have measured.
+    """
 
     origin: str  # an Origin
     source: str  # short name, as in charts
     citation: str  # where it can be looked up
     hardware: str
     model: str
-    batch_size: int | None  # per GPU; none where the source does not tell
+    batch_size: int | None  # per GPU; None where the source does not say
     data: str
     variable_update: str
     all_reduce: str
@@ -74,40 +71,8 @@ class Reference:
 
     @property
     def key(self) -> str:
-        """Digest of all fields: the same figure of the same source is stored once."""
+        """Return a digest of all fields, so that the same figure is stored once."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceFilter:
-    """Which references are wanted; None wants all."""
-
-    model: str | None = None  # its name; found also where the source leaves it in doubt
-    hardware: str | None = None  # part of it
-    source: str | None = None  # part of it
-    origin: Origin | None = None
-    num_gpus: int | None = None
-
-    def wants(self, reference: Mapping[str, object]) -> bool:
-        """The fields of a reference as a mapping. Case does not matter: databases disagree about
-        it, so none is asked.
-        """
-        return (
-            (
-                self.model is None
-                or str(reference["model"]).casefold().rstrip("?")
-                == self.model.casefold().rstrip("?")
-            )
-            and (
-                self.hardware is None
-                or self.hardware.casefold() in str(reference["hardware"]).casefold()
-            )
-            and (
-                self.source is None or self.source.casefold() in str(reference["source"]).casefold()
-            )
-            and (self.origin is None or reference["origin"] == self.origin)
-            and (self.num_gpus is None or reference["num_gpus"] == self.num_gpus)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,29 +84,20 @@ class Rejected:
 
 
 def published() -> list[Reference]:
-    """The figures that come with scalemark, in the order of their file."""
+    """Return the figures that come with scalemark, in the order of their file."""
     text = files("store").joinpath("published", "throughput.csv").read_text(encoding="utf-8")
-    return [_from_row(row) for row in csv.DictReader(io.StringIO(text, newline=""))]
-
-
-def _from_row(row: dict[str, str]) -> Reference:
-    return Reference(
-        origin=Origin.PUBLISHED.value,
-        source=row["source"],
-        citation=row["citation"],
-        hardware=row["hardware"],
-        model=row["model"],
-        batch_size=int(row["batch_size"]) if row["batch_size"] else None,
-        data=row["data"],
-        variable_update=row["variable_update"],
-        all_reduce=row["all_reduce"],
-        local_parameter_device=row["local_parameter_device"],
-        precision=row["precision"],
-        num_gpus=int(row["num_gpus"]),
-        throughput=float(row["throughput"]),
-        evidence=row["evidence"],
-        note=row["note"],
-    )
+    found = []
+    for row in csv.DictReader(io.StringIO(text, newline="")):
+        batch_size = row.pop("batch_size")
+        reference = Reference(
+            origin=Origin.PUBLISHED.value,
+            batch_size=int(batch_size) if batch_size else None,
+            num_gpus=int(row.pop("num_gpus")),
+            throughput=float(row.pop("throughput")),
+            **row,
+        )
+        found.append(reference)
+    return found
 
 
 _PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
@@ -149,14 +105,11 @@ _PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 
 def _check_count(name: str, count: int) -> None:
     if not 1 <= count <= LARGEST_INTEGER:
-        raise ValueError(
-            f"{name}={count}: wanted 1 or more"
-            + (f", up to {LARGEST_INTEGER}" if count > 1 else "")
-        )
+        raise ValueError(f"{name}={count}: wanted 1 or more, up to {LARGEST_INTEGER}")
 
 
 def _check_text(name: str, text: str) -> None:
-    """Everything is welcome that both databases can hold, and that tells no secret."""
+    """Accept all text that both databases can hold, without secrets. Raises ValueError."""
     if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
         raise ValueError(f"{name} has a character that is no text; wanted Unicode without NUL")
     if _PASSWORD.search(text):

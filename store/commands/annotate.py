@@ -38,27 +38,22 @@ def tag(
     engine = _writable(db)
     found = targets.find(engine, target)
     if remove:
-        print(
-            f"{visible(found.name)}: {marking.remove_tags(engine, found, words)} of "
-            f"{len(words)} tags taken away"
-        )
+        num, done = marking.remove_tags(engine, found, words), "taken away"
     else:
-        print(
-            f"{visible(found.name)}: {marking.add_tags(engine, found, words, _now())} of "
-            f"{len(words)} tags added"
-        )
+        num, done = marking.add_tags(engine, found, words, datetime.now(UTC)), "added"
+    print(f"{visible(found.name)}: {num} of {len(words)} tags {done}")
 
 
 @app.command()
 def note(
     target: Target,
-    text: Annotated[str, typer.Argument(help="What there is to say; `show` tells it.")],
+    text: Annotated[str, typer.Argument(help="What there is to say; `show` prints it.")],
     db: Db,
 ) -> None:
     """Add a note to an attempt, a trial or a sweep."""
     engine = _writable(db)
     found = targets.find(engine, target)
-    marking.add_note(engine, found, text, _now())
+    marking.add_note(engine, found, text, datetime.now(UTC))
     print(f"{visible(found.name)}: note added")
 
 
@@ -66,36 +61,28 @@ def note(
 def delete(
     what: Targets, db: Db, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 ) -> None:
-    """Let attempts count nowhere; a sweep that wants them measures them anew. `restore` takes it
-    back.
+    """Let attempts count nowhere; a sweep that wants them measures them again. `restore` undoes
+    it.
     """
     engine = _writable(db)
     chosen = marking.choose(engine, what, deleted=False)
     if chosen.num_attempts:
         ask(f"{chosen} would be deleted", yes=yes)
-    num_deleted = marking.set_deleted(engine, chosen, _now())
-    print(
-        f"{num_deleted} deleted; `python -m store restore` brings them back"
-        if num_deleted
-        else "0 deleted: there is none"
-    )
+    num_deleted = marking.set_deleted(engine, chosen, datetime.now(UTC))
+    hint = "; `python -m store restore` brings them back" if num_deleted else ""
+    print(f"{num_deleted} deleted{hint}")
 
 
 @app.command()
 def restore(what: Targets, db: Db) -> None:
     """Let deleted attempts count again."""
     engine = _writable(db)
-    print(
-        f"{marking.set_deleted(engine, marking.choose(engine, what, deleted=True), None)} restored"
-    )
+    chosen = marking.choose(engine, what, deleted=True)
+    print(f"{marking.set_deleted(engine, chosen, None)} restored")
 
 
 def _writable(db: str) -> sa.Engine:
-    """Of a database that is there: nobody annotates an empty one."""
+    """Open a database that exists: nobody annotates an empty one."""
     open_for_reading(db).dispose()
     check_writable(db)
     return open_for_writing(db)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

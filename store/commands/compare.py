@@ -1,6 +1,4 @@
-"""`python -m store compare|diff`: two attempts or trials side by side, first what differs, then
-which is faster.
-"""
+"""`python -m store compare|diff`: in what two attempts or trials differ, and which is faster."""
 
 from __future__ import annotations
 
@@ -43,13 +41,13 @@ Anyway = Annotated[
 
 @app.command()
 def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
-    """In what two attempts or trials differ: axes, machine, GPUs, links, software, packages,
-    variables, commit.
-    """
+    """Show in what two attempts or trials differ: axes, machine, software, environment."""
     of_a, of_b = sides(open_for_reading(db), a, b)
     found = differences(of_a, of_b)
     if as_json:
-        return print_json(_told_sides(of_a, of_b) | {"differences": [asdict(one) for one in found]})
+        return print_json(
+            _sides_as_json(of_a, of_b) | {"differences": [asdict(one) for one in found]}
+        )
     _print_differences(make_console(), of_a, of_b, found)
 
 
@@ -57,38 +55,39 @@ def diff(a: First, b: Second, db: Db, as_json: Json = False) -> None:
 def compare(
     a: First, b: Second, db: Db, axis: Axes = None, anyway: Anyway = False, as_json: Json = False
 ) -> None:
-    """What differs between two attempts or trials, then the ratio of their images/s with its 95 %
-    interval.
+    """Show what differs between two attempts or trials, and the ratio of their throughput with its
+    95 % CI.
     """
     of_a, of_b = sides(open_for_reading(db), a, b)
-    found, named = (
-        differences(of_a, of_b),
-        [name.strip() for text in axis or () for name in text.split(",")],
-    )
+    found = differences(of_a, of_b)
+    named = [name.strip() for text in axis or () for name in text.split(",")]
     reasons = comparison.incomparable(of_a, of_b, found, named)
     warnings = comparison.warnings(of_a, of_b, found, named)
     compared = comparison.compare(of_a, of_b) if anyway or not reasons else None
     if as_json:
-        told = _told_sides(of_a, of_b) | {
+        values = _sides_as_json(of_a, of_b) | {
             "differences": [asdict(one) for one in found],
             "incomparable": reasons,
+            "warnings": warnings,
+            "comparison": asdict(compared) if compared else None,
         }
-        print_json(
-            told | {"warnings": warnings, "comparison": asdict(compared) if compared else None}
-        )
+        print_json(values)
     else:
         console = make_console()
         _print_differences(console, of_a, of_b, found)
         if compared:
             _print_comparison(console, compared)
-        for text in [*(f"incomparable: {reason}" for reason in reasons if anyway), *warnings]:
+            warnings = [*(f"incomparable: {reason}" for reason in reasons), *warnings]
+        for text in warnings:
             console.print(for_people(text), style="dim", markup=False)
     if compared is None:
-        remedy = "name with --axis what you want to compare, or see the ratio with --anyway"
-        raise StoreError(f"incomparable: {'; '.join(map(for_people, reasons))}; {remedy}")
+        raise StoreError(
+            f"incomparable: {'; '.join(map(for_people, reasons))}; name with --axis what you want "
+            "to compare, or see the ratio with --anyway"
+        )
 
 
-def _told_sides(a: Side, b: Side) -> dict[str, Any]:
+def _sides_as_json(a: Side, b: Side) -> dict[str, Any]:
     return {
         label: {
             "name": side.name,
@@ -129,11 +128,9 @@ def _print_comparison(console: Console, found: Comparison) -> None:
     console.print()
     rows = [(label, *_speed(speed)) for label, speed in (("A", found.a), ("B", found.b))]
     print_columns(console, ("", "images/s", "95 % interval", "processes"), rows)
-    interval = (
-        f"[{found.low:.4g}, {found.high:.4g}]"
-        if found.low is not None and found.high is not None
-        else "no interval"
-    )
+    interval = "no interval"
+    if found.low is not None and found.high is not None:
+        interval = f"[{found.low:.4g}, {found.high:.4g}]"
     console.print(
         f"A / B  {found.ratio:.4g} {interval} ({found.basis}): {found.winner}",
         style="bold",

@@ -1,10 +1,7 @@
-"""`python -m store export|import`: results leave a database, and come into one, without loss and
-without doubles.
-"""
+"""`python -m store export|import`: moves results between databases and other formats."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Annotated
@@ -12,6 +9,7 @@ from typing import Annotated
 import typer
 
 from scalemark.cli.progress import shown
+from scalemark.cli.terminal import print_json
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from store.command_line import USAGE, Db, Json
@@ -43,20 +41,21 @@ def export_(
     experiment: Annotated[str, typer.Option(help="mlflow: name of the experiment.")] = "scalemark",
     as_json: Json = False,
 ) -> None:
-    """Write all results, or those that the filters choose, for others. jsonl and sqlite hold all
-    that a database holds; csv and parquet hold attempts. Without filters these four tell also
-    deleted attempts, with the time of it; mlperf and mlflow never do. Exit code 1 when damaged rows
-    were left out."""
+    """Write all results, or those that the filters choose, for others.
+
+    jsonl and sqlite hold all that a database holds, csv and parquet attempts; without filters these
+    four hold deleted attempts, too. Exit code 1 when damaged rows were left out.
+    """
     ids = attempt_ids(filters) if filters else None
     with shown() as progress:
         done = export(
             db, out, wanted, ids=ids, with_steps=steps, experiment=experiment, progress=progress
         )
     if as_json:
-        print(json.dumps(asdict(done), indent=1))
+        print_json(asdict(done))
     else:
         print(f"{done.num_attempts:,} attempts exported to {', '.join(done.paths)}")
-        _tell(done.rejected, "left out")
+        _print_rejected(done.rejected, "left out")
     if done.rejected:
         raise typer.Exit(SOME_REJECTED)
 
@@ -75,22 +74,19 @@ def import_(
         typer.Option("--strict", help="Import nothing when anything is rejected; exit code 2."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing, tell what would be done.")
+        bool, typer.Option("--dry-run", help="Change nothing, say what would be done.")
     ] = False,
     source: Annotated[str, typer.Option(help="Of logs: short name, as in charts.")] = "",
     citation: Annotated[str, typer.Option(help="Of logs: where they can be looked up.")] = "",
     hardware: Annotated[str, typer.Option(help="Of logs: machine and GPUs.")] = "",
-    model: Annotated[
-        str, typer.Option(help="Of logs of tf_cnn_benchmarks that do not tell it.")
-    ] = "",
-    num_gpus: Annotated[
-        int | None, typer.Option(help="Of logs that do not tell it.", min=1)
-    ] = None,
+    model: Annotated[str, typer.Option(help="Of logs that do not say it.")] = "",
+    num_gpus: Annotated[int | None, typer.Option(help="Of logs that do not say it.", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="As --model; per GPU.", min=1)] = None,
     as_json: Json = False,
 ) -> None:
-    """Take results in: what is there already is left as it is, what cannot be is listed with its
-    reason, and the rest is added. Exit code 1 when anything was rejected."""
+    """Add results; what is there already stays as it is. Exit code 1 when anything was rejected,
+    which is listed with its reason.
+    """
     log = LogSource(
         source=source,
         citation=citation,
@@ -103,35 +99,30 @@ def import_(
         added = import_files(
             db, paths, wanted=wanted, log=log, strict=strict, dry_run=dry_run, progress=progress
         )
-    tell_added(added, as_json=as_json, would="would be " if dry_run else "")
+    if as_json:
+        print_json(asdict(added))
+    else:
+        print_added(added, would="would be " if dry_run else "")
     if added.rejected:
         raise typer.Exit(USAGE if strict else SOME_REJECTED)
 
 
-def tell_added(added: Added, *, as_json: bool, would: str = "") -> None:
-    """What became of all records; of the rejected ones the first on stderr, or all of them in
-    JSON.
-    """
-    if as_json:
-        print(json.dumps(asdict(added), indent=1))
-        return
+def print_added(added: Added, would: str = "") -> None:
+    """Print what became of all records, the first rejected ones on stderr."""
     for name, renamed in added.renamed.items():
         print(
-            (
-                f"another sweep is named {visible(name)}: the imported one {would or 'is '}named "
-                f"{visible(renamed)}"
-            ),
+            f"another sweep is named {visible(name)}: the imported one {would or 'is '}named "
+            f"{visible(renamed)}",
             file=sys.stderr,
         )
-    told = f"{added.num_new:,} attempts {would}imported, {added.num_known:,} were there already"
-    references = (
-        f"; {added.num_references:,} references {would}imported" if added.num_references else ""
-    )
-    print(f"{told}{references}")
-    _tell(added.rejected, "rejected")
+    done = f"{added.num_new:,} attempts {would}imported, {added.num_known:,} were there already"
+    if added.num_references:
+        done += f"; {added.num_references:,} references {would}imported"
+    print(done)
+    _print_rejected(added.rejected, "rejected")
 
 
-def _tell(rejected: list[Rejected], what: str) -> None:
+def _print_rejected(rejected: list[Rejected], what: str) -> None:
     if not rejected:
         return
     print(f"{len(rejected):,} {what}:", file=sys.stderr)

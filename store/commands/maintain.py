@@ -16,14 +16,15 @@ from store.database import locate
 
 FINDINGS = 1
 
+# Each command imports its own work: the other commands of `store` need not wait for it.
+
 
 def backup(
     out: Annotated[str, typer.Argument(help="File that the copy becomes.")],
     db: Db,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """A checked copy as of one moment, also while a sweep writes, with its SHA-256 beside it."""
-    # here, as below: the other commands need not wait for it
+    """Copy and check a database as of one moment, also while a sweep writes."""
     from store.upkeep.backup import back_up
 
     with shown() as progress:
@@ -35,9 +36,7 @@ def backup(
 
 
 def check(db: Db, as_json: Json = False) -> None:
-    """Whether all that must be true of a database is. Exit code 0: it is; 1: findings; 2: it cannot
-    be checked.
-    """
+    """Check a database. Exit code 0: nothing is wrong; 1: findings; 2: it cannot be checked."""
     from store.checks.every import check as findings_of
 
     with shown() as progress:
@@ -46,11 +45,11 @@ def check(db: Db, as_json: Json = False) -> None:
         print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=1))
     else:
         for finding in findings:
-            where = " ".join(filter(None, (finding.table, finding.row)))
+            where = f"{finding.table} {finding.row}".strip()
             print(f"{visible(where)}: {visible(finding.what)}; {finding.remedy}")
-        found = (
-            f"damaged or incomplete, {len(findings)} findings" if findings else "nothing is wrong"
-        )
+        found = "nothing is wrong"
+        if findings:
+            found = f"damaged or incomplete, {len(findings)} findings"
         print(f"{locate(db).name}: {found}")
     if findings:
         raise typer.Exit(FINDINGS)
@@ -63,15 +62,15 @@ def vacuum(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Gives back the space that nothing uses any more."""
+    """Give back the space that nothing uses any more."""
     from store.upkeep.vacuum import compact, num_deleted, remove_deleted
 
-    if deleted and (num := num_deleted(db)):
+    name = locate(db).name
+    num = num_deleted(db) if deleted else 0
+    if num:
         ask(f"{num} deleted attempts would be removed for good", yes=yes)
-        print(
-            f"{locate(db).name}: {remove_deleted(db, datetime.now(UTC))} attempts removed for good"
-        )
+        print(f"{name}: {remove_deleted(db, datetime.now(UTC))} attempts removed for good")
     elif deleted:
-        print(f"{locate(db).name}: nothing in it is deleted")
+        print(f"{name}: nothing in it is deleted")
     done = compact(db)
-    print(f"{locate(db).name}: {done.before_bytes:,} bytes before, {done.after_bytes:,} now")
+    print(f"{name}: {done.before_bytes:,} bytes before, {done.after_bytes:,} now")

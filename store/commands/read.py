@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import shlex
 import sys
@@ -15,14 +16,17 @@ import typer
 
 from scalemark.cli.terminal import is_narrow, make_console, print_json, tell_left_out
 from scalemark.records.validation import LARGEST_INTEGER
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
 from store.commands.sections import print_sections
 from store.database import locate, open_for_reading
 from store.filters.filter_values import ID_BEGINNING
+from store.filters.selection import parsed
 from store.formats import tabular
 from store.formats.tabular import Format
 from store.reading import queries
 from store.reading.show import show as shown
+from store.schema import TrialRow
 
 app = make_app("Read the results database.")
 
@@ -46,7 +50,7 @@ _IN_A_NARROW_TABLE = (
     *("throughput", "verdict"),
 )
 _USUALLY = {"hosts": 1, "planted": ""}
-"""Columns that tables leave out where no attempt has anything else."""
+"""Columns that tables leave out where no attempt has another value."""
 
 
 @app.command("list")
@@ -71,7 +75,7 @@ def list_(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """One line per attempt, oldest first."""
+    """List one line per attempt, oldest first."""
     form = Format.JSON if as_json else form
     engine = open_for_reading(db)
     listing = partial(
@@ -82,31 +86,21 @@ def list_(
     )
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
+    elif form not in (Format.TABLE, Format.MARKDOWN):
+        names = list(queries.LISTED)
     else:
-        usual = _IN_A_NARROW_TABLE if is_fitted else _usual(form)
-        names = [
-            name
-            for name in usual
-            if not _is_left_out(name, form, engine, listing(columns=list(_USUALLY)))
-        ]
-    statement = listing(columns=list(dict.fromkeys(names)))
+        unused = _unused(engine, listing(columns=list(_USUALLY)))
+        usual = _IN_A_NARROW_TABLE if is_fitted else _IN_A_TABLE
+        names = [name for name in usual if name not in unused]
     counted = itertools.count()
-    with queries.streamed(engine, statement) as (found, rows):
+    with queries.streamed(engine, listing(columns=list(dict.fromkeys(names)))) as (found, rows):
         tabular.write(form, found, (row for row, _ in zip(rows, counted, strict=False)), out)
     if next(counted) == 0 and limit != 0:
-        print(
-            f"store: {_why_none(engine, db, filters or (), sweep, deleted=deleted)}",
-            file=sys.stderr,
-        )
+        why = _why_none(engine, db, filters or (), sweep, deleted=deleted)
+        print(f"store: {why}", file=sys.stderr)
     elif is_fitted:
         dropped = [name for name in _IN_A_TABLE if name not in _IN_A_NARROW_TABLE]
-        tell_left_out(
-            dropped,
-            (
-                f"--columns {dropped[0]},{dropped[1]} shows those that it names, --format csv "
-                "shows all"
-            ),
-        )
+        tell_left_out(dropped, "--columns NAME,NAME shows others, --format csv all")
 
 
 @app.command()
@@ -117,9 +111,7 @@ def show(
     db: Db,
     as_json: Json = False,
 ) -> None:
-    """Everything about one attempt, one trial with all its attempts, or one sweep with its
-    trials.
-    """
+    """Show everything about one attempt, one trial with its attempts, or one sweep."""
     found = shown(open_for_reading(db), which)
     return print_json(found) if as_json else print_sections(found)
 
@@ -132,45 +124,50 @@ def query(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Any SELECT on a read-only connection; the views `throughput` and `scaling` are a good
-    beginning.
-    """
+    """Run a SELECT; the views `throughput` and `scaling` are a good beginning."""
     with queries.queried(open_for_reading(db), sql) as (columns, rows):
         tabular.write(Format.JSON if as_json else form, columns, rows, out)
+
+
+def _unused(engine: sa.Engine, listing: sa.Select[Any]) -> set[str]:
+    """Return the columns of `_USUALLY` in which these attempts have nothing else."""
+    listed = listing.subquery()
+    unused = set()
+    for name, usual in _USUALLY.items():
+        others = sa.select(listed).where(listed.c[name] != usual).limit(1)
+        if not queries.selected(engine, others):
+            unused.add(name)
+    return unused
 
 
 def _why_none(
     engine: sa.Engine, db: str, filters: Sequence[str], sweep: str | None, *, deleted: bool
 ) -> str:
-    """Why no attempt is listed, and what to do."""
+    """Say why no attempt is listed, and what to do."""
     name = locate(db).name
-    num, num_others = (
-        queries.num_attempts(engine, deleted=which) for which in (deleted, not deleted)
-    )
+    num = queries.num_attempts(engine, deleted=deleted)
     if num == 0 and deleted:
         return f"{name}: no attempt in it is deleted; leave --deleted out to see those that count"
     if num == 0:
-        deleted_ones = f"; --deleted lists the {num_others} that are deleted" if num_others else ""
-        return f"{name}: no attempt in it yet; run a sweep first{deleted_ones}"
-    asked = " ".join([*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)])
+        num_deleted = queries.num_attempts(engine, deleted=True)
+        hint = f"; --deleted lists the {num_deleted} that are deleted" if num_deleted else ""
+        return f"{name}: no attempt in it yet; run a sweep first{hint}"
+    asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     which = "deleted attempts" if deleted else "attempts"
     return (
-        f"{name}: none of its {num} {which} is like {asked}; leave some of that out, or see all "
-        "with python -m store list"
+        f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
+        f"{_near_models(engine, filters)}leave some of that out, or see all with python -m store "
+        "list"
     )
 
 
-def _usual(form: Format) -> tuple[str, ...]:
-    return _IN_A_TABLE if form in _FOR_PEOPLE else queries.LISTED
-
-
-def _is_left_out(name: str, form: Format, engine: sa.Engine, listing: sa.Select[Any]) -> bool:
-    if name not in _USUALLY or form not in _FOR_PEOPLE:
-        return False
-    listed = listing.subquery()
-    return not queries.selected(
-        engine, sa.select(listed).where(listed.c[name] != _USUALLY[name]).limit(1)
-    )
-
-
-_FOR_PEOPLE = (Format.TABLE, Format.MARKDOWN)
+def _near_models(engine: sa.Engine, filters: Sequence[str]) -> str:
+    """Name the model that a filter may have meant, where the database has none of its name."""
+    rows = queries.selected(engine, sa.select(TrialRow.model).distinct())
+    known = [row["model"] for row in rows]
+    for one in parsed(filters):
+        if one.name == "model" and one.operator == "=" and one.value not in known:
+            near = difflib.get_close_matches(one.value[:100], known, n=3)
+            if near:
+                return f"did you mean model={', '.join(map(visible, near))}? "
+    return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import Annotated
@@ -10,9 +9,10 @@ from typing import Annotated
 import typer
 
 from scalemark.cli.progress import shown
+from scalemark.cli.terminal import print_json
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
-from store.commands.exchange import SOME_REJECTED, tell_added
+from store.commands.exchange import SOME_REJECTED, print_added
 from store.upkeep import rebuild as rebuilding
 
 
@@ -24,17 +24,17 @@ def rebuild(
     db: Db,
     as_json: Json = False,
 ) -> None:
-    """Make a lost database anew out of run folders; what is in it stays as it is. Exit code 1 when
+    """Make a lost database again out of run folders; what is in it stays as it is. Exit code 1 when
     folders are damaged.
     """
     with shown() as progress:
         done = rebuilding.rebuild(db, runs_dirs, progress)
     if as_json:
-        print(json.dumps(asdict(done), indent=1))
+        print_json(asdict(done))
     else:
         for warning in done.warnings:
             print(f"store: {visible(warning)}", file=sys.stderr)
         print(f"{done.num_sweeps:,} sweeps found")
-        tell_added(done.added, as_json=False)
+        print_added(done.added)
     if done.added.rejected:
         raise typer.Exit(SOME_REJECTED)

@@ -4,73 +4,63 @@ their source.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from scalemark.cli.terminal import make_console, print_columns
-from scalemark.records.references import Origin, Reference, ReferenceFilter
+from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.records.measurement import IMAGES, unit_of
+from scalemark.records.references import Origin, Reference
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
+from store.filters.reference_selection import chosen
 from store.reading.queries import Row, known_references
 from store.reference_rows import add_references
 
 app = make_app("Figures that others measured, with their sources.")
 
-_COLUMNS = (
-    "model",
-    "hardware",
-    "gpus",
-    "images/s",
-    "batch",
-    "strategy",
-    "precision",
-    "data",
-    "source",
-)
-_RIGHT = frozenset({"gpus", "images/s", "batch"})
+_COLUMNS = ("model", "hardware", "gpus", "throughput", "batch", "strategy", "precision", "data")
+_RIGHT = frozenset({"gpus", "throughput", "batch"})
 
 
 @app.command("list")
 def list_(
     db: Db,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Name of a model; also where its source leaves it in doubt (resnet50?)."),
+    filters: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="As model=resnet50 'num_gpus>=4' 'hardware~*V100*' origin=added.",
+            show_default=False,
+        ),
     ] = None,
-    hardware: Annotated[str | None, typer.Option(help="Part of the hardware's name.")] = None,
-    source: Annotated[str | None, typer.Option(help="Part of the source's name.")] = None,
-    origin: Annotated[Origin | None, typer.Option(help="Where it comes from.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="Number of GPUs.", min=1)] = None,
     as_json: Json = False,
 ) -> None:
-    """One line per figure, and below them where each can be looked up. `?` marks what a source
-    leaves in doubt.
+    """List one line per figure, then where each can be looked up. `?` marks what a source leaves in
+    doubt.
     """
-    everything = _all(db)
-    wanted = ReferenceFilter(
-        model=model, hardware=hardware, source=source, origin=origin, num_gpus=gpus
-    )
-    found = [row for row in everything if wanted.wants(row)]
-    if as_json:
-        print(json.dumps(found, indent=1))
-        return
-    if not found:
-        models = sorted({str(row["model"]) for row in everything})
+    engine = open_existing(db)
+    if engine is None:
         print(
-            (
-                f"no reference is like that; there are {len(everything)}, of the models "
-                f"{visible(', '.join(models))}"
-            ),
+            f"{locate(db).name}: no such database yet; these are the published references",
             file=sys.stderr,
         )
-        return
-    _print(found)
+    rows = known_references(engine)
+    with_strategies = [row | {"strategy": _strategy(row)} for row in rows]
+    found = [rows[position] for position in chosen(with_strategies, filters or ())]
+    if as_json:
+        print_json(found)
+    elif found:
+        _print(found)
+    else:
+        models = ", ".join(sorted({row["model"] for row in rows}))
+        print(
+            f"no reference is like that; there are {len(rows)}, of the models {visible(models)}",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -79,13 +69,14 @@ def add(
     model: Annotated[str, typer.Option(help="As in our trials where it is the same.")],
     hardware: Annotated[str, typer.Option(help="Machine and GPUs.")],
     gpus: Annotated[int, typer.Option(help="Number of GPUs.")],
-    throughput: Annotated[float, typer.Option(help="Of all GPUs together.")],
+    throughput: Annotated[float, typer.Option(help="Items per second of all GPUs together.")],
     source: Annotated[
         str, typer.Option(help="Short name, as in charts. Required.", show_default=False)
     ] = "",
     citation: Annotated[
         str, typer.Option(help="Where it can be looked up. Required.", show_default=False)
     ] = "",
+    item: Annotated[str, typer.Option(help="What is counted, as tokens.")] = IMAGES,
     batch_size: Annotated[int | None, typer.Option(help="Per GPU.")] = None,
     data: Annotated[str, typer.Option(help="As synthetic or real.")] = "",
     variable_update: Annotated[str, typer.Option(help="As parameter_server or replicated.")] = "",
@@ -98,7 +89,7 @@ def add(
     note: Annotated[str, typer.Option(help="What else must be known about it.")] = "",
 ) -> None:
     """Add a figure. Write `?` behind what its source leaves in doubt, and leave out what it does
-    not tell.
+    not say.
     """
     for name, text in (("source", source), ("citation", citation)):
         if not text.strip(" ?"):
@@ -122,6 +113,7 @@ def add(
             throughput=throughput,
             evidence=evidence,
             note=note,
+            item=item,
         )
     except ValueError as error:
         raise StoreError(str(error)) from None
@@ -130,41 +122,32 @@ def add(
     print("added" if added else "it is there already; nothing was changed")
 
 
-def _all(db: str) -> list[Row]:
-    engine = open_existing(db)
-    if engine is None:
-        print(
-            f"{locate(db).name}: no such database yet; these are the published references",
-            file=sys.stderr,
-        )
-    return known_references(engine)
-
-
 def _print(found: Sequence[Row]) -> None:
-    cited = dict.fromkeys((row["source"], row["citation"]) for row in found)
-    numbers = {citation: number for number, citation in enumerate(cited, 1)}
-    lines = (_line(row, numbers[row["source"], row["citation"]]) for row in found)
-    print_columns(make_console(), _COLUMNS, lines, _RIGHT)
+    numbers: dict[str, int] = {}  # citation -> its number
+    lines = []
+    for row in found:
+        number = numbers.setdefault(f"{row['source']}: {row['citation']}", len(numbers) + 1)
+        lines.append([*_cells(row), f"[{number}]"])
+    print_columns(make_console(), (*_COLUMNS, "source"), lines, _RIGHT)
     print()
-    for (source, citation), number in numbers.items():
-        print(f"[{number}] {visible(f'{source}: {citation}')}")
+    for citation, number in numbers.items():
+        print(f"[{number}] {visible(citation)}")
 
 
-def _line(row: Row, number: int) -> list[str]:
+def _cells(row: Row) -> list[str]:
     return [
         row["model"],
         row["hardware"],
         str(row["num_gpus"]),
-        f"{row['throughput']:.5g}",
+        f"{row['throughput']:.5g} {unit_of(row['item'])}",
         "" if row["batch_size"] is None else str(row["batch_size"]),
         _strategy(row),
         row["precision"],
         row["data"],
-        f"[{number}]",
     ]
 
 
 def _strategy(row: Row) -> str:
-    """What is told about how variables are shared, in one column."""
+    """Say in one column how variables are shared."""
     parts = (row["variable_update"], row["all_reduce"], row["local_parameter_device"])
     return " ".join(part for part in parts if part not in ("", "none", "n/a"))

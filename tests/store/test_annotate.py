@@ -112,7 +112,7 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     )
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
     assert run(filled, "delete", trial_id, "--yes").stdout.startswith("1 deleted")
-    assert run(filled, "delete", trial_id, "--yes").stdout == "0 deleted: there is none\n"
+    assert run(filled, "delete", trial_id, "--yes").stdout == "0 deleted\n"
     assert [row["attempt"] for row in queries.list_attempts(engine)] == [3]
     assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {
         small(num_gpus=2).trial_id: 1

@@ -58,7 +58,7 @@ def test_a_list_has_a_line_per_attempt():
     told = next(number for number, line in enumerate(lines) if line.startswith("left out"))
     assert " ".join(" ".join(lines[told:]).split()) == (
         "left out, for the terminal is narrower than 120 characters: trial, precision, data, device_kind, repeat, sweep; "
-        "--columns trial,precision shows those that it names, --format csv shows all"
+        "--columns NAME,NAME shows others, --format csv all"
     )
     first, second = (line.split() for line in lines[told - 2 : told])
     assert first == [

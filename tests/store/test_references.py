@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.references import Origin, Reference, ReferenceFilter, published
+from scalemark.records.references import Origin, Reference, published
 from store.reading.queries import list_references
 from store.reference_rows import add_references
 from store.schema import ReferenceRow
@@ -213,31 +213,6 @@ def test_hostile_text_is_kept_as_it_is(engine, text):
         assert add_references(connection, [hostile]) == 1
         assert add_references(connection, [hostile]) == 0
     assert list_references(engine) == [asdict(hostile)]
-    assert ReferenceFilter(model=text, hardware=text[:20], source=text[-20:]).wants(asdict(hostile))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "num_gpus"),
-    [
-        (ReferenceFilter(), [8, 4, 2]),
-        (ReferenceFilter(model="ResNet50"), [8, 4]),
-        (ReferenceFilter(model="resnet"), []),
-        (ReferenceFilter(hardware="v100"), [8, 2]),
-        (ReferenceFilter(hardware="%"), []),
-        (ReferenceFilter(source="BLOG"), [8, 4]),
-        (ReferenceFilter(origin=Origin.MLPERF), [2]),
-        (ReferenceFilter(num_gpus=4), [4]),
-        (ReferenceFilter(model="resnet50", num_gpus=2), []),
-    ],
-)
-def test_references_are_filtered(engine, wanted, num_gpus):
-    with engine.begin() as connection:
-        other = replace(MINE, origin="mlperf", source="Ünï", model="resnet50_v1.5", num_gpus=2)
-        add_references(
-            connection,
-            [MINE, replace(MINE, model="resnet50", hardware="4x K80", num_gpus=4), other],
-        )
-    assert [row["num_gpus"] for row in list_references(engine) if wanted.wants(row)] == num_gpus
 
 
 def test_a_database_refuses_an_impossible_reference_by_itself(engine):

@@ -78,7 +78,7 @@ def test_what_is_left_out_is_told():
     assert len(lines(found.figure)) == 6
     told = "\n".join(found.about)
     assert "ours: 2 of 5 strategies, the fastest; see another with strategy=NAME" in told
-    assert "see all with python -m store reference list --model resnet50" in told
+    assert "see all with python -m store reference list model=resnet50" in told
     assert "published figures are of other hardware" in told
 
 

@@ -55,19 +55,9 @@ def test_without_a_database_the_published_references_are_listed():
 
 
 def test_the_list_numbers_each_citation_once():
-    lines = call("list", "--db", "none.db", "--model", "alexnet", "--gpus", "4").stdout.splitlines()
+    lines = call("list", "--db", "none.db", "model=alexnet", "num_gpus=4").stdout.splitlines()
     end = lines.index("")
-    assert lines[0].split() == [
-        "model",
-        "hardware",
-        "gpus",
-        "images/s",
-        "batch",
-        "strategy",
-        "precision",
-        "data",
-        "source",
-    ]
+    assert lines[0].split() == [*command._COLUMNS, "source"]
     assert (
         {line.split()[-1] for line in lines[1:end]}
         == {line.split()[0] for line in lines[end + 1 :]}
@@ -78,9 +68,22 @@ def test_the_list_numbers_each_citation_once():
         "[2] tensorflow/benchmarks#283",
         "[3] tensorflow/benchmarks#359",
     ]
-    assert (
-        "alexnet  4xV100 server                       4     11298         replicated ? gpu      fp16       real       [2]"
-        in lines
+    (row,) = (line for line in lines if "4xV100" in line and line.endswith("[2]"))
+    assert row.split() == (
+        [
+            "alexnet",
+            "4xV100",
+            "server",
+            "4",
+            "11298",
+            "images/s",
+            "replicated",
+            "?",
+            "gpu",
+            "fp16",
+            "real",
+            "[2]",
+        ]
     )
 
 
@@ -88,8 +91,8 @@ def test_the_list_fits_a_narrow_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     print_columns(
         console,
-        command._COLUMNS,
-        [command._line(asdict(reference), 1) for reference in published()],
+        (*command._COLUMNS, "source"),
+        [[*command._cells(asdict(reference)), "[1]"] for reference in published()],
     )
     assert (
         max(map(len, console.file.getvalue().splitlines())) < 80 + len("\x1b[1m\x1b[0m") * 20
@@ -97,13 +100,13 @@ def test_the_list_fits_a_narrow_terminal():
 
 
 def test_a_list_of_nothing_says_what_there_is():
-    listed = call("list", "--db", "none.db", "--model", "resnet51")
+    listed = call("list", "--db", "none.db", "model=resnet51")
     assert listed.stdout == ""
     assert (
         "no reference is like that; there are 399, of the models alexnet, inception3,"
         in listed.stderr
     )
-    assert json.loads(call("list", "--db", "none.db", "--model", "resnet51", "--json").stdout) == []
+    assert json.loads(call("list", "--db", "none.db", "model=resnet51", "--json").stdout) == []
 
 
 def test_an_added_reference_is_listed_and_not_added_twice(database):
@@ -112,7 +115,7 @@ def test_an_added_reference_is_listed_and_not_added_twice(database):
         call(*ADD, *CITED, "--data", "real?").stdout == "it is there already; nothing was changed\n"
     )
     (row,) = json.loads(
-        call("list", "--db", database, "--source", "a blog", "--origin", "added", "--json").stdout
+        call("list", "--db", database, "source=a blog", "origin=added", "--json").stdout
     )
     assert row["throughput"] == 5000.5
     assert (row["origin"], row["data"], row["batch_size"], row["evidence"]) == (
@@ -121,6 +124,16 @@ def test_an_added_reference_is_listed_and_not_added_twice(database):
         None,
         "added by hand",
     )
+
+
+def test_a_reference_may_count_other_items_than_images(database):
+    assert call(*ADD, *CITED, "--item", "tokens").stdout == "added\n"
+    assert call(*ADD, *CITED).stdout == "added\n"
+    listed = call("list", "--db", database, "item=tokens").stdout
+    assert "5000.5 tokens/s" in listed
+    assert "images/s" not in listed
+    refused = call(*ADD, *CITED, "--item", "2 tokens")
+    assert "item=2 tokens: wanted a word" in str(refused.exception)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +162,7 @@ def test_an_impossible_reference_is_not_added(arguments, message):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_shown_escaped_on_one_line(database, text):
     assert call(*ADD, "--source", text, "--citation", text, "--note", text).exception is None
-    lines = call("list", "--db", database, "--origin", "added").stdout.splitlines()
+    lines = call("list", "--db", database, "origin=added").stdout.splitlines()
     assert len(lines) == 4
     assert lines[-1] == f"[1] {visible(f'{text}: {text}')}"
     assert all(line.isprintable() for line in lines)
