@@ -4,7 +4,6 @@ never over what is there.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,7 +37,6 @@ class ExportFormat(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     SQLITE = "sqlite"
-    MLPERF = "mlperf"
     MLFLOW = "mlflow"
 
 
@@ -51,7 +49,6 @@ class Exported:
     rejected: list[Rejected] = field(default_factory=list)  # damaged rows
 
 
-_WITHOUT_DELETED = (ExportFormat.MLPERF, ExportFormat.MLFLOW)  # they cannot say what is deleted
 _Write = Callable[[Path, Mapping[str, flat.Kind], Iterable[flat.Row]], None]
 _TABLES: dict[ExportFormat, _Write] = {
     ExportFormat.CSV: tables.write_csv,
@@ -72,12 +69,12 @@ def export(
     """Write all, or the selected attempts with what is around them. `out` is a file, of MLflow its
     tracking URI.
 
-    All includes the deleted ones, except in the formats that cannot mark them. In csv and parquet
+    All includes the deleted ones, except in MLflow, which cannot mark them. In csv and parquet
     steps are in a file of their own. Raises StoreError when the file exists, or cannot be written.
     """
     if "://" in out and wanted is not ExportFormat.MLFLOW:
         raise StoreError(f"{masked(out)}: a URL; wanted a file to write to")
-    if ids is None and wanted in _WITHOUT_DELETED:
+    if ids is None and wanted is ExportFormat.MLFLOW:  # cannot say what is deleted
         ids = attempt_ids([])
     done, name = Exported(), short_name(url)
     with_steps = with_steps or wanted not in _TABLES
@@ -97,9 +94,7 @@ def export(
                     _to_database(path, records, done)
                 return done
             attempts = _sound(rows.attempts(ids), done, progress, total)
-            if wanted is ExportFormat.MLPERF:
-                _to_mlperf(path, attempts)
-            elif not with_steps:
+            if not with_steps:
                 _TABLES[wanted](path, flat.COLUMNS, map(flat.row_of, attempts))
             else:
                 _to_two_tables(_TABLES[wanted], path, Path(out), attempts, done)
@@ -214,13 +209,6 @@ def _to_database(
         done.rejected.extend(bulk.added.rejected)
     finally:
         engine.dispose()
-
-
-def _to_mlperf(path: Path, attempts: Iterable[PortableAttempt]) -> None:
-    from store.formats import mlperf
-
-    logs = (mlperf.write(_plain(attempt)) for attempt in attempts)
-    _to_lines(path, itertools.chain.from_iterable(logs))
 
 
 def _to_mlflow(attempts: Iterable[PortableAttempt], tracking_uri: str, experiment: str) -> None:

@@ -473,15 +473,6 @@ def test_every_column_has_a_name_of_its_own():
     assert len(flat.COLUMNS) == sum(map(len, (single, *parts, *measured)))
 
 
-def test_attempts_are_written_as_an_mlperf_log_that_can_be_read_again(db, other):
-    add(db, *everything())
-    assert export(db, "out.txt", ExportFormat.MLPERF).num_attempts == 3  # of four one is deleted
-    log = LogSource(source="ours", citation="here", hardware="testbox")
-    added = import_files(other, ["out.txt"], log=log)
-    assert added.num_references == 1
-    assert len(added.rejected) == 2  # nothing was measured
-
-
 @pytest.mark.parametrize("kind", [ExportFormat.JSONL, ExportFormat.SQLITE])
 def test_a_deleted_attempt_is_exported_as_such_and_not_as_a_selection(db, kind, other):
     add(db, attempt(deleted_at=NOON))

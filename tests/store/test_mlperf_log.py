@@ -1,62 +1,22 @@
-"""MLPerf logs become references, and our attempts become MLPerf logs.
+"""MLPerf logs become references.
 
 The logs in logs/mlperf_*.txt are excerpts of github.com/mlcommons/training_results_vX.Y, their paths shortened:
-0.5 google/submission_gce_01/results/8xV100/resnet/result_1.txt and nvidia/submission/results/dgx1_ngc18.11_mxnet/resnet/result_3.txt
-(preproc_num_train_examples taken from the first); 0.6 NVIDIA/results/dgx1_ngc19.05_mxnet/resnet/result_0.txt; 0.7
+0.7
 DellEMC/results/C4140/resnet/result_0.txt; 2.0 NVIDIA/results/2xa30_ngc22.04_mxnet/resnet/result_0.txt.
 """
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemark.records.references import Origin, Reference
 from store.formats import mlperf
 
 LOGS = Path(__file__).parent / "logs"
 FROM = {"source": "a log", "citation": "https://example.org/log", "hardware": "DGX-1"}
-
-ATTEMPT = {
-    "id": "0123456789abcdef",
-    "model": "vgg16",
-    "num_gpus": 4,
-    "batch_size": 64,
-    "optimizer": "momentum",
-    "learning_rate": 0.01,
-    "seed": 7,
-    "strategy": "replicated_nccl",
-    "precision": "fp16",
-    "device_kind": "gpu",
-    "data": "synthetic",
-    "outcome": "completed",
-    "host": "node1",
-    "gpu": "NVIDIA H200",
-    "machine_num_gpus": 8,
-    "started_at": datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC),
-    "duration_s": 60.5,
-    "time_to_first_step_s": 20.0,
-    "window_s": 30.0,
-    "num_steps": 100,
-    "num_warm_up_steps": 10,
-    "throughput": 853.3333333333334,
-    "last_loss": 6.9,
-}
-NOT_MEASURED = dict.fromkeys(
-    (
-        "duration_s",
-        "time_to_first_step_s",
-        "window_s",
-        "num_steps",
-        "num_warm_up_steps",
-        "throughput",
-        "last_loss",
-    )
-)
 
 
 def event(key, value=None, at_s=0.0, **metadata):
@@ -111,21 +71,11 @@ def reason(lines, **options):
 @pytest.mark.parametrize(
     ("name", "told_num_gpus", "batch_size", "num_gpus", "throughput", "evidence"),
     [
-        (
-            "mlperf_0.5_google_8xv100",
-            8,
-            256,
-            8,
-            9866.08,
-            "log, derived: intervals between evaluations, median of 1",
-        ),
-        ("mlperf_0.5_dgx1", 8, None, 8, 10220.24, "log, derived: epochs, median of 4"),
-        ("mlperf_0.6_dgx1", None, 208, 8, 11174.00, "log, derived: epochs, median of 2"),
         ("mlperf_0.7_c4140", 4, 208, 4, 5620.04, "log, derived: epochs, median of 1"),
         ("mlperf_2.0_2xa30", 2, None, 2, 3197.88, "log: throughput, median of 3"),
     ],
 )
-def test_logs_of_every_round_are_read(
+def test_logs_of_two_rounds_are_read(
     name, told_num_gpus, batch_size, num_gpus, throughput, evidence
 ):
     found = read(
@@ -147,14 +97,6 @@ def test_what_a_log_tells_of_its_throughput_agrees_with_its_epochs():
     derived = read(silent, num_gpus=2)
     assert derived.evidence == "log, derived: epochs, median of 3"
     assert derived.throughput == pytest.approx(read(lines, num_gpus=2).throughput, rel=1e-3)
-
-
-def test_the_log_of_google_tells_its_epochs_when_all_is_over_and_they_time_nothing():
-    lines = (LOGS / "mlperf_0.5_google_8xv100.txt").read_text().splitlines()
-    one_evaluation = [
-        line for line in lines if "1543793008" not in line and "1543793004" not in line
-    ]
-    assert reason(one_evaluation, num_gpus=8).startswith("no throughput, and no epochs")
 
 
 def test_throughput_are_the_median_of_the_epochs():
@@ -222,7 +164,7 @@ def test_several_runs_in_one_file_are_kept_apart():
     references, rejected = parse([*log(*epochs(10)), *log(*epochs(10))[:-1], *log(*epochs(20))])
     assert [found.throughput for found in references] == [100, 50]
     assert [(lost.where, lost.reason) for lost in rejected] == [
-        ("a log line 9", "interrupted: no run_stop; the last line tells of epoch_stop (line 15)")
+        ("a log line 9", "interrupted: no run_stop; the last line is of epoch_stop (line 15)")
     ]
 
 
@@ -233,8 +175,6 @@ def test_several_runs_in_one_file_are_kept_apart():
         ("4xNVIDIA A100-SXM4-40GB", 4),
         ("2 x Tesla T4", 2),
         ("16xNVIDIA GeForce RTX 3090", 16),
-        ("2xXE9680x8H100-SXM-80GB", 16),
-        ("1xR750xax4xA100-PCIE", 4),
         ("8xMI300X", 8),
     ],
 )
@@ -257,15 +197,15 @@ def test_nodes_are_not_taken_for_accelerators(platform):
     [
         (log(*epochs(10), platform="2xV100", batch=1023), "contradictory: a batch of 1023 cannot be shared evenly by 2 accelerators"),
         (log(event("global_batch_size", 5)), "contradictory: global_batch_size 1024 in line 3, 5 in line 6"),
-        (log(batch=-1), "global_batch_size or input_batch_size: -1: wanted a whole number, 1 or more"),
-        (log(*epochs(10), samples=2.5), "train_samples or preproc_num_train_examples: 2.5: wanted a whole number, 1 or more"),
+        (log(batch=-1), "global_batch_size: -1: wanted a whole number, 1 or more"),
+        (log(*epochs(10), samples=2.5), "train_samples: 2.5: wanted a whole number, 1 or more"),
         (log(event("throughput", -3)), "line 6: throughput -3.0: wanted a finite number greater than 0"),
         (log(event("throughput", float("nan"))), "line 6: throughput nan: wanted a finite number greater than 0"),
         (log(event("throughput", float("inf"))), "line 6: throughput inf: wanted a finite number greater than 0"),
-        (log(event("throughput", "fast")), "no throughput, and no epochs or blocks whose samples and times are told"),
-        (log(*epochs(-5)), "no throughput, and no epochs or blocks whose samples and times are told"),
+        (log(event("throughput", "fast")), "no throughput, and no epochs or blocks with samples and times"),
+        (log(*epochs(-5)), "no throughput, and no epochs or blocks with samples and times"),
         (log(*epochs(10), benchmark="bert"), "benchmark bert: its samples are no images; wanted one of resnet, ssd, maskrcnn, retinanet"),
-        (log(*epochs(10))[1:], "no submission_benchmark: the log does not tell what was trained"),
+        (log(*epochs(10))[1:], "no submission_benchmark: the log does not say what was trained"),
     ],
 )  # fmt: skip
 def test_what_is_contradictory_or_impossible_is_rejected(lines, expected):
@@ -306,105 +246,7 @@ def test_a_file_without_a_line_of_mlperf_is_rejected_once(lines):
     assert reason(lines) == "no line of an MLPerf log in it: wanted ':::MLLOG {...}'"
 
 
-def test_what_is_written_of_an_attempt_is_read_again():
-    assert read(mlperf.write(ATTEMPT)) == Reference(
-        origin=Origin.MLPERF,
-        **FROM,
-        model="vgg16",
-        batch_size=64,
-        data="synthetic",
-        variable_update="replicated",
-        all_reduce="nccl",
-        local_parameter_device="gpu",
-        precision="fp16",
-        num_gpus=4,
-        throughput=853.3333333333334,
-        evidence="log: throughput, median of 1",
-        note="4xNVIDIA H200; optimizer momentum",
-    )
-
-
-def test_the_lines_of_an_attempt_are_those_of_mlperf():
-    told = [json.loads(line.removeprefix(":::MLLOG ")) for line in mlperf.write(ATTEMPT)]
-    assert all(
-        set(line) == {"namespace", "time_ms", "event_type", "key", "value", "metadata"}
-        for line in told
-    )
-    began = 1772366400250
-    assert [(line["key"], line["value"], line["time_ms"] - began) for line in told] == [
-        ("submission_benchmark", "vgg16", 0),
-        ("submission_org", "scalemark", 0),
-        ("submission_platform", "4xNVIDIA H200", 0),
-        ("number_of_nodes", 1, 0),
-        ("accelerators_per_node", 4, 0),
-        ("global_batch_size", 256, 0),
-        ("opt_name", "momentum", 0),
-        ("opt_base_learning_rate", 0.01, 0),
-        ("seed", 7, 0),
-        ("init_start", None, 0),
-        ("init_stop", None, 20_000),
-        ("run_start", None, 20_000),
-        ("block_start", None, 20_000),
-        ("tracked_stats", {"throughput": 853.3333333333334}, 60_500),
-        ("block_stop", None, 60_500),
-        ("train_loss", 6.9, 60_500),
-        ("run_stop", None, 60_500),
-    ]
-    assert told[13]["metadata"] == {"step_num": 100, "window_s": 30.0, "num_warm_up_steps": 10}
-    assert told[-1]["metadata"] == {"status": "success", "outcome": "completed"}
-
-
-def test_what_was_not_measured_is_not_written():
-    lines = list(mlperf.write(ATTEMPT | NOT_MEASURED | {"outcome": "out_of_memory"}))
-    assert not re.search("tracked_stats|block_st|train_loss|step_num", "\n".join(lines))
-    assert (
-        reason(lines) == "no throughput, and no epochs or blocks whose samples and times are told"
-    )
-
-
-def test_a_figure_made_on_stand_ins_does_not_speak_of_gpus():
-    lines = list(mlperf.write(ATTEMPT | {"device_kind": "cpu_stand_in", "gpu": ""}))
-    assert not any("GPU" in line for line in lines)
-    found = read(lines)
-    assert (found.num_gpus, found.note) == (
-        4,
-        "4xCPU stand-in; optimizer momentum; on CPU stand-ins",
-    )
-
-
-def test_a_time_without_zone_is_refused():
-    with pytest.raises(ValueError, match="without zone"):
-        list(mlperf.write(ATTEMPT | {"started_at": datetime(2026, 3, 1)}))
-
-
 MAYBE = st.none() | st.floats(min_value=0, max_value=1e6)
-
-
-@given(
-    st.fixed_dictionaries(
-        {
-            "throughput": st.floats(min_value=1e-3, max_value=1e9),
-            "num_gpus": st.integers(1, 512),
-            "batch_size": st.integers(1, 100_000),
-            "duration_s": MAYBE,
-            "time_to_first_step_s": MAYBE,
-            "window_s": MAYBE,
-            "model": st.text(
-                st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
-                min_size=1,
-                max_size=20,
-            ),
-            "gpu": st.text(
-                st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20
-            ),
-        }
-    )
-)
-def test_every_figure_is_read_as_it_was_written(values):
-    found = read(mlperf.write(ATTEMPT | values))
-    assert {
-        name: getattr(found, name) for name in ("throughput", "num_gpus", "batch_size", "model")
-    } == {name: values[name] for name in ("throughput", "num_gpus", "batch_size", "model")}
 
 
 JSON = st.recursive(
@@ -424,13 +266,11 @@ KEYS = [
     "block_stop",
     "eval_start",
     "eval_stop",
-    "train_epoch",
 ]
 TOLD = [
     "submission_benchmark",
     "submission_platform",
     "submission_org",
-    "submission_entry",
     "global_batch_size",
     "train_samples",
 ]
@@ -439,7 +279,6 @@ MORE = [
     "accelerators_per_node",
     "tracked_stats",
     "throughput",
-    "eval_accuracy",
     "opt_name",
     "init_start",
 ]
@@ -461,18 +300,12 @@ LINES = st.builds(
     st.lists(
         LINES
         | st.text()
-        | st.builds(
-            ":::ML{}{}".format, st.sampled_from(["LOG ", "L 1.5 x: ", "Pv0.5.0 "]), st.text()
-        )
+        | st.builds(":::ML{}{}".format, st.sampled_from(["LOG ", "LOG {", "L 1.5 x: "]), st.text())
     )
 )
 def test_no_text_whatever_raises(lines):
     references, rejected = parse(lines)
     assert references or rejected, "a log without a figure is told of"
-
-
-def test_a_name_that_looks_like_a_line_is_none():
-    assert read(mlperf.write(ATTEMPT | {"model": ':::MLLOG {"key": "run_stop"}'})).num_gpus == 4
 
 
 def test_a_line_of_nothing_but_beginnings_is_given_up():

@@ -1,7 +1,6 @@
 """Simulated numbers are stored, travel and are asked for as such, and are never among measured ones."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from scalemark.records.trial import TrialSpec
 from store.checks.every import check
 from store.database import open_for_reading
 from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import LogSource, import_files
+from store.exchange.imports import import_files
 from store.reading import queries
 from store.reading.show import show
 from tests.filled import MACHINE, SIMULATED_MACHINE, fill
@@ -159,18 +158,6 @@ def test_what_is_neither_measured_nor_simulated_is_taken_in_by_nobody(spec, mach
         attempt(spec, machine=machine)
     with pytest.raises(ValueError, match=message):
         fill("r.db", [(spec, 1.0)], machine=machine)
-
-
-def test_a_log_of_a_simulated_run_is_taken_for_nobodys_figure(db):
-    both(db)
-    export(db, "out.txt", ExportFormat.MLPERF)
-    assert "2xsimulated Tesla P100" in Path("out.txt").read_text()
-    log = LogSource(source="ours", citation="here", hardware="testbox")
-    added = import_files("other.db", ["out.txt"], log=log)
-    assert added.num_references == 2
-    assert [one.reason for one in added.rejected] == [
-        "simulated by scalemark: nobody measured it, so it is no reference"
-    ] * 3
 
 
 def test_merged_databases_keep_measured_and_simulated_numbers_apart(db):
