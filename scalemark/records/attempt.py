@@ -1,10 +1,9 @@
-"""How an attempt began and ended: `attempt.json` and `ended.json`."""
+"""Records of how an attempt began and ended: `attempt.json` and `ended.json`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,20 +12,18 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.records.validation import (
-    build,
+    JsonRecord,
     check_json,
     check_least,
     check_one_of,
     checked,
-    parsed,
-    utc_text,
 )
 from scalemark.text.untrusted import quoted_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptBegin:
-    """Which attempt a run folder is of: `attempt.json`, once the folder is made."""
+class AttemptBegin(JsonRecord):
+    """Says which attempt a run folder belongs to: `attempt.json`."""
 
     sweep_uid: str
     sweep: str  # its name
@@ -34,33 +31,25 @@ class AttemptBegin:
     repeat: int
     attempt: int
     started_at: datetime
-    software_key: str  # of what its orchestrator wanted to run it with
+    software_key: str  # of the software that its orchestrator wanted
 
     def __post_init__(self) -> None:
         check_least("repeat", self.repeat, 1)
         check_least("attempt", self.attempt, 1)
         check_year("started_at", self.started_at)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self) | {"started_at": utc_text(self.started_at)}, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> AttemptBegin:
-        """Raises ValueError."""
-        return build(cls, parsed(text))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnd:
-    """How an attempt ended, as the database has it: `ended.json`, written before the row."""
+class AttemptEnd(JsonRecord):
+    """Says how an attempt ended: `ended.json`, written before the row of the database."""
 
     exit_code: int | None  # as in FinishedAttempt
     duration_s: float | None
     ended_at: datetime
-    placement: Placement  # as it came to be
+    placement: Placement  # with what was known at the end only
     outcome: str  # an Outcome
     message: str
-    result: Result | None  # what counts instead of result.json; none where that counts as it is
+    result: Result | None  # counts instead of result.json; None where that counts
 
     def __post_init__(self) -> None:
         check_one_of("outcome", self.outcome, Outcome)
@@ -68,26 +57,15 @@ class AttemptEnd:
         if self.duration_s is not None:
             check_duration("duration_s", self.duration_s)
         object.__setattr__(self, "message", quoted_lines(self.message))
-        if self.result and (self.result.outcome, self.result.message) != (
-            self.outcome,
-            self.message,
-        ):
+        result = self.result
+        if result and (result.outcome, result.message) != (self.outcome, self.message):
             raise ValueError(
-                f"outcome={self.outcome}, and its result says {self.result.outcome}: "
-                f"{self.result.message}"
+                f"outcome={self.outcome}, and its result says {result.outcome}: {result.message}"
             )
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self) | {"ended_at": utc_text(self.ended_at)}, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> AttemptEnd:
-        """Raises ValueError."""
-        return build(cls, parsed(text))
 
 
 LONGEST_S, FIRST_YEAR, LAST_YEAR = 315_576_000, 1900, 9900
-"""What nobody measures, and beyond which times cannot be reckoned with."""
+"""Limits beyond which dates and durations cannot be computed with."""
 
 
 def check_duration(name: str, duration_s: float) -> None:
@@ -103,47 +81,37 @@ def check_year(name: str, at: datetime) -> None:
         raise ValueError(f"{name}={at.isoformat()}: wanted a year from {FIRST_YEAR} to {LAST_YEAR}")
 
 
-def check_environment(told: object) -> None:
-    """Raises ValueError when it is none that a trainer wrote."""
-    check_json(told, "environment")
-    if not isinstance(told, Mapping):
-        raise ValueError(f"environment: found {type(told).__name__}, wanted an object")
-    for name, kind in (
-        ("python", str),
-        ("kernel", str),
-        ("commit", str),
-        ("packages", dict),
-        ("variables", dict),
-    ):
-        if not isinstance(told.get(name), kind):
-            raise ValueError(f"environment.{name}: wanted {'text' if kind is str else 'an object'}")
-    for name in ("diff", "cuda", "cudnn"):
-        if not isinstance(told.get(name, ""), str):
+def check_environment(found: object) -> None:
+    """Raises ValueError when no trainer wrote it."""
+    check_json(found, "environment")
+    if not isinstance(found, Mapping):
+        raise ValueError(f"environment: found {type(found).__name__}, wanted an object")
+    optional = dict.fromkeys(("diff", "cuda", "cudnn"), "")
+    for name in ("python", "kernel", "commit", *optional):
+        if not isinstance(found.get(name, optional.get(name)), str):
             raise ValueError(f"environment.{name}: wanted text")
-    for name, version in told["packages"].items():
+    for name in ("packages", "variables"):
+        if not isinstance(found.get(name), dict):
+            raise ValueError(f"environment.{name}: wanted an object")
+    for name, version in found["packages"].items():
         if not isinstance(version, str):
             raise ValueError(f"environment.packages.{name}: wanted text")
 
 
-def spec_of(told: object) -> TrialSpec:
-    """Kept as it was told, whole numbers in place of floats, too: its digest is the trial's
-    identity. Raises ValueError.
+def spec_of(found: object) -> TrialSpec:
+    """Return the trial of a spec in a file. Raises ValueError.
+
+    Values stay as they are, whole numbers in place of floats, too: their digest is the identity.
     """
-    checked(_ToldSpec, told, "spec")
-    assert isinstance(told, dict)
-    return TrialSpec.of(told)
+    checked(_SpecInFile, found, "spec")
+    assert isinstance(found, dict)
+    return TrialSpec.of(found)
 
 
-_ToldSpec = make_dataclass(
-    "_ToldSpec",
-    [
-        *((axis.name, axis.type) for axis in AXES.values() if axis.default is None),
-        *(
-            (axis.name, axis.type, axis.default)
-            for axis in AXES.values()
-            if axis.default is not None
-        ),
-        ("free", dict[str, Any], field(default_factory=dict)),
-    ],
+# every axis by its type, those without a default first, as dataclasses want it
+_SpecInFile = make_dataclass(
+    "_SpecInFile",
+    [(axis.name, axis.type) for axis in AXES.values() if axis.default is None]
+    + [(axis.name, axis.type, axis.default) for axis in AXES.values() if axis.default is not None]
+    + [("free", dict[str, Any], field(default_factory=dict))],
 )
-"""The values of a spec as they travel."""

@@ -1,4 +1,4 @@
-"""The kinds of devices that trials run on, and the note that stands beside their numbers."""
+"""The kinds of devices that trials run on, and the notes beside their numbers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ STAND_INS_NOTE = (
     "CPU stand-ins share the cores of one machine: expect speed-ups near 1; nothing here speaks "
     "of GPUs"
 )
-"""Stands wherever a number made on CPU stand-ins is shown."""
-
 SIMULATED_NOTE = (
     "Simulated: computed by a cost model for a hardware profile; no GPU was measured, and "
     "nothing here is a measurement"
 )
-"""Stands wherever a simulated number is shown."""
 
 
 class DeviceKind(StrEnum):
-    """What a replica runs on: a physical GPU, a logical CPU device standing in for one, or nothing
-    but a cost model.
-    """
+    """The device of a replica: a physical GPU, a logical CPU device, or a cost model of a GPU."""
 
-    plural: str  # as people count them
+    plural: str
     singular: str
-    note: str  # what must stand wherever a number made on such devices is shown; of GPUs nothing
+    note: str  # stands wherever a number of such devices is shown; empty for GPUs
 
     def __new__(cls, value: str, plural: str = "", note: str = "") -> DeviceKind:
         kind = str.__new__(cls, value)
@@ -34,9 +29,9 @@ class DeviceKind(StrEnum):
 
     GPU = "gpu", "GPUs", ""
     CPU_STAND_IN = "cpu_stand_in", "CPU stand-ins", STAND_INS_NOTE
-    # of a hardware profile: no such device was touched, and its numbers are no measurements
+    # of a hardware profile; its numbers are no measurements
     SIMULATED_GPU = "simulated_gpu", "simulated GPUs", SIMULATED_NOTE
 
     def counted(self, number: int) -> str:
-        """As `1 GPU`, `4 GPUs`."""
+        """Return a count, as `1 GPU` or `4 GPUs`."""
         return f"{number} {self.singular if number == 1 else self.plural}"

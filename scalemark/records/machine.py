@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from scalemark.records.devices import DeviceKind
-from scalemark.records.validation import (
-    build,
-    parsed,
-)
+from scalemark.records.validation import JsonRecord
 
 
 class PcieLevel(StrEnum):
-    """What a message between two GPUs has to cross without NVLink, from the nearest to the
-    farthest.
-    """
+    """The part that a message between two GPUs crosses without NVLink, nearest first."""
 
     SAME_BOARD = "same_board"
     SINGLE_SWITCH = "single_switch"
@@ -30,56 +24,51 @@ class PcieLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLink:
-    """How two GPUs reach each other."""
+    """The links between two GPUs."""
 
     between: tuple[str, str]  # their UUIDs, in PCI order
     num_nvlinks: int = 0  # active ones from one to the other, or the fewer of both to NVSwitches
-    pcie: str | None = None  # a PcieLevel; none where the driver does not tell
+    pcie: str | None = None  # a PcieLevel; None where the driver does not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One physical GPU, as NVML knows it, or a MIG device cut from one."""
+    """A physical GPU, as NVML reports it, or a MIG device."""
 
     uuid: str  # what CUDA_VISIBLE_DEVICES takes
     name: str  # of a MIG device with its profile, as "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-    memory_bytes: int | None  # none where it has no memory of its own to tell of
+    memory_bytes: int | None  # None where it has no memory of its own
     pci_bus_id: str
     compute_capability: str  # as "8.0"; 7.0 has tensor cores, 8.0 bfloat16 and TensorFloat-32
-    power_limit_w: float | None  # none where the GPU does not tell
-    # of the CPU it is wired to; none where neither driver nor kernel tell
+    power_limit_w: float | None  # None where the GPU does not report it
+    # of the CPU it is wired to; None where neither driver nor kernel report it
     numa_node: int | None = None
-    cores: tuple[int, ...] = ()  # CPU cores near it; empty where neither driver nor kernel tell
+    cores: tuple[int, ...] = ()  # CPU cores near it; empty where nothing reports them
     mig_parent: str | None = None  # of a MIG device: UUID of the GPU it is cut from
     mig_mode: bool = False  # it is cut up: not usable whole
     mig_devices: tuple[Gpu, ...] = ()  # what it is cut into
 
     @property
     def identity(self) -> dict[str, object]:
-        """What makes it another GPU for numbers: not where it sits, but how it is cut up."""
-        told: dict[str, object] = {name: getattr(self, name) for name in _GPU_IDENTITY}
+        """Return what makes it another GPU for numbers; where it sits does not."""
+        found: dict[str, object] = {
+            "uuid": self.uuid,
+            "name": self.name,
+            "memory_bytes": self.memory_bytes,
+            "pci_bus_id": self.pci_bus_id,
+            "compute_capability": self.compute_capability,
+            "power_limit_w": self.power_limit_w,
+        }
         if self.power_limit_w is not None:
-            told["power_limit_w"] = float(self.power_limit_w)  # 400 in a file is 400.0 in a column
-        return (
-            told | {"mig_devices": [device.identity for device in self.mig_devices]}
-            if self.mig_mode
-            else told
-        )
-
-
-_GPU_IDENTITY = (
-    "uuid",
-    "name",
-    "memory_bytes",
-    "pci_bus_id",
-    "compute_capability",
-    "power_limit_w",
-)
+            found["power_limit_w"] = float(self.power_limit_w)  # 400 in a file is 400.0 in a column
+        if self.mig_mode:
+            found["mig_devices"] = [device.identity for device in self.mig_devices]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What numbers are made on. A number never travels without it."""
+class Machine(JsonRecord):
+    """The machine of a number, which never travels without it."""
 
     host: str
     cpu: str
@@ -97,61 +86,37 @@ class Machine:
 
     @property
     def key(self) -> str:
-        """Digest of what numbers depend on, memory in GiB: another driver or another GPU makes
-        another machine.
+        """Return a digest of what numbers depend on, memory in GiB.
 
-        What was learned to be told later (links, near cores) is left out, so that numbers stored
-        before stay comparable. Of a pool it is what its hosts have in common that tells: a host
-        with other GPUs or cores is another machine.
+        Another driver or GPU makes another machine; links and near cores do not. Of a pool it is
+        what its hosts have in common: a host with other GPUs or cores is another machine.
         """
-        if self.pool:
-            own = ("uuid", "pci_bus_id")
-            gpus = [
-                {name: value for name, value in gpu.identity.items() if name not in own}
-                for gpu in self.gpus
-            ]
-            told = {
-                "pool": self.pool,
-                "cpu": self.cpu,
-                "num_cores": self.num_cores,
-                "driver": self.driver,
-                "gpus": gpus,
-            }
-            return _digest(told | {"memory_bytes": round(self.memory_bytes / 2**30)})
-        told = {
-            "host": self.host,
+        gpus = [gpu.identity for gpu in self.gpus]
+        values: dict[str, object] = {
             "cpu": self.cpu,
             "num_cores": self.num_cores,
             "memory_bytes": round(self.memory_bytes / 2**30),
-            "gpus": [gpu.identity for gpu in self.gpus],
             "driver": self.driver,
-        } | ({"hardware_profile": self.hardware_profile} if self.hardware_profile else {})
-        return _digest(told)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Machine:
-        """Raises ValueError."""
-        return build(cls, parsed(text))
-
-
-def _digest(told: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+            "gpus": gpus,
+        }
+        if self.pool:
+            for gpu in gpus:
+                del gpu["uuid"], gpu["pci_bus_id"]
+            values["pool"] = self.pool
+        else:
+            values["host"] = self.host
+            if self.hardware_profile:
+                values["hardware_profile"] = self.hardware_profile
+        text = json.dumps(values, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def check_kind_of_machine(device_kind: str, machine: Machine) -> None:
-    """Raises ValueError when a simulated trial is told of a machine that exists, or another one of
-    a machine that does not.
-    """
-    if (device_kind == DeviceKind.SIMULATED_GPU) != bool(machine.hardware_profile):
-        what = (
-            f"a hardware profile ({machine.host})"
-            if machine.hardware_profile
-            else f"a machine that exists ({machine.host})"
-        )
+    """Raises ValueError for a simulated trial on a real machine, and the other way round."""
+    is_profile = bool(machine.hardware_profile)
+    if (device_kind == DeviceKind.SIMULATED_GPU) != is_profile:
+        what = "a hardware profile" if is_profile else "a machine that exists"
         raise ValueError(
-            f"device_kind={device_kind} on {what}: simulated numbers are kept apart from "
-            "measurements; wanted both or none"
+            f"device_kind={device_kind} on {what} ({machine.host}): simulated numbers are kept "
+            "apart from measurements; wanted both or none"
         )

@@ -1,24 +1,18 @@
-"""What one attempt measured: its steps, the figures that follow from them, and its result."""
+"""Records of what one attempt measured: steps, figures, telemetry, profile, result."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from scalemark.records.outcomes import Outcome, Verdict
-from scalemark.records.validation import (
-    build,
-    check_least,
-    check_one_of,
-    parsed,
-)
+from scalemark.records.validation import JsonRecord, check_least, check_one_of
 from scalemark.text.untrusted import quoted_lines
 
 IMAGES = "images"
-"""What throughput counts unless something else is said: an item is a plural, as tokens."""
+"""The default item of throughput. An item is a plural, as tokens."""
 
 _ITEM = re.compile(r"[a-z]{1,20}", re.ASCII)
 
@@ -36,7 +30,7 @@ def unit_of(item: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSample:
-    """One call of the training function, as written to `steps.jsonl`."""
+    """One call of the training function: a line of `steps.jsonl`."""
 
     step: int  # its first step, counted from 0 over warm-up and measurement
     phase: str  # a Phase
@@ -50,11 +44,10 @@ class StepSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What follows from the measured steps of one attempt."""
+    """The figures of one attempt, made of its measured steps."""
 
-    throughput: float  # images of all replicas / time of the whole measured window
-    # 95 % interval of it within this process, see scalemark.stats.within_process; none of less than 8 calls
-    # that count.
+    throughput: float  # items of all replicas / time of the whole measured window
+    # 95 % CI within this process, see scalemark.stats.within_process; None with less than 8 calls
     throughput_low: float | None
     throughput_high: float | None
     median_step_s: float
@@ -69,15 +62,13 @@ class Measurement:
     trace_s: float  # building the step's graph
     first_step_s: float  # first call, compilation included
     data_wait_share: float  # of the measured window, 0..1
-    # CPU seconds of the process (of several: of worker 0) in the measured window; over window_s:
-    # cores it got
+    # CPU seconds of the process (of worker 0) in the window; divided by window_s: cores it got
     cpu_s: float
-    # Mean over the window, hypervisor included; none where the kernel does not say, or nobody knows
-    # which ranks run here.
+    # mean over the window, hypervisor included; None where it is not known
     cores_taken_by_others: float | None
     # largest resident size of the process; forked, without pages of libraries it did not touch
     peak_host_memory_bytes: int
-    # largest of the GPUs, of several hosts of worker 0's; none on stand-ins
+    # largest of the GPUs of worker 0's host; None on CPU devices
     peak_device_memory_bytes: int | None
     first_loss: float | None  # of the step that compiles, before the samples; none when not finite
     last_loss: float | None  # median of the last five steps; none when not finite
@@ -89,19 +80,19 @@ class Measurement:
     item: str = IMAGES  # what is counted per second
 
 
-def check_measurement(told: Mapping[str, Any]) -> None:
-    """Of the fields of a Measurement. Raises ValueError for numbers that none can have, or no
-    database takes.
-    """
-    low, high = told["throughput_low"], told["throughput_high"]
-    if not 0 <= told["throughput"] < 1e300:
-        raise ValueError(f"throughput={told['throughput']}: wanted 0 or more, and less than 1e300")
+def check_measurement(values: Mapping[str, Any]) -> None:
+    """Raises ValueError for fields of a Measurement that are impossible, or too large to store."""
+    low, high = values["throughput_low"], values["throughput_high"]
+    if not 0 <= values["throughput"] < 1e300:
+        raise ValueError(
+            f"throughput={values['throughput']}: wanted 0 or more, and less than 1e300"
+        )
     if low is not None and high is not None and low > high:
         raise ValueError(f"throughput_low={low} is more than throughput_high={high}")
-    check_item(told["item"])
+    check_item(values["item"])
     for name in _NEVER_NEGATIVE:
-        if told[name] is not None:
-            check_least(name, told[name], 0)
+        if values[name] is not None:
+            check_least(name, values[name], 0)
 
 
 _MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others", "steady", "item"}
@@ -112,7 +103,7 @@ _NEVER_NEGATIVE = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuTelemetry:
-    """What NVML saw of one GPU during the measured window. None where the GPU does not tell."""
+    """NVML's view of one GPU during the measured window. None where the GPU does not report it."""
 
     uuid: str
     num_samples: int
@@ -123,37 +114,35 @@ class GpuTelemetry:
     temperature_c: int | None  # highest
     utilization: float | None  # mean share of time with a kernel running, 0..1
     memory_used_bytes: int | None  # highest, all processes together
-    # all that were seen, as trainer/watching/nvml.py names them; empty also where it does not tell
+    # as trainer/watching/nvml.py names them; empty also where the GPU does not report them
     throttle_reasons: tuple[str, ...]
     num_foreign_processes: int | None  # most other processes seen computing on it at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Where the time of a few steps after the measurement went, read from TensorFlow's own profile.
+    """The parts of a step's time, from TensorFlow's profile of a few steps after the measurement.
 
-    A step here is one call of the training function; all figures are means over the steps.
-    Profiling costs time itself: shares travel, seconds do not. TensorFlow does not record its
-    cheapest ops (Identity, Const, Reshape).
+    A step is one call of the training function here, and figures are means over the steps.
+    Profiling takes time itself, so that shares can be compared with other runs, and seconds cannot.
+    TensorFlow does not record its cheapest ops (Identity, Const, Reshape).
     """
 
     num_steps: int
     step_s: float  # while profiled, from beginning to beginning
-    # per step: class of op (see trainer/watching/op_classes.py) -> seconds, summed over devices and streams
+    # per step: class of op (see trainer/watching/op_classes.py) -> seconds over all devices
     op_class_s: dict[str, float]
-    # per step: time in which any gradient was being reduced, or was on its way from or to a
-    # reduction
+    # per step: time in which any gradient was reduced, or travelled from or to a reduction
     reduction_s: float
     exposed_reduction_s: float  # part of reduction_s in which no device computed anything else
-    # per step: tensors and signals sent from device to device by TensorFlow; NCCL's are not among
-    # them
+    # per step: tensors and signals that TensorFlow sent between devices, without NCCL's
     num_copies: int
-    # per step: by GPUs' copies of all kinds; none on stand-ins, which hand over pointers
+    # per step: by GPUs' copies of all kinds; None on CPU devices, which hand over pointers
     copied_bytes: int | None
     num_ops: dict[str, int]  # per step: device, as "GPU:0", -> ops executed, copies left out
     # device -> share of the step's time with something running on it, 0..1
     busy_share: dict[str, float]
-    # of the step's time, GPUs idle between its first and last kernel; none on stand-ins
+    # of the step's time, GPUs idle between its first and last kernel; None on CPU devices
     launch_gap_share: float | None
     # of GPU time of convolutions and matmuls, by names of kernels; none without such kernels
     tensor_core_share: float | None
@@ -163,8 +152,8 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What an attempt left in `result.json`."""
+class Result(JsonRecord):
+    """The outcome of an attempt, and what it measured: `result.json`."""
 
     outcome: str  # an Outcome
     message: str  # why it did not complete, or what else is missing; empty when all is there
@@ -186,14 +175,6 @@ class Result:
             check_measurement(asdict(self.measurement))
         object.__setattr__(self, "message", quoted_lines(self.message))
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True, indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Result:
-        """Raises ValueError."""
-        return build(cls, parsed(text))
-
 
 BESIDE_A_MEASUREMENT = ("verdict", "verdict_reasons", "gpu_telemetry", "profile", "truth")
-"""Fields of Result that are stored in the row of its measurement."""
+"""Fields of Result that are columns of its measurement."""

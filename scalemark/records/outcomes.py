@@ -1,4 +1,4 @@
-"""How attempts end, where repeats stand, and what may be said of a number."""
+"""The states of repeats and attempts, and the verdicts on their numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How one attempt ended."""
+    """The end of one attempt."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -19,9 +19,7 @@ class Outcome(StrEnum):
 
 
 class State(StrEnum):
-    """Where one repeat of a trial stands in its sweep. After `running` it is the outcome of the
-    last attempt.
-    """
+    """The state of one repeat in its sweep; after `running` the outcome of its last attempt."""
 
     PENDING = "pending"  # to be run, or to be tried again
     CLAIMED = "claimed"  # one orchestrator has taken it; nothing is started yet
@@ -38,7 +36,7 @@ class State(StrEnum):
 
 
 class Doing(StrEnum):
-    """What a trainer is at, as it tells in its run folder: each has its own deadline."""
+    """What a trainer is doing, as its run folder says; each has its own deadline."""
 
     BUILDING = "building"  # until the first step is done
     STEPPING = "stepping"
@@ -46,18 +44,18 @@ class Doing(StrEnum):
 
 
 IN_FLIGHT = (State.CLAIMED, State.RUNNING)
-"""Of repeats that an orchestrator has in its hands."""
+"""States of repeats that an orchestrator has taken."""
 
 
 class Phase(StrEnum):
-    """Which part of an attempt a step belongs to; only `measure` steps make the numbers."""
+    """The part of an attempt that a step belongs to; only `measure` steps make the numbers."""
 
     WARM_UP = "warm_up"
     MEASURE = "measure"
 
 
 class Verdict(StrEnum):
-    """May a measurement be quoted?"""
+    """Says whether a measurement may be quoted."""
 
     VALID = "valid"
     SUSPECT = "suspect"

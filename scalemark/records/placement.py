@@ -1,24 +1,18 @@
-"""The process of an attempt, and what it was given to run on."""
+"""Records of the process of an attempt, and of what it runs on."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from scalemark.records.validation import (
-    build,
-    parsed,
-)
+from scalemark.records.validation import JsonRecord
 
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
-"""Environment variable that tells a trainer the process id of who started it; it dies with that
-process.
-"""
+"""Environment variable with the process id of a trainer's parent, with which it dies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process among all that ever ran: its number alone is given to others later."""
+    """Identifies a process for good; its number alone is reused later."""
 
     host: str
     boot_id: str  # /proc/sys/kernel/random/boot_id
@@ -28,31 +22,21 @@ class ProcessIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """What an attempt was given to run on, and how it was started: `placement.json`, which its
-    trainer obeys.
-    """
+class Placement(JsonRecord):
+    """Says what an attempt runs on and how it is started: `placement.json`, which its trainer obeys."""
 
     start: str  # fork (of a server that has TensorFlow loaded) or spawn (a new process)
-    # numbers of the slots it holds: GPUs in the order of the inventory, or CPU stand-ins
+    # numbers of its slots: GPUs in the order of the inventory, or CPU devices
     devices: tuple[int, ...]
-    visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU stand-ins
+    visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU devices
     cores: tuple[int, ...] = ()  # CPU cores it may run on; empty = all that the orchestrator may
-    # a core of none of the trials, for what watches them; none where there is none to spare
+    # a core that no trial runs on, for watching them; None where there is none to spare
     spare_core: int | None = None
     shares_host: bool = False  # other trials of its sweep may run beside it
-    # more data it may not have on a host, all its processes alike; none = no limit
+    # most memory for data on a host, of all its processes together; None = no limit
     host_memory_bytes: int | None = None
     # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
     hosts: tuple[str, ...] = ()
     # what starts its ranks there: srun or ray; empty = its trainer itself, as processes of this
     # host
     rank_start: str = ""
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Placement:
-        """Raises ValueError."""
-        return build(cls, parsed(text))

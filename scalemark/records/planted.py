@@ -20,32 +20,30 @@ PLANTED = {
         "share of attempts that fail without a result, drawn by the seed and the attempt's folder"
     ),
 }
-"""What can be slowed or broken on purpose, to see whether it is found: name -> meaning. All of it
-in simulated trials.
-"""
+"""Faults by name, with their meaning. Simulated trials can have all of them."""
 
 PLANTED_ON_LINKS = ("link_mbit",)
-"""Of these, what slows links between hosts."""
+"""Faults that slow links between hosts."""
 
 NOISE = ("noise", "process_noise")
-"""Of these, what every simulated trial has as real ones do: no fault."""
+"""Noise that simulated trials have as real ones do; it is no fault."""
 
 PLANTED_FOR_REAL = ("reduction_s", "input_s", "link_mbit")
-"""Of these, what TensorFlow trials can have, too: by waiting, or by a network of limited rate.
-Their numbers are suspect.
+"""Faults that TensorFlow trials can have, too, by waiting or by a slower network. Their numbers are
+suspect.
 """
 
 PLANTED_REASON = "planted: "
-"""So begins the reason of a verdict that is suspect for that alone; what was planted follows."""
+"""Begins the reason of a verdict that is suspect only for injected faults."""
 
 
 def planted_text(values: Mapping[str, float]) -> str:
-    """Canonical text of what is planted; equal values give equal text."""
+    """Return faults as canonical text, the same for equal values."""
     return " ".join(f"{name}={values[name]:g}" for name in sorted(values))
 
 
 def read_planted(text: str) -> dict[str, float]:
-    """Inverse of `planted_text`. Raises ValueError for text that is not canonical."""
+    """Invert `planted_text`. Raises ValueError for text that is not canonical."""
     values: dict[str, float] = {}
     for part in text.split():
         name, _, value = part.partition("=")
@@ -65,7 +63,8 @@ def read_planted(text: str) -> dict[str, float]:
 
 
 def planted_on_one_host(text: str) -> str:
-    """What of this can be planted where there are no links between hosts."""
-    return planted_text(
-        {name: value for name, value in read_planted(text).items() if name not in PLANTED_ON_LINKS}
-    )
+    """Leave out the faults of links between hosts."""
+    values = read_planted(text)
+    for name in PLANTED_ON_LINKS:
+        values.pop(name, None)
+    return planted_text(values)

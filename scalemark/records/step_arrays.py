@@ -1,7 +1,5 @@
-"""Packs the steps of an attempt into one row of small whole numbers, and back: half the size of a
-row per step.
-
-Plain SQL still reads them, through the view `step_samples`. Standard library only.
+"""Packs the steps of an attempt into one row of small whole numbers, half the size of a row per
+step. Plain SQL reads them through the view `step_samples`.
 """
 
 from __future__ import annotations
@@ -20,11 +18,10 @@ _DIGITS = 5
 
 
 def pack(steps: Sequence[StepSample]) -> dict[str, Any]:
-    """The columns of `store.schema.StepArraysRow` but for attempt_id. Raises ValueError for what no
-    attempt's steps can be.
+    """Return the columns of `store.schema.StepArraysRow`, without attempt_id.
 
     Times are rounded to five digits of the shortest step, but no finer than microseconds, losses to
-    five digits of the smallest.
+    five digits of the smallest. Raises ValueError for steps that no attempt can have.
     """
     first, num_steps = steps[0].step, steps[0].num_steps
     num_warm_up = sum(step.phase == Phase.WARM_UP for step in steps)
@@ -67,15 +64,7 @@ def pack(steps: Sequence[StepSample]) -> dict[str, Any]:
 
 
 def _check_within(steps: Sequence[StepSample]) -> None:
-    """All at once. Raises ValueError, which names the first that is beyond what can be packed."""
     for name, (least, most) in _WITHIN.items():
-        told = [value for step in steps if (value := getattr(step, name)) is not None]
-        if (
-            all(map(math.isfinite, told))
-            and least <= min(told, default=least)
-            and max(told, default=least) <= most
-        ):
-            continue
         for step in steps:
             value = getattr(step, name)
             if value is not None and not least <= value <= most:
@@ -90,12 +79,14 @@ _WITHIN = {
     "data_wait_s": (0, LONGEST_S),
     "loss": (-LARGEST_FLOAT32, LARGEST_FLOAT32),
 }
-"""What the columns hold, and sums of them in SQL."""
+"""Values that the columns hold, and sums of them in SQL."""
 
 
 def unpack(row: Mapping[str, Any]) -> list[StepSample]:
-    """Inverse of `pack`, but for what it rounds."""
-    steps, end, unit_us = [], 0, row["time_unit_us"]
+    """Invert `pack`, except for its rounding."""
+    steps = []
+    end = 0
+    unit_us = row["time_unit_us"]
     waits = row["data_wait"] or [0] * len(row["duration_over_least"])
     columns = zip(
         row["duration_over_least"], waits, row["gap_before"], row["loss_over_least"], strict=True
@@ -122,8 +113,11 @@ def _time_unit_us(shortest_s: float) -> int:
 
 
 def _loss_unit(losses: Sequence[float]) -> float:
-    """What is worth one in the last kept digit of the smallest loss; of the largest no more than
-    sixteen digits are kept.
+    """Return the worth of the last digit that is kept of the smallest loss.
+
+    Of the largest one, sixteen digits are kept at most: a float has no more.
     """
     exponents = [math.floor(math.log10(abs(loss))) + 1 for loss in losses if loss]
-    return 10.0 ** max(min(exponents) - _DIGITS, max(exponents) - 16, -300) if exponents else 1.0
+    if not exponents:
+        return 1.0
+    return 10.0 ** max(min(exponents) - _DIGITS, max(exponents) - 16, -300)

@@ -12,9 +12,7 @@ STRATEGY_COLUMNS = {
     ("replicated", "gpu", "none"): "replicated_none",
     ("replicated", "gpu", "pscpu"): "replicated_pscpu",
 }
-"""The five columns of the cloud article (source 004): variable_update, local_parameter_device,
-all_reduce -> name.
-"""
+"""The strategies of the cloud article (source 004): values of STRATEGY_AXES -> name."""
 
 STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("distributed_parameter_server", "cpu", "none"): "distributed_ps",
@@ -24,18 +22,17 @@ STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("multi_worker_mirrored", "gpu", "ring"): "multi_worker_mirrored_ring",
     ("multi_worker_mirrored", "gpu", "nccl"): "multi_worker_mirrored_nccl",
 }
-"""All that `strategy=NAME` can choose which train one model: the article's, and those that can go
-over several hosts.
-"""
+"""The strategies that `strategy=NAME` can choose: the article's, and distributed ones."""
 
 
 def strategy_name(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:
-    """The name of a combination where it has one, else a name made of its parts."""
-    if named := STRATEGY_NAMES.get((variable_update, local_parameter_device, all_reduce)):
-        return named
-    told = [
-        variable_update,
-        "" if all_reduce == "none" else all_reduce,
-        "cpu" if local_parameter_device == "cpu" else "",
-    ]
-    return "_".join(filter(None, told))
+    """Return the name of a combination, made of its parts where it has none of its own."""
+    axes = (variable_update, local_parameter_device, all_reduce)
+    if axes in STRATEGY_NAMES:
+        return STRATEGY_NAMES[axes]
+    parts = [variable_update]
+    if all_reduce not in ("none", ""):
+        parts.append(all_reduce)
+    if local_parameter_device == "cpu":
+        parts.append("cpu")
+    return "_".join(parts)

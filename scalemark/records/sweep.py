@@ -1,4 +1,4 @@
-"""What the database holds of a sweep beside its attempts: `sweep.json`."""
+"""The record of a sweep without its attempts: `sweep.json`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from scalemark.records.attempt import spec_of
-from scalemark.records.validation import (
-    checked,
-    parsed,
-    utc_text,
-)
+from scalemark.records.validation import checked, parsed, utc_text
 
 
 def sweep_uid(name: str, started_at: datetime, command: str) -> str:
-    """What tells a sweep from those of the same name in other databases: 16 hex digits of a digest
-    of how it first began.
-    """
+    """Identify a sweep among those of the same name in other databases."""
     digest = hashlib.sha256(json.dumps([name, utc_text(started_at), command]).encode())
     return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFor:
-    """One trial of a sweep. Where a sweep was continued with others, two may have the same
-    position.
-    """
+    """One trial of a sweep. A continued sweep may have two of the same position."""
 
     position: int
     spec: str  # canonical JSON of its TrialSpec
@@ -36,7 +28,7 @@ class AskedFor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRecord:
-    """What a database holds of one sweep beside its attempts: `sweep.json`, once it has begun."""
+    """The name, reason and trials of a sweep."""
 
     name: str
     reason: str
@@ -50,7 +42,7 @@ class SweepRecord:
         return sweep_uid(self.name, self.started_at, self.command)
 
     def to_json(self) -> str:
-        """A line per trial: their specs are JSON already."""
+        """Return JSON with a line per trial; specs are JSON already."""
         head = {name: getattr(self, name) for name in ("uid", "name", "reason", "command")}
         head |= {"started_at": utc_text(self.started_at), "left_out": self.left_out}
         trials = ",\n".join(
@@ -60,36 +52,31 @@ class SweepRecord:
 
     @classmethod
     def from_json(cls, text: str) -> SweepRecord:
-        """Inverse of `to_json`. Raises ValueError when it is none."""
-        told = checked(_ToldSweep, parsed(text))
-        uid, trials = told.pop("uid"), told.pop("trials")
-        found = cls(
-            **told,
-            trials=tuple(
-                AskedFor(position=one.position, spec=spec_of(one.spec).to_json()) for one in trials
-            ),
+        """Invert `to_json`. Raises ValueError."""
+        values = checked(_SweepInFile, parsed(text))
+        uid = values.pop("uid")
+        values["trials"] = tuple(
+            AskedFor(position=one.position, spec=spec_of(one.spec).to_json())
+            for one in values["trials"]
         )
+        found = cls(**values)
         if found.uid != uid:
-            raise ValueError(f"uid {uid}, and what it tells of has {found.uid}")
+            raise ValueError(f"uid {uid}, and its name, time and command make {found.uid}")
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ToldTrial:
-    """One of `trials` in `sweep.json`."""
-
+class _TrialInFile:
     position: int
     spec: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ToldSweep:
-    """The values of `sweep.json`."""
-
+class _SweepInFile:
     uid: str
     name: str
     reason: str
     command: str
     started_at: datetime
-    trials: tuple[_ToldTrial, ...]
+    trials: tuple[_TrialInFile, ...]
     left_out: tuple[tuple[str, str], ...]

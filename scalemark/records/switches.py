@@ -1,6 +1,4 @@
-"""Environment variables through which a trial's axes reach TensorFlow, before it is imported.
-Standard library only.
-"""
+"""Environment variables through which a trial's axes reach TensorFlow before it is imported."""
 
 from __future__ import annotations
 
@@ -10,19 +8,16 @@ from scalemark.abilities import PRECISIONS
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 
-_ON_OR_OFF = {
+_ON_OR_OFF = {  # auto leaves the variable alone
     "onednn": "TF_ENABLE_ONEDNN_OPTS",
     "cudnn_autotune": "TF_CUDNN_USE_AUTOTUNE",
     "winograd_nonfused": "TF_ENABLE_WINOGRAD_NONFUSED",
     "batchnorm_persistent": "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT",
 }
-"""Axes of the values auto, on and off; auto leaves the variable alone."""
 
 
 def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What must be set for this trial, beside what is inherited; nothing that the trial does not
-    name.
-    """
+    """Return the variables to set for this trial, beside the inherited ones."""
     found = {
         variable: str(int(getattr(spec, axis) == "on"))
         for axis, variable in _ON_OR_OFF.items()
@@ -35,19 +30,16 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     if spec.gpu_thread_count:
         found["TF_GPU_THREAD_COUNT"] = str(spec.gpu_thread_count)
     if spec.xla == "auto":
-        flags = inherited.get("TF_XLA_FLAGS", "").split()
-        wanted = [
-            "--tf_xla_auto_jit=2",
-            *(["--tf_xla_cpu_global_jit"] if spec.device_kind == DeviceKind.CPU_STAND_IN else []),
-        ]
-        found["TF_XLA_FLAGS"] = " ".join([*(flag for flag in flags if flag not in wanted), *wanted])
+        wanted = ["--tf_xla_auto_jit=2"]
+        if spec.device_kind == DeviceKind.CPU_STAND_IN:
+            wanted.append("--tf_xla_cpu_global_jit")
+        flags = dict.fromkeys([*inherited.get("TF_XLA_FLAGS", "").split(), *wanted])
+        found["TF_XLA_FLAGS"] = " ".join(flags)
     return found
 
 
 def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[str]:
-    """Inherited variables under which the trial would not be what its axes say, each in one
-    sentence.
-    """
+    """Name in a sentence each the inherited variables that contradict the trial's axes."""
     for axis, variable, leaves_alone in (
         ("gpu_thread_mode", "TF_GPU_THREAD_MODE", "global"),
         ("gpu_thread_count", "TF_GPU_THREAD_COUNT", 0),
@@ -76,7 +68,7 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
     )
     if _needs_onednn(spec) and onednn_is_off:
         yield (
-            "data_format=NCHW: CPU stand-ins run it by oneDNN only; leave out onednn=off or "
+            "data_format=NCHW: CPU devices run it by oneDNN only; leave out onednn=off or "
             "TF_ENABLE_ONEDNN_OPTS=0"
         )
 

@@ -1,5 +1,6 @@
-"""Makes records out of JSON that others wrote, by the types of their fields: what does not fit is
-named with its place.
+"""Makes records out of JSON that others wrote, by the types of their fields.
+
+All functions raise ValueError, which names the place of what does not fit.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache, partial
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
@@ -35,7 +36,7 @@ _BIG = (
 
 
 def parsed(text: str) -> Any:
-    """JSON without NaN and Infinity, which are none. Raises ValueError."""
+    """Parse JSON, without Python's NaN and Infinity."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except RecursionError as error:
@@ -43,64 +44,73 @@ def parsed(text: str) -> Any:
 
 
 def canonical(told: object) -> str:
-    """Equal values give equal text. Raises ValueError for NaN and infinity."""
+    """Return JSON that is the same text for equal values."""
     return json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
 def utc_text(at: datetime) -> str:
-    """Always with microseconds: equal times give equal text. Raises ValueError for a time without
-    zone.
-    """
+    """Return a time in UTC, always with microseconds, so that equal times are equal text."""
     if at.utcoffset() is None:
         raise ValueError(f"{at}: a time without zone")
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
+class JsonRecord:
+    """A dataclass that travels as a JSON object."""
+
+    __slots__ = ()
+
+    def to_json(self) -> str:
+        values = asdict(self)  # type: ignore[call-overload]  # every subclass is a dataclass
+        return json.dumps(values, sort_keys=True, indent=1, default=_plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises ValueError."""
+        return build(cls, parsed(text))
+
+
 def build(record: type[_Record], told: object, where: str = "") -> _Record:
-    """A dataclass out of a JSON object. Raises ValueError, which tells what was found where, and
-    what was wanted.
-    """
+    """Make a dataclass of a JSON object."""
     try:
         return record(**checked(record, told, where))
     except RecursionError as error:
         raise ValueError(f"{where or 'it'}: nested too deeply") from error
 
 
-def build_all(record: type[_Record], told: Sequence[object], where: str) -> list[_Record]:
-    """As `build`, of many of one kind: fields of whole numbers, numbers and text are looked at all
-    at once.
+def build_all(record: type[_Record], values: Sequence[object], where: str) -> list[_Record]:
+    """Make many dataclasses of one kind, and check each field of all of them at once: `steps.jsonl`
+    may have a million lines.
     """
     try:
-        made = [record(**one) for one in told]  # type: ignore[arg-type]  # what is no object is named below
+        made = [record(**one) for one in values]  # type: ignore[arg-type]  # checked below
         if all(
             _all_fit(hint, [getattr(one, name) for one in made])
             for name, hint in get_type_hints(record).items()
         ):
             return made
     except (TypeError, ValueError):
-        pass  # one by one it is found which, and what is wrong with it
-    return [build(record, one, f"{where} {number}") for number, one in enumerate(told, 1)]
+        pass  # below, one by one, with the place of what is wrong
+    return [build(record, one, f"{where} {number}") for number, one in enumerate(values, 1)]
 
 
 def check_one_of(name: str, value: str, choices: type[StrEnum]) -> None:
-    """Raises ValueError."""
     if value not in tuple(choices):
         raise ValueError(f"{name}={_shown(value)}: wanted one of {', '.join(choices)}")
 
 
 def check_least(name: str, value: float, least: int) -> None:
-    """Raises ValueError."""
-    if not value >= least:
+    if not value >= least:  # false for NaN, too
         raise ValueError(f"{name}={value}: wanted {least} or more")
 
 
 def storable(text: str) -> str:
-    """The same text; what no database takes in it is told by other characters."""
+    """Replace the characters that no database takes."""
     return text.replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
 
 
 def checked(record: type[Any], told: object, where: str = "") -> dict[str, Any]:
-    """The values of a dataclass's fields."""
+    """Return the values for a dataclass's fields, each as the type of its field."""
     values = _object(told, where)
     checks, required, known = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
     if missing := required - values.keys():
@@ -116,7 +126,7 @@ def checked(record: type[Any], told: object, where: str = "") -> dict[str, Any]:
 
 
 def check_json(value: object, where: str, depth: int = 0) -> None:
-    """Any JSON: its texts can be stored, and its numbers are finite."""
+    """Accept any JSON whose texts can be stored and whose numbers are finite."""
     if depth > _MOST_NESTED:
         raise ValueError(
             f"{where[:_MOST_SHOWN]}...: nested too deeply; wanted {_MOST_NESTED} levels or fewer"
@@ -138,7 +148,7 @@ def check_json(value: object, where: str, depth: int = 0) -> None:
 
 @lru_cache(maxsize=64)
 def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str], dict[str, None]]:
-    """Checks of the fields, names of those without default, names of all in their order."""
+    """Return the check of each field, the names without default, and all names in their order."""
     assert is_dataclass(record)
     told = fields(record)
     required = frozenset(
@@ -155,7 +165,7 @@ def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str], dict[s
 
 
 def _check_of(wanted: Any) -> _Check:
-    """What makes a value of a field of this type out of JSON."""
+    """Return the check for a type; it also makes the value, as a tuple of a list."""
     if check := _PLAIN.get(wanted):
         return check
     if wanted is Any:
@@ -177,8 +187,8 @@ _ALL_WHOLE: dict[Any, set[type]] = {int: {int}, int | None: {int, types.NoneType
 
 
 def _all_fit(wanted: Any, values: Sequence[Any]) -> bool:
-    """Whether they are of this type, and such as any database takes; False also where only one by
-    one tells.
+    """Return whether all have this type and any database takes them; False also where it does not
+    know.
     """
     told = [value for value in values if value is not None] if wanted == float | None else values
     found = set(map(type, told))
@@ -203,7 +213,7 @@ def _any(value: object, where: str) -> Any:
 
 
 def _record_of(record: type[Any], value: object, where: str) -> Any:
-    """Made and checked already, or to be made."""
+    """Accept a record that is made already."""
     return value if isinstance(value, record) else build(record, value, where)
 
 
@@ -215,7 +225,7 @@ def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
 
 
 def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> tuple[Any, ...]:
-    """Long ones are of whole numbers, `whole` their types: looked at all at once."""
+    """Check a list. Long ones have whole numbers, and are checked all at once."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"{where}={_shown(value)}: wanted a list")
     if whole and set(map(type, value)) <= whole:
@@ -304,7 +314,7 @@ def _plain(value: object) -> object:
         return utc_text(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    raise TypeError(f"{value!r} cannot be told in JSON")
+    raise TypeError(f"{value!r} cannot be written as JSON")
 
 
 def _no_constant(name: str) -> float:

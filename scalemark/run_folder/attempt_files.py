@@ -1,6 +1,4 @@
-"""Reads what an attempt left in its run folder, for the database: what passes here, SQLite and
-PostgreSQL take.
-"""
+"""Reads what an attempt left in its run folder, such that both databases take it."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from scalemark.run_folder.folder import RunFolder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What an attempt left in its folder."""
+    """The files that an attempt left, read and checked."""
 
     result: Result
     steps: Sequence[StepSample]
@@ -24,9 +22,7 @@ class Left:
 
 
 def read_left(folder: RunFolder, result: Result) -> Left:
-    """Beside the result. Raises ValueError or OSError, naming the file, for what it cannot rest
-    on.
-    """
+    """Read what belongs to a result. Raises ValueError or OSError, naming the file."""
     check_measured(folder, result)
     if result.measurement is None:
         return Left(result=result, steps=[], environment=readable_environment(folder))
@@ -38,7 +34,7 @@ def read_left(folder: RunFolder, result: Result) -> Left:
 
 
 def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
-    """Of an attempt whose own result does not count."""
+    """Return what is left of an attempt whose own result does not count."""
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
     return Left(result=result, steps=[], environment=readable_environment(folder))
 
@@ -52,9 +48,7 @@ def check_measured(folder: RunFolder, result: Result) -> None:
 
 
 def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
-    """Those that it was made of. Raises ValueError when there are fewer, or some that no attempt
-    can have.
-    """
+    """Read the steps of a measurement. Raises ValueError for fewer, and for impossible ones."""
     steps = folder.read_steps()
     try:
         if steps:
@@ -62,14 +56,17 @@ def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
     except ValueError as error:
         raise ValueError(f"{folder.steps} is damaged: {error}") from error
     num_measured = sum(step.num_steps for step in steps if step.phase == Phase.MEASURE)
-    if num_measured < (wanted := max(1, measurement.num_steps)):
-        told = f"it holds {num_measured} measured steps, the measurement was made of {wanted}"
-        raise ValueError(f"{folder.steps} is cut off: {told}")
+    wanted = max(1, measurement.num_steps)
+    if num_measured < wanted:
+        raise ValueError(
+            f"{folder.steps} is cut off: it holds {num_measured} measured steps, the measurement "
+            f"was made of {wanted}"
+        )
     return steps
 
 
 def readable_environment(folder: RunFolder) -> dict[str, Any] | None:
-    """Of an attempt that ended badly: there may be none, or half of one."""
+    """Read the environment of an attempt that ended badly, where there is a whole one."""
     try:
         return folder.read_environment()
     except (ValueError, OSError):

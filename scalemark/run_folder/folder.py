@@ -16,98 +16,63 @@ from scalemark.records.measurement import Result, StepSample
 from scalemark.records.outcomes import Doing
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import (
-    build,
-    build_all,
-    parsed,
-)
+from scalemark.records.validation import build, build_all, parsed
 from scalemark.run_folder.regular_file import MOST_BYTES, open_regular, read_regular
 
 _Made = TypeVar("_Made")
 MOST_STEPS_BYTES = 2**28  # of steps.jsonl: some 1.5 million calls
 
 
+class _File:
+    """A file of fixed name, as an attribute of the folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of one attempt. The trainer writes most of them; the orchestrator reads them.
 
-    What cannot be read raises OSError; what is read and makes no sense, as after a full disk,
+    A file that cannot be read raises OSError, and one that makes no sense, as after a full disk,
     ValueError. Both name the file.
     """
 
     path: Path
 
-    @property
-    def trial(self) -> Path:
-        return self.path / "trial.json"
-
-    @property
-    def attempt(self) -> Path:
-        return self.path / "attempt.json"
-
-    @property
-    def ended(self) -> Path:
-        return self.path / "ended.json"
-
-    @property
-    def machine(self) -> Path:
-        return self.path / "machine.json"
-
-    @property
-    def placement(self) -> Path:
-        return self.path / "placement.json"
-
-    @property
-    def doing(self) -> Path:
-        return self.path / "doing.txt"
-
-    @property
-    def environment(self) -> Path:
-        return self.path / "environment.json"
-
-    @property
-    def steps(self) -> Path:
-        return self.path / "steps.jsonl"
-
-    @property
-    def telemetry(self) -> Path:
-        return self.path / "telemetry.jsonl"
-
-    @property
-    def profile(self) -> Path:
-        return self.path / "profile"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
-
-    @property
-    def log(self) -> Path:
-        """Of the trainer; in a distributed trial of what looks after its ranks, and of worker 0."""
-        return self.path / "log.txt"
-
-    @property
-    def rank_limits(self) -> Path:
-        return self.path / "rank_limits.json"
+    trial = _File("trial.json")
+    attempt = _File("attempt.json")
+    ended = _File("ended.json")
+    machine = _File("machine.json")
+    placement = _File("placement.json")
+    doing = _File("doing.txt")
+    environment = _File("environment.json")
+    steps = _File("steps.jsonl")
+    telemetry = _File("telemetry.jsonl")
+    profile = _File("profile")  # a folder
+    result = _File("result.json")
+    rank_limits = _File("rank_limits.json")
+    log = _File("log.txt")  # of the trainer; with ranks: of their supervisor and of worker 0
 
     def rank_log(self, rank: Rank) -> Path:
-        """Of a rank of a distributed trial; worker 0 is its trainer."""
+        """Return the log of a rank of a distributed trial; worker 0 is its trainer."""
         return self.log if rank == WORKER_0 else self.path / f"log-{rank.name}.txt"
 
     def rank_beat(self, rank: Rank) -> Path:
-        """What a rank writes anew every few seconds, beginning when it can be reached: a growing
-        number.
+        """Return the file with a growing number, which a rank writes every few seconds.
 
-        "7 joining" where it may be silent from then on, until it has met the others.
+        "7 joining" says that it may be silent until it has met the other ranks.
         """
         return self.path / f"beat-{rank.name}.txt"
 
     def write(self, path: Path, text: str) -> None:
-        """At once and whole: who ends in the middle leaves no half a file.
+        """Write a file whole or not at all.
 
-        Of what was measured not even a power loss does: the steps are on the disk before the result
-        that rests on them. What is written beside the steps never waits for a disk, and neither
-        does how the attempt ended: the database, which is told next, is as likely to lose it.
+        The steps are on the disk before the result that rests on them, so that a power loss spares
+        both or neither. No other file waits for the disk: that would disturb the measurement.
         """
         if path == self.result:
             self._sync_steps()
@@ -120,7 +85,7 @@ class RunFolder:
         draft.replace(path)
 
     def _sync_steps(self) -> None:
-        """The file, and its name in the folder."""
+        """Flush the file, and its name in the folder."""
         for path in (self.steps, self.path):
             with suppress(FileNotFoundError):
                 descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -138,11 +103,11 @@ class RunFolder:
         return self._read(self.attempt, AttemptBegin.from_json)
 
     def read_ended(self) -> AttemptEnd | None:
-        """None while it runs, and when its orchestrator was killed before it could tell."""
+        """None while it runs, and when its orchestrator was killed."""
         return self._read(self.ended, AttemptEnd.from_json)
 
     def read_rank_limits(self) -> RankLimits:
-        """The defaults in a folder that a trainer was given by hand."""
+        """Defaults in a folder that a trainer was given by hand."""
         return self._read(self.rank_limits, RankLimits.from_json) or RankLimits()
 
     def read_machine(self) -> Machine | None:
@@ -154,29 +119,25 @@ class RunFolder:
         return self._read(self.placement, Placement.from_json)
 
     def read_steps(self) -> list[StepSample]:
-        """All complete lines; a last line cut off by a crash is left out."""
+        """Return all complete lines, without a last one that a crash cut off."""
         return self._read(self.steps, _steps_in, MOST_STEPS_BYTES) or []
 
     def read_doing(self) -> Doing:
-        """What the trainer is at; a process that has not told yet is building."""
+        """Return what the trainer is doing; a process that has not said it yet is building."""
         return self._read(self.doing, Doing) or Doing.BUILDING
 
     def last_step(self) -> int | None:
-        """Number of the last complete line, from the end of the file alone: cheap enough to ask
-        beside a measurement.
-        """
+        """Return the number of the last step, from the end of the file only: a measurement runs."""
         try:
             with open_regular(self.steps) as file:
                 file.seek(max(0, file.seek(0, 2) - 1024))
                 lines = file.read(1024).split(b"\n")[:-1]
         except FileNotFoundError:
             return None
+        if not lines:
+            return None
         with _making_sense_of(self.steps):
-            return (
-                build(_ToldStep, {"step": parsed(lines[-1].decode())["step"]}).step
-                if lines
-                else None
-            )
+            return build(_LastStep, {"step": parsed(lines[-1].decode())["step"]}).step
 
     def read_environment(self) -> dict[str, Any] | None:
         """None when the attempt ended before it was known."""
@@ -198,22 +159,19 @@ class RunFolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ToldStep:
-    """What is asked of a step while it runs."""
-
+class _LastStep:
     step: int
 
 
 def _steps_in(text: str) -> list[StepSample]:
-    """Of lines that a crash did not cut off."""
     lines = text.split("\n")[:-1]
     try:
-        told = parsed(f"[{','.join(lines)}]")
+        steps = parsed(f"[{','.join(lines)}]")  # several times faster than line by line
     except ValueError:
-        told = []
-    if len(told) != len(lines):  # one by one it is found which
-        told = [_line(number, line) for number, line in enumerate(lines, 1)]
-    return build_all(StepSample, told, "line")
+        steps = []
+    if len(steps) != len(lines):  # find the damaged line
+        steps = [_line(number, line) for number, line in enumerate(lines, 1)]
+    return build_all(StepSample, steps, "line")
 
 
 def _line(number: int, text: str) -> Any:
@@ -234,5 +192,5 @@ def _making_sense_of(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        told = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path} is damaged: {told}") from error
+        what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged: {what}") from error

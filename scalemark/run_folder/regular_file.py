@@ -1,6 +1,4 @@
-"""Opens and reads regular files alone, of bounded size: a link, a FIFO or a device in a folder that
-others write is refused.
-"""
+"""Opens and reads only regular files of bounded size: a link, FIFO or device is refused."""
 
 from __future__ import annotations
 
@@ -12,13 +10,9 @@ from typing import BinaryIO
 
 MOST_BYTES = 2**26
 
-_BLOCK_BYTES = 2**20  # read at once: so much memory is taken before anything is read
-
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file, which is no link: nothing waits for another program, and nothing outside the folder
-    is read. Raises OSError.
-    """
+    """Open a file without waiting for another program or leaving the folder. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -35,17 +29,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Its text. Raises OSError, also for a file of more bytes than that, and ValueError for what is
-    no text.
-    """
-    content = bytearray()
+    """Return the text of a file. Raises OSError, also for a larger one, and ValueError."""
     with open_regular(path) as file:
-        while len(content) <= most_bytes and (block := file.read(_BLOCK_BYTES)):
-            content += block
-    if len(content) > most_bytes:
-        told = f"found more than {most_bytes} bytes, wanted no more"
-        raise OSError(errno.EFBIG, told, str(path))
-    return content.decode()
+        size = os.fstat(file.fileno()).st_size
+        if size <= most_bytes:
+            return file.read(size).decode()  # not what is appended meanwhile
+    raise OSError(errno.EFBIG, f"found more than {most_bytes} bytes, wanted no more", str(path))
 
 
 def _refused(path: Path, what: str) -> OSError:

@@ -234,5 +234,5 @@ def test_a_sweep_is_read_as_it_was_written():
     )
     assert SweepRecord.from_json(sweep.to_json()) == sweep
     assert SweepRecord.from_json(replace(sweep, trials=(), left_out=()).to_json()).trials == ()
-    with pytest.raises(ValueError, match="uid 0, and what it tells of has "):
+    with pytest.raises(ValueError, match="uid 0, and its name, time and command make "):
         SweepRecord.from_json(json.dumps(json.loads(sweep.to_json()) | {"uid": "0"}))
