@@ -11,14 +11,13 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-import json
 import math
 from typing import Annotated
 
 import typer
 from rich.console import Group
 
-from scalemark.cli.terminal import make_console
+from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json, make_app
 from store.command_line import run as run_app
 from store.errors import StoreError
@@ -58,7 +57,7 @@ def status(
         return
     found = live.snapshots(db, sweep)
     if as_json:
-        print(json.dumps([json.loads(snapshot.to_json()) for snapshot in found], indent=1))
+        print_json([snapshot.to_json() for snapshot in found])
     elif found:
         console.print(Group(*map(render, found)))
     else:

@@ -37,7 +37,7 @@ from sweeper.way import Planned, make_run_folders
 
 
 class LocalSweep:
-    """See `sweeper.way.Way`."""
+    """Plans and runs a sweep whose attempts are processes of this host."""
 
     def __init__(self, config: Config, name: str) -> None:
         """Raises SweepRefusedError."""
@@ -51,11 +51,12 @@ class LocalSweep:
         self._software_key = software.key(software.describe())
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
-        """Resolving the grid refused what does not fit here."""
+        """Check nothing more: resolving the grid refused what does not fit here."""
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]
     ) -> Mapping[str, int]:
+        """Return trial id -> repeats that need not be run again."""
         if engine is None:
             return {}
         shares_host = self.config.launcher.share_host
@@ -80,6 +81,9 @@ class LocalSweep:
         return Planned(plan=raced, estimate=estimate, races=races, tally=tally)
 
     def runner(self, planned: Planned, writer: Writer, stack: ExitStack) -> Orchestrator:
+        """Write the sweep down, and return what runs it; what must be closed is put on the stack.
+        Raises SweepRefusedError.
+        """
         config, launcher = self.config, self.config.launcher
         slots = Slots(
             self.inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel

@@ -15,7 +15,6 @@ from scalemark.host import software
 from scalemark.records.devices import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.sweeps.agents import num_completed_shared
-from store.sweeps.shared import SharedLedger
 from store.writer import Writer
 from sweeper.agents.controller import Controller, ControllerTools
 from sweeper.agents.fleet import Fleet
@@ -36,7 +35,7 @@ LOGS = "agents"  # a folder of the sweep's, for what agents write
 
 
 class SharedSweep:
-    """See `sweeper.way.Way`."""
+    """Plans a sweep, has agents run it, and reports; see `sweeper.local_sweep.LocalSweep`."""
 
     def __init__(self, config: Config, name: str) -> None:
         """Raises SweepRefusedError."""
@@ -45,7 +44,7 @@ class SharedSweep:
             print(f"sweep: {doubt}", file=sys.stderr)
         self._launcher = load(config)
         self.inventory = self._launcher.check()
-        # of this host, which runs no trial
+        # this host runs no trial
         self.machine = describe_machine(HardwareConfig(device_kind=DeviceKind.CPU_STAND_IN))
         self._software_key = software.key(software.describe())
 
@@ -79,7 +78,13 @@ class SharedSweep:
         ledger = writer.begin_shared_sweep(sweep, settings.to_json())
         folders = make_run_folders(runs_dir, ledger, self.machine, self._software_key)
         logs = folders.path / LOGS
-        _make(logs, ledger)
+        try:
+            logs.mkdir(exist_ok=True)
+        except OSError as error:
+            ledger.end(datetime.now(UTC), finished=False)
+            raise SweepRefusedError(
+                f"{logs}: {error.strerror}; choose another folder with store.runs_dir="
+            ) from error
         shown = machine_line(self.machine, self.inventory)
         progress = stack.enter_context(Progress(name, shown, self.inventory, planned.plan))
         fleet = Fleet(
@@ -94,13 +99,3 @@ class SharedSweep:
         )
         trials = {trial.spec.trial_id: trial for trial in planned.plan.trials}
         return Controller(tools, config.sweep, trials, self.inventory.num_devices)
-
-
-def _make(folder: Path, ledger: SharedLedger) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        ledger.end(datetime.now(UTC), finished=False)
-        raise SweepRefusedError(
-            f"{folder}: {error.strerror}; choose another folder with store.runs_dir="
-        ) from error

@@ -10,6 +10,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from rich.console import Console
 
+from conf.schema import PlanFormat
 from scalemark.abilities import LOCAL
 from scalemark.cli.terminal import make_console, silence
 from scalemark.host.filesystem import without_reliable_locks
@@ -26,7 +27,9 @@ from sweeper.planning.settings import check
 from sweeper.report import Report
 from sweeper.running.recover import recover
 from sweeper.shared_sweep import SharedSweep
-from sweeper.way import Planned, Way
+from sweeper.way import Planned
+
+Way = LocalSweep | SharedSweep
 
 
 def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
@@ -36,7 +39,8 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     """
     config = composer.base
     name = check(config)
-    way: Way = (LocalSweep if config.launcher.name == LOCAL else SharedSweep)(config, name)
+    is_local = config.launcher.name == LOCAL
+    way: Way = LocalSweep(config, name) if is_local else SharedSweep(config, name)
     specs, left_out = resolve_grid(cells, composer.compose, way.inventory, config.sweep)
     way.check(specs)
 
@@ -46,13 +50,21 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
 
     if config.sweep.dry_run:
         check_writable(config.store.url)
-        _answer(way, plan(open_existing(config.store.url)))
+        # the plan is what was asked for: on stdout
+        planned = plan(open_existing(config.store.url))
+        if config.sweep.plan_format is PlanFormat.json:
+            print(plan_json(planned.plan, way.machine, planned.estimate, planned.races))
+        else:
+            _print(make_console(), way, planned)
         return None
     with ExitStack() as stack:
         writer = _open(config.store.url)
         stack.callback(writer.close)
         planned = plan(writer.engine)
-        _show(way, planned)
+        try:
+            _print(make_console(stderr=True), way, planned)
+        except OSError:  # nobody reads it: the results are what counts
+            silence(sys.stderr)
         runner = way.runner(planned, writer, stack)
         runner.run()
         if runner.failure is None:
@@ -69,35 +81,22 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
     )
 
 
-def _answer(way: Way, planned: Planned) -> None:
-    """The plan is what was asked for: on stdout."""
-    if way.config.sweep.plan_format.name == "json":
-        print(plan_json(planned.plan, way.machine, planned.estimate, planned.races))
-    else:
-        _print(make_console(), way, planned)
-
-
-def _show(way: Way, planned: Planned) -> None:
-    try:
-        _print(make_console(stderr=True), way, planned)
-    except OSError:  # nobody reads it: the results are what counts
-        silence(sys.stderr)
-
-
 def _print(console: Console, way: Way, planned: Planned) -> None:
     print_plan(console, planned.plan, way.machine, way.inventory, planned.estimate, planned.races)
 
 
 def _open(url: str) -> Writer:
-    """The database, with what killed orchestrators left in it recorded."""
+    """Open the database, and record what killed orchestrators left."""
     path = file_of(url)
-    if path and (kind := without_reliable_locks(path)):
+    kind = without_reliable_locks(path) if path else None
+    if kind:
         print(
-            f"sweep: {path} is on a file system ({kind}) where SQLite's locks may not reach every host: use the database "
-            "from one host only, or choose a local disk with store.url=FILE",
+            f"sweep: {path} is on a file system ({kind}) where SQLite's locks may not reach every "
+            "host: use the database from one host only, or choose a local disk with store.url=FILE",
             file=sys.stderr,
         )
     writer = Writer(url)
-    if recovered := recover(writer.engine):
+    recovered = recover(writer.engine)
+    if recovered:
         print(f"sweep: {quoted(str(recovered))}", file=sys.stderr)
     return writer

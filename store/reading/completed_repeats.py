@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import IMAGES
 from store.database import reading
 from store.filters.selection import deleted_at
 from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, TrialRow
@@ -21,8 +22,9 @@ class CompletedRepeat:
     """One process that measured a trial to its end."""
 
     throughput: float
+    item: str = IMAGES  # what is counted per second
     # of the whole attempt, as its devices would tell; none when nobody saw it end
-    duration_s: float | None
+    duration_s: float | None = None
 
 
 def completed_repeats(
@@ -45,7 +47,7 @@ def completed_repeats(
         (TrialRow.device_kind == DeviceKind.SIMULATED_GPU, simulated_s), else_=AttemptRow.duration_s
     )
     statement = (
-        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, duration_s)
+        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item, duration_s)
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
         .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
@@ -64,10 +66,10 @@ def completed_repeats(
     found: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):
-            for trial_id, throughput, duration_s in connection.execute(
+            for trial_id, throughput, item, duration_s in connection.execute(
                 statement.where(AttemptRow.trial_id.in_(ids))
             ):
-                repeat = CompletedRepeat(throughput=throughput, duration_s=duration_s)
+                repeat = CompletedRepeat(throughput=throughput, item=item, duration_s=duration_s)
                 found[trial_id] = (*found.get(trial_id, ()), repeat)
     return found
 

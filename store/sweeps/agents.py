@@ -50,6 +50,7 @@ class EndedRow:
     run_dir: str  # within the sweep's; whole when it is elsewhere
     duration_s: float | None
     throughput: float | None
+    item: str | None  # what is counted per second
     median_step_s: float | None
     jitter_s: float | None
     verdict: str | None
@@ -189,6 +190,7 @@ def ended_since(engine: sa.Engine, sweep_id: int, attempt_id: int) -> list[Ended
             _Attempt.run_dir,
             _Attempt.duration_s,
             measured.throughput,
+            measured.item,
             measured.median_step_s,
             measured.jitter_s,
             measured.verdict,

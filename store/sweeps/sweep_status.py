@@ -91,6 +91,7 @@ class FinishedRepeat(RepeatStatus):
     outcome: Outcome
     message: str  # why it did not complete
     throughput: float | None
+    item: str | None  # what is counted per second
     verdict: str | None  # on the measurement
     duration_s: float | None  # none when nobody saw it end
 
@@ -253,6 +254,7 @@ def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRep
             _Attempt.outcome,
             _Attempt.message,
             measured.throughput,
+            measured.item,
             measured.verdict,
             _Attempt.started_at,
             _Attempt.duration_s,

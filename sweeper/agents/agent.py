@@ -189,7 +189,7 @@ def _orchestrator(
     launcher = settings.launcher
     start = START[launcher.start.name]()
     stack.callback(start.close)
-    progress = AgentLog(platform.node())
+    progress = AgentLog(f"agent {platform.node()}")
     progress.note(f"joined sweep {asked.sweep}; {machine_line(machine, here)}")
     tools = Tools(
         source=LeasedSource(ledger, asked.hosts, progress.note),

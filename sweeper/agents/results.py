@@ -71,7 +71,7 @@ class Results:
             else:
                 self._interrupted.pop(row.repeat_id, None)
             again = None if is_last else f"tried again after {row.outcome}"
-            self._progress.ended(self._ended(row), again=again, eta_s=eta_s())
+            self._progress.attempt_ended(self._ended(row), again=again, eta_s=eta_s())
             if row.outcome is Outcome.COMPLETED:
                 self._failures.pop((row.trial_id, row.repeat), None)
             elif is_last:
@@ -117,6 +117,7 @@ class Results:
             message=row.message,
             duration_s=row.duration_s or 0.0,
             throughput=row.throughput,
+            item=row.item,
             median_step_s=row.median_step_s,
             jitter_s=row.jitter_s,
             verdict=row.verdict,

@@ -1,10 +1,10 @@
-"""How a running sweep stands at one moment: what the live view draws and `status --json` prints."""
+"""The state of a running sweep at one moment: what the live view draws and `status --json` prints."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Result
@@ -13,22 +13,10 @@ from store.sweeps.sweep_status import SweepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotName:
-    """One device, or one stand-in."""
-
-    number: int
-    name: str  # short, as "GPU 3"
-
-    @classmethod
-    def of(cls, kind: DeviceKind, number: int) -> SlotName:
-        return cls(number=number, name=f"{kind.singular.removeprefix('CPU ')} {number}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
     """An attempt, and the slots it holds."""
 
-    slots: tuple[int, ...]  # their numbers
+    slots: tuple[int, ...]  # numbers of devices
     label: str  # the trial, with what tells it from its neighbors
     repeat: int
     attempt: int  # 1 = the first try of the repeat
@@ -45,25 +33,27 @@ class EndedAttempt:
     outcome: str  # an Outcome
     message: str  # why it did not complete, or what else is missing; may be empty
     duration_s: float
-    throughput: float | None  # none = not measured, as all below
-    median_step_s: float | None
-    jitter_s: float | None
-    verdict: str | None  # a Verdict
-    verdict_reasons: tuple[str, ...]
+    throughput: float | None = None  # none = not measured, as all below
+    item: str | None = None  # what is counted per second
+    median_step_s: float | None = None
+    jitter_s: float | None = None
+    verdict: str | None = None  # a Verdict
+    verdict_reasons: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, label: str, result: Result, duration_s: float) -> EndedAttempt:
-        measured = result.measurement if result.outcome == Outcome.COMPLETED else None
+        measured = None
+        if result.outcome == Outcome.COMPLETED:
+            measured = result.measurement
+        names = ("throughput", "item", "median_step_s", "jitter_s")
         return cls(
             label=label,
             outcome=result.outcome,
             message=result.message,
             duration_s=duration_s,
-            throughput=measured.throughput if measured else None,
-            median_step_s=measured.median_step_s if measured else None,
-            jitter_s=measured.jitter_s if measured else None,
             verdict=result.verdict,
             verdict_reasons=result.verdict_reasons,
+            **{name: getattr(measured, name, None) for name in names},
         )
 
 
@@ -80,17 +70,14 @@ class Counts:
 
     @classmethod
     def of(cls, states: Mapping[State, int], num_running: int) -> Counts:
-        """`states` counts all repeats of the sweep; those that it takes for running and are not are
-        to be run again.
+        """Count all repeats of the sweep by their states; those that it takes for running and are
+        not are to be run again.
         """
         waiting = (State.PENDING, State.CLAIMED, State.RUNNING)
+        others = (*waiting, State.COMPLETED, State.SKIPPED)
         return cls(
             completed=states.get(State.COMPLETED, 0),
-            failed={
-                state.value: count
-                for state, count in states.items()
-                if state not in (*waiting, State.COMPLETED, State.SKIPPED)
-            },
+            failed={state.value: num for state, num in states.items() if state not in others},
             running=num_running,
             pending=sum(states.get(state, 0) for state in waiting) - num_running,
             skipped=states.get(State.SKIPPED, 0),
@@ -117,18 +104,15 @@ class Snapshot:
     state: SweepState = SweepState.RUNNING
     machine: str  # one line: what the numbers are made on
     kind: DeviceKind
-    slots: tuple[SlotName, ...]  # all that trials may use; of a status, those in use
+    slots: tuple[int, ...]  # devices that trials may use; of a status, those in use
     running: tuple[RunningAttempt, ...]
     counts: Counts
     recent: tuple[EndedAttempt, ...] = ()  # the last few, oldest first
     eta_s: float | None = None  # none = nothing to estimate it from
     notes: tuple[str, ...] = ()  # what people should know now, as "stopping: waits for 3 attempts"
 
-    def to_json(self) -> str:
-        values = asdict(self)
-        values["counts"] |= {
-            "failed": dict(self.counts.failed),
-            "done": self.counts.done,
-            "total": self.counts.total,
-        }
-        return json.dumps(values, indent=1)
+    def to_json(self) -> dict[str, Any]:
+        counts, values = self.counts, asdict(self)
+        failed, done, total = dict(counts.failed), counts.done, counts.total
+        values["counts"] |= {"failed": failed, "done": done, "total": total}
+        return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -10,116 +10,98 @@ from statistics import fmean
 from scalemark.records.devices import DeviceKind
 from scalemark.run_folder.folder import RunFolder
 from store.sweeps.shared import SharedStatus
-from store.sweeps.sweep_status import (
-    FinishedRepeat,
-    Pace,
-    RunningRepeat,
-    SweepState,
-    SweepStatus,
-)
+from store.sweeps.sweep_status import FinishedRepeat, Pace, RunningRepeat, SweepState, SweepStatus
 from sweeper.live.doing import doing_text
-from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, SlotName, Snapshot
+from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 
 
 def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:
     """Return what is drawn of a sweep that runs, has ended, or was killed."""
     now = now or datetime.now(UTC)
-    state = status.state
-    running = (
-        [_running(repeat, now) for repeat in status.running] if state is SweepState.RUNNING else []
-    )
-    kinds = [repeat.device_kind for repeat in status.running] or [
-        repeat.device_kind for repeat in status.last_finished
-    ]
-    kind = DeviceKind(kinds[0]) if kinds else DeviceKind.CPU_STAND_IN
+    running: list[RunningAttempt] = []
+    eta_s = None
+    if status.state is SweepState.RUNNING:
+        running = [_running(repeat, now) for repeat in status.running]
+        eta_s = _eta_s(status.paces, len(running))
+    kinds = [repeat.device_kind for repeat in (*status.running, *status.last_finished)]
     # Of a shared sweep each host numbers its own: its agents' lines tell what they run.
-    devices = (
-        [] if status.shared else sorted(device for attempt in running for device in attempt.slots)
-    )
+    devices: set[int] = set()
+    if status.shared is None:
+        devices.update(*(attempt.slots for attempt in running))
     return Snapshot(
         sweep=status.name,
-        state=state,
+        state=status.state,
         machine=_where(status),
-        kind=kind,
-        slots=tuple(SlotName.of(kind, device) for device in devices),
+        kind=DeviceKind(kinds[0]) if kinds else DeviceKind.CPU_STAND_IN,
+        slots=tuple(sorted(devices)),
         running=tuple(running),
         counts=Counts.of(status.counts, len(running)),
         recent=tuple(_ended(repeat) for repeat in reversed(status.last_finished)),
-        eta_s=_eta_s(status.paces, len(running)) if state is SweepState.RUNNING else None,
-        notes=(_note(status, state), *agents_told(status.shared)),
+        eta_s=eta_s,
+        notes=(_note(status), *_agents(status.shared)),
     )
 
 
-def agents_told(shared: SharedStatus | None) -> list[str]:
-    """Return a line for each agent that runs, or has something to tell: where it is, what it runs,
+def _agents(shared: SharedStatus | None) -> Iterator[str]:
+    """Give a line for each agent that runs, or has something to tell: where it is, what it runs,
     and since when it gave no sign.
     """
-    told = []
     for agent in shared.agents if shared else ():
-        who = (
-            f"{'controller' if agent.is_controller else 'agent'} on {agent.process.host}, "
-            f"process {agent.process.pid}"
-        )
-        note = f": {agent.note}" if agent.note else ""
+        role = "controller" if agent.is_controller else "agent"
+        line = f"{role} on {agent.process.host}, process {agent.process.pid}"
+        if agent.ended_at is not None:
+            line += ", has ended"
+        elif not agent.is_controller:
+            line += f", runs {', '.join(agent.running) or 'nothing'}"
         if agent.ended_at is None:
-            running = ", ".join(agent.running) or "nothing"
-            doing = "" if agent.is_controller else f", runs {running}"
-            told.append(f"{who}{doing}, gave its last sign {agent.silent_s:.0f} s ago{note}")
-        elif note:
-            told.append(f"{who}, has ended{note}")
-    return told
+            line += f", gave its last sign {agent.silent_s:.0f} s ago"
+        if agent.note:
+            line += f": {agent.note}"
+        if agent.note or agent.ended_at is None:
+            yield line
 
 
 def _where(status: SweepStatus) -> str:
     if status.shared is not None:
-        agents = [
-            agent
+        hosts = {
+            agent.process.host
             for agent in status.shared.agents
             if not agent.is_controller and status.shared.is_alive(agent)
-        ]
-        hosts = sorted({agent.process.host for agent in agents})
-        if not agents:
-            return "shared by agents, none of which runs now"
-        told = "1 agent" if len(agents) == 1 else f"{len(agents)} agents"
-        return f"shared by {told} on {', '.join(hosts)}"
-    orchestrator = status.orchestrator
-    return (
-        f"{orchestrator.process.host}, process {orchestrator.process.pid}"
-        if orchestrator
-        else "imported, or rebuilt from run folders"
-    )
+        }
+        return f"shared by agents on {', '.join(sorted(hosts)) or 'no host now'}"
+    if status.orchestrator is None:
+        return "imported, or rebuilt from run folders"
+    process = status.orchestrator.process
+    return f"{process.host}, process {process.pid}"
 
 
-def _note(status: SweepStatus, state: SweepState) -> str:
-    if state is SweepState.RUNNING:
+def _note(status: SweepStatus) -> str:
+    if status.state is SweepState.RUNNING:
         return f"running since {status.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if status.finished_at is not None:
         return f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
     # as it was typed: scalemark sweep ..., or sweep.py ... after python
     command = status.command
-    resumed = command if command.startswith("scalemark ") else f"python {command}"
-    return f"{state}; what is left is run by: {resumed}"
+    if not command.startswith("scalemark "):
+        command = f"python {command}"
+    return f"{status.state}; what is left is run by: {command}"
 
 
 def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:
+    folder = RunFolder(Path(repeat.run_dir))
+    try:
+        doing = doing_text(folder, folder.read_trial())
+    except (OSError, ValueError):  # the folder of another machine's attempt may be out of reach
+        doing = "unknown"
     return RunningAttempt(
         slots=repeat.placement.devices,
         label=repeat.label,
         repeat=repeat.repeat,
         attempt=repeat.attempt,
-        doing=_doing(RunFolder(Path(repeat.run_dir))),
+        doing=doing,
         elapsed_s=(now - repeat.started_at).total_seconds(),
         expected_s=None,
     )
-
-
-def _doing(folder: RunFolder) -> str:
-    """Of another machine's attempts the folder may be out of reach."""
-    try:
-        spec = folder.read_trial()
-    except (OSError, ValueError):
-        return "unknown"
-    return doing_text(folder, spec)
 
 
 def _ended(repeat: FinishedRepeat) -> EndedAttempt:
@@ -129,22 +111,20 @@ def _ended(repeat: FinishedRepeat) -> EndedAttempt:
         message=repeat.message,
         duration_s=repeat.duration_s or 0.0,
         throughput=repeat.throughput,
-        median_step_s=None,
-        jitter_s=None,
+        item=repeat.item,
         verdict=repeat.verdict,
-        verdict_reasons=(),
     )
 
 
 def _eta_s(paces: Sequence[Pace], num_running: int) -> float | None:
-    """What is open takes what was completed took, as many at a time as run now; what was never
-    completed, the mean.
+    """Assume that what is open takes as long as its like that was completed, as many at a time as
+    run now; what has no like, the mean of all.
     """
     known_s = [pace.mean_duration_s for pace in paces if pace.mean_duration_s is not None]
     if not known_s:
         return None
-    left_s = sum(
-        pace.num_open * (fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s)
-        for pace in paces
-    )
+    left_s = 0.0
+    for pace in paces:
+        usual_s = fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s
+        left_s += pace.num_open * usual_s
     return left_s / max(1, num_running)

@@ -5,13 +5,13 @@ sweep night on host7
 ━━━━━━━━━━──────────────  12/40  ETA 1:02:10
 9 completed   3 failed: 2 out_of_memory, 1 hung   3 running   25 pending
 8 GPUs, 6 in use
-■■■■····  0-3  resnet50-replicated_nccl-x4  repeat 2: step 12 of about 40  0:34 of about 1:20
-······□□  6-7  free
+0-3    resnet50-replicated_nccl-x4  repeat 2: step 12 of about 40  0:34 of about 1:20
+GPU 4  vgg16-ps_cpu-x1              repeat 1, attempt 2: building  0:05
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -19,21 +19,22 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.text import Text
 
 from scalemark.records.devices import DeviceKind
+from scalemark.records.measurement import IMAGES, unit_of
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.text.untrusted import quoted
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 
-WIDE = 100  # columns; with fewer an attempt takes two lines
-MOST_SLOTS_DRAWN = 16  # one character each; more are told by number alone
+WIDE = 100  # columns; with fewer there is no room for repeats and expected times
 BAR_WIDTH = 40
 LABEL_WIDTH = 36  # of lines in a log, where no label is known to be longer
+LEAST_LABEL_WIDTH = 12
 
 FAILED = "bold red"
 
 
 def render(snapshot: Snapshot) -> RenderableType:
-    """Fits any width; text in it is never read as markup. With too little height the attempts are
-    cut, not the counts.
+    """Fit any width; text in it is never read as markup. With too little height attempts are cut,
+    not counts.
     """
     return _View(snapshot)
 
@@ -46,9 +47,7 @@ def plain_line(
     eta_s: float | None,
     label_width: int = LABEL_WIDTH,
 ) -> Text:
-    """One line for a log, never cut: what ended, how fast it was or what was wrong, and when the
-    sweep will be through.
-    """
+    """Return `ended_line` for a log, with the number of repeats that are done, and the ETA."""
     width = len(str(total))
     line = Text(f"[{num_done:>{width}}/{total}] ").append_text(ended_line(ended, label_width))
     if eta_s is not None and num_done < total:
@@ -57,14 +56,13 @@ def plain_line(
 
 
 def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
-    """What ended, how fast it was or what was wrong, and how long it took; never cut."""
+    """Tell what ended, how fast it was or what was wrong, and how long it took; never cut."""
     line = Text(f"{_one_line(ended.label):<{label_width}} ")
     if ended.outcome == Outcome.COMPLETED:
-        line.append(f"{ended.throughput or 0:9.2f} images/s")
-        line.append(
-            f"  step {(ended.median_step_s or 0) * 1e3:8.1f} ± {(ended.jitter_s or 0) * 1e3:.1f} ms"
-        )
-        line.append(f"  ({_one_line(ended.message)})" if ended.message else "")
+        step_ms, jitter_ms = (ended.median_step_s or 0) * 1e3, (ended.jitter_s or 0) * 1e3
+        line.append(f"{_speed(ended)}  step {step_ms:8.1f} ± {jitter_ms:.1f} ms")
+        if ended.message:
+            line.append(f"  ({_one_line(ended.message)})")
         line.append(_doubt(ended))
     else:
         line.append(f"{ended.outcome}: {_one_line(ended.message)}", style=FAILED)
@@ -72,7 +70,7 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
 
 
 def clock_text(seconds: float) -> str:
-    """Minutes and seconds, with hours and days where there are any."""
+    """Return minutes and seconds, with hours and days where there are any."""
     minutes, rest_s = divmod(round(max(0.0, seconds)), 60)
     hours, rest_min = divmod(minutes, 60)
     if not hours:
@@ -87,218 +85,151 @@ class _View:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         width = options.max_width
-        head = [
-            *_head(self.snapshot, width),
-            *(Text(_one_line(note), style="bold yellow") for note in self.snapshot.notes),
-        ]
+        lines = list(_head(self.snapshot, width))
+        body = list(_attempts(self.snapshot, width))
         tail = [_recent(ended) for ended in self.snapshot.recent]
-        room = max(1, options.max_height - len(head) - 1) if console.is_terminal else None
-        body = _body(self.snapshot, width, room)
-        if room is not None:
-            tail = tail[-max(0, room - len(body)) :] if room > len(body) else []
-        for line in [*head, *body, *tail]:
+        if console.is_terminal:
+            # Live cannot redraw what is higher than the window: attempts are cut first, then what
+            # has ended; the last line of the window stays free for the cursor
+            room = max(1, options.max_height - len(lines) - 1)
+            if len(body) > room:
+                num_cut = len(body) - room + 1
+                more = f"and {num_cut} more attempts; a higher window shows them"
+                body = [*body[: room - 1], Text(more, style="dim")]
+            num_shown = min(len(tail), room - len(body))
+            tail = tail[len(tail) - num_shown :]
+        for line in [*lines, *body, *tail]:
             yield fitted(line, width, ascii_only=options.ascii_only)
 
 
-def _head(snapshot: Snapshot, width: int) -> list[Text]:
+def _head(snapshot: Snapshot, width: int) -> Iterator[Text]:
+    yield Text.assemble("sweep ", (_one_line(snapshot.sweep), "bold"))
+    yield Text(_one_line(snapshot.machine), style="dim")
+    yield _progress(snapshot, min(BAR_WIDTH, max(4, width - 30)))
+    yield from _flow(_counts(snapshot.counts), width)
+    for note in snapshot.notes:
+        yield Text(_one_line(note), style="bold yellow")
+    if snapshot.slots:
+        yield Text(_slots_text(snapshot))
+
+
+def _progress(snapshot: Snapshot, width: int) -> Text:
     counts = snapshot.counts
-    through = counts.done + counts.skipped
-    line = _bar(counts, min(BAR_WIDTH, max(4, width - 30)))
-    line.append(f"  {through}/{counts.total}")
-    if through < counts.total:
-        line.append(
-            f"  ETA {clock_text(snapshot.eta_s)}" if snapshot.eta_s is not None else "  no ETA yet"
-        )
-    title = Text.assemble("sweep ", (_one_line(snapshot.sweep), "bold"))
-    return [
-        title,
-        Text(_one_line(snapshot.machine), style="dim"),
-        line,
-        *_flow(_told(counts), width),
-    ]
-
-
-def _bar(counts: Counts, width: int) -> Text:
+    num_through = counts.done + counts.skipped
     failed = _share(counts.num_failed, counts.total, width)
-    through = _share(counts.done + counts.skipped, counts.total, width)
-    return Text.assemble(
+    through = _share(num_through, counts.total, width)
+    line = Text.assemble(
         ("━" * (through - failed), "green"), ("━" * failed, "red"), ("─" * (width - through), "dim")
     )
+    line.append(f"  {num_through}/{counts.total}")
+    if num_through == counts.total:
+        return line
+    if snapshot.eta_s is None:
+        return line.append("  no ETA yet")
+    return line.append(f"  ETA {clock_text(snapshot.eta_s)}")
 
 
 def _share(count: int, total: int, width: int) -> int:
-    """Of the width. What is not nothing is seen, what is not all is not full."""
-    if count in (0, total):
-        return width if total and count else 0
+    """Return characters of a bar: what is not nothing is seen, what is not all is not full."""
+    if count == 0 or total == 0:
+        return 0
+    if count == total:
+        return width
     return min(width - 1, max(1, round(width * count / total)))
 
 
-def _told(counts: Counts) -> list[Text]:
-    told = [Text(f"{counts.completed} completed", style="green" if counts.completed else "")]
+def _counts(counts: Counts) -> Iterator[Text]:
+    yield Text(f"{counts.completed} completed", style="green" if counts.completed else "")
     if counts.num_failed:
         how = ", ".join(f"{count} {outcome}" for outcome, count in counts.failed.items() if count)
-        told.append(Text(f"{counts.num_failed} failed: {how}", style=FAILED))
-    told += [Text(f"{counts.running} running"), Text(f"{counts.pending} pending")]
+        yield Text(f"{counts.num_failed} failed: {how}", style=FAILED)
+    yield Text(f"{counts.running} running")
+    yield Text(f"{counts.pending} pending")
     if counts.skipped:
-        told.append(Text(f"{counts.skipped} skipped", style="yellow"))
-    return told
+        yield Text(f"{counts.skipped} skipped", style="yellow")
 
 
-def _flow(parts: Sequence[Text], width: int) -> list[Text]:
-    """As many to a line as fit."""
-    lines: list[Text] = []
+def _flow(parts: Iterator[Text], width: int) -> Iterator[Text]:
+    """Put as many parts on a line as fit, none of them broken."""
+    line = next(parts)
     for part in parts:
-        if lines and lines[-1].cell_len + 3 + part.cell_len <= width:
-            lines[-1].append("   ").append_text(part)
+        if line.cell_len + 3 + part.cell_len > width:
+            yield line
+            line = part
         else:
-            lines.append(part.copy())
-    return lines
+            line = line.append("   ").append_text(part)
+    yield line
 
 
-def _body(snapshot: Snapshot, width: int, room: int | None) -> list[Text]:
-    """The slots: a line or two for each attempt, one for all that are free; no more lines than
-    there is room for.
+def _slots_text(snapshot: Snapshot) -> str:
+    num = len(snapshot.slots)
+    num_held = len({slot for attempt in snapshot.running for slot in attempt.slots})
+    kind = snapshot.kind.plural
+    if num == 1 and snapshot.kind is not DeviceKind.CPU_STAND_IN:
+        kind = snapshot.kind.singular
+    return f"{num} {kind}, {num_held} in use"
+
+
+def _attempts(snapshot: Snapshot, width: int) -> Iterator[Text]:
+    """Draw a line for each: its devices, its label, and what it does. Labels are cut to what the
+    others leave.
     """
-    if not snapshot.slots:
-        return []
-    held = {slot for attempt in snapshot.running for slot in attempt.slots}
-    free = [slot.number for slot in snapshot.slots if slot.number not in held]
-    is_one = len(snapshot.slots) == 1 and snapshot.kind is not DeviceKind.CPU_STAND_IN
-    kind = snapshot.kind.singular if is_one else snapshot.kind.plural
-    lines = [
-        Text(
-            f"{len(snapshot.slots)} {kind}, {len(held)} in use"
-            if free
-            else f"{len(held)} {kind} in use"
-        )
-    ]
-    last = [_free(snapshot, free)] if free else []
     attempts = sorted(snapshot.running, key=lambda attempt: attempt.slots)
-    room = None if room is None else room - len(lines) - len(last)
-    if width >= WIDE:
-        rows = _columns(snapshot, attempts, width)
-    elif room is None or 2 * len(attempts) <= room:
-        rows = [line for attempt in attempts for line in _two_lines(snapshot, attempt, width)]
-    else:
-        rows = _short_columns(snapshot, attempts, width)
-    if room is not None and len(rows) > room:
-        shown = max(0, room - 1)
-        rows = [
-            *rows[:shown],
-            Text(f"and {len(rows) - shown} more attempts; a higher window shows them", style="dim"),
-        ]
-    return [*lines, *rows, *last]
-
-
-def _free(snapshot: Snapshot, free: Sequence[int]) -> Text:
-    return Text.assemble((_map(snapshot, free, "□"), "dim"), f"{_names(snapshot, free)} free")
-
-
-def _two_lines(snapshot: Snapshot, attempt: RunningAttempt, width: int) -> Iterator[Text]:
-    where = _map(snapshot, attempt.slots, "■")
-    yield Text.assemble(
-        (where, "cyan"), (_cut_middle(_one_line(attempt.label), width - len(where)), "bold")
-    )
-    yield Text(
-        f"  {_names(snapshot, attempt.slots)}  {_repeat(attempt)}: "
-        f"{_one_line(attempt.doing)}  {_times(attempt)}"
-    )
-
-
-def _columns(snapshot: Snapshot, attempts: Sequence[RunningAttempt], width: int) -> list[Text]:
-    """One line each, with all that there is to tell."""
-    told = [
-        (_names(snapshot, one.slots), f"{_repeat(one)}: {_one_line(one.doing)}  {_times(one)}")
-        for one in attempts
-    ]
-    maps = [_map(snapshot, one.slots, "■") for one in attempts]
-    return [
-        Text.assemble((where, "cyan"), line)
-        for where, line in zip(maps, _aligned(attempts, told, width, maps), strict=True)
-    ]
-
-
-def _short_columns(
-    snapshot: Snapshot, attempts: Sequence[RunningAttempt], width: int
-) -> list[Text]:
-    """One line each where there is room for no more: what, where, and since when."""
-    told = [
-        (_names(snapshot, one.slots), f"{_one_line(one.doing)}  {clock_text(one.elapsed_s)}")
-        for one in attempts
-    ]
-    return _aligned(attempts, told, width)
-
-
-def _aligned(
-    attempts: Sequence[RunningAttempt],
-    told: Sequence[tuple[str, str]],
-    width: int,
-    before: Sequence[str] = (),
-) -> list[Text]:
-    """Columns of names, labels and the rest; labels are cut to what the others leave."""
-    names, rest = (max((cell_len(row[column]) for row in told), default=0) for column in range(2))
+    names = [_names(snapshot.kind, attempt.slots) for attempt in attempts]
+    doing = [_doing(attempt, is_wide=width >= WIDE) for attempt in attempts]
     labels = [_one_line(attempt.label) for attempt in attempts]
-    room = width - names - rest - 4 - max(map(len, before), default=0)
-    label_width = max(12, min(room, max(map(cell_len, labels), default=0)))
-    return [
-        Text.assemble(
-            f"{set_cell_size(name, names)}  ",
-            (set_cell_size(_cut_middle(label, label_width), label_width), "bold"),
-            f"  {text}",
+    names_width, doing_width, label_width = map(_widest, (names, doing, labels))
+    room = width - names_width - doing_width - 4
+    label_width = max(LEAST_LABEL_WIDTH, min(room, label_width))
+    for name, label, text in zip(names, labels, doing, strict=True):
+        shown = set_cell_size(_cut_middle(label, label_width), label_width)
+        yield Text.assemble(
+            (set_cell_size(name, names_width), "cyan"), "  ", (shown, "bold"), f"  {text}"
         )
-        for label, (name, text) in zip(labels, told, strict=True)
-    ]
 
 
-def _map(snapshot: Snapshot, slots: Iterable[int], mark: str) -> str:
-    """All slots as characters, some of them marked; nothing where there is one, or too many."""
-    if not 1 < len(snapshot.slots) <= MOST_SLOTS_DRAWN:
-        return ""
-    marked = set(slots)
-    return "".join(mark if slot.number in marked else "·" for slot in snapshot.slots) + "  "
+def _widest(texts: Sequence[str]) -> int:
+    return max(map(cell_len, texts), default=0)
 
 
-def _names(snapshot: Snapshot, slots: Sequence[int]) -> str:
-    """One by its name, several by their numbers, as 0-3,6."""
+def _doing(attempt: RunningAttempt, *, is_wide: bool) -> str:
+    doing, elapsed = _one_line(attempt.doing), clock_text(attempt.elapsed_s)
+    if not is_wide:
+        return f"{doing}  {elapsed}"
+    text = f"repeat {attempt.repeat}"
+    if attempt.attempt > 1:
+        text += f", attempt {attempt.attempt}"
+    text += f": {doing}  {elapsed}"
+    if attempt.expected_s is not None:
+        text += f" of about {clock_text(attempt.expected_s)}"
+    return text
+
+
+def _names(kind: DeviceKind, slots: Sequence[int]) -> str:
+    """Return one device by its name, several by their numbers, as 0-3,6."""
     if len(slots) == 1:
-        return _one_line(
-            next((slot.name for slot in snapshot.slots if slot.number == slots[0]), str(slots[0]))
-        )
+        return f"{kind.singular.removeprefix('CPU ')} {slots[0]}"
     ranges: list[list[int]] = []
     for slot in sorted(slots):
         if ranges and slot == ranges[-1][-1] + 1:
-            ranges[-1].append(slot)
+            ranges[-1][1:] = [slot]
         else:
             ranges.append([slot])
-    return ",".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in ranges)
-
-
-def _repeat(attempt: RunningAttempt) -> str:
-    return (
-        f"repeat {attempt.repeat}, attempt {attempt.attempt}"
-        if attempt.attempt > 1
-        else f"repeat {attempt.repeat}"
-    )
-
-
-def _times(attempt: RunningAttempt) -> str:
-    elapsed = clock_text(attempt.elapsed_s)
-    return (
-        elapsed
-        if attempt.expected_s is None
-        else f"{elapsed} of about {clock_text(attempt.expected_s)}"
-    )
+    return ",".join("-".join(map(str, one)) for one in ranges)
 
 
 def _recent(ended: EndedAttempt) -> Text:
     label = _one_line(ended.label)
     if ended.outcome == Outcome.COMPLETED:
-        return Text(f"{ended.throughput or 0:9.2f} images/s  {label}{_doubt(ended)}")
-    return Text.assemble(
-        (f"{ended.outcome:>18}", FAILED),
-        f"  {label}",
-        f": {_one_line(ended.message)}" if ended.message else "",
-    )
+        return Text(f"{_speed(ended)}  {label}{_doubt(ended)}")
+    line = Text.assemble((f"{ended.outcome:>18}", FAILED), f"  {label}")
+    if ended.message:
+        line.append(f": {_one_line(ended.message)}")
+    return line
+
+
+def _speed(ended: EndedAttempt) -> str:
+    return f"{ended.throughput or 0:9.2f} {unit_of(ended.item or IMAGES)}"
 
 
 def _doubt(ended: EndedAttempt) -> str:
@@ -309,25 +240,23 @@ def _doubt(ended: EndedAttempt) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Without line ends and other characters that would move the cursor, and without secrets."""
+    """Remove line ends and other characters that would move the cursor, and secrets."""
     return quoted(" ".join(text.split()))
 
 
 def _cut_middle(text: str, width: int) -> str:
-    """Trials differ at the beginning and at the end of their labels."""
+    """Cut in the middle: trials differ at the beginning and at the end of their labels."""
     if cell_len(text) <= width:
         return text
     begin = set_cell_size(text, width // 2)
     return begin + "…" + set_cell_size(text[::-1], width - cell_len(begin) - 1)[::-1]
 
 
-_ASCII = str.maketrans(
-    {"■": "#", "□": ".", "·": ".", "━": "=", "─": "-", "–": "-", "…": "~", "±": "~", "≈": "~"}
-)
+_ASCII = str.maketrans({"━": "=", "─": "-", "–": "-", "…": "~", "±": "~", "≈": "~"})
 
 
 def fitted(line: Text, width: int, *, ascii_only: bool) -> Text:
-    """No wider than the terminal, and of characters that it has."""
+    """Cut a line to the width of the terminal, and to characters that it has."""
     line.no_wrap = True
     line.truncate(width, overflow="ellipsis")
     if ascii_only:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sweeper.live.listener import Listener
+from sweeper.live.log import Log
 from sweeper.loop.supervision import Supervision
 from sweeper.planning.eta import Eta
 
@@ -15,7 +15,7 @@ class Display:
     """Draws what runs; `due_s` is when it does so next."""
 
     def __init__(
-        self, progress: Listener, supervision: Supervision, eta: Eta, clock: Callable[[], float]
+        self, progress: Log, supervision: Supervision, eta: Eta, clock: Callable[[], float]
     ) -> None:
         self._progress, self._supervision, self._eta = progress, supervision, eta
         self._clock, self._next_s = clock, clock()

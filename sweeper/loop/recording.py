@@ -13,7 +13,8 @@ from scalemark.text.redact import without_secrets
 from store.errors import StoreError
 from store.finished_attempt import FinishedAttempt
 from sweeper.errors import SweepRefusedError
-from sweeper.live.listener import Listener
+from sweeper.live.log import Log
+from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
@@ -49,7 +50,7 @@ class Recorder:
         patience: Patience,
         stopping: Stopping,
         supervision: Supervision,
-        progress: Listener,
+        progress: Log,
         eta: Eta,
     ) -> None:
         self.totals = Totals()
@@ -93,9 +94,8 @@ class Recorder:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
         self.observer.ended(repeat.task.key, outcome if again is None else None, duration_s)
         self._eta.update(self._backlog.waiting(), self._supervision.running())
-        self._progress.attempt_ended(
-            repeat.trial, result, duration_s, again=again, eta_s=self._eta.left_s()
-        )
+        ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
+        self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
             self._follow(repeat, outcome)

@@ -9,7 +9,7 @@ from datetime import datetime
 from conf.schema import OnInterrupt
 from scalemark.records.measurement import Result
 from scalemark.records.placement import Placement
-from sweeper.live.listener import Started
+from sweeper.live.log import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.policy import Policy
 from sweeper.loop.room import Room

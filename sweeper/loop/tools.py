@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
-from sweeper.live.listener import Listener
+from sweeper.live.log import Log
 from sweeper.loop.source import Source
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Start
@@ -35,7 +35,7 @@ class Tools:
     host_lock: Lock
     start: Start
     folders: RunFolders
-    progress: Listener
+    progress: Log
     stop: Stop
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[Iterable[int], float], None] = wait_readable

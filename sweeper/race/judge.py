@@ -43,7 +43,7 @@ class Contender:
 
     trial_id: str
     name: str  # for people
-    speeds: tuple[float, ...]  # images/s of its completed repeats, oldest first
+    speeds: tuple[float, ...]  # throughput of its completed repeats, oldest first
     num_left: int  # repeats that wait or run
     failure: str = ""  # how a repeat of it ended for good, if one did not complete
 
@@ -55,9 +55,8 @@ class Ruling:
     # why no more repeats of them are worth running, for people and the database
     out: Mapping[str, str]
     leader: str | None  # none while nothing is completed
-    tied: tuple[
-        str, ...
-    ]  # those in it that their own repeats do not tell from the leader's, as tables have it; the fastest first
+    # those in it that their own repeats do not separate from the leader, the fastest first
+    tied: tuple[str, ...]
     # repeats that are worth running beyond those completed; what runs is one of them
     wanted: Mapping[str, int]
 
@@ -67,16 +66,40 @@ class Ruling:
 
 
 def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> Ruling:
-    """`spread` is that of all contenders of all races, these included; of nobody more than
-    `most_repeats` are wanted.
+    """Compare what contenders have shown. `spread` is that of all contenders of all races, these
+    included; of nobody more than `most_repeats` are wanted.
 
     Who failed before it completed anything is out. Who failed later stays, with what it has.
     """
-    out = {
-        one.trial_id: _why_gone(one)
-        for one in contenders
-        if not one.speeds and (one.failure or not one.num_left)
-    }
+    out = _out(contenders, spread, most_repeats)
+    ranked = sorted(
+        (one for one in contenders if one.speeds), key=lambda one: -_mean(one.speeds[:most_repeats])
+    )
+    ranked.sort(key=lambda one: one.trial_id in out)  # one that was put out does not lead
+    leader = ranked[0] if ranked else None
+    tied = []
+    for one in ranked[1:]:
+        if leader and one.trial_id not in out and _is_alike(leader, one):
+            tied.append(one.trial_id)
+    # without a rival the leader runs on only as long as its number has no interval
+    enough = most_repeats if len(contenders) - len(out) > 1 else min(LEAST_REPEATS, most_repeats)
+    wanted = dict.fromkeys((one.trial_id for one in contenders), 0)
+    for one in contenders:
+        if one.trial_id not in out:
+            wanted[one.trial_id] = min(one.num_left, max(0, enough - len(one.speeds)))
+    return Ruling(
+        out=out, leader=leader.trial_id if leader else None, tied=tuple(tied), wanted=wanted
+    )
+
+
+def _out(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> dict[str, str]:
+    """Return who could hardly lead in the end, and why: look by look."""
+    out = {}
+    for one in contenders:
+        if not one.speeds and one.failure:
+            out[one.trial_id] = f"race: it ended as {one.failure}"
+        elif not one.speeds and not one.num_left:
+            out[one.trial_id] = "race: nothing of it was run"
     share = ERROR_RATE / max(1, len(contenders) - 1)  # of one rival
     for look in range(1, most_repeats):
         racing = [one for one in contenders if one.trial_id not in out]
@@ -90,26 +113,7 @@ def judge(contenders: Sequence[Contender], spread: Spread, most_repeats: int) ->
             compared = _Pair.of(leader, rival, spread, look)
             if compared.is_decided(level, most_repeats):
                 out[rival.trial_id] = _why_out(compared, leader, level)
-    ranked = sorted(
-        (one for one in contenders if one.speeds), key=lambda one: -_mean(one.speeds[:most_repeats])
-    )
-    ranked.sort(key=lambda one: one.trial_id in out)  # one that was put out does not lead
-    enough = most_repeats if len(contenders) - len(out) > 1 else min(LEAST_REPEATS, most_repeats)
-    return Ruling(
-        out=out,
-        leader=ranked[0].trial_id if ranked else None,
-        tied=tuple(
-            one.trial_id
-            for one in ranked[1:]
-            if one.trial_id not in out and _is_alike(ranked[0], one)
-        ),
-        wanted={
-            one.trial_id: 0
-            if one.trial_id in out
-            else min(one.num_left, max(0, enough - len(one.speeds)))
-            for one in contenders
-        },
-    )
+    return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +127,7 @@ class _Pair:
     freedom: int
 
     @classmethod
-    def of(
-        cls, leader: Contender, other: Contender, spread: Spread, look: int | None = None
-    ) -> _Pair:
+    def of(cls, leader: Contender, other: Contender, spread: Spread, look: int) -> _Pair:
         """Compare two that are not the same, by their first `look` repeats; the variance always
         rests on all there are.
         """
@@ -138,7 +140,7 @@ class _Pair:
         )
 
     def is_decided(self, level: float, most_repeats: int) -> bool:
-        """Would the other lead after all the repeats with a probability below `level`?"""
+        """Say whether the other would lead after all repeats with a probability below `level`."""
         to_come = sum(
             max(0.0, 1 / num - 1 / most_repeats) for num in (self.num_leader, self.num_other)
         )
@@ -151,15 +153,11 @@ class _Pair:
 
 
 def _is_alike(leader: Contender, other: Contender) -> bool:
-    """Does the 95 % interval of their ratio reach 1? By their own repeats alone, as whoever reads
-    the results will judge.
+    """Say whether the 95 % CI of their ratio contains 1: by their own repeats alone, as whoever
+    reads the results will judge.
     """
     low, _ = known_ratio_interval(leader.speeds, other.speeds)
     return low is not None and low <= 1
-
-
-def _why_gone(one: Contender) -> str:
-    return f"race: it ended as {one.failure}" if one.failure else "race: nothing of it was run"
 
 
 def _why_out(compared: _Pair, leader: Contender, level: float) -> str:
@@ -177,5 +175,5 @@ def _mean(speeds: Sequence[float]) -> float:
 
 
 def _less(gap: float) -> str:
-    """A distance of logarithms as the share by which the slower one is slower."""
-    return f"{-math.expm1(-gap):.1%}".replace("%", " %")
+    """Turn a distance of logarithms into the share by which the slower one is slower."""
+    return f"{-100 * math.expm1(-gap):.1f} %"

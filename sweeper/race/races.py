@@ -26,24 +26,27 @@ class Race:
 
 
 def axes_that_race(race_over: Sequence[str]) -> frozenset[str]:
-    """Of `sweep.race_over`. Raises SweepRefusedError for what is no axis, and for none."""
-    if unknown := [
-        name for name in race_over if name not in (STRATEGY, *AXES) and not name.startswith(PREFIX)
-    ]:
-        raise SweepRefusedError(
-            f"sweep.race_over={unknown[0]}: wanted {STRATEGY}, or axes out of {', '.join(AXES)}"
-        )
+    """Read `sweep.race_over`. Raises SweepRefusedError for what is no axis, and for none."""
     if not race_over:
         raise SweepRefusedError(
             f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
         )
-    named = frozenset(race_over)
-    return named - {STRATEGY} | (frozenset(STRATEGY_AXES) if STRATEGY in race_over else frozenset())
+    racing: set[str] = set()
+    for name in race_over:
+        if name == STRATEGY:
+            racing.update(STRATEGY_AXES)
+        elif name in AXES or name.startswith(PREFIX):
+            racing.add(name)
+        else:
+            raise SweepRefusedError(
+                f"sweep.race_over={name}: wanted {STRATEGY}, or axes out of {', '.join(AXES)}"
+            )
+    return frozenset(racing)
 
 
 def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> list[Race]:
-    """In the order of the plan, without trials that have nobody to race against. Raises
-    SweepRefusedError as `axes_that_race`.
+    """Keep the order of the plan, and leave out trials without a rival. Raises SweepRefusedError
+    as `axes_that_race`.
     """
     racing = axes_that_race(race_over)
     known = all_axes(specs)
@@ -71,11 +74,15 @@ def sort_into_races(specs: Sequence[TrialSpec], race_over: Sequence[str]) -> lis
 
 
 def _telling(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
-    """Those that vary among trials of one model: what each model has of its own tells nothing."""
+    """Return axes that vary among trials of one model: what each model has of its own tells
+    nothing.
+    """
     by_model: dict[str, list[TrialSpec]] = {}
     for spec in specs:
         by_model.setdefault(spec.model, []).append(spec)
-    found = {axis for of_model in by_model.values() for axis in _varying(of_model, axes)}
+    found: set[str] = set()
+    for of_model in by_model.values():
+        found.update(_varying(of_model, axes))
     return [axis for axis in axes if axis in found]
 
 
@@ -84,33 +91,27 @@ def _varying(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
 
 
 def _label(spec: TrialSpec, telling: Sequence[str], racing: frozenset[str]) -> str:
-    """Model, GPU count and hosts, unless they race, and what else tells races apart."""
-    place = (
-        ""
-        if "num_gpus" in racing
-        else width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts)
-    )
-    named = "-".join(filter(None, ["" if "model" in racing else spec.model, place]))
-    named_already = {"model", "num_gpus"} | ({"hosts"} if place else set())
-    others = (f"{axis}={spec.axes.get(axis)}" for axis in telling if axis not in named_already)
-    return " ".join(filter(None, [named, *others])) or "of all"
+    """Name model, GPU count and hosts, unless they race, and what else tells races apart."""
+    named, words = {"model", "num_gpus"}, []
+    if "model" not in racing:
+        words.append(spec.model)
+    if "num_gpus" not in racing:
+        named.add("hosts")
+        words.append(width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts))
+    others = [f"{axis}={spec.axes.get(axis)}" for axis in telling if axis not in named]
+    return " ".join(filter(None, ["-".join(words), *others])) or "of all"
 
 
 def _names(specs: Sequence[TrialSpec], racing: frozenset[str]) -> tuple[str, ...]:
-    """The article's name of a strategy, where strategies differ, and the other axes in which these
-    do.
-    """
+    """Return the article's names of strategies, where these differ, with the other axes that do."""
     differing = _varying(specs, sorted(racing))
     others = [axis for axis in differing if axis not in STRATEGY_AXES]
-    has_strategies = len(others) < len(differing)
-
-    def name(spec: TrialSpec) -> str:
-        strategy = strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-        return " ".join(
-            [
-                *([strategy] if has_strategies else []),
-                *(f"{axis}={spec.axes.get(axis)}" for axis in others),
-            ]
-        )
-
-    return tuple(map(name, specs))
+    names = []
+    for spec in specs:
+        words = [f"{axis}={spec.axes.get(axis)}" for axis in others]
+        if len(others) < len(differing):
+            words.insert(
+                0, strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
+            )
+        names.append(" ".join(words))
+    return tuple(names)

@@ -33,14 +33,14 @@ class Observer:
         """An attempt has ended; `final` is the outcome of the repeat, None when it is tried again."""
 
     def wants(self, task: Task) -> bool:
-        """Whether a repeat that could start now is still worth it."""
+        """Say whether a repeat that could start now is still worth it."""
         return True
 
     def steer(self, key: int) -> None:
-        """Judge anew after something became of this repeat. Raises StoreError."""
+        """Judge again after something became of this repeat. Raises StoreError."""
 
     def steer_all(self) -> None:
-        """Judge all anew. Raises StoreError."""
+        """Judge all races again. Raises StoreError."""
 
 
 class RacingObserver(Observer):
@@ -76,7 +76,7 @@ class RacingObserver(Observer):
             self._tally.failed(trial_id, final, duration_s)
 
     def wants(self, task: Task) -> bool:
-        """Other races may have told meanwhile how far processes differ."""
+        # judged again: other races may have shown meanwhile how far processes differ
         trial_id = self._trial_of(task.key)
         race = self._tally.race_of.get(trial_id)
         if race is None:
@@ -111,16 +111,16 @@ class RacingObserver(Observer):
             self._end(race, ruling)
 
     def _judge(self, race: int, elsewhere: int | None = None) -> Ruling:
-        """`elsewhere`: a repeat that waits, though it was taken out of the queue a moment ago."""
-        left = {}
+        """Count as left what waits or runs; `elsewhere` is a repeat that waits, though it was taken
+        out of the queue a moment ago.
+        """
+        num_left = {}
         for trial_id in self._trials(race):
-            waiting = [key for key in self._backlog.of_trial(trial_id) if self._is_left(key)]
-            is_of_it = elsewhere is not None and self._trial_of(elsewhere) == trial_id
-            left[trial_id] = self._running[trial_id] + len(waiting) + is_of_it
-        return self._tally.judge(race, left)
-
-    def _is_left(self, key: int) -> bool:
-        return key in self.held_back or self._backlog.waits(key)
+            num_left[trial_id] = self._running[trial_id]
+            for key in self._backlog.of_trial(trial_id):
+                if key == elsewhere or key in self.held_back or self._backlog.waits(key):
+                    num_left[trial_id] += 1
+        return self._tally.judge(race, num_left)
 
     def _end(self, race: int, ruling: Ruling) -> None:
         self._ended.add(race)
@@ -131,16 +131,14 @@ class RacingObserver(Observer):
             num_spared[trial_id] = len(keys)
             for key in keys:
                 del self.held_back[key]
-                given_up.setdefault(ruling.out.get(trial_id, DECIDED), []).append(key)
+            if keys:
+                given_up.setdefault(ruling.out.get(trial_id, DECIDED), []).extend(keys)
         saved = self._tally.saved(race, num_spared)
         self.saved += saved
-        text = (
-            f"race {self._tally.races[race].label}: {self._tally.result(race, ruling)}; "
-            f"{saved.told(self._device)}"
-        )
+        label, result = self._tally.races[race].label, self._tally.result(race, ruling)
         for reason, keys in given_up.items():
             self._skip(keys, reason)
-        self._tell(text)
+        self._tell(f"race {label}: {result}; {saved.told(self._device)}")
 
     def _trial_of(self, key: int) -> str:
         return self._backlog[key].open.trial_id

@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 import sqlalchemy as sa
 
+from scalemark.records.measurement import unit_of
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.spread import Spread
 from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
@@ -23,8 +24,8 @@ ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]
 def results_in(
     engine: sa.Engine | None, machine_key: str, software_key: str, *, shares_host: bool, rerun: bool
 ) -> ReadResults:
-    """Those of a database that count for a sweep on this machine and software, with `rerun` from
-    now on. No `engine`: none.
+    """Return a reader of those that count for a sweep on this machine and software, with `rerun`
+    from now on; none without a database.
     """
     after = last_attempt(engine) if engine and rerun else 0
 
@@ -58,19 +59,17 @@ class Saved:
         )
 
     def told(self, device: str) -> str:
-        """For people; `device` is the name of one."""
+        """Say it to people; `device` is the name of one."""
         total_s = self.spent_s + self.spared_s
-        digits = 0 if total_s >= 100 else 1
-        share = f" ({self.spared_s / total_s:.0%})" if total_s else ""
-        repeats = f"{self.num_spared} of {self.num_run + self.num_spared} repeats"
+        share = f" ({100 * self.spared_s / total_s:.0f} %)" if total_s else ""
         return (
-            f"saved {repeats}, {self.spared_s:,.{digits}f} of {total_s:,.{digits}f} "
-            f"{device}-seconds{share}"
-        ).replace("%", " %")
+            f"saved {self.num_spared} of {self.num_run + self.num_spared} repeats, "
+            f"{self.spared_s:,.1f} of {total_s:,.1f} {device}-seconds{share}"
+        )
 
 
 class Tally:
-    """Of all races of a sweep. A race is told by its place among them."""
+    """What contenders have shown in all races of a sweep. A race is known by its index."""
 
     def __init__(self, races: Sequence[Race], most_repeats: int, read: ReadResults) -> None:
         self.races = races
@@ -86,20 +85,20 @@ class Tally:
 
     @property
     def num_completed(self) -> dict[str, int]:
-        """Trial id -> repeats that count."""
+        """Return trial id -> repeats that count."""
         return {trial_id: len(completed) for trial_id, completed in self._completed.items()}
 
     def learn(self, place: int) -> None:
-        """Read anew what the contenders of a race have shown. Raises StoreError."""
+        """Read again what the contenders of a race have shown. Raises StoreError."""
         self._learn(self.races[place].trial_ids)
 
     def failed(self, trial_id: str, outcome: Outcome, duration_s: float) -> None:
-        """A repeat of it ended so for good."""
+        """Note that a repeat ended so for good."""
         self._failures[trial_id] = outcome.value
         self._failed_s.setdefault(trial_id, []).append(duration_s)
 
     def judge(self, place: int, num_left: Mapping[str, int]) -> Ruling:
-        """`num_left`: trial id -> repeats that wait or run."""
+        """Judge a race; `num_left` has trial id -> repeats that wait or run."""
         race = self.races[place]
         contenders = [
             Contender(
@@ -114,46 +113,32 @@ class Tally:
         return judge(contenders, Spread.sum(self._spreads.values()), self._most_repeats)
 
     def saved(self, place: int, num_spared: Mapping[str, int]) -> Saved:
-        """Of a race; `num_spared`: trial id -> repeats that were not run."""
-        race = self.races[place]
-        contenders = zip(race.trial_ids, race.specs, strict=True)
-        return sum(
-            (self._saved(trial_id, spec.num_gpus, num_spared) for trial_id, spec in contenders),
-            Saved(),
-        )
+        """Add up a race; `num_spared` has trial id -> repeats that were not run."""
+        race, total = self.races[place], Saved()
+        for trial_id, spec in zip(race.trial_ids, race.specs, strict=True):
+            total += self._saved(trial_id, spec.num_gpus, num_spared.get(trial_id, 0))
+        return total
 
     def result(self, place: int, ruling: Ruling) -> str:
-        """Who won, for people."""
+        """Say to people who won."""
         race = self.races[place]
-        names = dict(zip(race.trial_ids, race.names, strict=True))
         if ruling.leader is None:
             return "nothing of it completed"
+        names = dict(zip(race.trial_ids, race.names, strict=True))
         speeds = {
             trial_id: median(self._speeds(trial_id))
             for trial_id in names
             if self._completed[trial_id]
         }
-        leads = f"{names[ruling.leader]} leads with {speeds[ruling.leader]:.1f} images/s"
-        if len(speeds) == 1:
-            return f"{leads}, and nothing else completed"
-        others = sorted(speeds.keys() - {ruling.leader}, key=lambda trial_id: -speeds[trial_id])
+        best = speeds.pop(ruling.leader)
+        unit = unit_of(self._completed[ruling.leader][0].item)
+        leads = f"{names[ruling.leader]} leads with {best:.1f} {unit}"
         if ruling.tied:
-            leads += f", in a tie with {', '.join(names[trial_id] for trial_id in ruling.tied)}"
-        else:
-            leads += (
-                f", {speeds[ruling.leader] / speeds[others[0]] - 1:.1%} more than "
-                f"{names[others[0]]}"
-            )
-        out = [trial_id for trial_id in others if trial_id in ruling.out]
-        told = ", ".join(
-            f"{names[one]} {1 - speeds[one] / speeds[ruling.leader]:.1%} behind{self._after(one)}"
-            for one in out
-        )
-        return f"{leads}{'; out early: ' if out else ''}{told}".replace("%", " %")
-
-    def _after(self, trial_id: str) -> str:
-        num = len(self._completed[trial_id])
-        return f" after {num} repeat{'' if num == 1 else 's'}"
+            return f"{leads}, in a tie with {', '.join(names[one] for one in ruling.tied)}"
+        if not speeds:
+            return f"{leads}, and nothing else completed"
+        second = max(speeds, key=speeds.__getitem__)
+        return f"{leads}, {100 * (best / speeds[second] - 1):.1f} % more than {names[second]}"
 
     def _learn(self, trial_ids: Sequence[str]) -> None:
         found = self._read(trial_ids)
@@ -164,18 +149,14 @@ class Tally:
     def _speeds(self, trial_id: str) -> tuple[float, ...]:
         return tuple(repeat.throughput for repeat in self._completed[trial_id])
 
-    def _saved(self, trial_id: str, num_gpus: int, num_spared: Mapping[str, int]) -> Saved:
-        completed_s = [
-            repeat.duration_s
-            for repeat in self._completed[trial_id]
-            if repeat.duration_s is not None
-        ]
+    def _saved(self, trial_id: str, num_gpus: int, num_spared: int) -> Saved:
+        completed = self._completed[trial_id]
+        completed_s = [one.duration_s for one in completed if one.duration_s is not None]
         failed_s = self._failed_s.get(trial_id, [])
         usual_s = fmean(completed_s or failed_s or [0.0])
-        spared = num_spared.get(trial_id, 0)
         return Saved(
-            num_run=len(self._completed[trial_id]),
-            num_spared=spared,
+            num_run=len(completed),
+            num_spared=num_spared,
             spent_s=num_gpus * (sum(completed_s) + sum(failed_s)),
-            spared_s=num_gpus * usual_s * spared,
+            spared_s=num_gpus * usual_s * num_spared,
         )

@@ -52,12 +52,14 @@ def test_a_running_sweep_shows_what_runs_has_finished_and_is_left(writer, db):
         "outcome": Outcome.FAILED,
         "message": "it broke",
         "throughput": None,
+        "item": None,
         "verdict": None,
     }
     success = {
         "outcome": Outcome.COMPLETED,
         "message": "",
         "throughput": 50.0,
+        "item": "images",
         "verdict": Verdict.VALID,
     }
     at = {"started_at": NOON + timedelta(minutes=5)}

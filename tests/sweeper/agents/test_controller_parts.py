@@ -74,6 +74,7 @@ def row(
         run_dir="x",
         duration_s=10.0,
         throughput=None,
+        item=None,
         median_step_s=None,
         jitter_s=None,
         verdict=None,

@@ -7,6 +7,7 @@ from rich.console import Console
 from conf.schema import SweepConfig
 from scalemark.records.outcomes import State
 from sweeper.live.progress import Progress
+from sweeper.live.snapshot import EndedAttempt
 from sweeper.planning.plan import make_plan
 from tests.filled import attempt
 from tests.specs import small
@@ -28,9 +29,9 @@ def test_speeds_are_in_one_column_however_long_the_labels():
     progress = Progress("s", "here", EIGHT, plan, Console(file=told, width=500))
     for trial in plan.trials:
         progress.settled(State.COMPLETED)
-        progress.attempt_ended(
-            trial, attempt(trial.spec, 1234.5).result, 1.0, again=None, eta_s=None
-        )
+        result = attempt(trial.spec, 1234.5).result
+        ended = EndedAttempt.of(progress.label(trial), result, 1.0)
+        progress.attempt_ended(ended, again=None, eta_s=None)
     lines = told.getvalue().splitlines()
     assert [line.index("1234.50 images/s") for line in lines] == [
         lines[0].index("1234.50 images/s")

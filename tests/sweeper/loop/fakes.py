@@ -272,6 +272,9 @@ class Notes:
     def attempt_started(self, started: object) -> None:
         """It is in the story of the source."""
 
+    def label(self, trial: PlannedTrial) -> str:
+        return trial.label
+
     def attempt_ended(self, *_: object, again: str | None, eta_s: float | None) -> None:
         """It is in the story of the source."""
 
