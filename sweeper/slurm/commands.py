@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from scalemark.text.untrusted import quoted
 
@@ -39,13 +39,18 @@ class SlurmEndedError(SlurmError):
 def ask(
     *command: str, script: str | None = None, variables: Mapping[str, str] | None = None
 ) -> str:
-    """What the command prints, given this script and these variables more. Raises SlurmError, and
-    its kinds.
-    """
+    """Return what the command prints. Raises SlurmError, and its kinds."""
+    # An allocation that we run in has variables which a submitted job would take for its own, and
+    # users set options by variables: the same settings give the same jobs, wherever they are given.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_LEFT_OUT) or name in _KEPT
+    }
     try:
         ended = subprocess.run(
             command,
-            env={**_environment(), **(variables or {})},
+            env=environment | dict(variables or {}),
             input=script or "",
             capture_output=True,
             text=True,
@@ -57,35 +62,20 @@ def ask(
         raise SlurmSilentError(f"{command[0]} did not end within {TIMEOUT_S:g} s") from error
     except OSError as error:
         raise SlurmError(f"{command[0]}: {error.strerror}") from error
-    if ended.returncode == 0:
-        return ended.stdout
-    lines = _lines(ended.stderr)
-    told = quoted("; ".join(lines), 500) or f"{command[0]} ended with exit code {ended.returncode}"
-    raise _kind(lines)(told)
+    if ended.returncode:
+        raise _error(command[0], ended)
+    return ended.stdout
 
 
-def _kind(lines: Sequence[str]) -> type[SlurmError]:
-    if any(sign in line for line in lines for sign in _SILENCE):
-        return SlurmSilentError
-    return (
-        SlurmEndedError
-        if lines and all(any(sign in line for sign in _ENDED) for line in lines)
-        else SlurmError
-    )
-
-
-def _environment() -> dict[str, str]:
-    """Without what an allocation that we run in told, which a job that is submitted would take for
-    its own, and without options by variables: the same settings give the same jobs, and those are
-    found whatever their user likes to see.
-    """
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(_LEFT_OUT) or name in _KEPT
-    }
-
-
-def _lines(text: str) -> list[str]:
-    told = [line.split("error: ", 1)[-1].strip() for line in text.splitlines()]
-    return [line for line in told if line and not line.startswith("Try ")]
+def _error(program: str, ended: subprocess.CompletedProcess[str]) -> SlurmError:
+    lines = []
+    for line in ended.stderr.splitlines():
+        said = line.split("error: ", 1)[-1].strip()
+        if said and not said.startswith("Try "):
+            lines.append(said)
+    said = quoted("; ".join(lines), 500) or f"{program} ended with exit code {ended.returncode}"
+    if any(sign in ended.stderr for sign in _SILENCE):
+        return SlurmSilentError(said)
+    if lines and all(any(sign in line for sign in _ENDED) for line in lines):
+        return SlurmEndedError(said)
+    return SlurmError(said)

@@ -1,8 +1,9 @@
-"""What became of the jobs of a Slurm cluster."""
+"""Asks what became of the jobs of a Slurm cluster."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 
@@ -11,14 +12,10 @@ from sweeper.slurm.commands import SlurmError, ask
 
 _FORMAT = "%i|%T|%D|%r|%k"
 _QUEUED = (
-    "PENDING",
-    "CONFIGURING",
-    "REQUEUED",
-    "REQUEUE_FED",
-    "REQUEUE_HOLD",
-    "SPECIAL_EXIT",
+    *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"),
     "RESV_DEL_HOLD",
 )
+# Slurm's word for how a job ended -> ours; of a newer Slurm's words jobs are taken for running
 _ENDED = {
     "BOOT_FAIL": "its host did not start",
     "CANCELLED": "canceled",
@@ -32,15 +29,14 @@ _ENDED = {
     "REVOKED": "revoked",
     "TIMEOUT": "its time limit came; launcher.slurm.time_min sets it",
 }
+# Why a job is COMPLETING: it has ended, and its nodes are being cleared up, which a dead one may
+# never be.
 _ENDING = {
-    "NonZeroExitCode": _ENDED["FAILED"],
-    "NodeDown": _ENDED["NODE_FAIL"],
-    "OutOfMemory": _ENDED["OUT_OF_MEMORY"],
-    "TimeLimit": _ENDED["TIMEOUT"],
+    "NonZeroExitCode": "FAILED",
+    "NodeDown": "NODE_FAIL",
+    "OutOfMemory": "OUT_OF_MEMORY",
+    "TimeLimit": "TIMEOUT",
 }
-"""Why a job is COMPLETING: it has ended, and its nodes are being cleared up, which a dead one may
-never be.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,50 +51,40 @@ class SlurmJob:
 
 
 def jobs_named(name: str) -> list[SlurmJob]:
-    """Of this user, in order, also those that ended lately. Raises SlurmError."""
+    """Return this user's, in order, also those that ended lately. Raises SlurmError."""
     return read_jobs(
         ask("squeue", "-h", "-r", "-t", "all", "-u", str(os.getuid()), "-n", name, "-o", _FORMAT)
     )
 
 
 def read_jobs(text: str) -> list[SlurmJob]:
-    """Of squeue in our format."""
-    jobs = [_job(*line.split("|", 4)) for line in text.splitlines() if line.count("|") >= 4]
-    return sorted(
-        jobs, key=lambda job: [int(part) if part.isdigit() else 0 for part in job.job_id.split("_")]
-    )
+    """Read what squeue prints in our format."""
+    lines = [line.split("|", 4) for line in text.splitlines()]
+    jobs = [_job(*fields) for fields in lines if len(fields) == 5]
+    return sorted(jobs, key=lambda job: [int(part) for part in re.findall(r"\d+", job.job_id)])
 
 
 def why_gone(job_id: str) -> str:
-    """How a job ended that Slurm's controller has forgotten, where the cluster keeps accounts; else
-    nothing.
+    """Say how a job ended that Slurm's controller has forgotten, where the cluster keeps accounts;
+    else nothing.
     """
     if not shutil.which("sacct"):
         return ""
     try:
-        state = (
-            ask("sacct", "-n", "-X", "-P", "-j", job_id, "-o", "State").partition(" ")[0].strip()
-        )
+        words = ask("sacct", "-n", "-X", "-P", "-j", job_id, "-o", "State").split()
     except SlurmError:  # it is installed, and there are no accounts
         return ""
+    state = words[0] if words else ""
     return _ENDED.get(state, state)
 
 
 def _job(job_id: str, state: str, hosts: str, reason: str, comment: str) -> SlurmJob:
-    return SlurmJob(
-        job_id=job_id,
-        state=JobState.QUEUED
-        if state in _QUEUED
-        else JobState.ENDED
-        if state in _ENDED
-        else JobState.RUNNING,
-        hosts=int(hosts) if hosts.isdigit() else 1,
-        why=_why(state, reason),
-        comment=comment,
-    )
-
-
-def _why(state: str, reason: str) -> str:
+    now, why = JobState.RUNNING, ""
     if state in _QUEUED:
-        return reason if reason != "None" else ""
-    return _ENDING.get(reason, "") if state == "COMPLETING" else _ENDED.get(state, "")
+        now, why = JobState.QUEUED, reason.replace("None", "")
+    elif state in _ENDED:
+        now, why = JobState.ENDED, _ENDED[state]
+        if state == "COMPLETING" and reason in _ENDING:
+            why = _ENDED[_ENDING[reason]]
+    num_hosts = int(hosts) if hosts.isdigit() else 1
+    return SlurmJob(job_id=job_id, state=now, hosts=num_hosts, why=why, comment=comment)

@@ -1,4 +1,4 @@
-"""What partitions and nodes a Slurm cluster has."""
+"""Reads what partitions and nodes a Slurm cluster has."""
 
 from __future__ import annotations
 
@@ -10,21 +10,11 @@ from dataclasses import dataclass
 from sweeper.slurm.commands import ask
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+# Words of a state as IDLE+DRAIN or DOWN*+CLOUD; a node that is POWERED_DOWN is started for a job.
 _NOT_UP = {
-    "DOWN",
-    "DRAIN",
-    "DRAINED",
-    "DRAINING",
-    "ERROR",
-    "FAIL",
-    "FAILING",
-    "FUTURE",
-    "INVALID_REG",
+    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG")
 }
-"""Words of a state as IDLE+DRAIN or DOWN*+CLOUD; a node that is POWERED_DOWN is started for a
-job.
-"""
 # of a node's generic resources: which sockets and device numbers they have
 _PARENTHESES = re.compile(r"\([^)]*\)")
 
@@ -45,66 +35,64 @@ class Node:
     """A host of the cluster."""
 
     name: str
-    address: str
     num_gpus: int
     partitions: tuple[str, ...]
     is_up: bool  # takes jobs, or will when others have ended
 
 
 def partitions() -> list[Partition]:
-    """All that this user may see. Raises SlurmError."""
+    """Return all that this user may see. Raises SlurmError."""
     return read_partitions(ask("scontrol", "-a", "-o", "show", "partition"))
 
 
 def nodes() -> list[Node]:
-    """All of the cluster. Raises SlurmError."""
+    """Return all of the cluster. Raises SlurmError."""
     return read_nodes(ask("scontrol", "-a", "-o", "show", "node"))
 
 
 def read_partitions(text: str) -> list[Partition]:
-    """Of `scontrol -o show partition`."""
+    """Read `scontrol -o show partition`."""
     return [
         Partition(
-            name=told["PartitionName"],
-            is_default=told.get("Default") == "YES",
-            max_time_min=_minutes(told.get("MaxTime", "UNLIMITED")),
-            max_nodes=_limit(told.get("MaxNodes", "UNLIMITED")),
-            is_up=told.get("State", "UP") == "UP",
+            name=fields["PartitionName"],
+            is_default=fields.get("Default") == "YES",
+            max_time_min=_minutes(fields.get("MaxTime", "UNLIMITED")),
+            max_nodes=_limit(fields.get("MaxNodes", "UNLIMITED")),
+            is_up=fields.get("State", "UP") == "UP",
         )
-        for told in _records(text, "PartitionName")
+        for fields in _records(text, "PartitionName")
     ]
 
 
 def read_nodes(text: str) -> list[Node]:
-    """Of `scontrol -o show node`."""
+    """Read `scontrol -o show node`."""
     return [
         Node(
-            name=told["NodeName"],
-            address=told.get("NodeAddr", told["NodeName"]),
-            num_gpus=num_gpus(told.get("Gres", "")),
-            partitions=tuple(filter(None, told.get("Partitions", "").split(","))),
-            is_up=_NOT_UP.isdisjoint(re.findall("[A-Z_]+", told.get("State", ""))),
+            name=fields["NodeName"],
+            num_gpus=num_gpus(fields.get("Gres", "")),
+            partitions=tuple(fields.get("Partitions", "").split(",")),
+            is_up=_NOT_UP.isdisjoint(re.findall("[A-Z_]+", fields.get("State", ""))),
         )
-        for told in _records(text, "NodeName")
+        for fields in _records(text, "NodeName")
     ]
 
 
 def num_gpus(gres: str) -> int:
-    """Of generic resources in Slurm's words: 8 of `gpu:a100:8(S:0-1),nvme:1`."""
-    asked = (resource.strip().split(":") for resource in _PARENTHESES.sub("", gres).split(","))
-    return sum(
-        int(parts[-1]) if len(parts) > 1 and parts[-1].isdigit() else 1
-        for parts in asked
-        if parts[0] == "gpu"
-    )
+    """Count GPUs among generic resources in Slurm's words: 8 of `gpu:a100:8(S:0-1),nvme:1`."""
+    num = 0
+    for resource in _PARENTHESES.sub("", gres).split(","):
+        kind, *rest = resource.strip().split(":")
+        if kind == "gpu":
+            num += int(rest[-1]) if rest and rest[-1].isdigit() else 1
+    return num
 
 
 def _records(text: str, first: str) -> Iterator[dict[str, str]]:
     for line in text.splitlines():
         # the first of a name counts: free text comes last
-        told = dict(reversed(_FIELD.findall(line)))
-        if first in told:
-            yield told
+        fields = dict(reversed(_FIELD.findall(line)))
+        if first in fields:
+            yield fields
 
 
 def _limit(text: str) -> float:
@@ -112,10 +100,9 @@ def _limit(text: str) -> float:
 
 
 def _minutes(text: str) -> float:
-    """Of `DAYS-HOURS:MINUTES:SECONDS`, as Slurm shows limits."""
-    if not (found := _TIME.fullmatch(text)):
+    """Read `DAYS-HOURS:MINUTES:SECONDS`, as Slurm shows limits; infinite for UNLIMITED."""
+    found = _TIME.fullmatch(text)
+    if not found:
         return math.inf
-    days, first, second, third = (int(part) if part else None for part in found.groups())
-    if third is not None or days is not None:
-        return (days or 0) * 1440 + (first or 0) * 60 + (second or 0) + (third or 0) / 60
-    return (first or 0) + (second or 0) / 60
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return days * 1440 + hours * 60 + minutes + seconds / 60

@@ -29,10 +29,10 @@ def test_partitions_are_read_with_their_limits():
     ]
 
 
-def test_nodes_are_read_with_their_gpus_and_addresses():
+def test_nodes_are_read_with_their_gpus():
     assert read_nodes(NODES) == [
-        Node(name="n1", address="10.0.0.1", num_gpus=8, partitions=("main", "high"), is_up=True),
-        Node(name="n2", address="n2", num_gpus=0, partitions=(), is_up=False),
+        Node(name="n1", num_gpus=8, partitions=("main", "high"), is_up=True),
+        Node(name="n2", num_gpus=0, partitions=("",), is_up=False),
     ]
 
 
