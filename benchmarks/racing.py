@@ -59,7 +59,14 @@ class Cell:
 
     @property
     def gpu_seconds(self) -> float:
-        return self.spec.num_gpus * sum(repeat.duration_s or 0.0 for repeat in self.repeats)
+        return self.spent_s(len(self.repeats))
+
+    def spent_s(self, num_run: int) -> float:
+        """Return the GPU-seconds of the first so many repeats."""
+        width = self.spec.num_gpus
+        num_images = NUM_STEPS * width * BATCH_SIZE
+        took_s = [START_S + num_images / one.throughput for one in self.repeats[:num_run]]
+        return width * sum(took_s)
 
     @property
     def mean(self) -> float:
@@ -126,7 +133,7 @@ def grid(kind: Kind, rng: random.Random) -> list[Cell]:
                 )
                 spec = _spec(model, width, *axes)
                 repeats = tuple(
-                    _repeat(speed, of_processes, kind, width, rng) for _ in range(kind.most_repeats)
+                    _repeat(speed, of_processes, kind, rng) for _ in range(kind.most_repeats)
                 )
                 cells.append(Cell(spec=spec, true_speed=speed, repeats=repeats))
     return cells
@@ -158,11 +165,11 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
         seed=seed,
         packs=False,
     )
-    observer = RacingObserver(tally, backlog, "GPU", lambda keys, reason: None, lambda text: None)
+    observer = RacingObserver(tally, backlog, lambda keys, reason: None, lambda text: None)
     for task in _in_turn(backlog.queue, observer):
         observer.begun(task.key)
         num_run[backlog[task.key].open.trial_id] += 1
-        observer.ended(task.key, Outcome.COMPLETED, 0.0)
+        observer.ended(task.key, Outcome.COMPLETED)
         observer.steer(task.key)
     return sum((_score(tally, place, by_id, num_run) for place in range(len(tally.races))), Score())
 
@@ -203,29 +210,21 @@ def _score(
     ruling = tally.judge(place, {})
     full = max(ids, key=lambda trial_id: by_id[trial_id].mean)
     true = max(ids, key=lambda trial_id: by_id[trial_id].true_speed)
-    spent = (
-        repeat.duration_s or 0.0 for id_ in ids for repeat in by_id[id_].repeats[: num_run[id_]]
-    )
-    width = by_id[full].spec.num_gpus
     return Score(
         num_races=1,
         num_same=ruling.leader == full,
         num_true=ruling.leader == true,
         num_true_of_full=full == true,
         num_told=true in (ruling.leader, *ruling.tied),
-        spent_s=width * sum(spent),
+        spent_s=sum(by_id[trial_id].spent_s(num_run[trial_id]) for trial_id in ids),
         full_s=sum(by_id[trial_id].gpu_seconds for trial_id in ids),
     )
 
 
-def _repeat(
-    speed: float, of_processes: float, kind: Kind, width: int, rng: random.Random
-) -> CompletedRepeat:
+def _repeat(speed: float, of_processes: float, kind: Kind, rng: random.Random) -> CompletedRepeat:
     fluke = 0.9 if rng.random() < kind.fluke_rate else 1.0
     found = speed * math.exp(rng.gauss(0, of_processes)) * fluke
-    return CompletedRepeat(
-        throughput=found, duration_s=START_S + NUM_STEPS * width * BATCH_SIZE / found
-    )
+    return CompletedRepeat(throughput=found)
 
 
 def _spec(

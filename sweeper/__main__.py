@@ -1,5 +1,5 @@
-"""`python -m sweeper status`: how far sweeps are, from another terminal. `python -m sweeper agent`:
-joins a shared sweep.
+"""Commands: `python -m sweeper status` shows how far sweeps are, from another terminal; `python -m
+sweeper agent` joins a shared sweep.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def status(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """How far sweeps are: what runs on which device, what is done, and how long it will take."""
+    """Show how far sweeps are: what runs on which device, what is done, how long it will take."""
     if as_json and watch:
         raise typer.BadParameter("--json is written once; leave --watch out")
     console = make_console()
@@ -73,16 +73,6 @@ def agent(
     hosts: Annotated[
         int, typer.Option(help="Over how many hosts it runs, which Slurm or Ray gave it.")
     ] = 1,
-    idle_timeout: Annotated[
-        float | None,
-        typer.Option(
-            help=(
-                "End after so many seconds in which it ran nothing, though others still do; "
-                "never in an attempt."
-            ),
-            show_default="when nothing of the sweep is left",
-        ),
-    ] = None,
     wait: Annotated[
         float, typer.Option(help="Wait so many seconds for a sweep whose command has not begun it.")
     ] = WAIT_S,
@@ -92,14 +82,10 @@ def agent(
     """
     from sweeper.agents.agent import Joining, run  # here, because status needs little of it
 
-    if idle_timeout is not None and not idle_timeout >= 0:
-        raise typer.BadParameter(f"--idle-timeout {idle_timeout:g}: wanted seconds, 0 or more")
     if not 0 <= wait < math.inf:
         raise typer.BadParameter(f"--wait {wait:g}: wanted seconds, 0 or more")
     try:
-        raise typer.Exit(
-            run(Joining(sweep=sweep, url=db, hosts=hosts, wait_s=wait, idle_timeout_s=idle_timeout))
-        )
+        raise typer.Exit(run(Joining(sweep=sweep, url=db, hosts=hosts, wait_s=wait)))
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
 

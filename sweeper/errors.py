@@ -1,4 +1,4 @@
-"""Why a sweep was refused before anything ran."""
+"""Defines the error that refuses a sweep before anything runs."""
 
 
 class SweepRefusedError(Exception):

@@ -12,14 +12,14 @@ WITHIN_S = 60
 
 
 def notify(report: Report, exit_code: int) -> str | None:
-    """Why the command failed, in one line, or None. Its output goes where ours goes.
+    """Return why the command failed, in one line, or None. Its output goes where ours goes.
 
-    It is a child of its user's own: the address of the database is told with its password, so that
-    it can be used.
+    The command is its user's own: it gets the address of the database with its password, so that it
+    can use it.
     """
     assert report.notify is not None
     path = file_of(report.store_url)
-    told = {
+    variables = {
         "SCALEMARK_SWEEP_NAME": report.name,
         "SCALEMARK_SWEEP_EXIT_CODE": str(exit_code),
         "SCALEMARK_SWEEP_SUMMARY": report.summary,
@@ -29,7 +29,7 @@ def notify(report: Report, exit_code: int) -> str | None:
         ended = subprocess.run(
             report.notify,
             shell=True,
-            env={**os.environ, **told},
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             timeout=WITHIN_S,
             check=False,

@@ -1,4 +1,4 @@
-"""How a sweep ended: what its command tells in the end."""
+"""Reports how a sweep ended: what its command prints in the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeper.race.tally import Saved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of running a sweep."""
+    """Counts of what came of running a sweep."""
 
     states: Counter[State]  # of repeats, the last of each
     num_retries: int  # attempts beyond the first of a repeat
@@ -29,40 +29,39 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a sweep ended."""
+    """All that is printed when a sweep has ended."""
 
     name: str
     store_url: str
     figures_dir: Path
     notify: str | None  # what to run in the end
     is_simulated: bool
-    device: str  # name of one device
     num_finished_earlier: int  # trials that needed no attempt
     ran: Ran
 
     @property
     def num_finished_otherwise(self) -> int:
-        """Trials and repeats that others had completed, before or meanwhile."""
+        """Count trials and repeats that others had completed, before or meanwhile."""
         return self.num_finished_earlier + self.ran.num_finished_elsewhere
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """Say in one line what came of the repeats."""
         ran = self.ran
         parts = [f"{count} {state}" for state, count in sorted(ran.states.items())]
-        told = {
+        others = {
             "tried again": ran.num_retries,
             "not started": ran.num_not_started,
             "still running": ran.num_running,
             "finished earlier": self.num_finished_otherwise,
         }
-        parts += [f"{count} {what}" for what, count in told.items() if count]
+        parts += [f"{count} {what}" for what, count in others.items() if count]
         text = ", ".join(parts) or "nothing to run"
-        return f"{text}; racing {ran.saved.told(self.device)}" if ran.saved != Saved() else text
+        return text if ran.saved == Saved() else f"{text}; racing {ran.saved}"
 
     @property
     def all_completed(self) -> bool:
-        """Apart from what racing made not worth running."""
+        """Say whether all completed, apart from what racing made not worth running."""
         ran = self.ran
         num_left = ran.num_not_started + ran.num_running
         return (

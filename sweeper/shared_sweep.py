@@ -98,4 +98,4 @@ class SharedSweep:
             ledger=ledger, fleet=fleet, progress=progress, stop=Stop(), runs_dir=folders.path
         )
         trials = {trial.spec.trial_id: trial for trial in planned.plan.trials}
-        return Controller(tools, config.sweep, trials, self.inventory.num_devices)
+        return Controller(tools, config.sweep, trials)

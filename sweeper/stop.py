@@ -10,8 +10,7 @@ from types import FrameType
 
 
 class Stop:
-    """How often somebody asked to stop: once is to start nothing more, twice is to end everything
-    now.
+    """Counts requests to stop: once is to start nothing more, twice is to end everything now.
 
     Only Ctrl-C can be the second time: a terminal that is closed sends SIGHUP twice, a system that
     goes down SIGTERM and SIGHUP. Looked at between actions, so that no attempt is lost while it is
@@ -24,11 +23,11 @@ class Stop:
 
     @property
     def hint(self) -> str:
-        """What else may be done, where there is a keyboard: the end of a sentence."""
+        """Return the end of a sentence: what else may be done, where there is a keyboard."""
         return "; Ctrl-C once more kills" if self.last_signal == signal.SIGINT else ""
 
     def ask(self, times: int) -> None:
-        """By another way than a signal; less than was asked for already changes nothing."""
+        """Ask by another way than a signal; what is less than before changes nothing."""
         self.times_asked = max(times, self.times_asked)
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:

@@ -75,7 +75,6 @@ def run(cells: Sequence[Cell], composer: Composer) -> Report | None:
         figures_dir=Path(config.store.figures_dir),
         notify=config.sweep.notify,
         is_simulated=way.inventory.kind is DeviceKind.SIMULATED_GPU,
-        device=way.inventory.kind.singular,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
         ran=runner.ran,
     )

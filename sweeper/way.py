@@ -1,5 +1,5 @@
-"""What the two ways of running a sweep share: the plan with what is known for it, and the folder of
-the sweep's runs.
+"""Holds what local and shared sweeps have in common: a plan with what is known for it, and the
+folder of the sweep's runs.
 """
 
 from __future__ import annotations

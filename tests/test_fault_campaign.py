@@ -28,7 +28,7 @@ LONG = {
 }
 
 
-def test_every_repeat_is_completed_once_though_the_sweep_and_its_trainer_are_killed_and_the_database_is_locked(
+def test_every_repeat_is_completed_once_despite_kills_and_locks(
     tmp_path,
 ):
     faults = [KILL, "kill -9 trainer", "locked database"]
@@ -47,7 +47,7 @@ def test_every_repeat_is_completed_once_though_everything_breaks_once(tmp_path):
         assert set(campaign.injected) == campaign.possible_faults()
 
 
-def test_every_repeat_is_completed_once_when_one_of_two_sweeps_side_by_side_is_killed(tmp_path):
+def test_every_repeat_is_completed_once_beside_a_killed_sweep(tmp_path):
     campaign = tiny_campaign(
         tmp_path,
         num_trials=2,

@@ -48,9 +48,7 @@ def num_repeats(url: str) -> int:
     return int(rows(url, "SELECT count(*) FROM pg_class WHERE relname = 'repeats'")[0][0])
 
 
-def test_trials_of_a_killed_node_run_elsewhere_and_each_repeat_is_completed_once(
-    postgresql_url, slurm_cluster, tmp_path
-):
+def test_trials_of_a_killed_node_run_elsewhere_once(postgresql_url, slurm_cluster, tmp_path):
     """tests.slurm_campaign of 200 trials and two nodes is in benchmarks/slurm.py."""
     told = slurm_campaign.run(
         slurm_cluster, postgresql_url, tmp_path, num_trials=24, kill_at=[6], timeout_s=PATIENCE_S
@@ -72,7 +70,7 @@ def test_ctrl_c_gives_back_what_runs_and_leaves_no_job(postgresql_url, slurm_clu
     until(lambda: slurm_cluster.processes() == [])
 
 
-def test_an_agent_that_the_user_cancels_is_replaced_and_its_trial_goes_to_another(
+def test_a_canceled_agent_is_replaced_and_its_trial_runs_elsewhere(
     postgresql_url, slurm_cluster, running
 ):
     command = running("launcher.agents.num_hosts=1", f"seed={ENDLESS}")
@@ -96,7 +94,7 @@ def test_an_agent_that_the_user_cancels_is_replaced_and_its_trial_goes_to_anothe
 
 
 @pytest.mark.slow  # tests of launchers/slurm.py have a controller follow another
-def test_a_controller_that_was_killed_is_followed_by_one_that_finds_its_agents(
+def test_the_next_controller_finds_the_agents_of_a_killed_one(
     postgresql_url, slurm_cluster, running
 ):
     command = running(f"seed={ENDLESS}")
@@ -131,9 +129,7 @@ def only_job(cluster) -> str:
     return job
 
 
-def test_an_agent_whose_time_is_nearly_over_gives_its_trial_back_and_another_job_takes_it(
-    postgresql_url, slurm_cluster, running
-):
+def test_an_agent_whose_time_is_over_gives_its_trial_back(postgresql_url, slurm_cluster, running):
     """By the signal that Slurm sends then to a job's script; the test that is slow waits for Slurm to do so."""
     command = running("launcher.agents.num_hosts=1", "launcher.slurm.time_min=3", f"seed={ENDLESS}")
     until(lambda: num_running(postgresql_url) == 1)
@@ -175,7 +171,7 @@ def check_that_another_job_takes_over(url: str, cluster, command, first: str) ->
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_with_on_interrupt_finish_ctrl_c_lets_running_trials_end_and_a_second_one_does_not(
+def test_on_interrupt_finish_ends_trials_at_the_second_ctrl_c(
     postgresql_url, slurm_cluster, running, tmp_path, times
 ):
     command = running(

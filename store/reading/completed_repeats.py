@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import IMAGES
 from store.database import reading
 from store.filters.selection import deleted_at
-from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow, TrialRow
+from store.schema import AttemptRow, EnvironmentRow, MachineRow, MeasurementRow
 from store.sweeps.repeat_states import in_chunks
 
 
@@ -23,8 +22,6 @@ class CompletedRepeat:
 
     throughput: float
     item: str = IMAGES  # what is counted per second
-    # of the whole attempt, as its devices would tell; none when nobody saw it end
-    duration_s: float | None = None
 
 
 def completed_repeats(
@@ -41,14 +38,8 @@ def completed_repeats(
 
     `after` leaves out attempts up to this id: see `last_attempt`.
     """
-    # a simulated attempt itself takes no time
-    simulated_s = MeasurementRow.time_to_first_step_s + MeasurementRow.window_s
-    duration_s = sa.case(
-        (TrialRow.device_kind == DeviceKind.SIMULATED_GPU, simulated_s), else_=AttemptRow.duration_s
-    )
     statement = (
-        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item, duration_s)
-        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
         .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
@@ -66,10 +57,10 @@ def completed_repeats(
     found: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):
-            for trial_id, throughput, item, duration_s in connection.execute(
+            for trial_id, throughput, item in connection.execute(
                 statement.where(AttemptRow.trial_id.in_(ids))
             ):
-                repeat = CompletedRepeat(throughput=throughput, item=item, duration_s=duration_s)
+                repeat = CompletedRepeat(throughput=throughput, item=item)
                 found[trial_id] = (*found.get(trial_id, ()), repeat)
     return found
 

@@ -13,12 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
-from scalemark.records.placement import Placement
 from store import schema
 from store.database import reading, writing
 from store.errors import StoreError
 from store.reading.queries import check_sweep
-from store.sweeps.ledger import LostError, placement_of
+from store.sweeps.ledger import LostError
 from store.sweeps.repeat_states import change
 from store.sweeps.shared import DATABASE_TIME
 
@@ -55,20 +54,6 @@ class EndedRow:
     jitter_s: float | None
     verdict: str | None
     verdict_reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningRow:
-    """An attempt that runs."""
-
-    orchestrator_id: int
-    host: str
-    trial_id: str
-    repeat: int
-    attempt: int
-    started_at: datetime
-    run_dir: str
-    placement: Placement
 
 
 def settings_of(engine: sa.Engine, sweep: str) -> tuple[int, dict[str, Any]]:
@@ -227,31 +212,6 @@ def left_after_an_attempt(engine: sa.Engine, sweep_id: int, attempt_id: int) -> 
     )
     with reading(engine) as connection:
         return Counter({State(outcome): num for outcome, num in connection.execute(statement)})
-
-
-def running_now(engine: sa.Engine, sweep_id: int) -> list[RunningRow]:
-    """Return what runs, oldest first."""
-    statement = (
-        sa.select(
-            _Repeat.orchestrator_id,
-            _Orchestrator.host,
-            _Repeat.trial_id,
-            _Repeat.repeat,
-            _Repeat.num_attempts.label("attempt"),
-            _Repeat.started_at,
-            _Repeat.run_dir,
-            _Repeat.placement,
-        )
-        .join(_Orchestrator, _Orchestrator.id == _Repeat.orchestrator_id)
-        .where(_Repeat.sweep_id == sweep_id, _Repeat.state == State.RUNNING)
-        .order_by(_Repeat.started_at, _Repeat.id)
-    )
-    found = []
-    with reading(engine) as connection:
-        for row in connection.execute(statement).mappings():
-            values: dict[str, Any] = dict(row)
-            found.append(RunningRow(**values | {"placement": placement_of(row["placement"])}))
-    return found
 
 
 def num_completed_shared(

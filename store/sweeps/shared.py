@@ -432,19 +432,6 @@ def lease_s(settings: Mapping[str, Any] | None) -> float:
     return float(settings["lease_s"])
 
 
-def clock_difference_s(engine: sa.Engine) -> float:
-    """Return this host's clock less the database's; half of the time that asking took is taken
-    off.
-    """
-    with reading(engine) as connection:
-        # asked twice: the first time the server has to parse it
-        connection.scalar(sa.select(DATABASE_TIME))
-        before = datetime.now(UTC)
-        at: datetime = connection.execute(sa.select(DATABASE_TIME)).scalar_one()
-        after = datetime.now(UTC)
-    return (before + (after - before) / 2 - at).total_seconds()
-
-
 # Status
 
 

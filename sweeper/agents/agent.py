@@ -26,59 +26,54 @@ from scalemark.text.untrusted import quoted
 from store.database import file_of, open_for_reading
 from store.errors import NoSweepError, StoreError
 from store.sweeps.agents import settings_of
-from store.sweeps.shared import SharedLedger, clock_difference_s
+from store.sweeps.shared import SharedLedger
 from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
 from sweeper.agents.same_code import Code, check_same
 from sweeper.agents.shared_settings import REFUSED, SharedSettings
 from sweeper.devices.host_lock import HostLock
-from sweeper.devices.machine import Inventory, describe_machine, take_inventory
+from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
 from sweeper.live.log import AgentLog
-from sweeper.loop.leased import LeasedSource
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.policy import Policy, Ranks
+from sweeper.loop.source import LeasedSource
 from sweeper.loop.tools import Tools
 from sweeper.planning.plan_view import machine_line
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import START
 from sweeper.stop import Stop
 
-OK, USAGE = 0, 2
-CLOCKS_DIFFER_S = 5.0
-LOOK_FOR_SWEEP_EVERY_S = 0.5
 # a folder that another host made just now may take a moment to be seen over a network
 LOOK_FOR_FOLDER_S = 5.0
+LOOK_AGAIN_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What an agent is asked to be."""
+    """What the command line asks an agent to be."""
 
     sweep: str
     url: str
     hosts: int  # that it runs over; it takes trials of as many
     wait_s: float  # for a sweep that has not begun
-    # it ends when it had nothing to run for so long; none: when nothing is left for anybody
-    idle_timeout_s: float | None
 
 
 def run(asked: Joining) -> int:
-    """The exit code: 0, also when trials failed; 2 for what it refuses; 128 and the signal's number
-    when it was ended by one.
+    """Return the exit code: 0, also when trials failed; 128 and the signal's number when it was
+    ended by one.
 
-    Raises SweepRefusedError or StoreError before it runs anything.
+    Raises SweepRefusedError or StoreError for what it refuses, before it runs anything.
     """
     if file_of(asked.url):
         raise SweepRefusedError(
-            "the database is a SQLite file (results.db, where neither --db nor SCALEMARK_DB names another), and hosts share a "
-            "sweep by way of PostgreSQL; set --db or SCALEMARK_DB to the URL of the sweep's database, as postgresql://USER@HOST/NAME"
+            "the database is a SQLite file, and hosts share a sweep by way of PostgreSQL; set --db "
+            "or SCALEMARK_DB to the URL of the sweep's database, as postgresql://USER@HOST/NAME"
         )
     ranks = _ranks(asked.hosts, os.environ)
-    told = _wait_for_sweep(asked)
-    settings = _settings(told)
+    settings = _settings(_wait_for_sweep(asked))
     with ExitStack() as stack:
         writer = Writer(asked.url)
         stack.callback(writer.close)
@@ -86,7 +81,10 @@ def run(asked: Joining) -> int:
         ledger = writer.join_sweep(
             asked.sweep,
             machine=machine,
-            process=replace(this_process(), host=_host_name(os.environ)),
+            # Slurm's nodes may be several on one machine: people know them by these names
+            process=replace(
+                this_process(), host=os.environ.get("SLURMD_NODENAME") or platform.node()
+            ),
             software_key=software.key(software.describe()),
             shares_host=settings.launcher.share_host,
         )
@@ -103,8 +101,8 @@ def run(asked: Joining) -> int:
 
 
 def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
-    """Its settings, once its command has begun it. Raises StoreError when it has not for long, and
-    for other sweeps.
+    """Return its settings, once its command has begun it. Raises StoreError when it has not for
+    long, and for other sweeps.
     """
     gives_up_s, is_told = time.monotonic() + asked.wait_s, False
     while True:
@@ -114,27 +112,20 @@ def _wait_for_sweep(asked: Joining) -> dict[str, Any]:
             if time.monotonic() >= gives_up_s:
                 raise
             if not is_told:
-                why = quoted(str(error))
-                print(
-                    f"agent: {why}; waiting {asked.wait_s:g} s for its command (--wait)",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                _print(f"{error}; waiting {asked.wait_s:g} s for its command (--wait)")
                 is_told = True
-        time.sleep(LOOK_FOR_SWEEP_EVERY_S)
+        time.sleep(LOOK_AGAIN_EVERY_S)
 
 
-def _host_name(variables: Mapping[str, str]) -> str:
-    """As people know it: nodes of Slurm may be several on one machine."""
-    return variables.get("SLURMD_NODENAME") or platform.node()
+def _print(text: str) -> None:
+    print(f"agent {platform.node()}: {quoted(text)}", file=sys.stderr, flush=True)
 
 
-def _settings(told: Mapping[str, Any]) -> SharedSettings:
+def _settings(values: Mapping[str, Any]) -> SharedSettings:
     """Raises SweepRefusedError for what other code wrote."""
     try:
-        return SharedSettings.from_json(told)
+        return SharedSettings.from_json(values)
     except (KeyError, TypeError, AttributeError) as error:
-        check_same(Code.here(), Code.from_json(told.get("code", {})), platform.node())
         raise SweepRefusedError(
             f"the sweep's settings have no {error}, or it is not known here: they are of "
             "another version; use the sweep's"
@@ -142,25 +133,25 @@ def _settings(told: Mapping[str, Any]) -> SharedSettings:
 
 
 def _ranks(hosts: int, variables: Mapping[str, str]) -> Ranks:
-    """Where the ranks of distributed trials run, as what started this agent tells. Raises
+    """Read where the ranks of distributed trials run from what started this agent. Raises
     SweepRefusedError.
     """
-    if hosts < 1:
-        raise SweepRefusedError(f"--hosts {hosts}: wanted 1 or more")
     if hosts == 1:
         return Ranks()
     names = tuple(filter(None, variables.get(HOSTS_VARIABLE, "").split(",")))
     start = variables.get(RANK_START_VARIABLE, "")
-    if len(names) != hosts or not start:
+    if hosts < 1 or len(names) != hosts or not start:
         raise SweepRefusedError(
-            f"--hosts {hosts}: wanted the names of as many hosts in {HOSTS_VARIABLE} and what starts ranks on them in "
-            f"{RANK_START_VARIABLE}, found {len(names)} and {start or 'nothing'}; launcher=slurm and launcher=ray set both"
+            f"--hosts {hosts}: wanted the names of as many hosts in {HOSTS_VARIABLE}, and "
+            f"{RANK_START_VARIABLE}; launcher=slurm and launcher=ray set both"
         )
     return Ranks(hosts=names, start=start)
 
 
 def _machine(settings: SharedSettings) -> tuple[Machine, SweepRefusedError | None]:
-    """This host, and what is wrong with it, if NVML says so: that is told where others see it."""
+    """Describe this host, and what is wrong with it, if NVML says so: an agent joins with that, so
+    that others see it.
+    """
     pool = settings.launcher.agents.pool or ""
     try:
         return replace(describe_machine(settings.hardware), pool=pool), None
@@ -177,15 +168,22 @@ def _orchestrator(
     ranks: Ranks,
     stack: ExitStack,
 ) -> tuple[Orchestrator, Stop]:
-    """With all that it needs; what must be closed is put on the stack. Raises SweepRefusedError."""
-    problems = [check_same(Code.here(), settings.code, platform.node())]
-    here = _inventory(settings, machine)
+    """Make it with all that it needs; what must be closed is put on the stack. Raises
+    SweepRefusedError.
+    """
+    problem = check_same(Code.here(), settings.code, platform.node())
+    here = take_inventory(machine, settings.hardware)
+    if here.num_devices < settings.num_devices:
+        raise SweepRefusedError(
+            f"{platform.node()} has {here.num_devices} usable {here.kind.plural}, and the sweep "
+            f"was planned for {settings.num_devices} on each host; plan it again with "
+            f"launcher.agents.gpus_per_host={here.num_devices}"
+        )
     inventory = replace(here, num_hosts=asked.hosts)
     folders = _folders(settings, ledger, machine)
-    problems.append(_problem_of_clock(ledger))
-    if told := "; ".join(filter(None, problems)):
-        print(f"agent: {told}", file=sys.stderr, flush=True)
-        ledger.tell(told)
+    if problem:
+        _print(problem)
+        ledger.tell(problem)
     launcher = settings.launcher
     start = START[launcher.start.name]()
     stack.callback(start.close)
@@ -205,26 +203,14 @@ def _orchestrator(
         launcher=launcher,
         retry=settings.retry,
         silent_for_s=settings.lease_s,
-        idle_timeout_s=asked.idle_timeout_s,
         ranks=ranks,
     )
     return Orchestrator(tools, policy, inventory), tools.stop
 
 
-def _inventory(settings: SharedSettings, machine: Machine) -> Inventory:
-    """Of this host. Raises SweepRefusedError when it lacks what the sweep was planned for."""
-    inventory = take_inventory(machine, settings.hardware)
-    if inventory.num_devices < settings.num_devices:
-        raise SweepRefusedError(
-            f"{platform.node()} has {inventory.num_devices} usable {inventory.kind.plural}, and the sweep was planned for "
-            f"{settings.num_devices} on each host; plan it anew with launcher.agents.gpus_per_host={inventory.num_devices}"
-        )
-    return inventory
-
-
 def _folders(settings: SharedSettings, ledger: SharedLedger, machine: Machine) -> RunFolders:
-    """Of the sweep, where its controller made them. Raises SweepRefusedError when they cannot be
-    seen from here.
+    """Find the sweep's, where its controller made them. Raises SweepRefusedError when they cannot
+    be seen from here.
     """
     sweep = read_sweep(ledger.engine, ledger.sweep_id)
     key = software.key(software.describe())
@@ -235,35 +221,21 @@ def _folders(settings: SharedSettings, ledger: SharedLedger, machine: Machine) -
         except SweepRefusedError:
             if time.monotonic() > gives_up_s:
                 raise
-        time.sleep(0.5)
-
-
-def _problem_of_clock(ledger: SharedLedger) -> str | None:
-    """Nothing depends on clocks but the times that people read."""
-    difference_s = clock_difference_s(ledger.engine)
-    if abs(difference_s) <= CLOCKS_DIFFER_S:
-        return None
-    ahead = "ahead of" if difference_s > 0 else "behind"
-    return (
-        f"the clock of {platform.node()} is {abs(difference_s):.0f} s {ahead} the database's: times that are shown will be "
-        "wrong by that, results are not; set it right, as with chrony or ntpd"
-    )
+        time.sleep(LOOK_AGAIN_EVERY_S)
 
 
 def _conclude(orchestrator: Orchestrator, stop: Stop, ledger: SharedLedger) -> int:
-    """Says how it ended, to who started it and in the database."""
+    """Say how it ended, to who started it and in the database."""
     ran = orchestrator.ran
-    told = (
-        ", ".join(f"{count} {state}" for state, count in sorted(ran.states.items()))
-        or "nothing run"
-    )
-    again = f", {ran.num_retries} to be tried again" if ran.num_retries else ""
-    print(f"agent {platform.node()}: {told}{again}", file=sys.stderr, flush=True)
+    parts = [f"{count} {state}" for state, count in sorted(ran.states.items())]
+    if ran.num_retries:
+        parts.append(f"{ran.num_retries} to be tried again")
+    _print(", ".join(parts) or "nothing run")
     if orchestrator.failure:
         _tell(ledger, str(orchestrator.failure))
         raise orchestrator.failure
     if not orchestrator.was_interrupted:
-        return OK
+        return 0
     if stop.last_signal is None:
         return INTERRUPTED
     _tell(ledger, f"it was sent {signal.Signals(stop.last_signal).name}")
@@ -271,8 +243,8 @@ def _conclude(orchestrator: Orchestrator, stop: Stop, ledger: SharedLedger) -> i
 
 
 def _tell(ledger: SharedLedger, note: str) -> None:
-    """As far as the database can be reached: it may be what is wrong."""
+    """Leave a note, if the database can be reached: it may be what is wrong."""
     try:
         ledger.tell(quoted(note))
     except StoreError as error:
-        print(f"agent: {quoted(str(error))}", file=sys.stderr, flush=True)
+        _print(str(error))

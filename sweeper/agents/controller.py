@@ -1,9 +1,9 @@
 """Looks after a sweep that runs on other hosts: has agents started, and shows what they do, until
-nothing is left.
+nothing is left. `Controller.run` is called by `sweeper.sweep`; each part has one job.
 
 ```
   plan ──► database: repeats that nobody has ──take──► agents ──► results, in the database
-             ▲ expired leases, wishes (stop)              ▲ started anew while there is work
+             ▲ expired leases, wishes (stop)              ▲ replaced while there is work
              └─────────────── controller ─────────────────┘
 ```
 
@@ -17,7 +17,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,20 +33,19 @@ from store.sweeps.agents import (
     last_attempt,
     left_after_an_attempt,
     num_open,
-    running_now,
     set_wish,
 )
 from store.sweeps.ledger import LostError
 from store.sweeps.shared import SharedLedger, shared_status
-from sweeper.agents.board import Board
+from store.sweeps.sweep_status import sweep_status
 from sweeper.agents.fleet import Fleet
 from sweeper.agents.lease import Lease
 from sweeper.agents.orders import Orders
 from sweeper.agents.results import Results
-from sweeper.agents.roster import Roster
-from sweeper.agents.standing import Standing
+from sweeper.agents.roster import Roster, Standing
 from sweeper.errors import SweepRefusedError
 from sweeper.live.progress import Progress
+from sweeper.live.status import snapshot_of
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
 from sweeper.report import Ran
@@ -72,14 +71,13 @@ class ControllerTools:
 
 
 class Controller:
-    """Looks after one sweep. `trials` by their ids; `num_devices` of each host."""
+    """Looks after one sweep; `trials` are known by their ids."""
 
     def __init__(
         self,
         tools: ControllerTools,
         sweep: SweepConfig,
         trials: Mapping[str, PlannedTrial],
-        num_devices: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         ledger, progress = tools.ledger, tools.progress
@@ -99,7 +97,6 @@ class Controller:
         self._results = Results(
             progress, self._orders, sweep.on_failure, trials, tools.runs_dir, self._first_attempt
         )
-        self._board = Board(progress, trials, self._results.label, num_devices)
         self._lease = Lease(ledger)
         self._expiry = Expiry(
             engine, sweep_id, progress.note, every_s=ledger.lease_s / 6, clock=clock
@@ -134,13 +131,13 @@ class Controller:
         )
 
     def run(self) -> None:
-        """Until nothing is left, or what stops it; `failure` then says why results could no longer
-        be had, if so.
+        """Run until nothing is left, or something stops it; `failure` then says why results could
+        no longer be had, if so.
         """
         with self._tools.stop.listening() as woken, self._lease.renewed():
             while self._go_on():
                 self._wait(woken)
-            # else the sweep may be another's, and its agents, too
+            # after a StoreError the sweep may be another's, and its agents, too
             if not isinstance(self.failure, StoreError):
                 self._wait_for_agents(woken)
                 self._close(woken)
@@ -150,7 +147,7 @@ class Controller:
             woken.recv(4096)
 
     def _wait_for_agents(self, woken: socket.socket) -> None:
-        """Those that are through end by themselves."""
+        """Give those that are through time to end by themselves."""
         gives_up_s = self._clock() + AGENTS_END_WITHIN_S
         try:
             while self.failure is None and not self.was_interrupted and self._clock() < gives_up_s:
@@ -161,10 +158,13 @@ class Controller:
             self._tools.progress.note(str(error))
 
     def _close(self, woken: socket.socket) -> None:
-        """Tells the database that this is over, and ends the agents that are left; what fails is
-        told, and the report comes.
+        """Note in the database that this is over, and end the agents that are left; what fails is
+        only printed, so that the report comes.
         """
-        for tries_left in reversed(range(TRIES_AT_THE_END)):
+        problem: StoreError | None = None
+        for _ in range(TRIES_AT_THE_END):
+            if problem:
+                self._wait(woken)
             try:
                 self._end_as_owner()
                 return
@@ -174,13 +174,9 @@ class Controller:
                 )
                 return
             except StoreError as error:
-                self._tools.progress.note(
-                    f"{without_secrets(str(error))}{'; trying again' if tries_left else ''}"
-                )
-                if not tries_left:
-                    self.failure = self.failure or error
-                else:
-                    self._wait(woken)
+                problem = error
+                self._tools.progress.note(without_secrets(str(error)))
+        self.failure = self.failure or problem
 
     def _end_as_owner(self) -> None:
         try:
@@ -206,40 +202,33 @@ class Controller:
         except SweepRefusedError as error:
             self.failure = error
         except StoreError as error:
-            if (
-                self._clock() - self._heard_s > SILENT_DATABASE_S
-                or self._tools.stop.times_asked > 1
-            ):
-                self.failure = error
-                self._kill_what_is_ours()
-            else:
+            silent_s = self._clock() - self._heard_s
+            kills = self._tools.stop.times_asked > 1
+            if silent_s <= SILENT_DATABASE_S and not kills:
                 self._tools.progress.note(f"{without_secrets(str(error))}; trying again")
                 return True
+            self.failure = error
+            # the database cannot tell whose the agents are: as long as the lease lasts, ours
+            if kills and silent_s < self._tools.ledger.lease_s:
+                self._kill_agents()
         return False
 
-    def _kill_what_is_ours(self) -> None:
-        """When that was asked for, and the database cannot tell whose the agents are: as long as
-        the lease lasts, ours.
-        """
-        if (
-            self._tools.stop.times_asked > 1
-            and self._clock() - self._heard_s < self._tools.ledger.lease_s
-        ):
-            try:
-                self._tools.fleet.stop(at_once=True)
-            except SweepRefusedError as error:
-                self._tools.progress.note(str(error))
+    def _kill_agents(self) -> None:
+        try:
+            self._tools.fleet.stop(at_once=True)
+        except SweepRefusedError as error:
+            self._tools.progress.note(str(error))
 
     def _look_as_owner(self) -> bool:
-        """As `_look`; who lost its lease, to nobody, goes on."""
+        """Look; one that lost its lease, to nobody, goes on."""
         try:
             return self._look()
         except LostError:
             return self._comes_back()
 
     def _comes_back(self) -> bool:
-        """Whether the sweep is ours again; if not, `failure` says so. Raises StoreError and,
-        seldom, LostError.
+        """Take the sweep back, unless another command has it: then `failure` says so. Raises
+        StoreError and, seldom, LostError.
         """
         ledger = self._tools.ledger
         if not come_back(ledger.engine, ledger.sweep_id, ledger.orchestrator_id):
@@ -248,12 +237,14 @@ class Controller:
             )
             return False
         self._lease.beat()
-        silent = f"this command gave no sign for {ledger.lease_s:g} s or more, its lease"
-        self._tools.progress.note(f"{silent}; nobody else has taken the sweep over, and it goes on")
+        self._tools.progress.note(
+            f"this command gave no sign for {ledger.lease_s:g} s or more, its lease; nobody else "
+            "has taken the sweep over, and it goes on"
+        )
         return True
 
     def _look(self) -> bool:
-        """All that is due now; False when the sweep is over. Raises LostError."""
+        """Do all that is due now; False when the sweep is over. Raises LostError."""
         ledger, engine = self._tools.ledger, self._tools.ledger.engine
         self._lease.check()
         status = shared_status(engine, ledger.sweep_id)
@@ -292,11 +283,17 @@ class Controller:
         return True
 
     def _show(self) -> None:
-        if self._tools.progress.is_live:
-            ledger = self._tools.ledger
-            nobody = "" if len(self._roster) else "no agent has joined yet"
-            rows = running_now(ledger.engine, ledger.sweep_id)
-            self._board.draw(rows, self._eta_s(), self._tools.fleet.waits_for or nobody)
+        progress = self._tools.progress
+        if not progress.is_live:
+            return
+        (status,) = sweep_status(self._tools.ledger.engine, progress.sweep)
+        snapshot = snapshot_of(status)
+        waits_for = self._tools.fleet.waits_for
+        if not waits_for and not len(self._roster):
+            waits_for = "no agent has joined yet"
+        if waits_for:
+            snapshot = replace(snapshot, notes=(waits_for, *snapshot.notes))
+        progress.draw(snapshot)
 
     def _eta_s(self) -> float | None:
         return self._results.eta_s(self._standing.num_left, self._standing.num_running)

@@ -1,5 +1,5 @@
-"""Keeps as many agents at work as there is work for: has them started, and started anew when theirs
-ended before it.
+"""Keeps as many agents at work as there is work for: has them started, and replaced when they end
+before it does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_IN_VAIN_BESIDE_OTHERS = 8  # 21 minutes; while others are at work no more a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the database tells of the work, and of those who do it."""
+    """What the database shows of the work, and of the agents."""
 
     # hosts -> repeats that nobody has, and that an agent has
     num_open: Mapping[int, tuple[int, int]]
@@ -30,8 +30,8 @@ class Seen:
 
 
 class Fleet:
-    """The agents of one sweep. `command`: hosts of an agent -> what it is; `note` is told what
-    people should know.
+    """The agents of one sweep. `command` returns what an agent over so many hosts is; `note` prints
+    what people should know.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Fleet:
         self._launcher, self._sweep, self._num_hosts = launcher, sweep, num_hosts
         self._command, self._note, self._clock = command, note, clock
         self._told_new: set[str] = set()  # jobs
-        self._told: set[str] = set()  # jobs whose end was told
+        self._told: set[str] = set()  # jobs whose end was printed
         self._next_start_s = clock()
         self._rounds = Rounds(note)
         self.waits_for = ""  # why agents that were asked for do not run yet, for people
@@ -66,7 +66,7 @@ class Fleet:
         if is_by_hand or self._clock() < self._next_start_s:
             return
         missing = self._missing(seen.num_open, alive)
-        if not missing or not self._rounds.is_of_use(jobs, alive, seen):
+        if not missing or not self._rounds.is_of_use(jobs, len(alive), seen):
             return
         self._rounds.begin(seen, len(jobs) - len(alive))
         for hosts, num in sorted(missing.items()):
@@ -74,7 +74,7 @@ class Fleet:
         self._next_start_s = self._clock() + START_AGAIN_EVERY_S * 2**self._rounds.num_in_vain
 
     def take_back(self) -> None:
-        """Those that were not begun."""
+        """Cancel those that have not begun."""
         self.waits_for = ""
         self._launcher.take_back(self._sweep)
 
@@ -83,37 +83,39 @@ class Fleet:
         self._launcher.stop(self._sweep, at_once=at_once)
 
     def num_alive(self) -> int:
-        """Agents that run, as far as the engine knows: those that wait would find nothing left."""
+        """Count agents that run, as far as the engine knows: those that wait would find nothing."""
         return sum(job.state is JobState.RUNNING for job in self._launcher.look(self._sweep))
 
     def _missing(
         self, num_open: Mapping[int, tuple[int, int]], alive: Sequence[AgentJob]
-    ) -> dict[int, int]:
-        """Hosts of an agent -> how many more of such: one in turn of each kind, the widest first,
-        as long as hosts are left.
+    ) -> Counter[int]:
+        """Return hosts of an agent -> how many more of such: one in turn of each kind, the widest
+        first, as long as hosts are left.
         """
+        # a trial that is wider than what was asked for was planned: it gets its hosts
         free = max(self._num_hosts, *num_open, 0) - sum(job.hosts for job in alive)
-        wanted = {
-            hosts: sum(counts) - sum(job.hosts == hosts for job in alive)
-            for hosts, counts in sorted(num_open.items(), reverse=True)
-            if counts[0]
-        }
+        wanted: dict[int, int] = {}
+        for hosts, (num_waiting, num_taken) in sorted(num_open.items(), reverse=True):
+            if num_waiting:
+                num_there = sum(job.hosts == hosts for job in alive)
+                wanted[hosts] = num_waiting + num_taken - num_there
         missing: Counter[int] = Counter()
-        while fitting := [
-            hosts for hosts, num in wanted.items() if missing[hosts] < num and hosts <= free
-        ]:
-            for hosts in fitting:
-                if hosts <= free:
+        goes_on = True
+        while goes_on:
+            goes_on = False
+            for hosts, num in wanted.items():
+                if missing[hosts] < num and hosts <= free:
                     missing[hosts] += 1
                     free -= hosts
-        return {hosts: num for hosts, num in missing.items() if num}
+                    goes_on = True
+        return +missing
 
     def _tell_new(self, alive: Sequence[AgentJob]) -> None:
-        """By the names that the engine has for them: people may want to look after them there."""
+        """Name them as the engine does: people may want to look after them there."""
         new = [job.job_id for job in alive if job.job_id and job.job_id not in self._told_new]
         if new:
             self._told_new.update(new)
-            self._note(f"{'agent' if len(new) == 1 else 'agents'} asked for: {', '.join(new)}")
+            self._note(f"agents asked for: {', '.join(new)}")
 
     def _tell_ends(self, jobs: Sequence[AgentJob]) -> None:
         for job in jobs:
@@ -129,7 +131,6 @@ class Rounds:
     def __init__(self, note: Callable[[str], None]) -> None:
         self.num_in_vain = 0  # in a row
         self._note = note
-        self._told_useless = False
         self._then: Seen | None = None  # as it was when agents were asked for last
         self._num_ended_then = 0  # jobs
 
@@ -140,43 +141,38 @@ class Rounds:
     def begin(self, seen: Seen, num_ended: int) -> None:
         self._then, self._num_ended_then = seen, num_ended
 
-    def is_of_use(self, jobs: Sequence[AgentJob], alive: Sequence[AgentJob], seen: Seen) -> bool:
-        """Raises SweepRefusedError when it is of none, and no agent is left."""
+    def is_of_use(self, jobs: Sequence[AgentJob], num_alive: int, seen: Seen) -> bool:
+        """Raises SweepRefusedError when asking again is of no use, and no agent is left."""
         then = self._then
         if then is None:
             return True
-        if seen.num_useful > then.num_useful or (
-            not alive and seen.num_attempts > then.num_attempts
-        ):
-            self.num_in_vain, self._told_useless = 0, False
-        elif not alive and (
-            refusals := [why for agent, why in seen.refusals.items() if agent > then.newest_agent]
-        ):
+        num_ended = len(jobs) - num_alive
+        refusals = [why for agent, why in seen.refusals.items() if agent > then.newest_agent]
+        has_run_more = seen.num_attempts > then.num_attempts
+        if seen.num_useful > then.num_useful or (not num_alive and has_run_more):
+            self.num_in_vain = 0
+        elif refusals and not num_alive:
             raise SweepRefusedError(f"the agents run nothing: {refusals[-1]}{_log_of(jobs[-1])}")
-        elif len(jobs) - len(alive) > self._num_ended_then and not self._told_useless:
+        elif num_ended > self._num_ended_then and self.num_in_vain < MOST_IN_VAIN_BESIDE_OTHERS:
             self.num_in_vain += 1
-        if self.num_in_vain < (MOST_IN_VAIN_BESIDE_OTHERS if alive else MOST_IN_VAIN):
-            return True
+            if self.num_in_vain == MOST_IN_VAIN_BESIDE_OTHERS:
+                self._note(f"{self._found(jobs)}; the sweep goes on with those that are there")
+        if self.num_in_vain >= MOST_IN_VAIN and not num_alive:
+            raise SweepRefusedError(self._found(jobs))
+        return self.num_in_vain < MOST_IN_VAIN_BESIDE_OTHERS
+
+    def _found(self, jobs: Sequence[AgentJob]) -> str:
         last = [job for job in jobs if job.state is JobState.ENDED][-1]
-        found = (
+        return (
             f"agents were started {self.num_in_vain} times and ended without a trial: "
-            f"{last.why or 'no reason is told'}"
+            f"{last.why or 'why is not known'}{_log_of(last)}"
         )
-        if not alive:
-            raise SweepRefusedError(f"{found}{_log_of(last)}")
-        if not self._told_useless:
-            self._told_useless = True
-            self._note(
-                f"{found}{_log_of(last)}; the sweep goes on with the {len(alive)} that are there"
-            )
-        return False
 
 
 def _waits_for(queued: Sequence[AgentJob]) -> str:
     if not queued:
         return ""
-    who = "1 agent waits" if len(queued) == 1 else f"{len(queued)} agents wait"
-    return f"{who} for hosts: {queued[0].why or 'queued'}"
+    return f"{len(queued)} agents wait for hosts: {queued[0].why or 'queued'}"
 
 
 def _log_of(job: AgentJob) -> str:

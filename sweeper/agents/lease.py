@@ -17,7 +17,7 @@ BEATS = 6  # in a lease
 
 
 class Lease:
-    """Of `ledger`. What goes wrong is told to who calls `check`, where it still does."""
+    """Keeps the lease of `ledger`. `check` raises what went wrong, where it still does."""
 
     def __init__(self, ledger: SharedLedger) -> None:
         self._ledger = ledger
@@ -26,7 +26,7 @@ class Lease:
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """As long as the context lasts."""
+        """Renew it in a thread as long as the context lasts."""
         thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         thread.start()
         try:
@@ -41,7 +41,7 @@ class Lease:
             self.beat()
 
     def beat(self) -> None:
-        """Raises as `check`."""
+        """Renew the lease now. Raises as `check`."""
         try:
             self._ledger.beat(datetime.now(UTC))
         except (StoreError, LostError) as error:
@@ -54,4 +54,4 @@ class Lease:
             try:
                 self.beat()
             except (StoreError, LostError):
-                continue  # `check` tells of it
+                continue  # `check` raises it

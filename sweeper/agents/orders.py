@@ -1,4 +1,4 @@
-"""Decides what the planner of a shared sweep wants of its agents, and has them hear it."""
+"""Decides what the controller of a shared sweep wants of its agents, and passes it on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sweeper.stop import Stop
 
 
 class Orders:
-    """`wish` is what the database and the fleet know of; `set_wish` tells the database, and raises
-    StoreError and LostError.
+    """Compares what is wanted with `wish`, which the database and the fleet know of. `set_wish`
+    writes to the database, and raises StoreError and LostError.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class Orders:
 
     @property
     def ends_what_runs(self) -> bool:
-        """Then whoever finds that it has ended records it as interrupted."""
+        """Say whether attempts are ended: whoever finds that records them as interrupted."""
         return self.wish >= Wish.STOP
 
     def obey(self, num_running: int) -> None:
-        """All agents are told by the database, and ours by what runs them. Call again after an
-        error.
+        """Pass on what is wanted: to all agents by the database, and to ours by what runs them.
+        Call again after an error.
         """
         wish = self.wanted
         if wish > self.wish:

@@ -1,4 +1,4 @@
-"""Follows the attempts of a shared sweep as they end elsewhere, and tells people of each once."""
+"""Follows the attempts of a shared sweep as they end elsewhere, and prints each once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Key = tuple[str, int]  # trial id, number of the repeat
 
 
 class Results:
-    """What was seen so far. `last_attempt`: its id; `runs_dir`: the sweep's own."""
+    """Attempts that were seen to end: `last_attempt` is the id of the newest one."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Results:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each repeat that did not complete."""
+        """Return a line for each repeat that did not complete."""
         return list(self._failures.values())
 
     @property
@@ -53,7 +53,7 @@ class Results:
 
     @property
     def num_retries(self) -> int:
-        """Attempts beyond the first of a repeat."""
+        """Count attempts beyond the first of a repeat."""
         return self.num_attempts - len(self._num_attempts)
 
     def tell(self, rows: Sequence[EndedRow], eta_s: Callable[[], float | None]) -> None:
@@ -71,15 +71,27 @@ class Results:
             else:
                 self._interrupted.pop(row.repeat_id, None)
             again = None if is_last else f"tried again after {row.outcome}"
-            self._progress.attempt_ended(self._ended(row), again=again, eta_s=eta_s())
+            ended = EndedAttempt(
+                label=self.label(row.trial_id),
+                outcome=row.outcome,
+                message=row.message,
+                duration_s=row.duration_s or 0.0,
+                throughput=row.throughput,
+                item=row.item,
+                median_step_s=row.median_step_s,
+                jitter_s=row.jitter_s,
+                verdict=row.verdict,
+                verdict_reasons=row.verdict_reasons,
+            )
+            self._progress.attempt_ended(ended, again=again, eta_s=eta_s())
             if row.outcome is Outcome.COMPLETED:
                 self._failures.pop((row.trial_id, row.repeat), None)
             elif is_last:
                 self._note_failure(row)
 
     def give_up_what_never_ends(self, give_up: Callable[[int, str], bool]) -> None:
-        """Repeats that outlast every agent would be run for ever. `give_up` skips one, and is False
-        where an agent has it already.
+        """Skip repeats that outlast every agent: they would be run for ever. `give_up` skips one,
+        and is False where an agent has it already.
         """
         for repeat_id, rows in list(self._interrupted.items()):
             num, row = len(rows), rows[-1]
@@ -101,7 +113,7 @@ class Results:
                 self._progress.note(f"{named} {why}; nothing more is started")
 
     def eta_s(self, num_left: int, num_running: int) -> float | None:
-        """What is left takes what was seen, as many at a time as run now."""
+        """Assume that the rest takes as long as what was seen, as many at a time as run now."""
         if not self._durations_s:
             return None
         return fmean(self._durations_s) * num_left / max(1, num_running)
@@ -110,23 +122,9 @@ class Results:
         planned = self._trials.get(trial_id)
         return self._progress.label(planned) if planned else trial_id[:8]
 
-    def _ended(self, row: EndedRow) -> EndedAttempt:
-        return EndedAttempt(
-            label=self.label(row.trial_id),
-            outcome=row.outcome,
-            message=row.message,
-            duration_s=row.duration_s or 0.0,
-            throughput=row.throughput,
-            item=row.item,
-            median_step_s=row.median_step_s,
-            jitter_s=row.jitter_s,
-            verdict=row.verdict,
-            verdict_reasons=row.verdict_reasons,
-        )
-
     def _settle(self, repeat_id: int, state: State) -> None:
-        """Once: an agent may take what another has left open, when it has not heard of a stop
-        yet.
+        """Count a repeat once: an agent that has not heard of a stop may take what another has left
+        open.
         """
         if repeat_id not in self._settled:
             self._settled.add(repeat_id)

@@ -1,5 +1,5 @@
-"""Whether an agent runs the code that its sweep was planned with: versions of packages do not tell
-one commit from another.
+"""Checks that an agent runs the code that its sweep was planned with: versions of packages do not
+distinguish one commit from another.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from sweeper.errors import SweepRefusedError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """A checkout of this project, as far as git tells."""
+    """A checkout of this project, as far as git knows."""
 
-    # commit, with "+dirty" when files differ from it; empty where git does not tell
+    # commit, with "+dirty" when files differ from it; empty where git does not know
     revision: str = ""
     diff: str = ""  # digest of what differs from the commit
 
@@ -24,9 +24,8 @@ class Code:
         return cls(revision=software.commit(), diff=software.diff())
 
     @classmethod
-    def from_json(cls, told: Mapping[str, str]) -> Code:
-        """Of settings that another version may have written."""
-        return cls(revision=told.get("revision", ""), diff=told.get("diff", ""))
+    def from_json(cls, values: Mapping[str, str]) -> Code:
+        return cls(revision=values["revision"], diff=values["diff"])
 
     @property
     def is_known(self) -> bool:
@@ -38,36 +37,21 @@ class Code:
 
     def __str__(self) -> str:
         if not self.revision:
-            return "code that git tells nothing of"
+            return "code that git does not know"
         changes = f"changed: {self.diff}" if self.diff else "unchanged"
         return f"commit {self.commit[:12]} ({changes})"
 
 
 def check_same(here: Code, of_sweep: Code, host: str) -> str | None:
-    """What to tell people where git does not know all. Raises SweepRefusedError where the two
-    differ.
+    """Return what people should know where git does not know all. Raises SweepRefusedError where
+    the two differ.
     """
     both = f"{host} has {here}, the sweep was begun with {of_sweep}"
-    differ = (
-        here != of_sweep if here.is_known and of_sweep.is_known else here.commit != of_sweep.commit
-    )
-    if here.revision and of_sweep.revision and differ:
+    are_known = here.is_known and of_sweep.is_known
+    is_other_commit = here.commit != of_sweep.commit and here.revision and of_sweep.revision
+    if is_other_commit or (are_known and here != of_sweep):
         raise SweepRefusedError(
-            f"{both}, and results of different code are never mixed; {_what_to_do(here, of_sweep)}"
+            f"{both}, and results of different code are never mixed; check out the sweep's commit "
+            "here, with its changes and no others"
         )
-    if here.is_known and of_sweep.is_known:
-        return None
-    return (
-        f"{both}: whether it is the same code is for you to know; packages are of the same versions"
-    )
-
-
-def _what_to_do(here: Code, of_sweep: Code) -> str:
-    if of_sweep.diff:
-        return (
-            "copy the sweep's checkout here with its changes; or commit them, check that out "
-            "here, and begin another sweep"
-        )
-    if here.commit == of_sweep.commit:
-        return "take the changes back here, as with git stash --include-untracked"
-    return f"here: git checkout {of_sweep.commit[:12]}{', without changes' if here.diff else ''}"
+    return None if are_known else f"{both}: whether they are the same is not known"

@@ -1,4 +1,4 @@
-"""What agents go by of the controller's config: it travels through the database as JSON."""
+"""Sends the part of the config that agents heed through the database, as JSON."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from sweeper.agents.same_code import Code
 from sweeper.devices.machine import Inventory
 
 REFUSED = "refused: "
-"""So begins the note of an agent that does not run anything, and will not when it is started again;
-why follows.
+"""Begins the note of an agent that does not run anything, and will not when it is started again;
+the reason follows.
 """
 
 _Settings = TypeVar("_Settings", LauncherConfig, RetryConfig, AgentsConfig)
@@ -30,7 +30,7 @@ _Settings = TypeVar("_Settings", LauncherConfig, RetryConfig, AgentsConfig)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSettings:
-    """Of one shared sweep, as its agents heed them."""
+    """The settings of one shared sweep, as its agents heed them."""
 
     code: Code  # that the sweep was begun with
     runs_dir: str  # absolute; a folder that all hosts see
@@ -59,24 +59,24 @@ class SharedSettings:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> SharedSettings:
-        launcher = _filled(LauncherConfig(), told["launcher"])
-        launcher.agents = AgentsConfig(lease_s=told["lease_s"], pool=told["pool"])
+    def from_json(cls, values: Mapping[str, Any]) -> SharedSettings:
+        launcher = _filled(LauncherConfig(), values["launcher"])
+        launcher.agents = AgentsConfig(lease_s=values["lease_s"], pool=values["pool"])
         return cls(
-            code=Code.from_json(told["code"]),
-            runs_dir=told["runs_dir"],
+            code=Code.from_json(values["code"]),
+            runs_dir=values["runs_dir"],
             hardware=HardwareConfig(
-                device_kind=told["device_kind"], num_stand_ins=told["num_devices"]
+                device_kind=values["device_kind"], num_stand_ins=values["num_devices"]
             ),
-            num_devices=told["num_devices"],
+            num_devices=values["num_devices"],
             launcher=launcher,
-            retry=_filled(RetryConfig(), told["retry"]),
-            sweep=SweepConfig(on_failure=OnFailure[told["on_failure"]]),
+            retry=_filled(RetryConfig(), values["retry"]),
+            sweep=SweepConfig(on_failure=OnFailure[values["on_failure"]]),
         )
 
 
 def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> SharedSettings:
-    """Of the sweep of this config on hosts with these devices."""
+    """Return the settings of a sweep on hosts with these devices."""
     kind = {DeviceKind.GPU: "gpu", DeviceKind.CPU_STAND_IN: "cpu_stand_in"}[inventory.kind]
     return SharedSettings(
         code=Code.here(),
@@ -90,7 +90,7 @@ def shared_settings(config: Config, inventory: Inventory, runs_dir: str) -> Shar
 
 
 def _told(settings: object) -> dict[str, Any]:
-    """Its plain values; what is a group of its own is told elsewhere, or meant for the controller
+    """Return plain values; what is a group of its own is sent apart, or meant for the controller
     alone.
     """
     assert is_dataclass(settings)
@@ -102,8 +102,8 @@ def _told(settings: object) -> dict[str, Any]:
     }
 
 
-def _filled(settings: _Settings, told: Mapping[str, Any]) -> _Settings:
-    for name, value in told.items():
+def _filled(settings: _Settings, values: Mapping[str, Any]) -> _Settings:
+    for name, value in values.items():
         default = getattr(settings, name)
         setattr(settings, name, type(default)[value] if isinstance(default, Enum) else value)
     return settings

@@ -1,5 +1,5 @@
-"""Ways of having agents run on other hosts: one file per launcher that shares a sweep, named as
-launcher.name has it.
+"""Has agents run on other hosts: one file per launcher that shares a sweep, named as launcher.name
+has it.
 
 Each declares ABILITIES, see `scalemark/abilities/`, and has a class `Launcher`. The controller asks
 it for the devices before it plans, then for agents as long as there is work.
@@ -18,6 +18,7 @@ from typing import Protocol, cast
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
 from scalemark.host.own_code import module_command, python_path
+from scalemark.records.devices import DeviceKind
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
@@ -29,7 +30,7 @@ DATABASE_VARIABLE = "SCALEMARK_DB"  # URL; may hold a password, and so is in no 
 
 
 class JobState(StrEnum):
-    """Of an agent, as the engine that runs it has it."""
+    """How far an agent is, as the engine that runs it knows."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -49,9 +50,7 @@ class AgentJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCommand:
-    """What an agent is, for who starts it on a host that has this project and this Python at the
-    same paths.
-    """
+    """Runs an agent on a host that has this project and this Python at the same paths."""
 
     sweep: str
     hosts: int  # that it runs over; more than 1 for trials with as many
@@ -63,34 +62,34 @@ class AgentCommand:
 
 
 class HostLauncher(Protocol):
-    """Starts agents on hosts, and tells what became of them. Made with the sweep's config. Never
+    """Starts agents on hosts, and says what became of them. Made with the sweep's config. Never
     waits for long.
     """
 
     def check(self) -> Inventory:
-        """The devices of each host, with `num_hosts`: see `sweeper.devices.agent_hosts`. Nothing is
-        started.
+        """Return the devices of each host, with `num_hosts`: see `sweeper.devices.agent_hosts`.
+        Nothing is started.
 
         Raises SweepRefusedError when agents could not be had: better now than after a plan.
         """
 
     def check_width(self, hosts: int) -> None:
-        """That agents over so many hosts could be had, which the widest trial of a plan wants.
-        Raises SweepRefusedError.
+        """Raises SweepRefusedError where agents over so many hosts could not be had, which the
+        widest trial of a plan wants.
         """
 
     def start(self, num: int, command: AgentCommand) -> None:
         """Ask for so many more agents. Raises SweepRefusedError when that is refused."""
 
     def look(self, sweep: str) -> Sequence[AgentJob]:
-        """The agents that were asked for, in order, also by an earlier controller of this sweep
-        where the engine knows.
+        """Return the agents that were asked for, in order, also by an earlier controller of this
+        sweep where the engine knows.
 
         Raises SweepRefusedError when the engine does not answer for long.
         """
 
     def take_back(self, sweep: str) -> None:
-        """Those that were not begun; those that run go on. Raises SweepRefusedError."""
+        """Cancel those that have not begun; those that run go on. Raises SweepRefusedError."""
 
     def stop(self, sweep: str, *, at_once: bool) -> None:
         """End them, and take back those that were not begun; `at_once`: without time to tell
@@ -99,19 +98,40 @@ class HostLauncher(Protocol):
 
 
 def load(config: Config) -> HostLauncher:
-    """By the launcher's name. Raises SweepRefusedError where no file here is named so."""
+    """Raises SweepRefusedError where no file here is named as the launcher."""
     name = config.launcher.name
     if name not in LAUNCHERS:
         raise SweepRefusedError(
-            f"launcher={name}: sweeper/launchers/{name}.py is missing; there are {', '.join(LAUNCHERS)}"
+            f"launcher={name}: sweeper/launchers/{name}.py is missing; there are "
+            f"{', '.join(LAUNCHERS)}"
         )
     module = import_module(f"{__name__}.{name}")
     return cast(HostLauncher, module.Launcher(config))
 
 
+def gpus_of_hosts(
+    config: Config, counts: Sequence[int], where: str, wanted: int | None = None
+) -> int:
+    """Return the most GPUs that each of as many hosts as are wanted has; `counts` are those of the
+    hosts that are there.
+
+    Raises SweepRefusedError where too few have `wanted` GPUs, by default as launcher.agents says.
+    """
+    num_hosts = config.launcher.agents.num_hosts
+    if wanted is None and config.hardware.device_kind != DeviceKind.CPU_STAND_IN:
+        wanted = config.launcher.agents.gpus_per_host
+    num_fit = sum(count >= (wanted or 0) for count in counts)
+    if num_fit < max(1, num_hosts):
+        raise SweepRefusedError(
+            f"launcher.agents.num_hosts={num_hosts}: {where} has {num_fit} nodes that are up and "
+            f"have {wanted or 0} GPUs or more; ask for fewer hosts or GPUs"
+        )
+    return sorted(counts, reverse=True)[num_hosts - 1]
+
+
 def agent_command(sweep: str, url: str, *, hosts: int, logs: Path) -> AgentCommand:
-    """Runs over `hosts` hosts. Where those are named by the engine, it adds `HOSTS_VARIABLE` and
-    `RANK_START_VARIABLE`.
+    """Return the command of an agent over `hosts` hosts; the engine that names these adds
+    `HOSTS_VARIABLE` and `RANK_START_VARIABLE`.
     """
     over = ("--hosts", str(hosts)) if hosts > 1 else ()
     return AgentCommand(

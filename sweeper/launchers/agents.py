@@ -1,5 +1,5 @@
-"""`launcher=agents`: people start the agents, by hand, on one host or more; they are told what to
-type.
+"""`launcher=agents`: people start the agents by hand, on one host or more, by a command that is
+printed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Launcher:
         return replace(devices_of_hosts(self._config, None), more_hosts=other)
 
     def check_width(self, hosts: int) -> None:
-        """People know best."""
+        """Check nothing: people know best."""
 
     def start(self, num: int, command: AgentCommand) -> None:
-        """Tell what to type, once."""
+        """Print what to type, once."""
         if self._has_told:
             return
         self._has_told = True
@@ -59,7 +59,7 @@ class Launcher:
         return ()
 
     def take_back(self, sweep: str) -> None:
-        """There are none that it knows of."""
+        """Cancel nothing: it knows of no agent."""
 
     def stop(self, sweep: str, *, at_once: bool) -> None:
-        """They see it in the database."""
+        """Do nothing: agents see it in the database."""

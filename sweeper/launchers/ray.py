@@ -1,11 +1,11 @@
 """`launcher=ray`: agents run in a Ray cluster, each in a placement group that is a whole host, or
-those of trials over several.
+several for trials over several.
 
 ```
-  controller ── placement group, task ──►  Ray's worker on a host ──►  agent: claims trials from the database
+  controller ── placement group, task ──►  Ray's worker on a host ──►  agent: claims trials
      │  a host that dies: another group        │ canceled, or dies: SIGTERM ──►┘     │
      └─ dies, however: Ray ends its tasks ─────┤ ◄── trials over several hosts ──────┘
-                                               └──► a Ray task for each rank, on its host of the group
+                                               └──► a Ray task for each rank, on its host
 ```
 """
 
@@ -48,7 +48,7 @@ WAITS = {
 
 @dataclass(slots=True, kw_only=True)
 class _Agent:
-    """Of Ray: a placement group, and the task in it."""
+    """A placement group, and the task in it."""
 
     job: AgentJob
     group: Any = field(repr=False)
@@ -73,7 +73,7 @@ class Launcher:
         return inventory
 
     def check_width(self, hosts: int) -> None:
-        """As many hosts as the widest trial may have were seen."""
+        """Check nothing: `check` saw as many hosts as the widest trial may have."""
 
     def start(self, num: int, command: AgentCommand) -> None:
         ray = cluster.load()
@@ -127,7 +127,7 @@ class Launcher:
 
 
 def _seen(agent: _Agent) -> AgentJob:
-    """As Ray has it now; the host of an agent that has ended is given back. Raises
+    """Ask Ray how the agent is; the host of one that has ended is given back. Raises
     SweepRefusedError.
     """
     ray = cluster.load()
@@ -138,18 +138,18 @@ def _seen(agent: _Agent) -> AgentJob:
             why = LOST if agent.has_lost_host else _why_ended(ray, agent.task)
             remove_placement_group(agent.group)
             return replace(agent.job, state=JobState.ENDED, why=why)
-        told = placement_group_table(agent.group)
+        table = placement_group_table(agent.group)
     except ray.exceptions.RaySystemError as error:
         raise _silent(error) from error
     if agent.job.state is JobState.RUNNING:
-        if told["state"] != "CREATED" and agent.job.hosts > 1 and not agent.has_lost_host:
+        if table["state"] != "CREATED" and agent.job.hosts > 1 and not agent.has_lost_host:
             # Ray looks for another, where nobody would look for the agent's ranks
             agent.has_lost_host = True
             ray.cancel(agent.task)
         return agent.job
-    if told["state"] == "CREATED":
+    if table["state"] == "CREATED":
         return replace(agent.job, state=JobState.RUNNING, why="")
-    waits = told["stats"]["scheduling_state"]
+    waits = table["stats"]["scheduling_state"]
     return replace(agent.job, state=JobState.QUEUED, why=WAITS.get(waits, "Ray is placing it"))
 
 

@@ -8,8 +8,8 @@ trials over several.
 ```
 
 Jobs bear the sweep's name, and as a comment the folder of its runs and a token of their submission.
-By these the next controller of the sweep finds them, and so does one that does not know whether what
-it submitted arrived.
+By these the next controller of the sweep finds them, and so does one that does not know whether
+what it submitted arrived.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The live view of a sweep: drawn by its own process, or from the database in another terminal."""
+"""Shows a sweep while it runs: in its own terminal, or from the database in another."""

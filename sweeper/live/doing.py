@@ -1,4 +1,4 @@
-"""What a trainer is at, as its run folder tells."""
+"""Reads from a run folder what its trainer is doing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scalemark.run_folder.folder import RunFolder
 
 
 def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
-    """For people, as "step 12 of about 40"."""
+    """Say it to people, as "step 12 of about 40"."""
     try:
         doing, last_step = folder.read_doing(), folder.last_step()
     except (OSError, ValueError):  # its deadlines decide what comes of it

@@ -35,6 +35,7 @@ class Progress(Log):
         console: Console | None = None,
     ) -> None:
         super().__init__("sweep", console)
+        self.sweep = sweep
         self._varying = sorted(plan.varying_axes() - {"num_gpus", "hosts"})
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self.is_live = self._console.is_terminal
@@ -63,33 +64,23 @@ class Progress(Log):
     def show(
         self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
     ) -> None:
-        if self.is_live:
-            self.draw([self._view(started, now_s) for started in running], eta_s, note)
-
-    def draw(
-        self,
-        running: Sequence[RunningAttempt],
-        eta_s: float | None,
-        note: str = "",
-        num_slots: int = 0,
-    ) -> None:
-        """Draw what runs, here or elsewhere; `num_slots` is the number of devices by now, when they
-        have become more.
-        """
         if not self.is_live:
             return
         num_left = self._total - self._states.total()
         states = self._states | Counter({State.PENDING: num_left})
         self._snapshot = replace(
             self._snapshot,
-            slots=tuple(range(max(num_slots, len(self._snapshot.slots)))),
-            running=tuple(running),
+            running=tuple(self._view(started, now_s) for started in running),
             counts=Counts.of(states, len(running)),
             eta_s=eta_s,
             notes=(note,) if note else (),
         )
+        self.draw(self._snapshot)
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Draw a snapshot where `is_live`: of this sweep, which may run elsewhere."""
         try:
-            self._live.update(render(self._snapshot), refresh=True)
+            self._live.update(render(snapshot), refresh=True)
         except OSError:
             self.go_quiet()
 

@@ -1,4 +1,4 @@
-"""The state of a running sweep at one moment: what the live view draws and `status --json` prints."""
+"""Describes a running sweep at one moment, for the live view and `status --json`."""
 
 from __future__ import annotations
 

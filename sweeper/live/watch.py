@@ -1,4 +1,4 @@
-"""The live view in a second terminal, drawn again and again from the database."""
+"""Draws the live view in a second terminal again and again, from the database."""
 
 from __future__ import annotations
 

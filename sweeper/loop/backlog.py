@@ -81,7 +81,7 @@ class Backlog:
         self.put_off.clear()
 
     def expect(self, trial_id: str, duration_s: float) -> None:
-        """What a trial took, its other repeats will take."""
+        """Expect other repeats of a trial to take as long as one took."""
         keys = self._of_trial[trial_id]
         for key in keys:
             repeat = self._repeats[key]

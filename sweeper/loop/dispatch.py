@@ -1,4 +1,4 @@
-"""Chooses what starts next: takes devices, the host and the repeat, and hands them to the starter."""
+"""Chooses what starts next: takes devices and the repeat, and hands them to the starter."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from store.sweeps.ledger import Claim
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.backoff import Backoff
-from sweeper.loop.drawing import Drawing
+from sweeper.loop.drawing import Backoff, Drawing
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
 from sweeper.loop.recording import Recorder
 from sweeper.loop.room import Room, Rooms
@@ -33,13 +31,12 @@ class Dispatcher:
         policy: Policy,
         inventory: Inventory,
         backlog: Backlog,
-        patience: Patience,
         heartbeat: Heartbeat,
         stopping: Stopping,
         supervision: Supervision,
         recorder: Recorder,
     ) -> None:
-        self._tools, self._backlog, self._patience = tools, backlog, patience
+        self._tools, self._backlog, self._heartbeat = tools, backlog, heartbeat
         self._stopping, self._supervision, self._recorder = stopping, supervision, recorder
         self._rooms = Rooms(
             tools.slots,
@@ -49,36 +46,27 @@ class Dispatcher:
             shares_host=policy.launcher.share_host,
         )
         self._backoff = Backoff(tools.clock, tools.tell)
-        self._drawing = Drawing(
-            tools.source,
-            backlog,
-            self._rooms,
-            self._backoff,
-            stopping,
-            tools.clock,
-            policy.idle_timeout_s,
-        )
-        self._starter = Starter(tools, policy, patience, heartbeat, stopping, supervision)
+        self._drawing = Drawing(tools.source, backlog, self._rooms, self._backoff, stopping)
+        self._starter = Starter(tools, policy, heartbeat, stopping, supervision)
         self._has_more = False  # that could be tried at once
 
     @property
     def starting(self) -> Given | None:
-        """What waits for what starts it to be loaded."""
+        """Return the attempt that waits until its fork server is loaded."""
         return self._starter.given
 
     @property
     def may_get_more(self) -> bool:
-        """From the source."""
         return self._drawing.may_get_more
 
     @property
     def waits_for(self) -> str:
-        """For people; empty when it does not wait for others."""
+        """Say it to people; empty when it does not wait for others."""
         return self._backoff.text
 
     @property
     def due_s(self) -> float:
-        """When `start_what_fits` may find something."""
+        """Return the time at which `start_what_fits` may find something."""
         if self._has_more:
             return self._tools.clock()
         if self._backoff.text and not self.starting:
@@ -111,13 +99,15 @@ class Dispatcher:
         self._backoff.clear()
         self._rooms.slots.clear_taken()
         if self._backlog.put_off:
-            if found := self._tools.source.recover():  # whoever ran them may have been killed
+            found = self._tools.source.recover()  # whoever ran them may have been killed
+            if found:
                 self._tools.tell(str(found))
             self._backlog.ask_for_put_off()
 
     def go_on_starting(self) -> None:
         """Start what waits for that, and record what cannot be."""
-        if over := self._starter.go_on():
+        over = self._starter.go_on()
+        if over:
             self.record(over)
 
     def record(self, over: Over) -> None:
@@ -126,7 +116,6 @@ class Dispatcher:
         if self._recorder.record(over) and self._tools.source.is_leased:
             self.ask_others_again()
             self._backoff.reset()
-            self._drawing.not_idle()
 
     @property
     def _is_idle(self) -> bool:
@@ -145,10 +134,10 @@ class Dispatcher:
             self._rooms.leave(room)
 
     def _claim(self, repeat: Repeat, room: Room) -> bool:
-        """Whether it is ours, and was written down."""
+        """Say whether it is ours, and was written down."""
         ledger = self._tools.source.ledger
         try:
-            claim = self._patience.write(lambda: ledger.claim(repeat.open, datetime.now(UTC)))
+            claim = self._heartbeat.write(lambda: ledger.claim(repeat.open, datetime.now(UTC)))
             repeat.is_drawn = False
             if claim is Claim.TAKEN:
                 self._starter.begin(repeat, room)
@@ -169,14 +158,14 @@ class Dispatcher:
         return False
 
     def _put_back(self, repeat: Repeat) -> None:
-        """For us later, or for whoever has room first."""
+        """Leave it to us for later, or to whoever has room first."""
         if repeat.is_drawn:
             self._give_back(repeat)
         else:
             self._backlog.queue.put_back(repeat.task)
 
     def _give_back(self, repeat: Repeat) -> None:
-        """What cannot be written now is written later, or when the lease is over."""
+        """Give a drawn repeat back; if that cannot be written, others have it after our lease."""
         try:
             self._tools.source.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
         except StoreError as error:

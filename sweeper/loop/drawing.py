@@ -1,4 +1,6 @@
-"""Draws one repeat at a time from a source that others draw from, too, when there is room for it."""
+"""Draws one repeat at a time from a source that others draw from, too, when there is room for it;
+and spaces out questions about what others have.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,49 @@ from collections.abc import Callable
 
 from store.errors import StoreError
 from sweeper.loop.backlog import Backlog
-from sweeper.loop.backoff import Backoff
 from sweeper.loop.room import Rooms
 from sweeper.loop.source import Drawn, Source
 from sweeper.loop.stopping import Stopping
+
+ASK_AGAIN_EVERY_S = 1.0  # while another sweep has the devices, or runs what would do for us
+# agents may be many, and what is left for none of them: each miss in a row doubles the wait
+MOST_S = 5.0
+
+
+class Backoff:
+    """Waits for others: `text` says for what, and is empty when there is nothing to wait for."""
+
+    def __init__(self, clock: Callable[[], float], tell: Callable[[str], object]) -> None:
+        self.text = ""
+        self.ask_again_s = clock()
+        self._clock, self._tell = clock, tell
+        self._told = ""
+        self._next_wait_s = ASK_AGAIN_EVERY_S
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.text) and self._clock() >= self.ask_again_s
+
+    def wait(self, what: str, *, is_idle: bool, for_s: float = ASK_AGAIN_EVERY_S) -> None:
+        """Ask again then. People are told once, if nothing runs meanwhile."""
+        self.text = f"waiting: {what}"
+        if self._told != what and is_idle:
+            self._tell(self.text)
+            self._told = what
+        self.ask_again_s = self._clock() + for_s
+
+    def wait_longer(self, what: str, *, is_idle: bool) -> None:
+        """Wait longer each time that there was nothing."""
+        self.wait(what, is_idle=is_idle, for_s=self._next_wait_s)
+        self._next_wait_s = min(2 * self._next_wait_s, MOST_S)
+
+    def clear(self) -> None:
+        """Ask now."""
+        self.text = ""
+
+    def reset(self) -> None:
+        """Begin with short waits again: there was something."""
+        self._next_wait_s = ASK_AGAIN_EVERY_S
 
 
 class Drawing:
@@ -22,13 +63,10 @@ class Drawing:
         rooms: Rooms,
         backoff: Backoff,
         stopping: Stopping,
-        clock: Callable[[], float],
-        idle_timeout_s: float | None,
     ) -> None:
         self.may_get_more = source.is_leased
         self._source, self._backlog, self._rooms = source, backlog, rooms
-        self._backoff, self._stopping, self._clock = backoff, stopping, clock
-        self._idle_timeout_s, self._idle_since_s = idle_timeout_s, clock()
+        self._backoff, self._stopping = backoff, stopping
 
     def draw(self, *, is_idle: bool) -> None:
         """Have one more repeat wait, if there is one that there is room for now."""
@@ -46,9 +84,6 @@ class Drawing:
             self._backoff.reset()
             self._backlog.add(drawn.repeat, drawn.trial, self._rooms.width(drawn.trial.spec))
 
-    def not_idle(self) -> None:
-        self._idle_since_s = self._clock()
-
     def _ask(self, *, is_idle: bool) -> Drawn | None:
         most = self._rooms.most_free()
         if not most and self._rooms.held_by:
@@ -57,15 +92,8 @@ class Drawing:
         if drawn is not None:
             return drawn
         if most or is_idle:
-            self.may_get_more = not self._source.is_over() and not self._is_idle_for_long(is_idle)
+            self.may_get_more = not self._source.is_over()
         if most and self.may_get_more:
             others = "what is left is run by other agents, or needs more free devices"
             self._backoff.wait_longer(others, is_idle=is_idle)
         return None
-
-    def _is_idle_for_long(self, is_idle: bool) -> bool:
-        """With nothing that runs, or could, as long as it may be."""
-        if not is_idle:
-            self.not_idle()
-        timeout_s = self._idle_timeout_s
-        return timeout_s is not None and self._clock() - self._idle_since_s >= timeout_s

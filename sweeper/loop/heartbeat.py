@@ -1,8 +1,9 @@
-"""Tells the database that this process lives, and ends what it runs when it could not for too long.
+"""Gives signs of life to the database, also while a write waits for it; and ends what runs here
+when no sign could be given for too long.
 
 ```
-  sign given   +10 s     2/3: gives up waiting for the database    5/6: the watchdog kills     1: others take over
-  |-----------|---------------------------------------------------|--------------------------|------------------►
+  sign given   +10 s     2/3: gives up waiting     5/6: the watchdog kills     1: others take over
+  |-----------|---------|-------------------------|---------------------------|----------------►
 ```
 """
 
@@ -11,37 +12,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from store.errors import LostDatabaseError, StoreError
+from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.sweeps.ledger import LostError
 from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.watchdog import Watchdog
+
+Value = TypeVar("Value")
 
 BEAT_EVERY_S = 10.0
 # Shares of the time after which others take over. Giving up comes before the watchdog, so that a
 # loop that still turns ends its attempts in order; the watchdog leaves a sixth for the kill itself.
 GIVE_UP_AFTER = 2 / 3
 KILL_AFTER = 5 / 6
+LOCKED_TRIES = 10  # each waits for store.engine.BUSY_TIMEOUT_S
+LOCKED_FOR_S = 300.0  # the same for agents, each of whose tries waits for a part of their lease
 
 
 class Heartbeat:
-    """Beats when it is due. Raises LostError once others may have taken what runs here."""
+    """Beats when it is due. Raises LostError once others may have taken what runs here. `obey` ends
+    what runs when a signal asked for it; `kill` is the watchdog's.
+    """
 
     def __init__(
         self,
         source: Source,
         stopping: Stopping,
         silent_for_s: float,
+        obey: Callable[[], None],
         kill: Callable[[], None],
         tell: Callable[[str], object],
         clock: Callable[[], float],
     ) -> None:
         self._source, self._stopping, self._silent_for_s = source, stopping, silent_for_s
-        self._tell, self._clock = tell, clock
+        self._obey, self._tell, self._clock = obey, tell, clock
         self._watchdog = Watchdog(kill)
         self._beat_every_s = min(BEAT_EVERY_S, silent_for_s / 6)
-        self._is_away = False  # the database, and that was told
+        self._is_away = False  # the database, and that was said
         self._beat_s = self.next_s = clock()
 
     def watching(self) -> AbstractContextManager[None]:
@@ -60,14 +69,35 @@ class Heartbeat:
         if self._clock() >= self.next_s:
             self._beat()
 
-    def tell_away(self, error: StoreError) -> None:
-        """Once, until a sign could be given."""
-        if not self._is_away:
-            self._is_away = True
-            self._tell(f"{error}; trying again")
+    def write(self, write: Callable[[], Value]) -> Value:
+        """Try again for minutes what another program keeps locked. Raises StoreError after that.
+
+        Agents wait for a server that is away, too, as long as their lease allows, and raise
+        LostError after that.
+        """
+        num_tries, gives_up_s = 0, self._clock() + LOCKED_FOR_S
+        is_leased = self._source.is_leased
+        while True:
+            try:
+                return write()
+            except LockedError as error:
+                num_tries += 1
+                is_enough = num_tries == LOCKED_TRIES
+                if is_leased:
+                    is_enough = self._clock() >= gives_up_s
+                if is_enough:
+                    raise
+                self._tell(f"{error}; trying again")
+            except AwayError as error:
+                if not is_leased or self._stopping.stop.times_asked > 1:
+                    raise
+                self._say_away(error)
+            if is_leased:
+                self._obey()
+                self.beat_if_due()
 
     def _beat(self) -> None:
-        """A database that is locked for a while ends nothing."""
+        """Give a sign. A database that is locked for a while ends nothing."""
         now_s = self._clock()
         try:
             self._source.ledger.beat(datetime.now(UTC))
@@ -76,9 +106,11 @@ class Heartbeat:
                 self._watchdog.renew(KILL_AFTER * self._silent_for_s - (self._clock() - now_s))
             self._stopping.heed(self._source.wish())
         except StoreError as error:
-            if self._clock() < self._gives_up_s and not isinstance(error, LostDatabaseError):
-                self.tell_away(error)
-                self.next_s = min(self._clock() + self._beat_every_s, self._gives_up_s)
+            # counted from before the last sign was given: the database may have noted it then
+            gives_up_s = self._beat_s + GIVE_UP_AFTER * self._silent_for_s
+            if self._clock() < gives_up_s and not isinstance(error, LostDatabaseError):
+                self._say_away(error)
+                self.next_s = min(self._clock() + self._beat_every_s, gives_up_s)
                 return
             if self._source.is_leased:  # others will not wait for what runs here
                 self._tell(str(error))
@@ -86,7 +118,8 @@ class Heartbeat:
             self._stopping.give_up(error)
         self.next_s = self._clock() + self._beat_every_s
 
-    @property
-    def _gives_up_s(self) -> float:
-        """Counted from before the last sign was given: the database may have noted it then."""
-        return self._beat_s + GIVE_UP_AFTER * self._silent_for_s
+    def _say_away(self, error: StoreError) -> None:
+        """Say it once, until a sign could be given."""
+        if not self._is_away:
+            self._is_away = True
+            self._tell(f"{error}; trying again")

@@ -1,23 +1,35 @@
 """Runs the repeats of one sweep: an event loop that starts what fits, watches it, and records how
-it ended.
+it ended. Read this file first, then the parts in the order in which it calls them:
 
 ```
-            draw                  take             claim, begin            go on
-  source ─────────► backlog ─────────────► room ─────────────────► starter ─────► supervision
-     ▲              ▲     ▲ holds back                                                 │ ends, or is ended
-     │ heartbeat    │     └ observer                                                   ▼
-     └──────────────┴─────── tried again ◄── database: outcome, measurement, steps ◄── recorder
+            draw              take          claim, begin           go on
+  source ─────────► backlog ─────────► room ──────────────► starter ──────► supervision
+     ▲              ▲     ▲ holds back                                            │ ends
+     │ heartbeat    │     └ observer                                              ▼
+     └──────────────┴────── tried again ◄── database: outcome, measurement ◄── recorder
 ```
 
-One thread sleeps until a process ends, a signal comes or something is due. Every state is in the
-database before it is acted upon, so that killing this process loses at most the attempts that run.
-Local sweeps and agents of shared ones differ in their source alone.
+`sweeper.local_sweep` and `sweeper.agents.agent` make an Orchestrator and call `run`, which turns
+once for whatever is due. Each turn it
+
+1. gives a sign that it lives (heartbeat.py), and obeys signals (supervision.py, stopping.py);
+2. looks at what runs: what has ended is judged, and recorded (recording.py) by way of
+   `Dispatcher.record`, which frees its devices (room.py);
+3. has `Dispatcher.start_what_fits` (dispatch.py) draw repeats into the backlog where they are
+   shared (drawing.py), take devices, claim the repeat in the database, and hand both to the starter
+   (starting.py);
+4. sleeps until a process ends, a signal comes or something is due.
+
+All of this is one thread. Every state is in the database before it is acted upon, so that killing
+this process loses at most the attempts that run. Local sweeps and agents of shared ones differ in
+their source alone (source.py).
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
@@ -26,9 +38,7 @@ from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
-from sweeper.loop.display import Display
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
 from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Stopping, why_interrupted
@@ -43,6 +53,8 @@ from sweeper.report import Ran
 from sweeper.running import retry
 from sweeper.running.judgement import judge
 from sweeper.running.readable import is_readable
+
+SHOW_EVERY_S = 1.0
 
 
 class Orchestrator:
@@ -66,15 +78,13 @@ class Orchestrator:
         self._supervision = Supervision(policy, tools.stop, tell)
         self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
         self._heartbeat = Heartbeat(
-            source, self._stopping, policy.silent_for_s, self._supervision.kill_all, tell, clock
-        )
-        patience = Patience(
-            self._heartbeat,
-            tools.stop,
+            source,
+            self._stopping,
+            policy.silent_for_s,
             self._supervision.obey,
+            self._supervision.kill_all,
             tell,
             clock,
-            is_leased=source.is_leased,
         )
         sizes = (
             retry.size_ranks([one.spec for one in trials]) if sweep.skip_larger_after_oom else {}
@@ -82,53 +92,44 @@ class Orchestrator:
         completed = tally.num_completed if tally else {}
         repeats = planned_repeats(source.own(), trials, expected_s, sizes, completed)
         self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=shares_host)
+        simulate = partial(remaining_s, blocks=blocks, seed=sweep.seed, packs=shares_host)
         eta = Eta(
-            lambda tasks, running, now_s: remaining_s(
-                tasks,
-                blocks=blocks,
-                seed=sweep.seed,
-                packs=shares_host,
-                running=running,
-                now_s=now_s,
-            ),
-            clock,
+            lambda tasks, running, now_s: simulate(tasks, running=running, now_s=now_s), clock
         )
         self._recorder = Recorder(
             source,
             self._backlog,
             policy,
-            patience,
+            self._heartbeat,
             self._stopping,
             self._supervision,
             tools.progress,
             eta,
         )
         if tally:
-            device = inventory.kind.singular
             self._recorder.observer = RacingObserver(
-                tally, self._backlog, device, self._recorder.skip, tell
+                tally, self._backlog, self._recorder.skip, tell
             )
         self._dispatcher = Dispatcher(
             tools,
             policy,
             inventory,
             self._backlog,
-            patience,
             self._heartbeat,
             self._stopping,
             self._supervision,
             self._recorder,
         )
-        self._display = Display(tools.progress, self._supervision, eta, clock)
+        self._eta, self._show_s = eta, clock()
 
     @property
     def failure(self) -> StoreError | SweepRefusedError | None:
-        """Why results could no longer be written."""
+        """Say why results could no longer be written."""
         return self._stopping.failure
 
     @property
     def num_left(self) -> int:
-        """Repeats that were not begun, or are to be tried again."""
+        """Count repeats that were not begun, or are to be tried again."""
         return len(self._backlog) + len(self._recorder.observer.held_back)
 
     @property
@@ -176,7 +177,7 @@ class Orchestrator:
         dispatcher.go_on_starting()
         if not self._stopping.is_stopping and not dispatcher.starting:
             dispatcher.start_what_fits()
-        self._display.show_if_due(dispatcher.waits_for)
+        self._show_if_due()
         is_open = len(self._backlog) > 0
         if self.num_left and not is_open and not runs and not dispatcher.starting:
             # those that they waited for will not run: larger than one that ran out of memory
@@ -185,6 +186,13 @@ class Orchestrator:
         if runs or dispatcher.starting:
             return True
         return (is_open or dispatcher.may_get_more) and not self._stopping.is_stopping
+
+    def _show_if_due(self) -> None:
+        progress, now_s = self._tools.progress, self._tools.clock()
+        if progress.is_live and now_s >= self._show_s:
+            running, eta_s = self._supervision.started(), self._eta.left_s()
+            progress.show(running, now_s, eta_s, self._dispatcher.waits_for)
+            self._show_s = self._tools.clock() + SHOW_EVERY_S
 
     def _look(self) -> None:
         for run in list(self._supervision.runs):
@@ -207,8 +215,10 @@ class Orchestrator:
             )
 
     def _sleep(self, woken: socket.socket) -> None:
-        """Until a process ends, a signal comes, or something is due."""
-        due_s = [self._heartbeat.next_s, self._display.due_s]
+        """Sleep until a process ends, a signal comes, or something is due."""
+        due_s = [self._heartbeat.next_s]
+        if self._tools.progress.is_live:
+            due_s.append(self._show_s)
         if not self._stopping.is_stopping:
             due_s.append(self._dispatcher.due_s)
         wait_s = min(min(due_s) - self._tools.clock(), self._supervision.next_look_s())
@@ -223,7 +233,7 @@ class Orchestrator:
         silent = f"gave no sign for {self._policy.silent_for_s:g} s"
         if self._tools.source.is_leased:
             return StoreError(
-                f"this agent {silent}, so that others run what it ran: it is ended here; start an "
-                "agent anew"
+                f"this agent {silent}, so that others run what it ran: it is ended here; start "
+                "another agent"
             )
         return StoreError(f"this sweep {silent}, and another took it for dead; repeat the command")

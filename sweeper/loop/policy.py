@@ -1,4 +1,4 @@
-"""Holds what the user chose of a sweep, as far as the loop heeds it."""
+"""Holds what the user chose for a sweep, as far as the loop heeds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeper.running.attempt import Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """Where the ranks of distributed trials run."""
+    """Hosts on which the ranks of distributed trials run."""
 
     hosts: tuple[str, ...] = ()  # their names, this one's first; empty = all on this one
     start: str = ""  # as `scalemark.records.placement.Placement.rank_start`
@@ -20,15 +20,13 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What the user chose."""
+    """The user's settings."""
 
     sweep: SweepConfig
     launcher: LauncherConfig
     retry: RetryConfig
-    # HEARTBEAT_TIMEOUT: others take one that is silent for so long for dead
+    # others take a process that is silent for so long for dead: the heartbeat timeout
     silent_for_s: float = SILENT_FOR.total_seconds()
-    # the loop ends when its source gave nothing for so long; none: when nothing is left
-    idle_timeout_s: float | None = None
     ranks: Ranks = Ranks()
 
     @property

@@ -16,7 +16,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.live.log import Log
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.patience import Patience
+from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.policy import Policy
 from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
@@ -29,7 +29,7 @@ from sweeper.running.run_folders import read_end, recorded_left, write_end
 
 @dataclass(slots=True)
 class Totals:
-    """What came of a sweep's repeats so far."""
+    """Counts of what came of a sweep's repeats so far."""
 
     states: Counter[State] = field(default_factory=Counter)  # of those that need no more attempts
     num_retries: int = 0
@@ -47,7 +47,7 @@ class Recorder:
         source: Source,
         backlog: Backlog,
         policy: Policy,
-        patience: Patience,
+        heartbeat: Heartbeat,
         stopping: Stopping,
         supervision: Supervision,
         progress: Log,
@@ -56,7 +56,7 @@ class Recorder:
         self.totals = Totals()
         self.observer = Observer()
         self._source, self._backlog, self._policy = source, backlog, policy
-        self._patience, self._stopping, self._supervision = patience, stopping, supervision
+        self._heartbeat, self._stopping, self._supervision = heartbeat, stopping, supervision
         self._progress, self._eta = progress, eta
 
     def record(self, over: Over) -> bool:
@@ -92,7 +92,7 @@ class Recorder:
             self._eta.completed(duration_s)
             if repeat.task.expected_s is None:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
-        self.observer.ended(repeat.task.key, outcome if again is None else None, duration_s)
+        self.observer.ended(repeat.task.key, outcome if again is None else None)
         self._eta.update(self._backlog.waiting(), self._supervision.running())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
@@ -115,16 +115,16 @@ class Recorder:
 
     def skip(self, keys: Sequence[int], reason: str) -> None:
         """Write down that these are not run. Raises StoreError."""
-        self._patience.write(lambda: self._source.ledger.skip(keys, reason, datetime.now(UTC)))
+        self._heartbeat.write(lambda: self._source.ledger.skip(keys, reason, datetime.now(UTC)))
         for _ in keys:
             self.settle(State.SKIPPED)
 
     def end(self, *, finished: bool) -> None:
         """Write down that this process runs nothing more. Raises StoreError."""
-        self._patience.write(lambda: self._source.ledger.end(datetime.now(UTC), finished=finished))
+        self._heartbeat.write(lambda: self._source.ledger.end(datetime.now(UTC), finished=finished))
 
     def steer(self, repeat: Repeat | None = None) -> None:
-        """Have the observer judge what is worth running, anew. After a stop the next command judges
+        """Have the observer judge again what is worth running. After a stop the next command judges
         by what was completed.
         """
         if self._stopping.is_stopping:
@@ -139,17 +139,17 @@ class Recorder:
 
     def _write(self, given: Given, finished: FinishedAttempt, again: str | None) -> None:
         ended_at, folder = datetime.now(UTC), given.started.folder
-        # else another took this one for dead, and has told how it ended
+        # one that was taken for dead has its end written by another
         if read_end(folder) is None:
             write_end(folder, finished, ended_at)
         repeat_id = given.repeat.open.repeat_id
-        self._patience.write(
+        self._heartbeat.write(
             lambda: self._source.ledger.finish(repeat_id, finished, ended_at, again=again)
         )
 
     def _why_again(self, repeat: Repeat, outcome: Outcome, *, crashed: bool) -> str | None:
-        """Why a repeat is tried again here, or None. What a stop interrupts is left to the next
-        command, or to other agents.
+        """Return why a repeat is tried again here, or None. What a stop interrupts is left to the
+        next command, or to other agents.
         """
         if outcome is Outcome.COMPLETED:
             return None
@@ -166,7 +166,7 @@ class Recorder:
         return f"tried again after {ended_so}"
 
     def _try_again(self, repeat: Repeat) -> None:
-        """Here; when this one is stopping, by others now, while more may run on here."""
+        """Try again here; when this one is stopping, leave it to others while more runs on here."""
         self.totals.num_retries += 1
         if not self._stopping.is_stopping:
             self._backlog.queue.push(repeat.task)
@@ -177,7 +177,7 @@ class Recorder:
             self._progress.note(str(error))
 
     def _follow(self, repeat: Repeat, outcome: Outcome) -> None:
-        """A repeat that did not complete may mean something for others."""
+        """Draw conclusions for other repeats from one that did not complete."""
         if outcome is Outcome.OUT_OF_MEMORY and self._policy.sweep.skip_larger_after_oom:
             self._skip_larger(repeat)
         if self._policy.sweep.on_failure is OnFailure.stop and not self._stopping.is_stopping:

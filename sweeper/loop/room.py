@@ -35,7 +35,7 @@ class Rooms:
         self.held_by = ""
         self._host_lock, self._inventory, self._shares_host = host_lock, inventory, shares_host
         self._tell = tell
-        self._num_orphans = 0  # ended here, and told
+        self._num_orphans = 0  # ended here, and said
 
     def width(self, spec: TrialSpec) -> int:
         """Devices that it takes of those handed out here."""
@@ -47,7 +47,7 @@ class Rooms:
         assert grant is not None  # the queue asked whether it fits
         names = self._inventory.uuids(grant.devices)
         held = self._host_lock.try_hold(names, shares_host=self._shares_host)
-        self._tell_of_orphans()
+        self._report_orphans()
         if held is None:
             self.slots.free(grant)
             self._mark_taken()
@@ -79,12 +79,12 @@ class Rooms:
         return self.slots.most_that_fits()
 
     def _mark_taken(self) -> None:
-        """Without a device to blame the whole host is taken: then none is free."""
+        """Mark what others have: without a device to blame, the whole host."""
         taken, slots = self._host_lock.taken, self.slots
         slots.mark_taken([taken] if taken else self._inventory.uuids(range(slots.num_devices)))
         self.held_by = self._host_lock.held_by
 
-    def _tell_of_orphans(self) -> None:
+    def _report_orphans(self) -> None:
         if num_new := self._host_lock.num_orphans - self._num_orphans:
             self._num_orphans += num_new
             self._tell(

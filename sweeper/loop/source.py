@@ -1,12 +1,13 @@
-"""Defines where the loop gets its repeats from, and the source of a local sweep: all of a ledger.
+"""Defines where the loop gets its repeats from: a ledger of its own, or one that agents share.
 
-A source is the ledger that every state is written to, and what differs between a sweep that is one
-process's own (`OwnSource`) and one that several share (`sweeper.loop.leased.LeasedSource`).
+A source has the ledger that every state is written to, and what differs between a sweep that is one
+process's own (`OwnSource`) and one that several share (`LeasedSource`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -14,13 +15,15 @@ from typing import Protocol
 
 from scalemark.records.placement import Placement
 from store.finished_attempt import FinishedAttempt
+from store.sweeps.agents import num_open, wish_of
 from store.sweeps.ledger import Claim, Ledger, OpenRepeat
+from store.sweeps.shared import SharedLedger
 from sweeper.planning.plan import PlannedTrial
-from sweeper.running.recover import Recovered, recover
+from sweeper.running.recover import Expiry, Recovered, recover
 
 
 class Wish(IntEnum):
-    """What the planner of a sweep wants of all who run it; each is more than the one before."""
+    """What the controller of a sweep wants of all who run it; each is more than the one before."""
 
     GO_ON = 0
     FINISH = 1  # start nothing more
@@ -59,19 +62,19 @@ class Source(Protocol):
 
     @property
     def is_leased(self) -> bool:
-        """Whether others take what is run here as soon as this process is silent for too long."""
+        """Say whether others take what runs here as soon as this process is silent for too long."""
 
     def own(self) -> Sequence[OpenRepeat]:
         """Return what is this process's alone to run, from the beginning."""
 
     def draw(self, most_gpus: int) -> Drawn | None:
-        """Return the next repeat that wants no more devices of each host; None: there is none now."""
+        """Return the next repeat that wants no more devices of each host, if there is one now."""
 
     def is_over(self) -> bool:
-        """Whether there is nothing left to draw, and nothing that may have to be tried again."""
+        """Say whether nothing is left to draw, and nothing may have to be tried again."""
 
     def wish(self) -> Wish:
-        """Return what the sweep's planner wants now."""
+        """Return what the sweep's controller wants now."""
 
     def leave_to_others(self, repeat_id: int) -> None:
         """Let others run what was to be tried again here."""
@@ -102,6 +105,52 @@ class OwnSource:
 
     def leave_to_others(self, repeat_id: int) -> None:
         """Nobody else takes from this sweep: the next command finds it open."""
+
+    def recover(self) -> Recovered | None:
+        return recover(self.ledger.engine)
+
+
+class LeasedSource:
+    """Takes repeats of a shared sweep for one agent, one at a time, as long as its lease lasts. An
+    agent over `hosts` hosts draws trials of as many.
+    """
+
+    is_leased = True
+
+    def __init__(
+        self,
+        ledger: SharedLedger,
+        hosts: int,
+        tell: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.ledger = ledger
+        self._hosts = hosts
+        self._expiry = Expiry(
+            ledger.engine, ledger.sweep_id, tell, every_s=ledger.lease_s / 6, clock=clock
+        )
+
+    def own(self) -> Sequence[OpenRepeat]:
+        return ()
+
+    def draw(self, most_gpus: int) -> Drawn | None:
+        repeat = self.ledger.take(most_gpus * self._hosts, self._hosts)
+        if repeat is not None:
+            return Drawn(repeat=repeat, trial=PlannedTrial(spec=repeat.spec, num_repeats=1))
+        # close what the dead had, and what need not run any more: the controller may be gone
+        if self._expiry.is_due:
+            self.ledger.skip_enough()
+            self._expiry.look()
+        return None
+
+    def is_over(self) -> bool:
+        return self._hosts not in num_open(self.ledger.engine, self.ledger.sweep_id)
+
+    def wish(self) -> Wish:
+        return Wish(wish_of(self.ledger.engine, self.ledger.sweep_id))
+
+    def leave_to_others(self, repeat_id: int) -> None:
+        self.ledger.leave_to_others(repeat_id)
 
     def recover(self) -> Recovered | None:
         return recover(self.ledger.engine)

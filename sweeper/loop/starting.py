@@ -1,4 +1,4 @@
-"""Starts attempts: writes each down, makes its folder, and waits for what starts it to be loaded."""
+"""Starts attempts: writes each down, makes its folder, and waits for the fork server to load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from store.errors import StoreError
 from sweeper.live.log import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.patience import Patience
 from sweeper.loop.policy import Policy
 from sweeper.loop.room import Room
 from sweeper.loop.stopping import Stopping, why_interrupted
@@ -33,7 +32,6 @@ class Starter:
         self,
         tools: Tools,
         policy: Policy,
-        patience: Patience,
         heartbeat: Heartbeat,
         stopping: Stopping,
         supervision: Supervision,
@@ -41,7 +39,7 @@ class Starter:
         self.given: Given | None = None
         self._told_problem = False
         self._tools, self._start, self._policy = tools, tools.start, policy
-        self._patience, self._heartbeat, self._stopping = patience, heartbeat, stopping
+        self._heartbeat, self._stopping = heartbeat, stopping
         self._supervision = supervision
 
     def begin(self, repeat: Repeat, room: Room) -> None:
@@ -58,7 +56,7 @@ class Starter:
             started_at,
             self._policy.rank_limits if has_ranks else None,
         )
-        self._patience.write(
+        self._heartbeat.write(
             lambda: self._tools.source.ledger.run(
                 repeat.open, str(folder.path), placement, started_at
             )
@@ -125,7 +123,7 @@ class Starter:
         try:
             ticks = start_ticks(process.pid) or 0
             repeat_id = given.repeat.open.repeat_id
-            self._patience.write(
+            self._heartbeat.write(
                 lambda: self._tools.source.ledger.started(repeat_id, process.pid, ticks)
             )
         except StoreError as error:

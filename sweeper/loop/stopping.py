@@ -37,7 +37,7 @@ class Stopping:
             self.stop.ask(2 if wish is Wish.KILL else 1)
 
     def give_up(self, error: StoreError | SweepRefusedError) -> None:
-        """Start nothing more; what runs may end, and the next command finds it in its run folder."""
+        """Start nothing more; what runs may end, and the next command reads its run folder."""
         if self.failure is None:
             self.failure = error
             self._tell(f"{error}{'; waiting for what still runs' if self._running else ''}")

@@ -20,7 +20,7 @@ from sweeper.stop import Stop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What an attempt was given, before it is started and while it runs."""
+    """An attempt with all that it was given, before it is started and while it runs."""
 
     repeat: Repeat
     placement: Placement
@@ -51,7 +51,7 @@ class Over:
 
 
 class Supervision:
-    """The attempts that run now: `runs`."""
+    """Watches the attempts that run now, which are `runs`."""
 
     def __init__(self, policy: Policy, stop: Stop, tell: Callable[[str], object]) -> None:
         self.runs: list[Run] = []
@@ -84,7 +84,7 @@ class Supervision:
             run.attempt.stop(at_once=at_once)
 
     def kill_all(self) -> None:
-        """For the watchdog, which calls it in a thread of its own."""
+        """Kill at once: the watchdog calls it in a thread of its own."""
         for run in list(self.runs):
             run.attempt.kill()
         self._tell(

@@ -2,10 +2,10 @@
 still worth running.
 
 ```
-  look 1          look 2          look 3            at each look the first 1, 2, 3, ... repeats of all that are still in it
-  A ████████      A ████████      A ████████ leads  are compared with the fastest of that look
-  B ███████▌      B ███████▍ ──► out
-  C ████ ──► out                                    out: the repeats that are left would hardly make up for the distance
+  look 1          look 2          look 3            at each look the first 1, 2, 3, ... repeats
+  A ████████      A ████████      A ████████ leads  of all that are still in it are compared
+  B ███████▌      B ███████▍ ──► out                with the fastest of that look
+  C ████ ──► out                                    out: the rest would hardly make up for it
 ```
 
 What a race wants to know is who would lead if all had run all their repeats. Of two contenders with
@@ -14,8 +14,6 @@ variance 2 s^2 (1/n - 1/N), whatever the true distance is: who is behind by more
 to make up for is out. The error is shared among all rivals and, halved from look to look, among all
 looks. Whether those two are different, or tie, is another question: the interval of their own
 repeats answers it, as in every table (`scalemark.stats.welch`).
-
-Pure: what was measured in, what is worth running out.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """Where a race stands. Contenders by their trial ids."""
+    """State of a race. Contenders are known by their trial ids."""
 
     # why no more repeats of them are worth running, for people and the database
     out: Mapping[str, str]
@@ -147,7 +145,7 @@ class _Pair:
         return self.gap > upper_quantile(level, self.freedom) * math.sqrt(self.variance * to_come)
 
     def least_gap(self, level: float) -> float:
-        """The true distance is smaller with a probability of `level`."""
+        """Return the distance below which the true one is with a probability of `level`."""
         error = math.sqrt(self.variance * (1 / self.num_leader + 1 / self.num_other))
         return self.gap - upper_quantile(level, self.freedom) * error
 

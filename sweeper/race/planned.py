@@ -1,4 +1,4 @@
-"""Plans races: which there are, which are decided already, and how much is run at least and at most."""
+"""Plans races: which there are, which are decided, and how much is run at least and at most."""
 
 from __future__ import annotations
 

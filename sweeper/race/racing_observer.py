@@ -29,8 +29,8 @@ class Observer:
     def begun(self, key: int) -> None:
         """An attempt of this repeat is written down."""
 
-    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
-        """An attempt has ended; `final` is the outcome of the repeat, None when it is tried again."""
+    def ended(self, key: int, final: Outcome | None) -> None:
+        """An attempt has ended: `final` is the repeat's outcome, or None when it is tried again."""
 
     def wants(self, task: Task) -> bool:
         """Say whether a repeat that could start now is still worth it."""
@@ -53,12 +53,11 @@ class RacingObserver(Observer):
         self,
         tally: Tally,
         backlog: Backlog,
-        device: str,
         skip: Callable[[Sequence[int], str], None],
         tell: Callable[[str], object],
     ) -> None:
         super().__init__()
-        self._tally, self._backlog, self._device = tally, backlog, device
+        self._tally, self._backlog = tally, backlog
         self._skip, self._tell = skip, tell
         self._races = sorted(
             {tally.race_of[one] for one in backlog.trial_ids() if one in tally.race_of}
@@ -69,11 +68,11 @@ class RacingObserver(Observer):
     def begun(self, key: int) -> None:
         self._running[self._trial_of(key)] += 1
 
-    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
+    def ended(self, key: int, final: Outcome | None) -> None:
         trial_id = self._trial_of(key)
         self._running[trial_id] -= 1
         if final not in (None, Outcome.COMPLETED) and trial_id in self._tally.race_of:
-            self._tally.failed(trial_id, final, duration_s)
+            self._tally.failed(trial_id, final)
 
     def wants(self, task: Task) -> bool:
         # judged again: other races may have shown meanwhile how far processes differ
@@ -125,10 +124,10 @@ class RacingObserver(Observer):
     def _end(self, race: int, ruling: Ruling) -> None:
         self._ended.add(race)
         given_up: dict[str, list[int]] = {}
-        num_spared: dict[str, int] = {}
+        num_spared = 0
         for trial_id in self._trials(race):
             keys = self._held_back_of(trial_id)
-            num_spared[trial_id] = len(keys)
+            num_spared += len(keys)
             for key in keys:
                 del self.held_back[key]
             if keys:
@@ -138,7 +137,7 @@ class RacingObserver(Observer):
         label, result = self._tally.races[race].label, self._tally.result(race, ruling)
         for reason, keys in given_up.items():
             self._skip(keys, reason)
-        self._tell(f"race {label}: {result}; {saved.told(self._device)}")
+        self._tell(f"race {label}: {result}; {saved}")
 
     def _trial_of(self, key: int) -> str:
         return self._backlog[key].open.trial_id

@@ -1,12 +1,10 @@
-"""Keeps what the contenders of a sweep's races have shown so far, judges the races by it, and
-counts what that saves.
-"""
+"""Keeps what the contenders of a sweep's races have shown so far, and judges the races by it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 import sqlalchemy as sa
 
@@ -41,31 +39,18 @@ def results_in(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What was spent and what was not. Device-seconds are those of attempts, times their
-    devices.
-    """
+    """Repeats of races that were run, and that were not."""
 
-    num_run: int = 0  # completed repeats
+    num_run: int = 0  # and completed
     num_spared: int = 0
-    spent_s: float = 0.0
-    spared_s: float = 0.0  # as long as the trial's other attempts took
 
     def __add__(self, other: Saved) -> Saved:
         return Saved(
-            num_run=self.num_run + other.num_run,
-            num_spared=self.num_spared + other.num_spared,
-            spent_s=self.spent_s + other.spent_s,
-            spared_s=self.spared_s + other.spared_s,
+            num_run=self.num_run + other.num_run, num_spared=self.num_spared + other.num_spared
         )
 
-    def told(self, device: str) -> str:
-        """Say it to people; `device` is the name of one."""
-        total_s = self.spent_s + self.spared_s
-        share = f" ({100 * self.spared_s / total_s:.0f} %)" if total_s else ""
-        return (
-            f"saved {self.num_spared} of {self.num_run + self.num_spared} repeats, "
-            f"{self.spared_s:,.1f} of {total_s:,.1f} {device}-seconds{share}"
-        )
+    def __str__(self) -> str:
+        return f"saved {self.num_spared} of {self.num_run + self.num_spared} repeats"
 
 
 class Tally:
@@ -80,7 +65,6 @@ class Tally:
         self._completed: dict[str, tuple[CompletedRepeat, ...]] = {}
         self._spreads: dict[str, Spread] = {}
         self._failures: dict[str, str] = {}
-        self._failed_s: dict[str, list[float]] = {}
         self._learn(list(self.race_of))
 
     @property
@@ -92,10 +76,9 @@ class Tally:
         """Read again what the contenders of a race have shown. Raises StoreError."""
         self._learn(self.races[place].trial_ids)
 
-    def failed(self, trial_id: str, outcome: Outcome, duration_s: float) -> None:
+    def failed(self, trial_id: str, outcome: Outcome) -> None:
         """Note that a repeat ended so for good."""
         self._failures[trial_id] = outcome.value
-        self._failed_s.setdefault(trial_id, []).append(duration_s)
 
     def judge(self, place: int, num_left: Mapping[str, int]) -> Ruling:
         """Judge a race; `num_left` has trial id -> repeats that wait or run."""
@@ -112,12 +95,10 @@ class Tally:
         ]
         return judge(contenders, Spread.sum(self._spreads.values()), self._most_repeats)
 
-    def saved(self, place: int, num_spared: Mapping[str, int]) -> Saved:
-        """Add up a race; `num_spared` has trial id -> repeats that were not run."""
-        race, total = self.races[place], Saved()
-        for trial_id, spec in zip(race.trial_ids, race.specs, strict=True):
-            total += self._saved(trial_id, spec.num_gpus, num_spared.get(trial_id, 0))
-        return total
+    def saved(self, place: int, num_spared: int) -> Saved:
+        """Count the repeats of a race, `num_spared` of which were not run."""
+        num_run = sum(len(self._completed[one]) for one in self.races[place].trial_ids)
+        return Saved(num_run=num_run, num_spared=num_spared)
 
     def result(self, place: int, ruling: Ruling) -> str:
         """Say to people who won."""
@@ -148,15 +129,3 @@ class Tally:
 
     def _speeds(self, trial_id: str) -> tuple[float, ...]:
         return tuple(repeat.throughput for repeat in self._completed[trial_id])
-
-    def _saved(self, trial_id: str, num_gpus: int, num_spared: int) -> Saved:
-        completed = self._completed[trial_id]
-        completed_s = [one.duration_s for one in completed if one.duration_s is not None]
-        failed_s = self._failed_s.get(trial_id, [])
-        usual_s = fmean(completed_s or failed_s or [0.0])
-        return Saved(
-            num_run=len(completed),
-            num_spared=num_spared,
-            spent_s=num_gpus * (sum(completed_s) + sum(failed_s)),
-            spared_s=num_gpus * usual_s * num_spared,
-        )

@@ -1,3 +1,3 @@
-"""What launcher=ray knows of Ray: the cluster, what its hosts can give, and the task that runs an
+"""Speaks with Ray for launcher=ray: the cluster, what its hosts can give, the task that runs an
 agent.
 """

@@ -1,5 +1,4 @@
-"""What runs in Ray's worker on a host: starts the agent there, and ends with it. See
-`sweeper.launchers.ray`.
+"""Starts an agent in Ray's worker on a host, and ends with it. See `sweeper.launchers.ray`.
 
 Sent to the worker by value, as all of this folder, so it needs the standard library, and Ray.
 """
@@ -24,8 +23,8 @@ def run_agent(
     log: str,
     bundles: Sequence[Mapping[str, float]],
 ) -> str:
-    """Why it ended, in a few words; empty when it had nothing left to do. A canceled task ends its
-    agent.
+    """Return why it ended, in a few words; empty when it had nothing left to do. A canceled task
+    ends its agent.
 
     `tied` is the program sweeper/ray/tied.py; `bundles` what each host of the placement group
     gives. The agent has a session of its own, and what Ray says of GPUs.
@@ -37,10 +36,9 @@ def run_agent(
                 service = stack.enter_context(rank_service(bundles, tied))
             except HostsSilentError as error:
                 return str(error)
+        of_service = service.environment if service else {}
         try:
-            agent = start(
-                tied, argv, {**environment, **(service.environment if service else {})}, log
-            )
+            agent = start(tied, argv, {**environment, **of_service}, log)
         except OSError as error:
             return why_not_started(error)
 
@@ -48,7 +46,9 @@ def run_agent(
             return service.serve(is_canceled=bool(canceled)) if service else bool(canceled)
 
         exit_code = end_of(agent, is_to_end, grace_s=END_TIMEOUT_S)
-        return (service and service.lost) or _why(exit_code)
+        if service and service.lost:
+            return service.lost
+        return _why(exit_code)
 
 
 def _why(exit_code: int) -> str:

@@ -1,4 +1,4 @@
-"""The Ray cluster that this process joins, and its hosts; ray is imported when it is asked for."""
+"""Joins a Ray cluster, and reads what its hosts have; ray is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Node:
 
 
 def load() -> ModuleType:
-    """Ray. Raises SweepRefusedError without it."""
-    # it would tell of dead workers on stdout; `Launcher.look` does
+    """Import ray. Raises SweepRefusedError without it."""
+    # it would print of dead workers on stdout; `Launcher.look` says it
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray
@@ -39,68 +39,64 @@ def load() -> ModuleType:
 
 
 def join(address: str | None) -> list[Node]:
-    """Join the cluster as a driver, if that is not done, and tell the hosts that live. Raises
+    """Join the cluster as a driver, if that is not done, and return the hosts that live. Raises
     SweepRefusedError.
     """
     ray = load()
     if not ray.is_initialized():
         _check_answers(address)
-        _join(ray, address)
-    return [
-        Node(
-            num_cpus=int(node["Resources"].get("CPU", 0)),
-            num_gpus=int(node["Resources"].get("GPU", 0)),
-        )
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-
-
-def _join(ray: ModuleType, address: str | None) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here
-    try:
-        ray.init(
-            address=address,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        told = " ".join(str(error).split())
-        raise SweepRefusedError(
-            f"launcher.ray.address={address or 'null'}: Ray refuses: {told}; start the sweep on a host of the cluster, with the "
-            "cluster's versions of Ray and Python, and its RAY_AUTH_MODE: token where `ray start` said that token authentication "
-            "is enabled, else disabled"
-        ) from error
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here
+        try:
+            ray.init(
+                address=address,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            why = " ".join(str(error).split())
+            raise SweepRefusedError(
+                f"launcher.ray.address={address or 'null'}: Ray refuses: {why}; start the sweep on "
+                "a host of the cluster, with its Ray, its Python and its RAY_AUTH_MODE"
+            ) from error
+    nodes = []
+    for node in ray.nodes():
+        if node["Alive"]:
+            has = node["Resources"]
+            nodes.append(Node(num_cpus=int(has.get("CPU", 0)), num_gpus=int(has.get("GPU", 0))))
+    return nodes
 
 
 def _check_answers(address: str | None) -> None:
-    """Ray itself would try for minutes, and could end this process. Raises SweepRefusedError."""
+    """Raises SweepRefusedError where no cluster answers: Ray itself would try for minutes, and
+    could end this process.
+    """
     origin, named = _named(address)
     if not named or named in _NOT_ADDRESSES:
         return
-    said = f"{origin}={named}"
     host, _, port = named.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise SweepRefusedError(
-            f"{said}: wanted HOST:PORT of the cluster's head, as `ray status` tells, or null"
+            f"{origin}={named}: wanted HOST:PORT of the cluster's head, as `ray status` shows it, "
+            "or null"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
         raise SweepRefusedError(
-            f"{said}: no Ray cluster answers there ({error}); see `ray status` on a host of the cluster, or start one with "
-            "`ray start --head`"
+            f"{origin}={named}: no Ray cluster answers there ({error}); see `ray status` on a host "
+            "of the cluster, or start one with `ray start --head`"
         ) from error
 
 
 def _named(address: str | None) -> tuple[str, str]:
-    """Where the address is from that Ray would take, and the address; empty when Ray would start a
-    cluster.
+    """Return where the address is from that Ray would take, and the address; empty when Ray would
+    start a cluster.
     """
+    by_variable = os.environ.get("RAY_ADDRESS")
     if address is not None:
         return "launcher.ray.address", address
-    if by_variable := os.environ.get("RAY_ADDRESS"):
+    if by_variable:
         return "RAY_ADDRESS", by_variable
     # which `ray stop` removes, and no crash
     newest = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")

@@ -21,7 +21,7 @@ _OF_RAYS_OWN_TASKS = ("OMP_NUM_THREADS",)
 
 
 class Canceled:
-    """Whether the task was canceled since: Ray sends SIGINT."""
+    """Becomes true when the task is canceled: Ray sends SIGINT."""
 
     def __init__(self) -> None:
         self._is_canceled = False
@@ -52,8 +52,8 @@ def run_rank(
     log: str,
     names_us: str,
 ) -> int | str | None:
-    """Its exit code, -N by signal N; a text when it could not be started; None when this is another
-    host than that of `node`.
+    """Return its exit code, -N by signal N; a text when it could not be started; None when this is
+    another host than that of `node`.
 
     Under `names_us` it finds the number of this process, with which it ends. A canceled task kills
     it, and what it started.
@@ -71,7 +71,7 @@ def run_rank(
 
 
 def placed(task: Any, group: Any, host: int, takes: Mapping[str, float], **options: str) -> Any:
-    """This remote function, to run once on that host of the placement group."""
+    """Return the remote function, to run once on that host of the placement group."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     return task.options(
@@ -88,11 +88,8 @@ def placed(task: Any, group: Any, host: int, takes: Mapping[str, float], **optio
 def start(
     tied: str, argv: Sequence[str], environment: Mapping[str, str], log: str
 ) -> subprocess.Popen[bytes]:
-    """In a session of its own, in the folder of its log: that where Ray was started may hold other
-    code.
-
-    It has our environment and what is told here. `tied` is the program sweeper/ray/tied.py. Raises
-    OSError.
+    """Start a program in a session of its own, in the folder of its log: that where Ray was started
+    may hold other code. `tied` is the program sweeper/ray/tied.py. Raises OSError.
     """
     own = {name: value for name, value in os.environ.items() if name not in _OF_RAYS_OWN_TASKS}
     with open(log, "ab") as output:  # noqa: PTH123  # nothing is imported that the worker may lack
@@ -109,19 +106,18 @@ def start(
 
 def why_not_started(error: OSError) -> str:
     return (
-        f"{error.filename}: {error.strerror} on {platform.node()}; all hosts must have this project, its Python and "
-        "store.runs_dir at the same paths"
+        f"{error.filename}: {error.strerror} on {platform.node()}; all hosts must have this "
+        "project, its Python and store.runs_dir at the same paths"
     )
 
 
 def end_of(
     process: subprocess.Popen[bytes], is_to_end: Callable[[], bool], *, grace_s: float
 ) -> int:
-    """Its exit code, once it has ended, by itself or because it was to: by SIGTERM, and after
-    `grace_s` by SIGKILL.
+    """Return its exit code, once it has ended: by itself, or because `is_to_end`, which is asked
+    every LOOK_EVERY_S; then by SIGTERM, and after `grace_s` by SIGKILL.
 
-    `is_to_end` is asked every LOOK_EVERY_S until then. However this returns, nothing is left of the
-    process and its group.
+    However this returns, nothing is left of the process and its group.
     """
     descriptor = os.pidfd_open(process.pid)
     try:

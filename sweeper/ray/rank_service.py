@@ -2,12 +2,12 @@
 trainer/rank_starts/ray.py asks for them.
 
 ```
-  supervisor of a trial ── connects ──────────────────►  the agent's Ray task
+  supervisor of a trial ── connects ──────────────►  the agent's Ray task
      ◄── {"hosts": [{"address": ..., "gpus": ...}]} ──
-     ── {"environment": ..., "ranks": [...]} ──────────►     ── a Ray task each ──►  ranks on host 0, 1, ...
-     ◄── rank worker-1 ended: -9 ──────────────────────
-     ── closes, or dies ───────────────────────────────►     ── cancels ──►  those that still run
-     ◄── closes: nothing of it runs ───────────────────
+     ── {"environment": ..., "ranks": [...]} ──────►     ── a Ray task each ──►  ranks on hosts
+     ◄── rank worker-1 ended: -9 ──────────────────
+     ── closes, or dies ───────────────────────────►     ── cancels ──►  those that still run
+     ◄── closes: nothing of it runs ───────────────
 ```
 
 Lines go over a socket that is a file of the user's own. Sent to Ray's workers by value: it needs
@@ -37,11 +37,11 @@ LOST = "one of its hosts died"
 
 
 class HostsSilentError(Exception):
-    """Not all hosts of the placement group say who they are."""
+    """Some host of the placement group does not answer."""
 
 
 class RankService:
-    """Call `serve` again and again."""
+    """Starts and watches ranks, as long as `serve` is called again and again."""
 
     def __init__(
         self, bundles: Sequence[Mapping[str, float]], tied: str, listening: socket.socket
@@ -52,7 +52,7 @@ class RankService:
         self._ray, self._tied, self._listening = ray, tied, listening
         self._group = ray.util.get_current_placement_group()
         self._run_rank = ray.remote(run_rank)
-        self._hosts = [_told_of_host(), *self._told_of_others(bundles)]
+        self._hosts = [_describe_host(), *self._describe_others(bundles)]
         self._trials: list[_Trial] = []
         self._is_canceled = False
         self.lost = ""
@@ -60,7 +60,7 @@ class RankService:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What tells an agent, and its trials, of this."""
+        """Return the variables by which an agent, and its trials, find this service."""
         return {
             HOSTS_VARIABLE: ",".join(host["name"] for host in self._hosts),
             RANK_START_VARIABLE: "ray",
@@ -71,13 +71,14 @@ class RankService:
         """Do what there is to do now. True when the agent has to end: a host is lost, or our task
         was canceled.
 
-        Ray ends all tasks that a canceled one has started, and tells it no more of them.
+        Ray ends all tasks that a canceled one has started, and says no more of them to it.
         """
         self._is_canceled |= is_canceled
         while select.select([self._listening], [], [], 0)[0]:
             self._trials.append(_Trial(self._ray, self._listening.accept()[0], self._hosts))
         for trial in self._trials:
-            if (asked := trial.hear()) and not self._is_ending():
+            asked = trial.hear()
+            if asked and not self._is_ending():
                 self._start(trial, asked)
             if not self._is_canceled:
                 self._look_after(trial)
@@ -85,7 +86,7 @@ class RankService:
         return self._is_ending()
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """End what still runs."""
         for trial in self._trials:
             trial.cancel()
 
@@ -111,11 +112,11 @@ class RankService:
         else:
             self.lost = LOST if is_lost else self.lost
 
-    def _told_of_others(
+    def _describe_others(
         self, bundles: Sequence[Mapping[str, float]]
     ) -> Sequence[Mapping[str, Any]]:
         """Raises HostsSilentError."""
-        task = self._ray.remote(_told_of_host)
+        task = self._ray.remote(_describe_host)
         asked = [
             placed(task, self._group, host, bundles[host]).remote()
             for host in range(1, len(bundles))
@@ -127,7 +128,7 @@ class RankService:
 
 
 class _Trial:
-    """What asks for ranks, and the tasks that run for it."""
+    """The connection of a trial that asks for ranks, and the tasks that run for it."""
 
     def __init__(
         self, ray: ModuleType, connection: socket.socket, hosts: Sequence[Mapping[str, Any]]
@@ -139,7 +140,7 @@ class _Trial:
         self._tell(json.dumps({"hosts": hosts}))
 
     def hear(self) -> Mapping[str, Any] | None:
-        """What it asks for, once, when it has said all of that. Where it has left, its ranks are
+        """Return what it asks for, once, when all of that has come. When it has left, its ranks are
         ended.
         """
         while not self._has_left and select.select([self._connection], [], [], 0)[0]:
@@ -159,13 +160,13 @@ class _Trial:
         self._ranks[task] = name, log
 
     def cancel(self) -> None:
-        """Tasks that are canceled kill their ranks."""
+        """Cancel the tasks: they kill their ranks."""
         for task in self._ranks:
             self._ray.cancel(task)
 
     def note_ends(self, *, tell: bool) -> bool:
-        """Of ranks that have ended. True when a host is lost: what becomes of the trial is not its
-        fault then, and not told.
+        """Pass on how ranks ended. True when a host is lost: then what becomes of the trial is not
+        its fault, and not passed on.
 
         Raises ray.exceptions.TaskCancelledError when our own task was canceled.
         """
@@ -175,7 +176,9 @@ class _Trial:
         ends = {self._ranks.pop(task): self._end_of(task) for task in ended}
         if None in ends.values():
             return True
-        for (name, log), end in ends.items() if tell else ():
+        for (name, log), end in ends.items():
+            if not tell:
+                break
             if isinstance(end, str):
                 self._tell(f"{name}: {end}")
                 _note(log, f"Error: {end}\n")
@@ -183,15 +186,15 @@ class _Trial:
         return False
 
     def is_over(self, is_canceled: bool) -> bool:
-        """It has left, and nothing of it runs, or Ray ends what does; that is told by closing."""
+        """Say whether it has left, and nothing of it runs, or Ray ends what does; then close."""
         is_over = self._has_left and (is_canceled or not self._ranks)
         if is_over:
             self._connection.close()
         return is_over
 
     def _end_of(self, task: Any) -> int | str | None:
-        """As `run_rank` tells it; None, too, when its host died, and a text when Ray has something
-        to say.
+        """Return what `run_rank` does; None, too, when its host died, and a text when Ray has
+        something to say.
         """
         errors = self._ray.exceptions
         try:
@@ -209,7 +212,7 @@ class _Trial:
 
 @contextmanager
 def rank_service(bundles: Sequence[Mapping[str, float]], tied: str) -> Iterator[RankService]:
-    """For an agent that runs in this block. Raises HostsSilentError."""
+    """Serve an agent that runs in this block. Raises HostsSilentError."""
     with (
         tempfile.TemporaryDirectory(prefix="scalemark-ray-", ignore_cleanup_errors=True) as folder,
         socket.socket(socket.AF_UNIX) as listening,
@@ -220,8 +223,8 @@ def rank_service(bundles: Sequence[Mapping[str, float]], tied: str) -> Iterator[
             yield service
 
 
-def _told_of_host() -> Mapping[str, Any]:
-    """Of the host that this runs on; runs as a Ray task that has all of it."""
+def _describe_host() -> Mapping[str, Any]:
+    """Describe the host that this runs on; a Ray task runs it that has all of the host."""
     import ray
 
     return {
@@ -237,8 +240,8 @@ def _plain(error: Exception) -> str:
 
 
 def _note(log: str, text: str) -> None:
-    """In the log of a rank that may have been unable to write one: what a trial failed of is looked
-    for there.
+    """Write in the log of a rank that may have been unable to: what a trial failed of is looked for
+    there. The trial's own log has it, too.
     """
-    with suppress(OSError), open(log, "a") as file:  # noqa: PTH123  # the trial's own log has it, too
+    with suppress(OSError), open(log, "a") as file:  # noqa: PTH123
         file.write(text)

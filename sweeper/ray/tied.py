@@ -1,5 +1,5 @@
-"""`python tied.py PID PROGRAM ARGUMENT...`: PROGRAM, which gets SIGTERM when the process PID, that
-started this, dies.
+"""`python tied.py PID PROGRAM ARGUMENT...` runs PROGRAM, which gets SIGTERM when the process PID,
+which started this, dies.
 
 Ray's workers are nicer than others; what is measured is not, where we may say so. A program of its
 own, of the standard library: Ray's workers have threads, so no Python may run between their fork
@@ -28,8 +28,8 @@ def _be_as_others() -> None:
     except PermissionError:
         nice = os.getpriority(os.PRIO_PROCESS, 0)
         print(
-            f"runs at nice {nice}, so whatever else runs on this host comes first, which only root may change; start Ray there "
-            "with RAY_worker_niceness=0 in its environment",
+            f"runs at nice {nice}, so that whatever else runs on this host comes first, which only "
+            "root may change; start Ray there with RAY_worker_niceness=0 in its environment",
             file=sys.stderr,
             flush=True,
         )

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 from conf.schema import Config
 from sweeper.errors import SweepRefusedError
+from sweeper.launchers import gpus_of_hosts
 from sweeper.slurm import nodes, options
 from sweeper.slurm.commands import SlurmError, SlurmSilentError
-from sweeper.slurm.nodes import Node, Partition, num_gpus
+from sweeper.slurm.nodes import Partition, num_gpus
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol")
 
-WARNING_S = 60  # before its time limit an agent is told to end, or up to a minute earlier
-LEAST_TIME_MIN = 3  # with less agents may be told to end when they begin
+WARNING_S = 60  # before its time limit an agent is asked to end, or up to a minute earlier
+LEAST_TIME_MIN = 3  # with less agents may be asked to end when they begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,12 @@ def hosts(config: Config) -> Hosts:
     except SlurmError as error:
         raise refusal(error) from error
     _check_time(config, chosen)
+    counts = [node.num_gpus for node in found if node.is_up]
+    gres = config.launcher.slurm.gres
+    wanted = None if gres is None else num_gpus(gres)
+    most = gpus_of_hosts(config, counts, f"the partition {chosen.name}", wanted)
     return Hosts(
-        gpus_per_host=_gpus_per_host(config, chosen, found),
+        gpus_per_host=most if wanted is None else wanted,
         partition=chosen.name,
         most_of_a_job=max(1, chosen.max_nodes),
     )
@@ -98,23 +103,3 @@ def _check_time(config: Config, partition: Partition) -> None:
             f"{partition.max_time_min:g} in the partition {partition.name}; agents whose time is "
             "over are replaced, so less than the whole sweep takes will do"
         )
-
-
-def _gpus_per_host(config: Config, partition: Partition, found: Sequence[Node]) -> int:
-    """Return the most that each of as many hosts as are wanted has, unless the settings say it."""
-    launcher = config.launcher
-    counts = sorted((node.num_gpus for node in found if node.is_up), reverse=True)
-    wanted = 0
-    if launcher.slurm.gres is not None:
-        wanted = num_gpus(launcher.slurm.gres)
-    elif config.hardware.device_kind != "cpu_stand_in":
-        wanted = launcher.agents.gpus_per_host or 0
-    num_hosts = launcher.agents.num_hosts
-    num_fit = sum(count >= wanted for count in counts)
-    if num_fit < max(1, num_hosts):
-        raise SweepRefusedError(
-            f"launcher.agents.num_hosts={num_hosts}: the partition {partition.name} has {num_fit} "
-            f"nodes that are up and have {wanted} GPUs or more, of {len(found)}; ask for fewer "
-            "hosts or GPUs, or another partition (`sinfo -R` says why nodes are not up)"
-        )
-    return wanted if launcher.slurm.gres is not None else counts[num_hosts - 1]

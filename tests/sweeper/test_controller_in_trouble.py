@@ -95,7 +95,7 @@ class World:
             stop=self.stop,
             runs_dir=Path("runs"),
         )
-        self.controller = Controller(tools, SweepConfig(**sweep), {ONE.trial_id: plan.trials[0]}, 8)
+        self.controller = Controller(tools, SweepConfig(**sweep), {ONE.trial_id: plan.trials[0]})
 
     def do(self, *happens: Callable[[], object]) -> None:
         self.engine.happens.extend(happens)
@@ -162,7 +162,7 @@ def begin(postgresql_url, monkeypatch):
         yield lambda **changes: World(postgresql_url, writer, **changes)
 
 
-def test_a_controller_whose_lease_was_over_goes_on_when_nobody_has_taken_its_sweep(begin, capsys):
+def test_a_controller_that_lost_its_lease_to_nobody_goes_on(begin, capsys):
     world = begin()
     world.do(world.lose_lease, world.complete_all)
     assert world.controller.failure is None
@@ -176,7 +176,7 @@ def test_a_controller_whose_lease_was_over_goes_on_when_nobody_has_taken_its_swe
     )
 
 
-def test_a_controller_that_another_has_followed_leaves_its_agents_and_wishes_nothing(begin):
+def test_a_controller_that_was_followed_leaves_the_agents_alone(begin):
     world = begin()
 
     def follow() -> None:
@@ -193,7 +193,7 @@ def test_a_controller_that_another_has_followed_leaves_its_agents_and_wishes_not
     ]
 
 
-def test_a_lease_that_is_over_as_the_last_repeat_ends_does_not_leave_the_sweep_unfinished(begin):
+def test_a_lease_lost_at_the_end_leaves_the_sweep_finished(begin):
     world = begin()
 
     def end_all() -> None:
@@ -247,7 +247,7 @@ def test_ctrl_c_while_the_database_does_not_answer_is_obeyed_when_it_does(
     assert world.engine.asked[0] == {Wish.STOP: "stop", Wish.KILL: "kill"}[told]
 
 
-def test_a_failure_stops_the_sweep_even_when_the_database_was_away_for_a_moment(begin, monkeypatch):
+def test_a_failure_stops_the_sweep_after_the_database_was_away(begin, monkeypatch):
     world = begin(on_failure=OnFailure.stop)
     outages = [1]
 
@@ -306,7 +306,7 @@ def test_a_repeat_that_outlasts_one_agent_after_another_is_given_up(begin):
     )
 
 
-def test_what_ctrl_c_interrupts_is_not_told_to_be_tried_again_and_counts_once(begin, capsys):
+def test_what_ctrl_c_interrupts_counts_once_and_is_not_retried(begin, capsys):
     world = begin()
     world.do(lambda: (world.interrupt(), world.stop.ask(1)))
     controller = world.controller
@@ -326,9 +326,7 @@ def test_what_ctrl_c_interrupts_is_not_told_to_be_tried_again_and_counts_once(be
 @pytest.mark.parametrize(
     "sweep", [{"on_interrupt": OnInterrupt.finish}, {"on_failure": OnFailure.stop}]
 )
-def test_what_fails_as_nothing_more_is_started_counts_as_what_it_is_and_not_as_not_started(
-    begin, capsys, sweep
-):
+def test_what_fails_during_a_stop_counts_as_failed(begin, capsys, sweep):
     world = begin(**sweep)
     failed = lambda again=None: world.end_one(Outcome.FAILED, again)  # noqa: E731
     if "on_failure" in sweep:
@@ -355,7 +353,7 @@ def test_what_is_interrupted_while_the_sweep_goes_on_is_tried_again(begin, capsy
     ) == (1, 0, [])
 
 
-def test_a_repeat_that_an_agent_took_before_it_heard_of_ctrl_c_counts_as_it_ended_last(begin):
+def test_a_repeat_taken_before_ctrl_c_counts_as_it_ended_last(begin):
     world = begin()
     world.do(lambda: (world.interrupt(), world.stop.ask(1), world.end_one(Outcome.COMPLETED)))
     assert world.controller.ran.states == {State.COMPLETED: 1}
@@ -373,7 +371,7 @@ def test_what_a_second_ctrl_c_kills_counts_as_interrupted(begin):
     assert (world.controller.ran.num_not_started, world.controller.ran.num_running) == (1, 0)
 
 
-def test_what_agents_go_on_with_when_another_command_has_the_sweep_is_told_to_run(begin):
+def test_what_agents_go_on_with_under_another_command_is_running(begin):
     world = begin()
     world.do(world.begin_one, lambda: (world.lose_lease(), share(world.writer, {ONE: 2})))
     assert "another command has taken this sweep over" in str(world.controller.failure)

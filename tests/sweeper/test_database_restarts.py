@@ -71,7 +71,7 @@ def test_agents_and_controller_wait_for_a_server_that_is_restarted(server, mode,
 
 
 @pytest.mark.slow  # test_agent.py has an agent that its database does not answer
-def test_when_the_server_is_away_for_too_long_agents_end_and_what_they_ran_is_recorded_later(
+def test_agents_end_when_the_server_is_away_too_long(
     server,
 ):
     watching = controller(server, f"seed={WAITS}", "sweep.repeats=2", "launcher.agents.lease_s=3")
@@ -84,7 +84,7 @@ def test_when_the_server_is_away_for_too_long_agents_end_and_what_they_ran_is_re
         said = told(first)
     assert first.returncode == 2, said
     assert (
-        "gave no sign for 3 s, so that others run what it ran: it is ended here; start an agent anew"
+        "gave no sign for 3 s, so that others run what it ran: it is ended here; start another agent"
         in said
     )
     assert "Traceback" not in said

@@ -7,7 +7,7 @@ from conf.schema import HardwareConfig
 from sweeper.grid.explain import is_of_null
 
 
-def test_a_setting_of_something_that_is_null_is_told_from_a_mistake_of_ours():
+def test_a_setting_of_something_null_is_no_mistake_of_ours():
     with pytest.raises(AssertionError) as of_null:
         OmegaConf.update(OmegaConf.structured(HardwareConfig), "profile.num_gpus", 4, merge=True)
     assert is_of_null(of_null.value)

@@ -43,9 +43,7 @@ def while_it_runs(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> 
     os.close(descriptor)
 
 
-def test_with_on_interrupt_finish_what_runs_on_any_host_comes_to_its_end_and_nothing_more_is_started(
-    postgresql_url, agents
-):
+def test_on_interrupt_finish_lets_all_hosts_finish_what_runs(postgresql_url, agents):
     watching = controller(postgresql_url, f"seed={WAITS}", "sweep.repeats=4", ON_FINISH)
     both = agents()
     for one in both:
@@ -85,9 +83,7 @@ def test_a_second_ctrl_c_ends_at_once_what_was_to_come_to_its_end(postgresql_url
     assert rows(postgresql_url, "SELECT DISTINCT outcome FROM attempts") == [("interrupted",)]
 
 
-def test_with_on_failure_stop_a_failure_on_one_host_has_no_host_start_anything_more(
-    postgresql_url, agents
-):
+def test_on_failure_stop_stops_all_hosts(postgresql_url, agents):
     watching = controller(
         postgresql_url, f"seed={SLOW},{FAILS}", "sweep.repeats=20", "sweep.on_failure=stop"
     )

@@ -1,13 +1,9 @@
 """Which completed repeats count, in which order, and how long they held their devices."""
 
-from pathlib import Path
-
 import pytest
 
-from scalemark.records.devices import DeviceKind
 from store.database import open_for_reading
-from store.reading import queries
-from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
+from store.reading.completed_repeats import completed_repeats, last_attempt
 from tests.filled import MACHINE, SOFTWARE_KEY, fill
 from tests.specs import small
 
@@ -44,25 +40,3 @@ def test_from_now_on_nothing_of_before_counts(engine):
     assert last_attempt(engine) == 4
     assert speeds(engine, small().trial_id, after=1) == {small().trial_id: [1.0]}
     assert speeds(engine, small().trial_id, after=last_attempt(engine)) == {}
-
-
-def test_a_simulated_repeat_took_what_its_devices_would_have_taken(tmp_path):
-    spec = small(device_kind=DeviceKind.SIMULATED_GPU)
-    url = str(tmp_path / "results.db")
-    fill(url, [(spec, 2.0)])
-    engine = open_for_reading(url)
-    (machine,) = {row["key"] for row in queries.rows(engine, "SELECT key FROM machines")}
-    assert completed_repeats(engine, [spec.trial_id], machine, SOFTWARE_KEY) == {
-        spec.trial_id: (CompletedRepeat(throughput=2.0, duration_s=6.2),)
-    }
-    engine = open_for_reading(filled_with_measurements(tmp_path))
-    (repeat,) = completed_repeats(engine, [small().trial_id], MACHINE.key, SOFTWARE_KEY)[
-        small().trial_id
-    ]
-    assert repeat.duration_s == 9.5
-
-
-def filled_with_measurements(folder: Path) -> str:
-    url = str(folder / "measured.db")
-    fill(url, [(small(), 1.0)])
-    return url

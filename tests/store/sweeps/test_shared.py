@@ -26,7 +26,6 @@ from store.sweeps.shared import (
     LEASE_OVER,
     SEEN_DEAD,
     SharedLedger,
-    clock_difference_s,
     end_dead,
     ended_with_something_in_flight,
     shared_status,
@@ -653,10 +652,6 @@ def test_a_second_terminal_sees_the_agents_with_their_hosts(writer):
         be_silent(writer, ledger)
     (status,) = sweep_status(writer.engine, "night")
     assert snapshot_of(status).state == "killed"
-
-
-def test_clocks_of_host_and_database_on_one_machine_agree(writer):
-    assert abs(clock_difference_s(writer.engine)) < 5.0
 
 
 def test_a_wrong_password_is_never_shown(postgresql_url):

@@ -56,7 +56,7 @@ def wait_for_begin(url: str, process: subprocess.Popen[str]) -> None:
     os.close(descriptor)
 
 
-def test_a_controller_that_was_killed_is_replaced_by_the_same_command_which_reports_in_the_end(
+def test_a_killed_controller_is_replaced_by_the_same_command(
     postgresql_url,
 ):
     grid = [
@@ -101,9 +101,7 @@ def test_ctrl_c_ends_what_agents_run_and_leaves_it_to_the_next_command(postgresq
     assert states(postgresql_url) == {State.PENDING: 1}
 
 
-def test_two_agents_train_with_tensorflow_and_the_sweep_ends_with_tables_and_charts(
-    postgresql_url, tmp_path
-):
+def test_two_agents_train_and_the_sweep_ends_with_tables_and_charts(postgresql_url, tmp_path):
     environment = os.environ | {"SCALEMARK_DB": postgresql_url}
     quick = [
         "model=trivial",

@@ -11,9 +11,8 @@ from store.sweeps.agents import EndedRow
 from store.sweeps.shared import AgentStatus, SharedStatus
 from sweeper.agents.orders import Orders
 from sweeper.agents.results import MOST_INTERRUPTED, Results
-from sweeper.agents.roster import Roster
+from sweeper.agents.roster import Roster, Standing
 from sweeper.agents.shared_settings import REFUSED
-from sweeper.agents.standing import Standing
 from sweeper.live.progress import Progress
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import make_plan

@@ -91,7 +91,7 @@ def test_who_waits_for_hosts_is_counted_until_the_sweep_is_ended():
     )
     world.engine.jobs = [one]
     world.tend({1: (2, 0)})
-    assert world.fleet.waits_for == "1 agent waits for hosts: Resources"
+    assert world.fleet.waits_for == "1 agents wait for hosts: Resources"
     world.engine.jobs = [one, two]
     world.tend({1: (2, 0)})
     assert world.fleet.waits_for == "2 agents wait for hosts: Resources"
@@ -103,7 +103,7 @@ def test_trials_over_two_hosts_have_agents_over_two_hosts():
     assert World(4).tend({2: (9, 0)}) == [2, 2]
 
 
-def test_agents_over_one_host_and_over_several_share_the_hosts_that_may_be_used():
+def test_agents_over_one_host_and_over_several_share_hosts():
     assert World(4).tend({1: (3, 0), 2: (9, 0)}) == [1, 1, 2]
     assert World(4).tend({1: (9, 0), 2: (1, 0)}) == [1, 1, 2]
     world = World(4)
@@ -113,7 +113,7 @@ def test_agents_over_one_host_and_over_several_share_the_hosts_that_may_be_used(
     assert world.tend({1: (9, 1), 2: (9, 0)}) == [1, 1, 2]
 
 
-def test_agents_are_not_asked_for_twice_and_those_that_ended_are_replaced_while_something_waits():
+def test_agents_that_ended_are_replaced_while_something_waits():
     world = World(2)
     assert world.tend({1: (9, 0)}) == world.tend({1: (7, 2)}, 2) == [1, 1]
     world.engine.end("preempted")
@@ -127,7 +127,7 @@ def test_agents_are_not_asked_for_twice_and_those_that_ended_are_replaced_while_
     assert world.tend({1: (0, 1)}, 6) == []
 
 
-def test_the_reason_of_an_end_is_told_once_also_when_the_engine_knows_it_later():
+def test_the_reason_of_an_end_is_printed_once_however_late():
     world = World(1)
     world.tend({1: (9, 0)})
     for why in ("", "canceled", "canceled"):
@@ -136,7 +136,7 @@ def test_the_reason_of_an_end_is_told_once_also_when_the_engine_knows_it_later()
     assert world.notes == ["agent 0 ended: canceled; its log is agent.log"]
 
 
-def test_agents_that_end_again_and_again_without_a_trial_end_the_sweep_with_what_is_known():
+def test_agents_that_end_without_a_trial_end_the_sweep():
     world = World(1)
 
     def in_vain() -> None:
@@ -153,7 +153,7 @@ def test_agents_that_end_again_and_again_without_a_trial_end_the_sweep_with_what
     assert len(world.engine.jobs) == 3
 
 
-def test_one_good_agent_does_not_have_bad_ones_asked_for_without_end():
+def test_beside_one_good_agent_bad_ones_are_not_asked_for_forever():
     world = World(2)
     world.tend({1: (9, 0)})
     for num_attempts in range(1000):
@@ -162,13 +162,13 @@ def test_one_good_agent_does_not_have_bad_ones_asked_for_without_end():
     assert len(world.engine.jobs) == 1 + MOST_IN_VAIN_BESIDE_OTHERS
     assert world.notes[-1] == (
         f"agents were started {MOST_IN_VAIN_BESIDE_OTHERS} times and ended without a trial: no space left on device; its log is "
-        "agent.log; the sweep goes on with the 1 that are there"
+        "agent.log; the sweep goes on with those that are there"
     )
     world.engine.end("preempted")
     assert world.tend({1: (9, 0)}, 1001, num_useful=1) == [1, 1]
 
 
-def test_the_next_agents_are_asked_for_later_and_later_while_those_before_are_of_no_use():
+def test_agents_of_no_use_are_replaced_later_and_later():
     world = World(2)
     started_s = []
     for _ in range(80):
@@ -213,7 +213,7 @@ def test_the_command_of_an_agent_holds_no_password():
     assert command.environment["SCALEMARK_DB"] == "postgresql://u:secret@h/d"
 
 
-def test_what_modules_of_the_site_put_on_the_path_of_python_stays_there_behind_this_project(
+def test_the_path_of_python_is_kept_behind_this_project(
     monkeypatch,
 ):
     def path():

@@ -164,7 +164,7 @@ def test_failures_are_told_in_words_by_outcome():
     )
 
 
-def test_failures_are_red_where_there_are_colors_and_without_there_is_nothing_but_text():
+def test_failures_are_red_where_there_are_colors():
     colored = Console(
         width=80,
         height=50,

@@ -197,7 +197,7 @@ def test_ctrl_c_leaves_what_was_shown_and_is_told_by_the_exit_code():
     assert "Traceback" not in last
 
 
-def test_a_database_that_is_not_there_is_waited_for_and_one_that_goes_is_said():
+def test_a_missing_database_is_waited_for():
     with watching(width=200) as terminal:
         terminal.wait_for(
             "results.db: no such database; run a sweep first, or name another with --db or SCALEMARK_DB; waiting for it"

@@ -294,7 +294,6 @@ class Loop:
         repeats: int = 1,
         is_leased: bool = False,
         silent_for_s: float = 120.0,
-        idle_timeout_s: float | None = None,
         retry: RetryConfig | None = None,
         sweep: dict[str, object] | None = None,
         launcher: dict[str, object] | None = None,
@@ -328,7 +327,6 @@ class Loop:
             launcher=chosen,
             retry=retry or RetryConfig(),
             silent_for_s=silent_for_s,
-            idle_timeout_s=idle_timeout_s,
         )
         self.orchestrator = Orchestrator(
             tools, policy, EIGHT, [] if is_leased else planned, tally=self._tally(specs, settings)
@@ -347,10 +345,7 @@ class Loop:
         found = [one for one in self.source.finished if one.result.measurement]
         return {
             trial_id: tuple(
-                CompletedRepeat(
-                    throughput=one.result.measurement.throughput,
-                    duration_s=one.duration_s,
-                )
+                CompletedRepeat(throughput=one.result.measurement.throughput)
                 for one in found
                 if one.trial_id == trial_id
             )

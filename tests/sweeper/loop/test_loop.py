@@ -145,7 +145,7 @@ def test_a_start_that_must_be_loaded_is_waited_for(stack):
     assert loop.clock.now_s >= 35.0
 
 
-def test_a_stop_while_a_start_is_loaded_leaves_the_repeat_to_the_next_command(stack):
+def test_a_stop_during_loading_leaves_the_repeat_to_the_next_command(stack):
     loop = Loop(stack, [ONE])
     loop.start.loads_until_s = 1e6
     loop.at[5.0] = lambda: loop.stop.ask(1)
@@ -211,9 +211,10 @@ def test_an_agent_that_is_ended_leaves_its_retry_to_others(stack):
     assert loop.source.left == [1]
 
 
-def test_an_agent_asks_less_and_less_often_and_ends_when_idle(stack):
-    loop = Loop(stack, [small(seed=1, num_gpus=2)], is_leased=True, idle_timeout_s=60.0)
+def test_an_agent_asks_less_and_less_often(stack):
+    loop = Loop(stack, [small(seed=1, num_gpus=2)], is_leased=True)
     loop.source.states[1] = State.RUNNING  # by another agent
+    loop.at[60.0] = lambda: loop.source.states.update({1: State.COMPLETED})
     asked_s = []
     loop.source.fails = lambda what: asked_s.append(loop.clock.now_s) if what == "draw" else None
     assert loop.run() == {}

@@ -308,7 +308,7 @@ def test_what_a_damaged_folder_holds_is_run_again(stack):
     assert message.startswith("its orchestrator was killed, and what it left cannot be read: ")
 
 
-def test_what_a_killed_orchestrator_left_running_is_killed_and_strangers_are_not(stack):
+def test_what_a_killed_orchestrator_left_running_is_killed(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.source.ledger.open_repeats()
     tools.source.ledger.claim(repeat, NOON)
@@ -329,7 +329,7 @@ def test_what_a_killed_orchestrator_left_running_is_killed_and_strangers_are_not
         stranger.kill()
 
 
-def test_ranks_that_a_killed_orchestrator_left_running_are_killed_and_those_of_others_are_not(
+def test_ranks_that_a_killed_orchestrator_left_are_killed(
     stack,
 ):
     """They lead sessions of their own. Forked ones show the environment of their orchestrator's child, spawned ones their own."""
@@ -417,7 +417,7 @@ def _when_told(world: World, begins: str, then: Callable[[], object]) -> list[st
     return told
 
 
-def test_the_run_folders_tell_all_columns_of_attempts_whatever_became_of_them(stack):
+def test_run_folders_have_all_columns_of_attempts(stack):
     seeds = (1, 900, 901, 902, 903, 904)
     world = World(
         stack,
@@ -509,7 +509,7 @@ def test_an_end_that_was_told_and_not_recorded_is_recorded_as_it_was_told(stack)
     assert rows("SELECT count(*) FROM step_samples") == [(3,)]
 
 
-def test_how_an_attempt_of_a_killed_orchestrator_is_closed_is_in_its_folder(stack):
+def test_the_end_of_a_killed_orchestrators_attempt_is_in_its_folder(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.source.ledger.open_repeats()
     tools.source.ledger.claim(repeat, NOON)
@@ -529,7 +529,7 @@ def test_how_an_attempt_of_a_killed_orchestrator_is_closed_is_in_its_folder(stac
     assert rows("SELECT outcome, message FROM attempts") == [(end.outcome, end.message)]
 
 
-def test_an_end_for_which_there_is_no_room_ends_the_sweep_and_is_found_by_the_next_command(stack):
+def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
     world = World(stack, [small(seed=905), small(seed=1)])
     _when_started(
         world,

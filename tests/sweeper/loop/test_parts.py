@@ -6,9 +6,8 @@ from store.errors import AwayError, LockedError, LostDatabaseError
 from store.sweeps.ledger import LostError
 from sweeper.devices.host_lock import Held
 from sweeper.devices.slots import Slots
-from sweeper.loop.backoff import Backoff
+from sweeper.loop.drawing import Backoff
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.patience import Patience
 from sweeper.loop.room import Rooms
 from sweeper.loop.stopping import Stopping
 from sweeper.stop import Stop
@@ -25,15 +24,13 @@ class World:
         self.source = FakeSource({}, is_leased=is_leased)
         self.stopping = Stopping(self.stop, [], self.told.append)
         self.heartbeat = Heartbeat(
-            self.source, self.stopping, 60.0, lambda: None, self.told.append, self.clock
-        )
-        self.patience = Patience(
-            self.heartbeat,
-            self.stop,
+            self.source,
+            self.stopping,
+            60.0,
+            lambda: None,
             lambda: None,
             self.told.append,
             self.clock,
-            is_leased=is_leased,
         )
 
     def fail(self, error: Exception) -> None:
@@ -90,10 +87,10 @@ def test_a_write_to_a_locked_database_is_tried_ten_times(num_locked):
         return "written"
 
     if num_locked < 10:
-        assert world.patience.write(write) == "written"
+        assert world.heartbeat.write(write) == "written"
     else:
         with pytest.raises(LockedError):
-            world.patience.write(write)
+            world.heartbeat.write(write)
         assert len(left) == num_locked - 10
 
 
@@ -105,7 +102,7 @@ def test_an_agent_beats_while_it_waits_for_a_locked_database():
         raise LockedError("locked")
 
     with pytest.raises(LockedError):
-        world.patience.write(write)
+        world.heartbeat.write(write)
     assert (world.clock.now_s, world.source.num_beats) == (300.0, 9)
 
 
@@ -117,7 +114,7 @@ def test_a_second_stop_waits_for_no_database():
         raise AwayError("away")
 
     with pytest.raises(AwayError):
-        world.patience.write(write)
+        world.heartbeat.write(write)
 
 
 def test_misses_in_a_row_are_spaced_out_until_something_comes():

@@ -46,7 +46,7 @@ def test_a_wide_gap_decides_after_one_repeat_and_a_narrow_one_does_not():
     assert ruling.wanted == {"a": 4, "b": 0, "c": 4}
 
 
-def test_where_processes_are_known_to_be_alike_a_narrow_gap_decides_after_one_repeat():
+def test_where_processes_are_alike_a_narrow_gap_decides():
     assert race(a=[100.0], b=[60.0], c=[90.0], spread=QUIET).out.keys() == {"b", "c"}
 
 
@@ -73,7 +73,7 @@ def test_all_can_tie():
     assert (ruling.tied, ruling.out, ruling.is_over) == (("b", "c"), {}, True)
 
 
-def test_who_could_hardly_lead_in_the_end_is_out_though_the_distance_may_be_chance():
+def test_who_could_hardly_lead_is_out_though_it_may_be_chance():
     steady = {"a": [100.0, 101.0, 100.5, 100.4], "b": [98.9, 99.7, 99.2, 99.3]}
     noisy = Spread(squares=60 * 0.012**2, freedom=60)
     assert race(spread=noisy, **{name: speeds[:2] for name, speeds in steady.items()}).out == {}
@@ -85,7 +85,7 @@ def test_who_could_hardly_lead_in_the_end_is_out_though_the_distance_may_be_chan
     assert ruling.tied == ()
 
 
-def test_who_was_put_out_is_no_tie_though_its_few_repeats_alone_would_not_tell_it_from_the_leader():
+def test_who_was_put_out_is_no_tie_whatever_its_interval():
     speeds = {"a": [1101.0, 1105.0], "b": [990.0, 1050.0]}
     ruling = race(spread=QUIET, **speeds)
     low, _ = known_ratio_interval(speeds["a"], speeds["b"])
@@ -109,7 +109,7 @@ def test_a_tie_is_what_tables_mark_as_one():
     assert list(ruling.tied) == marked == ["b"]
 
 
-def test_who_failed_before_it_completed_anything_is_out_and_the_others_race_on():
+def test_who_failed_before_completing_anything_is_out():
     ruling = race(a=[100.0], b=[99.0], c=[], failures={"c": "out_of_memory"})
     assert (ruling.out, ruling.wanted) == (
         {"c": "race: it ended as out_of_memory"},

@@ -31,9 +31,7 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]], rep
 
     def read(trial_ids):
         return {
-            id_: tuple(
-                CompletedRepeat(throughput=one, duration_s=2.0) for one in speeds.get(id_, ())
-            )
+            id_: tuple(CompletedRepeat(throughput=one) for one in speeds.get(id_, ()))
             for id_ in trial_ids
         }
 

@@ -67,11 +67,10 @@ def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "sweep: race trivial-x1: seed=4000 leads with 399" in said
     assert " % more than seed=2000; saved 11 of 15 repeats, " in said
-    assert "CPU stand-in-seconds (" in said
     assert rows("SELECT finished_at IS NULL FROM sweeps") == [(0,)]
 
 
-def test_failures_and_crashes_leave_a_race_only_once_their_retries_are_used_up(stack):
+def test_failures_leave_a_race_once_their_retries_are_used_up(stack):
     """Seed 906 is fast once, and fails ever after: those that only it has beaten stay beaten. Seed 900 crashes first."""
     world = World(stack, specs(906, 900), repeats=3, sweep=BY_SEED)
     assert world.run() == {State.COMPLETED: 2, State.FAILED: 2, State.SKIPPED: 2}

@@ -42,7 +42,7 @@ def play(
 
     def read(trial_ids):
         return {
-            id_: tuple(CompletedRepeat(throughput=one, duration_s=2.0) for one in completed[id_])
+            id_: tuple(CompletedRepeat(throughput=one) for one in completed[id_])
             for id_ in trial_ids
         }
 
@@ -65,7 +65,7 @@ def play(
     def skip(keys: Sequence[int], reason: str) -> None:
         given_up.update({backlog[key].trial.spec.seed: reason for key in keys})
 
-    observer = RacingObserver(tally, backlog, "GPU", skip, texts.append)
+    observer = RacingObserver(tally, backlog, skip, texts.append)
     observer.steer_all()
     while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
         spec = backlog[task.key].trial.spec
@@ -79,7 +79,7 @@ def play(
         if not isinstance(outcome, Outcome):
             completed[spec.trial_id].append(outcome)
         final = outcome if isinstance(outcome, Outcome) else Outcome.COMPLETED
-        observer.ended(task.key, final, 2.0)
+        observer.ended(task.key, final)
         observer.steer(task.key)
     return Played(ran=ran, given_up=given_up, texts=texts, saved=observer.saved)
 
@@ -95,7 +95,7 @@ def test_those_that_tie_run_all_their_repeats():
     assert (played.saved.num_run, played.saved.num_spared) == (7, 2)
     assert played.texts == [
         "race trivial-x1: seed=2 leads with 101.0 images/s, in a tie with seed=1; "
-        "saved 2 of 9 repeats, 4.0 of 18.0 GPU-seconds (22 %)"
+        "saved 2 of 9 repeats"
     ]
 
 

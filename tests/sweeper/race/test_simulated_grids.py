@@ -19,7 +19,7 @@ def played(kind: Kind, num_grids: int) -> Score:
     )
 
 
-def test_a_race_ends_with_the_winner_of_the_full_grid_for_half_of_its_gpu_seconds():
+def test_a_race_finds_the_same_winner_for_half_the_gpu_seconds():
     score = played(Kind(num_models=2), 15)
     assert score.num_races == 120
     assert score.num_same >= 0.95 * score.num_races

@@ -41,9 +41,7 @@ def test_variables_of_the_user_and_of_a_job_that_we_run_in_do_not_count(monkeypa
         ("", SlurmError),
     ],
 )
-def test_jobs_that_have_ended_and_a_controller_that_does_not_answer_are_told_from_what_is_refused(
-    said, kind
-):
+def test_errors_are_sorted_into_ended_silent_and_refused(said, kind):
     with pytest.raises(SlurmError) as error:
         ask("sh", "-c", "printf '%s\\n' \"$0\" >&2; exit 1", said)
     assert type(error.value) is kind
