@@ -22,7 +22,7 @@ from store.command_line import Db, Json, make_app
 from store.command_line import run as run_app
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
-from sweeper.live import watch as live
+from sweeper.live import status as live
 from sweeper.live.view import render
 
 WAIT_S = 30.0  # a controller loads and plans for so long

@@ -21,9 +21,8 @@ from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.policy import Policy
 from sweeper.loop.source import OwnSource
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.estimate import Estimate
 from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan

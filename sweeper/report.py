@@ -10,18 +10,18 @@ from scalemark.records.outcomes import State
 from sweeper.race.tally import Saved
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Ran:
-    """Counts of what came of running a sweep."""
+    """Counts of what came of running a sweep, so far or in the end."""
 
-    states: Counter[State]  # of repeats, the last of each
-    num_retries: int  # attempts beyond the first of a repeat
-    num_not_started: int  # repeats that a stop left over
-    was_interrupted: bool
+    states: Counter[State] = field(default_factory=Counter)  # of repeats, the last of each
+    num_retries: int = 0  # attempts beyond the first of a repeat
+    num_not_started: int = 0  # repeats that a stop left over
+    was_interrupted: bool = False
     # a line for each repeat that did not complete: what it was, why, and where its log is
-    failures: list[str]
+    failures: list[str] = field(default_factory=list)
     # why results could no longer be written; what ran then is in its run folders
-    failure: str | None
+    failure: str | None = None
     num_finished_elsewhere: int = 0  # repeats that another sweep completed meanwhile
     num_running: int = 0  # repeats that agents go on with
     saved: Saved = field(default_factory=Saved)  # by racing

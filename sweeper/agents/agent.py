@@ -38,9 +38,8 @@ from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
 from sweeper.live.log import AgentLog
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.policy import Policy, Ranks
 from sweeper.loop.source import LeasedSource
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Ranks, Tools
 from sweeper.planning.plan_view import machine_line
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import START

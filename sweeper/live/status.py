@@ -1,18 +1,70 @@
-"""Turns what the database says of a sweep into a snapshot, for a second terminal."""
+"""Shows how sweeps are from the database: once, or again and again in a second terminal."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
 from scalemark.records.devices import DeviceKind
 from scalemark.run_folder.folder import RunFolder
+from scalemark.text.untrusted import quoted
+from store.database import open_for_reading
+from store.errors import AwayError, LockedError, NoSweepError
 from store.sweeps.shared import SharedStatus
-from store.sweeps.sweep_status import FinishedRepeat, Pace, RunningRepeat, SweepState, SweepStatus
+from store.sweeps.sweep_status import (
+    FinishedRepeat,
+    Pace,
+    RunningRepeat,
+    SweepState,
+    SweepStatus,
+    sweep_status,
+)
 from sweeper.live.doing import doing_text
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
+from sweeper.live.view import render
+
+EVERY_S = 2.0
+NONE_RUNS = "no sweep is running; one that begins is shown"
+
+
+def snapshots(db: str, sweep: str | None) -> list[Snapshot]:
+    """Return the named sweep; without a name all that run, else the newest. Raises StoreError."""
+    return [snapshot_of(found) for found in sweep_status(open_for_reading(db), sweep)]
+
+
+def watch(console: Console, db: str, sweep: str | None) -> None:
+    """Draw sweeps until they have ended. Without a name wait for one that runs, also for its
+    database; one that cannot be read at the moment is waited for, too.
+
+    Raises StoreError for what waiting does not mend, as a name that no sweep has.
+    """
+    shown: list[Snapshot] = []
+    has_run = sweep is not None
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            problem = ""
+            try:
+                shown = snapshots(db, sweep)
+            except (AwayError, LockedError, NoSweepError) as error:
+                if isinstance(error, NoSweepError) and sweep is not None:
+                    raise
+                problem = f"{quoted(str(error))}; waiting for it"
+            runs = any(one.state is SweepState.RUNNING for one in shown)
+            has_run = has_run or runs
+            if not runs and not has_run and not problem:
+                problem = NONE_RUNS
+            note = [Text(problem, style="bold yellow")] if problem else []
+            live.update(Group(*note, *map(render, shown)), refresh=True)
+            if has_run and not runs and not problem:
+                return
+            time.sleep(EVERY_S)
 
 
 def snapshot_of(status: SweepStatus, now: datetime | None = None) -> Snapshot:

@@ -11,13 +11,12 @@ from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.drawing import Backoff, Drawing
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.policy import Policy
 from sweeper.loop.recording import Recorder
 from sweeper.loop.room import Room, Rooms
 from sweeper.loop.starting import Starter
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Tools
 
 MOST_CLAIMS_AT_ONCE = 20  # between two looks at what runs
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from scalemark.records.trial import TrialSpec
@@ -39,11 +40,10 @@ from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.policy import Policy
 from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Stopping, why_interrupted
 from sweeper.loop.supervision import Over, Supervision
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.eta import Eta
 from sweeper.planning.plan import PlannedTrial
 from sweeper.planning.simulate import remaining_s
@@ -134,15 +134,11 @@ class Orchestrator:
 
     @property
     def ran(self) -> Ran:
-        totals = self._recorder.totals
-        return Ran(
-            states=totals.states,
-            num_retries=totals.num_retries,
+        return replace(
+            self._recorder.ran,
             num_not_started=self.num_left,
             was_interrupted=self.was_interrupted,
-            failures=totals.failures,
             failure=str(self.failure) if self.failure else None,
-            num_finished_elsewhere=totals.num_finished_elsewhere,
             saved=self._recorder.observer.saved,
         )
 

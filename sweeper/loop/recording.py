@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from conf.schema import OnFailure
@@ -17,29 +16,20 @@ from sweeper.live.log import Log
 from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.policy import Policy
 from sweeper.loop.source import Source
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
+from sweeper.loop.tools import Policy
 from sweeper.planning.eta import Eta
 from sweeper.race.racing_observer import Observer
+from sweeper.report import Ran
 from sweeper.running import retry
 from sweeper.running.run_folders import read_end, recorded_left, write_end
 
 
-@dataclass(slots=True)
-class Totals:
-    """Counts of what came of a sweep's repeats so far."""
-
-    states: Counter[State] = field(default_factory=Counter)  # of those that need no more attempts
-    num_retries: int = 0
-    num_finished_elsewhere: int = 0  # repeats that other sweeps completed meanwhile
-    failures: list[str] = field(default_factory=list)  # a line for each that did not complete
-
-
 class Recorder:
     """Writes ends to the run folder first and then to the source: the database is rebuilt from
-    run folders.
+    run folders. Counts in `ran` what came of repeats.
     """
 
     def __init__(
@@ -53,7 +43,7 @@ class Recorder:
         progress: Log,
         eta: Eta,
     ) -> None:
-        self.totals = Totals()
+        self.ran = Ran()
         self.observer = Observer()
         self._source, self._backlog, self._policy = source, backlog, policy
         self._heartbeat, self._stopping, self._supervision = heartbeat, stopping, supervision
@@ -99,18 +89,18 @@ class Recorder:
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
             self._follow(repeat, outcome)
-            self.totals.failures.append(
+            self.ran.failures.append(
                 f"{repeat.trial.label} {outcome}: {result.message} ({finished.run_dir}/log.txt)"
             )
         return True
 
     def finished_elsewhere(self, repeat: Repeat) -> None:
-        self.totals.num_finished_elsewhere += 1
+        self.ran.num_finished_elsewhere += 1
         self._progress.settled(State.SKIPPED)
         self.steer(repeat)
 
     def settle(self, state: State) -> None:
-        self.totals.states[state] += 1
+        self.ran.states[state] += 1
         self._progress.settled(state)
 
     def skip(self, keys: Sequence[int], reason: str) -> None:
@@ -167,7 +157,7 @@ class Recorder:
 
     def _try_again(self, repeat: Repeat) -> None:
         """Try again here; when this one is stopping, leave it to others while more runs on here."""
-        self.totals.num_retries += 1
+        self.ran.num_retries += 1
         if not self._stopping.is_stopping:
             self._backlog.queue.push(repeat.task)
             return

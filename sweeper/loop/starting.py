@@ -16,11 +16,10 @@ from store.errors import StoreError
 from sweeper.live.log import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.policy import Policy
 from sweeper.loop.room import Room
 from sweeper.loop.stopping import Stopping, why_interrupted
 from sweeper.loop.supervision import Given, Over, Run, Supervision
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Tools
 from sweeper.running.attempt import Attempt
 from sweeper.starts.environment import environment
 

@@ -11,8 +11,8 @@ from scalemark.records.measurement import Result
 from scalemark.records.placement import Placement
 from sweeper.live.log import Started
 from sweeper.loop.backlog import Repeat
-from sweeper.loop.policy import Policy
 from sweeper.loop.room import Room
+from sweeper.loop.tools import Policy
 from sweeper.running.attempt import Attempt, Ended
 from sweeper.running.schedule import Running
 from sweeper.stop import Stop
@@ -70,9 +70,7 @@ class Supervision:
             self.end_all(at_once=at_once)
         if self.runs and not at_once:
             doing = "ending" if ends else "waiting for"
-            num = len(self.runs)
-            what = "the running attempt" if num == 1 else f"{num} running attempts"
-            self._tell(f"{doing} {what}{self._stop.hint}")
+            self._tell(f"{doing} {len(self.runs)} running attempts{self._stop.hint}")
 
     def look(self, run: Run) -> Ended | None:
         """Keep its deadlines; None while it runs."""
@@ -101,9 +99,11 @@ class Supervision:
         return [run.given.started for run in self.runs]
 
     def running(self) -> list[Running]:
-        return [_running(started) for started in self.started()]
-
-
-def _running(started: Started) -> Running:
-    end_s = None if started.expected_s is None else started.started_s + started.expected_s
-    return Running(devices=started.devices, started_s=started.started_s, expected_end_s=end_s)
+        """Return what the scheduler needs to know of them."""
+        running = []
+        for one in self.started():
+            end_s = None if one.expected_s is None else one.started_s + one.expected_s
+            running.append(
+                Running(devices=one.devices, started_s=one.started_s, expected_end_s=end_s)
+            )
+        return running

@@ -108,46 +108,39 @@ def _out(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> 
         for rival in racing:
             if rival is leader:
                 continue
-            compared = _Pair.of(leader, rival, spread, look)
-            if compared.is_decided(level, most_repeats):
-                out[rival.trial_id] = _why_out(compared, leader, level)
+            why = _why_out(leader, rival, spread, look, level, most_repeats)
+            if why:
+                out[rival.trial_id] = why
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
-    """A leader and another one, compared."""
-
-    gap: float  # between means of log images/s; how much the other is slower
-    num_leader: int  # repeats behind the means
-    num_other: int
-    variance: float  # of one process
-    freedom: int
-
-    @classmethod
-    def of(cls, leader: Contender, other: Contender, spread: Spread, look: int) -> _Pair:
-        """Compare two that are not the same, by their first `look` repeats; the variance always
-        rests on all there are.
-        """
-        own = Spread.sum((Spread.of(leader.speeds), Spread.of(other.speeds)))
-        variance, freedom = variance_of(own, spread.without(own))
-        fast, slow = leader.speeds[:look], other.speeds[:look]
-        gap = _mean(fast) - _mean(slow)
-        return cls(
-            gap=gap, num_leader=len(fast), num_other=len(slow), variance=variance, freedom=freedom
-        )
-
-    def is_decided(self, level: float, most_repeats: int) -> bool:
-        """Say whether the other would lead after all repeats with a probability below `level`."""
-        to_come = sum(
-            max(0.0, 1 / num - 1 / most_repeats) for num in (self.num_leader, self.num_other)
-        )
-        return self.gap > upper_quantile(level, self.freedom) * math.sqrt(self.variance * to_come)
-
-    def least_gap(self, level: float) -> float:
-        """Return the distance below which the true one is with a probability of `level`."""
-        error = math.sqrt(self.variance * (1 / self.num_leader + 1 / self.num_other))
-        return self.gap - upper_quantile(level, self.freedom) * error
+def _why_out(
+    leader: Contender,
+    rival: Contender,
+    spread: Spread,
+    look: int,
+    level: float,
+    most_repeats: int,
+) -> str:
+    """Compare two by their first `look` repeats. The rival is out if it would lead after all
+    repeats with a probability below `level`; return nothing if it is not.
+    """
+    # the variance of one process rests on all repeats there are, whatever the look
+    own = Spread.sum((Spread.of(leader.speeds), Spread.of(rival.speeds)))
+    variance, freedom = variance_of(own, spread.without(own))
+    quantile = upper_quantile(level, freedom)
+    fast, slow = leader.speeds[:look], rival.speeds[:look]
+    gap = _mean(fast) - _mean(slow)  # of log throughput
+    to_come = sum(max(0.0, 1 / len(found) - 1 / most_repeats) for found in (fast, slow))
+    if gap <= quantile * math.sqrt(variance * to_come):
+        return ""
+    least = gap - quantile * math.sqrt(variance * (1 / len(fast) + 1 / len(slow)))
+    sure = f"at least {_less(least)}" if least > 0 else "which may be chance"
+    repeats = "1 repeat" if len(slow) == 1 else f"{len(slow)} repeats"
+    return (
+        f"race: {_less(gap)} behind {leader.name} ({sure}) after {repeats}; the others would "
+        "hardly make it lead"
+    )
 
 
 def _is_alike(leader: Contender, other: Contender) -> bool:
@@ -156,16 +149,6 @@ def _is_alike(leader: Contender, other: Contender) -> bool:
     """
     low, _ = known_ratio_interval(leader.speeds, other.speeds)
     return low is not None and low <= 1
-
-
-def _why_out(compared: _Pair, leader: Contender, level: float) -> str:
-    least = compared.least_gap(level)
-    sure = f"at least {_less(least)}" if least > 0 else "which may be chance"
-    repeats = "1 repeat" if compared.num_other == 1 else f"{compared.num_other} repeats"
-    return (
-        f"race: {_less(compared.gap)} behind {leader.name} ({sure}) after {repeats}; the others "
-        "would hardly make it lead"
-    )
 
 
 def _mean(speeds: Sequence[float]) -> float:

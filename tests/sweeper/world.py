@@ -21,9 +21,8 @@ from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.policy import Policy
 from sweeper.loop.source import OwnSource
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import make_plan
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally, results_in

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from store.schema import SweepRow
 from store.writer import Writer
-from sweeper.live.watch import snapshots
+from sweeper.live.status import snapshots
 from tests.filled import begin
 from tests.specs import small
 

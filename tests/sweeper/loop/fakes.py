@@ -25,9 +25,8 @@ from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.slots import Slots
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.policy import Policy
 from sweeper.loop.source import Drawn, Wish
-from sweeper.loop.tools import Tools
+from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
 from sweeper.race.races import sort_into_races
 from sweeper.race.tally import Tally
