@@ -52,11 +52,11 @@ from sweeper.report import Ran
 from sweeper.running.recover import Expiry
 from sweeper.stop import Stop
 
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0  # a look is a handful of queries
 SILENT_DATABASE_S = 600.0  # after that the controller ends; agents have ended by then
 # once nothing is left; then theirs is ended, as that of those which never began
 AGENTS_END_WITHIN_S = 10.0
-TRIES_AT_THE_END = 5
+TRIES_AT_THE_END = 5  # one a second: a server that restarts is back by then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from store.errors import StoreError
 from store.sweeps.ledger import LostError
 from store.sweeps.shared import SharedLedger
 
-BEATS = 6  # in a lease
+BEATS = 6  # in a lease: five may fail before it is over
 
 
 class Lease:

@@ -16,7 +16,9 @@ from sweeper.live.snapshot import EndedAttempt
 from sweeper.loop.source import Wish
 from sweeper.planning.plan import PlannedTrial
 
-MOST_INTERRUPTED = 5  # times in a row of one repeat, before it is given up
+# Times in a row before a repeat is given up: preemption seldom hits the same one so often, a time
+# limit that is too short for it does so always.
+MOST_INTERRUPTED = 5
 _Key = tuple[str, int]  # trial id, number of the repeat
 
 

@@ -85,4 +85,4 @@ class AgentLog(Log):
 
     def attempt_started(self, started: Started) -> None:
         devices = ", ".join(map(str, started.devices))
-        self.note(f"runs {started.trial.label} repeat {started.repeat} on device {devices}")
+        self.note(f"runs {started.trial.label} repeat {started.repeat} on devices {devices}")

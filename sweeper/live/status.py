@@ -30,7 +30,7 @@ from sweeper.live.doing import doing_text
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 from sweeper.live.view import render
 
-EVERY_S = 2.0
+EVERY_S = 2.0  # other processes write to this database meanwhile
 NONE_RUNS = "no sweep is running; one that begins is shown"
 
 

@@ -18,7 +18,8 @@ from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
 from sweeper.loop.tools import Policy, Tools
 
-MOST_CLAIMS_AT_ONCE = 20  # between two looks at what runs
+# Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
+MOST_CLAIMS_AT_ONCE = 20
 
 
 class Dispatcher:

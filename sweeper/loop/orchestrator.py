@@ -54,7 +54,7 @@ from sweeper.running import retry
 from sweeper.running.judgement import judge
 from sweeper.running.readable import is_readable
 
-SHOW_EVERY_S = 1.0
+SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
 
 class Orchestrator:

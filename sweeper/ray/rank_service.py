@@ -32,7 +32,8 @@ from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from sweeper.launchers import HOSTS_VARIABLE, RANK_START_VARIABLE
 from sweeper.ray.program import placed, run_rank
 
-HOST_TIMEOUT_S = 60.0  # for a word of a host that was given to us just now
+# A host that was given to us just now starts a worker process first: that takes seconds.
+HOST_TIMEOUT_S = 60.0
 LOST = "one of its hosts died"
 
 
