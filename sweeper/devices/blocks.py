@@ -1,6 +1,4 @@
-"""Which groups of devices a trial may get: one answer for those who hand them out, reserve them and
-play sweeps through.
-"""
+"""Says which groups of devices a trial may get, to all who hand out, reserve or simulate them."""
 
 from __future__ import annotations
 
@@ -13,53 +11,49 @@ class Blocks:
     """The groups of the devices of one host, and how many trials may have one at once.
 
     ```
-      aligned    [0 2 | 1 3 | 4 6 | 5 7]  so many that the next power of two is 2
-                 [0 2   1 3 | 4 6   5 7]                                       4
+      aligned    [0 2 | 1 3 | 4 6 | 5 7]  for 2 devices: blocks of the next power of two
+                 [0 2   1 3 | 4 6   5 7]  for 3 or 4
       else       [0 2   1 3   4 6   5 7]  any that are free
     ```
     """
 
-    # all devices, by their numbers; those that are well connected side by side
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # all devices, well connected ones side by side
     aligned: bool  # neighbors share switches, and free blocks are not broken up
     most_at_once: int  # trials that may run side by side
 
     def groups(self, num_gpus: int) -> list[tuple[int, ...]]:
-        """Where so many devices are sought."""
+        """Return the groups in which so many devices are sought."""
         size = self._size(num_gpus)
-        groups = [self._group(first, size) for first in range(0, len(self.order), size)]
+        starts = range(0, len(self.order), size)
+        groups = [self.order[start : start + size] for start in starts]
         return [group for group in groups if len(group) >= num_gpus]
 
     def fits(self, num_gpus: int, free: Set[int]) -> bool:
-        """Whether one of the groups has room among these devices."""
+        """Return whether one of the groups has room among the free devices."""
         return any(len(free & set(group)) >= num_gpus for group in self.groups(num_gpus))
 
     def rooms(self, num_gpus: int, free: Set[int]) -> list[tuple[int, ...]]:
-        """What is free of each group that has room; only those that break up least, all equally
-        good by that.
-        """
+        """Return the free devices of each group that has room, of those that break up least."""
+        found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         size = self._size(num_gpus)
-        found = []
-        for first in range(0, len(self.order), size):
-            room = self._free_in(first, size, free)
+        for start in range(0, len(self.order), size):
+            room = self._free_in(start, size, free)
             if len(room) >= num_gpus:
-                found.append((self._free_around(first, size, free), room))
-        least = min((around for around, _ in found), default=[])
-        return [room for around, room in found if around == least]
+                found.setdefault(self._num_free_around(start, size, free), []).append(room)
+        return found[min(found)] if found else []
 
     def _size(self, num_gpus: int) -> int:
-        return 1 << (num_gpus - 1).bit_length() if self.aligned else len(self.order)
+        if not self.aligned:
+            return len(self.order)
+        return 1 << (num_gpus - 1).bit_length()
 
-    def _group(self, first: int, size: int) -> tuple[int, ...]:
-        return self.order[first : first + size]
+    def _free_in(self, start: int, size: int, free: Set[int]) -> tuple[int, ...]:
+        return tuple(device for device in self.order[start : start + size] if device in free)
 
-    def _free_in(self, first: int, size: int, free: Set[int]) -> tuple[int, ...]:
-        return tuple([device for device in self._group(first, size) if device in free])
-
-    def _free_around(self, first: int, size: int, free: Set[int]) -> list[int]:
-        """How many are free in the group, and in the ever larger ones that it is part of."""
-        found = [len(self._free_in(first, size, free))]
+    def _num_free_around(self, start: int, size: int, free: Set[int]) -> tuple[int, ...]:
+        """Count the free devices of a group, and of the ever larger ones that it is part of."""
+        counts = [len(self._free_in(start, size, free))]
         while size < len(self.order):
             size *= 2
-            found.append(len(self._free_in(first // size * size, size, free)))
-        return found
+            counts.append(len(self._free_in(start // size * size, size, free)))
+        return tuple(counts)

@@ -11,26 +11,25 @@ HIDE_ALL = ("", "-1", "NoDevFiles")  # masks that are meant to leave nothing
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """What trials may use, in the mask's order; without a mask whole GPUs, and MIG devices where
-    none is whole.
+    """Return what trials may use, in the mask's order.
 
-    As CUDA reads it: indices, UUIDs of GPUs, or UUIDs of MIG devices, or the beginnings of UUIDs;
-    the first entry that names nothing or is of another kind than the first ends the list, and one
-    named twice leaves nothing.
+    Without a mask these are the whole GPUs, and the MIG devices where none is whole. As in CUDA, a
+    mask lists indices, UUIDs, or beginnings of UUIDs; its first entry that names nothing, or is of
+    another kind than the first one, ends the list, and one named twice leaves nothing.
 
-    Raises SweepRefusedError where it cannot be told which GPUs are meant, or where one is meant
-    that is cut into MIG devices.
+    Raises SweepRefusedError where it is open which GPUs are meant, or where one is meant that is cut
+    into MIG devices.
     """
     mask = variables.get("CUDA_VISIBLE_DEVICES")
     if mask is None:
-        return tuple(gpu for gpu in gpus if not gpu.mig_mode) or _slices(gpus)
+        return tuple(gpu for gpu in gpus if not gpu.mig_mode) or _mig_devices(gpus)
     entries = [entry.strip() for entry in mask.split(",")]
     if entries[0].isdecimal():
         _check_order(gpus, mask, variables)
-    kind = _kind(entries[0])
     visible: list[Gpu] = []
     for entry in entries:
-        named = _named(entry, gpus) if _kind(entry) == kind else None
+        same_kind = _kind(entry) == _kind(entries[0])
+        named = _named(entry, gpus) if same_kind else None
         if named is None:
             break
         if named in visible:
@@ -44,7 +43,7 @@ def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[G
     return tuple(visible)
 
 
-def _slices(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+def _mig_devices(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     return tuple(device for gpu in gpus for device in gpu.mig_devices)
 
 
@@ -57,7 +56,7 @@ def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
         return gpus[int(entry)] if int(entry) < len(gpus) else None
     if not entry.startswith(("GPU-", "MIG-")):
         return None
-    devices = _slices(gpus) if entry.startswith("MIG-") else gpus
+    devices = _mig_devices(gpus) if entry.startswith("MIG-") else gpus
     named = [device for device in devices if device.uuid.startswith(entry)]
     if not named and entry.startswith("MIG-GPU-"):
         raise SweepRefusedError(
@@ -68,14 +67,13 @@ def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
 
 
 def _listed(devices: tuple[Gpu, ...]) -> str:
-    return (
-        ", ".join(device.uuid for device in devices)
-        or "there are none; make some with nvidia-smi mig"
-    )
+    if not devices:
+        return "there are none; make some with nvidia-smi mig"
+    return ", ".join(device.uuid for device in devices)
 
 
 def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:
-    """Indices count in PCI order for us, and from the fastest on for CUDA unless told otherwise."""
+    """Refuse indices that CUDA may count from the fastest GPU on, while we count in PCI order."""
     if len({gpu.name for gpu in gpus}) > 1 and variables.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
         raise SweepRefusedError(
             f"CUDA_VISIBLE_DEVICES={mask}: CUDA counts GPUs of several kinds from the fastest on; "

@@ -1,5 +1,4 @@
-"""Who may measure on this host now: locks that the kernel keeps, for all users and databases of the
-host.
+"""Locks that decide which sweep may measure on this host now, for all its users and databases.
 
 ```
   exclusive attempt    host.lock: exclusive
@@ -7,8 +6,8 @@ host.
   waits for host.lock  waiting.lock: shared
 ```
 
-They are held by open files, so that the end of a process, however it ends, gives them back. The
-files stay. Who gets host.lock after another ends what that one left running, if it was killed:
+Open files hold them (flock), so that the end of a process, however it ends, gives them back. The
+files stay. A process that gets host.lock after another one ends what a killed holder left running:
 nothing runs beside a measurement. A sweep that has had its turn stays away once, with nothing held,
 when another one waits for host.lock.
 """
@@ -22,7 +21,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -36,9 +35,8 @@ VARIABLE = "SCALEMARK_LOCK_DIR"
 # not by TMPDIR: where that differs from user to user, nobody is locked out
 DEFAULT_FOLDER = Path("/tmp/scalemark-locks")
 TURN_S = 30.0
-"""How long a sweep may go on while another one waits: a hand-over leaves the host idle for up to a
-second.
-"""
+"""How long a sweep may go on while another one waits. A hand-over leaves the host idle for up to a
+second, so turns are much longer than that."""
 _HOST = "host"
 _WAITING = "waiting"
 _FILE_MODE = 0o666
@@ -47,8 +45,9 @@ _PID = re.compile(rb"(\d{1,10})\n")
 
 
 class Held:
-    """The locks of one attempt. A process forked from this one without exec has the same files
-    open: only `close` frees them.
+    """The locks of one attempt.
+
+    A process forked from this one without exec has the same files open: only `close` frees them.
     """
 
     def __init__(self, descriptors: list[int]) -> None:
@@ -78,21 +77,19 @@ class Held:
 
 
 class Lock(Protocol):
-    """What an orchestrator asks before it starts an attempt."""
+    """Asked by an orchestrator before it starts an attempt."""
 
-    held_by: str  # who was in the way of the last `try_hold`, for people; empty when nobody was
-    # which of the GPUs asked for last somebody else has; none when it was not a GPU
+    held_by: str  # the holder in the way of the last `try_hold`, for people; empty without one
+    # which of the GPUs asked for last is held by another; None when it was not a GPU
     taken: str | None
     num_orphans: int  # processes of killed sweeps that were ended here since it was made
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
-        """Now or not at all; None when somebody else has it."""
+        """Take it now or not at all; None when somebody else has it."""
 
 
 class NoHostLock:
-    """Of trials that touch no device and measure nothing: they wait for nobody, and nobody waits
-    for them.
-    """
+    """For trials that touch no device and measure nothing."""
 
     held_by = ""
     taken: str | None = None
@@ -108,18 +105,17 @@ class HostLock:
     def __init__(
         self, variables: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Raises SweepRefusedError where they cannot be used: better now than before the first
-        trial.
+        """Check that the files can be used: better now than before the first trial.
+
+        Raises SweepRefusedError.
         """
         named = variables.get(VARIABLE)
         self.folder = Path(named).expanduser().resolve() if named else DEFAULT_FOLDER
-        # who was in the way of the last `try_hold`, for people; empty when nobody was
         self.held_by = ""
-        # which of the GPUs asked for last somebody else has; none when it was not a GPU
         self.taken: str | None = None
-        self.num_orphans = 0  # processes of killed sweeps that were ended here
+        self.num_orphans = 0
         self._clock = clock
-        # since when nobody else had the host, or a chance to; none: not our turn
+        # since when nobody else had the host, or a chance to; None: not our turn
         self._turn_began_s: float | None = None
         self._given: list[Held] = []
         # waiting.lock, from a try that the host was in the way of to the next one that succeeds
@@ -130,58 +126,71 @@ class HostLock:
             raise self._refusal(error) from error
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
-        """Take the whole host, or with `shares_host` these GPUs of it, now or not at all: never
-        waits.
+        """Take the whole host, or with `shares_host` these GPUs of it, now or not at all.
 
-        None when somebody else has it, or waits for it for too long; `held_by` and `taken` then
-        tell who has what. To be tried again in about a second: from the first vain try on others
-        make way for us. Raises SweepRefusedError where the files cannot be used.
+        Return None when somebody else has it, or has waited for it too long; `held_by` and `taken`
+        then say who has what. Try again in about a second: after a vain try others make way for us.
+        Raises SweepRefusedError where the files cannot be used.
         """
         self.held_by, self.taken = "", None
-        held = Held(taken := [])
         try:
             if self._gives_way():
                 self.held_by = f"another sweep waits at {self._path(_WAITING)}, and it is its turn"
                 return None
-            for name, mode in [
-                (_HOST, fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX),
-                *_exclusively(uuids, shares_host),
-            ]:
+            held = self._lock_all(uuids, shares_host)
+        except OSError as error:
+            raise self._refusal(error) from error
+        return held
+
+    def _lock_all(self, uuids: Sequence[str], shares_host: bool) -> Held | None:
+        wanted = [(_HOST, fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX)]
+        if (
+            shares_host
+        ):  # always in one order, so that of two sweeps that want the same one gets all
+            wanted += [(uuid, fcntl.LOCK_EX) for uuid in sorted(set(uuids))]
+        descriptors: list[int] = []
+        held = Held(descriptors)
+        try:
+            for name, mode in wanted:
                 descriptor = self._lock(name, mode)
                 if descriptor is None:
                     held.close()
                     self._note_failure(name)
                     return None
-                taken.append(descriptor)
-            if any(_signed_by(one) != os.getpid() for one in taken) and (
-                left := self._end_orphans()
-            ):
+                descriptors.append(descriptor)
+            # who had them last may have been killed, and have left something running
+            was_ours = all(_signed_by(descriptor) == os.getpid() for descriptor in descriptors)
+            if not was_ours and not self._end_orphans():
                 held.close()
-                self.held_by = (
-                    f"process {left}, which a killed sweep left running and SIGKILL does not end"
-                )
                 return None
-            for descriptor in taken:
+            for descriptor in descriptors:
                 _sign(descriptor)
-        except OSError as error:
+        except OSError:
             held.close()
-            raise self._refusal(error) from error
-        self._note_success(held)
+            raise
+        self._waiting.close()
+        if self._turn_began_s is None:
+            self._turn_began_s = self._clock()
+        self._given = [*(each for each in self._given if each.is_open), held]
         return held
 
-    def _end_orphans(self) -> int | None:
-        """Return the number of one that could not be ended."""
+    def _end_orphans(self) -> bool:
+        """Return whether all have ended."""
         ended, left = end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
         self.num_orphans += ended
-        return left[0] if left else None
+        if left:
+            self.held_by = (
+                f"process {left[0]}, which a killed sweep left running and SIGKILL does not end"
+            )
+        return not left
 
     def _gives_way(self) -> bool:
-        """When our turn is over and somebody waits: until all of ours has ended, and then once."""
-        if (
-            self._turn_began_s is None
-            or self._clock() - self._turn_began_s < TURN_S
-            or not self._somebody_waits()
-        ):
+        """Make way when our turn is over and somebody waits: until all of ours has ended, and then
+        once.
+        """
+        if self._turn_began_s is None or self._clock() - self._turn_began_s < TURN_S:
+            return False
+        if not self._somebody_waits():
             return False
         self._given = [held for held in self._given if held.is_open]
         if not self._given:
@@ -199,32 +208,23 @@ class HostLock:
         return False
 
     def _note_failure(self, name: str) -> None:
-        if name == _HOST:
-            self._turn_began_s = None
-            self._start_waiting()
-        else:
+        if name != _HOST:
             self.taken = name
             self._waiting.close()  # we could have had the host
-
-    def _start_waiting(self) -> None:
+            return
+        self._turn_began_s = None
         if self._waiting.is_open:
             return
         descriptor = self._open(_WAITING)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError:
+            os.close(descriptor)  # somebody looks just now whether anybody waits; try next time
+        except OSError:
             os.close(descriptor)
-            # somebody looks just now whether anybody waits; the next time will do
-            if not isinstance(error, BlockingIOError):
-                raise
+            raise
         else:
             self._waiting = Held([descriptor])
-
-    def _note_success(self, held: Held) -> None:
-        self._waiting.close()
-        if self._turn_began_s is None:
-            self._turn_began_s = self._clock()
-        self._given = [*(each for each in self._given if each.is_open), held]
 
     def _lock(self, name: str, mode: int) -> int | None:
         while True:
@@ -240,12 +240,10 @@ class HostLock:
             except OSError:
                 os.close(descriptor)
                 raise
-            os.close(descriptor)  # tidied away after it was opened: the lock on it locks nobody out
+            os.close(descriptor)  # removed after it was opened: its lock would lock nobody out
 
     def _open(self, name: str) -> int:
-        """The file of a lock, made when it is missing. Raises OSError, also for what is no file of
-        ours.
-        """
+        """Open the file of a lock, made when it is missing. Raises OSError, also for a link."""
         with self._opened_folder() as folder:
             descriptor = _open_or_make(self._path(name).name, folder)
         found = os.fstat(descriptor)
@@ -265,7 +263,7 @@ class HostLock:
 
     @contextmanager
     def _opened_folder(self) -> Iterator[int]:
-        """Made when it is missing. One that somebody put a link in the place of is refused."""
+        """Open the folder, made when it is missing. Raises OSError where a link stands in its place."""
         try:
             self.folder.mkdir(parents=True)
             self.folder.chmod(_FOLDER_MODE)  # whatever the umask says
@@ -279,21 +277,14 @@ class HostLock:
 
     def _refusal(self, error: OSError) -> SweepRefusedError:
         return SweepRefusedError(
-            f"{self.folder}: {error.strerror}; it keeps the locks that keep sweeps of one host apart; "
-            f"choose a local folder that all users of this host can write to with {VARIABLE}="
+            f"{self.folder}: {error.strerror}; its locks keep the sweeps of one host apart; choose "
+            f"a local folder that all users of this host can write to with {VARIABLE}="
         )
 
 
-def _exclusively(uuids: Sequence[str], shares_host: bool) -> list[tuple[str, int]]:
-    """Always in the same order, so that of two sweeps that want the same one gets all. Who has the
-    host needs none.
-    """
-    return [(uuid, fcntl.LOCK_EX) for uuid in sorted(set(uuids))] if shares_host else []
-
-
 def _open_or_make(name: str, folder: int) -> int:
-    """Made with O_EXCL: of an existing file in a sticky folder O_CREAT would ask that it is ours
-    (fs.protected_regular).
+    """Open without O_CREAT first: in a sticky folder it would refuse an existing file of another
+    user (fs.protected_regular).
     """
     flags = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place stops nobody
     while True:
@@ -315,28 +306,24 @@ def _open_or_make(name: str, folder: int) -> int:
 
 def _sign(descriptor: int) -> None:
     """Leave our process id, for the messages of others."""
-    try:
+    # a full disk, or a file that we may only read: the lock holds, and others will read of
+    # "another process"
+    with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-    except OSError:
-        # a full disk, or a file that we may only read: the lock holds, and others are told of
-        # "another process"
-        pass
 
 
 def _signed_by(descriptor: int) -> int | None:
-    """Who had it last, as far as that could be written down."""
+    """Return who had it last, as far as that could be written down."""
     found = _PID.fullmatch(os.pread(descriptor, 32, 0))
     return int(found.group(1)) if found else None
 
 
 def _signer(descriptor: int) -> str:
-    """Whose process id stands there, if it is one of a process that lives."""
+    """Describe the process that signed, while it lives."""
     pid = _signed_by(descriptor)
-    if pid is None:
-        return "another process"
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").strip("\0").split("\0")
     except OSError:
-        return "another process"  # it has ended, and left no trace of who came after it
+        return "another process"  # it has ended, or could not sign
     return f"process {pid} ({quoted(command_line(arguments), 100)})"

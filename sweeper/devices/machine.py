@@ -1,4 +1,4 @@
-"""Describes this machine, and finds the devices a trial may use: GPUs by NVML, or CPU stand-ins."""
+"""Describes this machine, and finds the devices a trial may use: GPUs by NVML, or CPU devices."""
 
 from __future__ import annotations
 
@@ -25,32 +25,30 @@ class Inventory:
     """The devices of one kind that trials may use."""
 
     kind: DeviceKind
-    # usable ones, in the mask's order, else in PCI order; empty for stand-ins
+    # usable ones, in the mask's order, else in PCI order; empty for CPU devices
     gpus: tuple[Gpu, ...]
     num_devices: int
     # all that sweeps of this machine may use, in PCI order, whatever the mask hides
     machine_gpus: tuple[Gpu, ...] = ()
     links: tuple[GpuLink, ...] = ()  # between each two of the usable GPUs; none between MIG devices
     hardware: Hardware | None = None  # of simulated devices; none of those that exist
-    # that have as many devices each; none = this machine, whose processes stand for hosts
+    # hosts with as many devices each; None = this machine, whose processes play the hosts
     num_hosts: int | None = None
     more_hosts: str = ""  # what to do for trials over more hosts than these
 
     @property
     def is_per_host(self) -> bool:
-        """The devices are those of each host; else of a trial over several hosts, too, all must
-        find room among them.
-        """
+        """Whether each host has so many devices; if not, all processes of a trial share them."""
         return self.num_hosts is not None
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
-        """The least of the usable GPUs; None for stand-ins."""
+        """The least of the usable GPUs; None for CPU devices."""
         return min((_version(gpu.compute_capability) for gpu in self.gpus), default=None)
 
     @property
     def is_mig(self) -> bool:
-        """The devices are MIG devices: slices of GPUs."""
+        """Whether the devices are MIG devices: slices of GPUs."""
         return any(gpu.mig_parent for gpu in self.gpus)
 
     @property
@@ -59,25 +57,31 @@ class Inventory:
         return 1 if self.is_mig else self.num_devices
 
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
-        """Of the devices of these numbers, the same for all sweeps of this machine; of stand-ins
-        names that serve as such.
-        """
-        return tuple(
-            self.gpus[device].uuid if self.gpus else f"stand-in-{device}" for device in devices
-        )
+        """Return names of these devices that are the same for all sweeps of this machine."""
+        if not self.gpus:
+            return tuple(f"stand-in-{device}" for device in devices)
+        return tuple(self.gpus[device].uuid for device in devices)
+
+
+def cpu_devices(hardware: HardwareConfig) -> Inventory:
+    """Return as many logical CPU devices as the settings want. Raises SweepRefusedError."""
+    num = hardware.num_stand_ins
+    if num < 1:
+        raise SweepRefusedError(f"hardware.num_stand_ins={num}: wanted 1 or more")
+    return Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=num)
 
 
 def describe_machine(hardware: HardwareConfig) -> Machine:
-    """What NVML, /proc and psutil say of this machine, whatever is visible to this process.
+    """Describe this machine by NVML, /proc and psutil, whatever is visible to this process.
 
-    Raises SweepRefusedError when NVML fails, unless only CPU stand-ins are wanted.
+    Raises SweepRefusedError when NVML fails, unless only CPU devices are wanted.
     """
     try:
         found = find_gpus()
     except pynvml.NVMLError as error:
         if hardware.device_kind != DeviceKind.CPU_STAND_IN:
             raise SweepRefusedError(
-                f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU stand-ins"
+                f"NVML: {error}; mend the NVIDIA driver, or choose hardware=cpu for CPU devices"
             ) from error
         found = NOTHING
     return Machine(
@@ -94,7 +98,7 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
 def take_inventory(
     machine: Machine, hardware: HardwareConfig, variables: Mapping[str, str] = os.environ
 ) -> Inventory:
-    """The devices trials may use. An inherited CUDA_VISIBLE_DEVICES is never widened.
+    """Return the devices trials may use. An inherited CUDA_VISIBLE_DEVICES is never widened.
 
     Raises SweepRefusedError when GPUs are asked for and there are none.
     """
@@ -104,49 +108,35 @@ def take_inventory(
             f"hardware={hardware.profile.name}: a profile is not a machine; add engine=simulated, "
             "or choose hardware=auto, gpu or cpu to measure on this one"
         )
-    if hardware.num_stand_ins < 1:
-        raise SweepRefusedError(
-            f"hardware.num_stand_ins={hardware.num_stand_ins}: wanted 1 or more"
-        )
-    if wanted not in ("auto", "gpu", "cpu_stand_in"):
+    if wanted not in ("auto", DeviceKind.GPU, DeviceKind.CPU_STAND_IN):
         raise SweepRefusedError(f"hardware.device_kind={wanted}: wanted auto, gpu or cpu_stand_in")
-    stand_ins = Inventory(kind=DeviceKind.CPU_STAND_IN, gpus=(), num_devices=hardware.num_stand_ins)
-    if wanted == "cpu_stand_in":
-        return stand_ins
-    mask = variables.get("CUDA_VISIBLE_DEVICES")
+    on_cpu = cpu_devices(hardware)
+    if wanted == DeviceKind.CPU_STAND_IN:
+        return on_cpu
     usable = visible_gpus(machine.gpus, variables)
     if usable:
-        return _of_gpus(usable, machine)
-    if wanted == "gpu":
-        raise SweepRefusedError(
-            f"hardware=gpu: no usable GPU ({_why_none(machine, mask)}); choose hardware=cpu "
-            "for CPU stand-ins"
-        )
-    if mask not in (None, *HIDE_ALL) and machine.gpus:
-        raise SweepRefusedError(
-            f"CUDA_VISIBLE_DEVICES={mask}: names no GPU that NVML finds, or one twice; mend "
-            "it, or choose hardware=cpu"
-        )
-    if mask is None and machine.gpus:
-        raise SweepRefusedError(f"no usable GPU ({_why_none(machine, mask)}); {_STAND_INS}")
-    return stand_ins
-
-
-_STAND_INS = "choose hardware=cpu for CPU stand-ins"
-
-
-def _of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
-    uuids = {gpu.uuid for gpu in usable}
-    links = tuple(link for link in machine.links if uuids.issuperset(link.between))
-    all_gpus = tuple(
-        device for gpu in machine.gpus for device in (gpu.mig_devices if gpu.mig_mode else (gpu,))
+        return _inventory_of_gpus(usable, machine)
+    mask = variables.get("CUDA_VISIBLE_DEVICES")
+    # a mask that hides all GPUs on purpose asks for CPU devices, any other lack of GPUs is a slip
+    if wanted == "auto" and (mask in HIDE_ALL or not machine.gpus):
+        return on_cpu
+    raise SweepRefusedError(
+        f"hardware={wanted}: no usable GPU ({_why_none(machine, mask)}); choose hardware=cpu "
+        "for CPU devices"
     )
+
+
+def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
+    uuids = {gpu.uuid for gpu in usable}
+    all_devices: list[Gpu] = []
+    for gpu in machine.gpus:
+        all_devices.extend(gpu.mig_devices if gpu.mig_mode else (gpu,))
     return Inventory(
         kind=DeviceKind.GPU,
         gpus=usable,
         num_devices=len(usable),
-        machine_gpus=all_gpus,
-        links=links,
+        machine_gpus=tuple(all_devices),
+        links=tuple(link for link in machine.links if uuids.issuperset(link.between)),
     )
 
 
@@ -155,7 +145,10 @@ def _why_none(machine: Machine, mask: str | None) -> str:
         return "NVML finds none"
     if mask is None:
         return "all are in MIG mode and have no MIG devices; make some with nvidia-smi mig"
-    return f"NVML finds {len(machine.gpus)}, CUDA_VISIBLE_DEVICES leaves none"
+    return (
+        f"NVML finds {len(machine.gpus)}, and CUDA_VISIBLE_DEVICES={mask} names none of them, or "
+        "one twice"
+    )
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -164,10 +157,12 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def _cpu_model() -> str:
-    """As /proc/cpuinfo names it; elsewhere what Python knows."""
+    """Return the model that /proc/cpuinfo names; elsewhere what Python knows."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

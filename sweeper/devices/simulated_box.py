@@ -1,6 +1,4 @@
-"""Makes of a hardware profile the machine and the devices that simulated trials have. Nothing of
-this machine is looked at.
-"""
+"""Makes the machine and the devices of simulated trials from a hardware profile alone."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _CHOICES = {"auto": "auto", "gpu": "gpu", DeviceKind.CPU_STAND_IN: "cpu"}
 
 
 def hardware_of(config: HardwareConfig) -> Hardware:
-    """The profile that was chosen, with what the command line changes of it. Raises
-    SweepRefusedError.
-    """
+    """Return the chosen profile, changed by the command line. Raises SweepRefusedError."""
     if config.profile is None:
         chosen = _CHOICES.get(config.device_kind, config.device_kind)
         raise SweepRefusedError(
@@ -40,9 +36,7 @@ def hardware_of(config: HardwareConfig) -> Hardware:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """Sources say nothing about what numbers depend on: without them, so that another wording makes
-    no other machine.
-    """
+    """Describe the machine; without the sources, whose wording makes no other machine."""
     gpus = tuple(_gpu(hardware, number) for number in range(hardware.num_gpus))
     return Machine(
         host=f"simulated-{hardware.name}{_changes(hardware)}",
@@ -57,7 +51,7 @@ def machine_of(hardware: Hardware) -> Machine:
 
 
 def inventory_of(machine: Machine) -> Inventory:
-    """All of its GPUs, whatever CUDA_VISIBLE_DEVICES says: that is about those of this machine."""
+    """Return all of its GPUs; CUDA_VISIBLE_DEVICES is about those of this machine."""
     return Inventory(
         hardware=Hardware.from_json(machine.hardware_profile),
         kind=DeviceKind.SIMULATED_GPU,
@@ -69,7 +63,7 @@ def inventory_of(machine: Machine) -> Inventory:
 
 
 def problem(spec: TrialSpec, hardware: Hardware) -> str | None:
-    """Why the cost model cannot tell what this trial takes on this hardware; None when it can."""
+    """Say why the cost model cannot play this trial on this hardware; None when it can."""
     # here, because it needs numpy, and sweeps that measure need neither
     from costs.step import costs
 
@@ -81,19 +75,19 @@ def problem(spec: TrialSpec, hardware: Hardware) -> str | None:
 
 
 def _changes(hardware: Hardware) -> str:
-    """What distinguishes it from the profile that ships under its name, for people."""
+    """Name what distinguishes it from the profile that ships under its name."""
     if hardware.name not in profiles():
         return ""
     shipped = profile(hardware.name)
-    names = [one.name for one in fields(Hardware) if one.name != "sources"]
-    changed = [name for name in names if getattr(hardware, name) != getattr(shipped, name)]
-    return "".join(f"+{name}={_told(getattr(hardware, name))}" for name in changed)
-
-
-def _told(value: object) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{name}:{each:g}" for name, each in sorted(value.items()))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    text = ""
+    for field in fields(Hardware):
+        value = getattr(hardware, field.name)
+        if field.name == "sources" or value == getattr(shipped, field.name):
+            continue
+        if isinstance(value, dict):
+            value = ",".join(f"{name}:{each:g}" for name, each in sorted(value.items()))
+        text += f"+{field.name}={value:g}" if isinstance(value, float) else f"+{field.name}={value}"
+    return text
 
 
 def _gpu(hardware: Hardware, number: int) -> Gpu:
@@ -120,12 +114,13 @@ def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Iterator[GpuLink]:
 
 
 def _level(hardware: Hardware, one: int, other: int) -> PcieLevel:
-    """GPUs are spread over boards, switches and sockets in their order, lowest numbers first."""
+    """Return the nearest level that both share; GPUs fill boards, switches and sockets in order."""
     groups = {
         PcieLevel.SAME_BOARD: hardware.gpus_per_board,
         PcieLevel.SINGLE_SWITCH: hardware.gpus_per_switch,
         PcieLevel.HOST_BRIDGE: hardware.gpus_per_socket,
     }
-    return next(
-        (level for level, size in groups.items() if one // size == other // size), PcieLevel.SYSTEM
-    )
+    for level, size in groups.items():
+        if one // size == other // size:
+            return level
+    return PcieLevel.SYSTEM

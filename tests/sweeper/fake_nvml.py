@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pynvml
-
-NUM_WORDS = -(-max(os.sysconf("SC_NPROCESSORS_CONF"), 1 + max(os.sched_getaffinity(0))) // 64)
 
 
 @dataclass
@@ -20,8 +16,6 @@ class FakeGpu:
     name: str = "NVIDIA P100"
     memory_bytes: int | None = 16 * 2**30
     pci_bus_id: str = ""
-    cores: tuple[int, ...] | None = None
-    node: int | None = None
     power_limit_mw: int | None = None
     nvlinks: list[str] = field(
         default_factory=list
@@ -77,17 +71,6 @@ class FakeDriver:
     def nvmlDeviceGetEnforcedPowerLimit(self, gpu):  # noqa: N802
         return told(gpu.power_limit_mw)
 
-    def nvmlDeviceGetMemoryAffinity(self, gpu, num_words, scope):  # noqa: N802
-        assert scope == pynvml.NVML_AFFINITY_SCOPE_NODE
-        return words((told(gpu.node),), num_words)
-
-    def nvmlDeviceGetCpuAffinityWithinScope(self, gpu, num_words, scope):  # noqa: N802
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)  # as drivers before 450 do
-
-    def nvmlDeviceGetCpuAffinity(self, gpu, num_words):  # noqa: N802
-        assert num_words == NUM_WORDS
-        return words(told(gpu.cores), num_words)
-
     def nvmlDeviceGetMigMode(self, gpu):  # noqa: N802
         if gpu.mig_devices is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -131,11 +114,3 @@ def told(fact):
     if fact is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return fact
-
-
-def words(numbers, num_words):
-    """A set of cores or nodes as NVML gives it: an array of C words of 64 bits."""
-    array = (ctypes.c_ulonglong * num_words)()
-    for number in numbers:
-        array[number // 64] |= 1 << number % 64
-    return array

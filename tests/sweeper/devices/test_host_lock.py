@@ -472,7 +472,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(folder):
     folder.write_text("")
     with pytest.raises(
         SweepRefusedError,
-        match=r"/locks: Not a directory; it keeps the locks .* SCALEMARK_LOCK_DIR=",
+        match=r"/locks: Not a directory; its locks keep .* SCALEMARK_LOCK_DIR=",
     ):
         HostLock({VARIABLE: str(folder)})
 

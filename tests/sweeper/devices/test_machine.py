@@ -63,7 +63,7 @@ def test_stand_ins_are_known_by_their_numbers_where_there_are_gpus_too():
 def test_asking_for_gpus_where_the_mask_leaves_none_is_refused():
     with pytest.raises(
         SweepRefusedError,
-        match=r"hardware=gpu: no usable GPU \(NVML finds 4, CUDA_VISIBLE_DEVICES leaves none\)",
+        match=r"hardware=gpu: no usable GPU \(NVML finds 4, and CUDA_VISIBLE_DEVICES= names none",
     ):
         take_inventory(BOX, HardwareConfig(device_kind="gpu"), {"CUDA_VISIBLE_DEVICES": ""})
 
@@ -144,7 +144,7 @@ def test_this_machine_describes_itself_the_same_way_twice():
 
 def test_a_mask_that_names_no_gpu_is_refused_and_not_taken_for_a_machine_without():
     with pytest.raises(
-        SweepRefusedError, match="CUDA_VISIBLE_DEVICES=MIG-1: names no GPU that NVML finds"
+        SweepRefusedError, match="NVML finds 4, and CUDA_VISIBLE_DEVICES=MIG-1 names none"
     ):
         take_inventory(BOX, HardwareConfig(device_kind="auto"), {"CUDA_VISIBLE_DEVICES": "MIG-1"})
     assert (

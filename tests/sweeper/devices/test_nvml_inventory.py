@@ -1,4 +1,4 @@
-"""What NVML tells becomes records; what it refuses to tell is left out, and the kernel asked where it knows."""
+"""NVML's answers become records; what it refuses is left out."""
 
 import inspect
 from pathlib import Path
@@ -7,9 +7,8 @@ import pynvml
 import pytest
 
 from scalemark.records.machine import GpuLink
-from sweeper.devices import nvml_inventory
 from sweeper.devices.nvml_inventory import NOTHING, find_gpus
-from tests.sweeper.fake_nvml import NUM_WORDS, FakeDriver, FakeGpu
+from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 
 A, B, C = "00000000:04:00.0", "00000000:05:00.0", "00000000:84:00.0"
 
@@ -27,15 +26,28 @@ def find(monkeypatch, *gpus, sys=NO_SUCH_FOLDER, **told):
     return found
 
 
-def test_gpus_are_in_pci_order_with_node_cores_and_power(monkeypatch):
+def kernel_knows(sys, pci_bus_id, node, cores):
+    """Write what the kernel says of one GPU."""
+    device = sys / "bus/pci/devices" / pci_bus_id[4:]
+    device.mkdir(parents=True)
+    (device / "numa_node").write_text(f"{node}\n")
+    folder = sys / f"devices/system/node/node{node}"
+    folder.mkdir(parents=True)
+    (folder / "cpulist").write_text(f"{cores}\n")
+
+
+def test_gpus_are_in_pci_order_with_node_cores_and_power(monkeypatch, tmp_path):
+    kernel_knows(tmp_path, A, 0, "0-1")
+    kernel_knows(tmp_path, C, 1, "4-6,129")
     found = find(
         monkeypatch,
-        FakeGpu("GPU-c", pci_bus_id=C, node=1, cores=(2, 3), power_limit_mw=250_500),
-        FakeGpu("GPU-a", pci_bus_id=A, node=0, cores=(0, 1)),
+        FakeGpu("GPU-c", pci_bus_id=C, power_limit_mw=250_500),
+        FakeGpu("GPU-a", pci_bus_id=A),
+        sys=tmp_path,
     )
     assert [(gpu.uuid, gpu.numa_node, gpu.cores, gpu.power_limit_w) for gpu in found.gpus] == [
         ("GPU-a", 0, (0, 1), None),
-        ("GPU-c", 1, (2, 3), 250.5),
+        ("GPU-c", 1, (4, 5, 6, 129), 250.5),
     ]
     assert (found.gpus[0].memory_bytes, found.gpus[0].compute_capability, found.driver) == (
         16 * 2**30,
@@ -59,27 +71,6 @@ def test_a_driver_that_refuses_everything_optional_leaves_it_out(monkeypatch):
         False,
     )
     assert found.links == (GpuLink(between=("GPU-a", "GPU-b"), num_nvlinks=0, pcie=None),)
-
-
-def test_the_kernel_is_asked_where_nvml_does_not_tell(monkeypatch, tmp_path):
-    device = tmp_path / "bus/pci/devices/0000:04:00.0"
-    device.mkdir(parents=True)
-    (device / "numa_node").write_text("1\n")
-    node = tmp_path / "devices/system/node/node1"
-    node.mkdir(parents=True)
-    (node / "cpulist").write_text("4-6,9\n")
-    (gpu,) = find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A), sys=tmp_path).gpus
-    assert (gpu.numa_node, gpu.cores) == (1, (4, 5, 6, 9))
-
-
-def test_cores_beyond_the_first_64_are_read(monkeypatch):
-    monkeypatch.setattr(nvml_inventory.os, "sysconf", lambda _: 130)
-    monkeypatch.setattr("tests.sweeper.fake_nvml.NUM_WORDS", 3)
-    assert find(monkeypatch, FakeGpu("GPU-a", pci_bus_id=A, cores=(63, 64, 129))).gpus[0].cores == (
-        63,
-        64,
-        129,
-    )
 
 
 def test_direct_nvlinks_are_counted_per_pair_and_dead_ones_not(monkeypatch):
@@ -116,12 +107,14 @@ def test_a_driver_without_types_of_remote_devices_still_tells_direct_links(monke
     assert find(monkeypatch, *gpus, has_remote_types=False).links[0].num_nvlinks == 1
 
 
-def test_a_gpu_in_mig_mode_has_its_devices_and_indices_may_have_gaps(monkeypatch):
+def test_a_gpu_in_mig_mode_has_its_devices_and_indices_may_have_gaps(monkeypatch, tmp_path):
+    kernel_knows(tmp_path, A, 1, "0-1")
     small = FakeGpu("MIG-1", name="NVIDIA A100 MIG 1g.5gb", memory_bytes=5 * 2**30)
     large = FakeGpu("MIG-2", name="NVIDIA A100 MIG 2g.10gb", memory_bytes=10 * 2**30)
     (gpu,) = find(
         monkeypatch,
-        FakeGpu("GPU-a", pci_bus_id=A, node=1, power_limit_mw=1, mig_devices=[small, None, large]),
+        FakeGpu("GPU-a", pci_bus_id=A, power_limit_mw=1, mig_devices=[small, None, large]),
+        sys=tmp_path,
     ).gpus
     assert gpu.mig_mode
     assert [(device.uuid, device.name, device.memory_bytes) for device in gpu.mig_devices] == [
@@ -155,4 +148,3 @@ def test_the_fake_driver_takes_what_pynvml_takes():
             if p.default is p.empty and p.kind is not p.VAR_KEYWORD
         ]
         assert len(fake.parameters) == len(wanted) or name == "nvmlInit", name
-    assert NUM_WORDS >= 1

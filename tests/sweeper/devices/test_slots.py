@@ -12,7 +12,6 @@ from scalemark.records.machine import Gpu, GpuLink
 from sweeper.devices.connections import Connections
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
-from sweeper.errors import SweepRefusedError
 
 
 def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
@@ -104,23 +103,14 @@ def test_four_gpus_of_a_dgx_1_are_a_quad_and_two_are_a_double_link():
     }
 
 
-@pytest.mark.parametrize("num_gpus", [16, 24])
-def test_groups_of_many_gpus_are_found_too(num_gpus):
-    """Odd ones are linked with odd ones; more than 16 are not tried in all ways."""
+def test_groups_of_many_gpus_are_found_too():
+    """Odd ones are linked with odd ones."""
     links = [
         (one, other, 1, None)
-        for one, other in itertools.combinations(range(num_gpus), 2)
+        for one, other in itertools.combinations(range(16), 2)
         if one % 2 == other % 2 == 1
     ]
-    assert exclusive(gpus(num_gpus, links=links)).take(8).devices == tuple(range(1, 16, 2))
-
-
-def test_a_box_of_hundreds_of_gpus_is_divided_along_its_links():
-    """GPU n is linked with n + 128. Scored anew, pair by pair, groups of so many took minutes to grow."""
-    box = gpus(256, links=[(one, one + 128, 1, None) for one in range(128)])
-    order = Connections.of(box).order(range(256))
-    assert sorted(order) == list(range(256))
-    assert [abs(order[place] - order[place + 1]) for place in range(0, 256, 2)] == [128] * 128
+    assert exclusive(gpus(16, links=links)).take(8).devices == tuple(range(1, 16, 2))
 
 
 def test_an_exclusive_trial_has_the_host_to_itself():
@@ -320,16 +310,6 @@ def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, asked, wanted
     taken = [slots.take(1) for _ in range(20)]
     assert sum(grant is not None for grant in taken) == wanted
     assert not slots.fits(1)
-
-
-@pytest.mark.parametrize(("share_host", "max_parallel", "said"), [
-    (True, 0, "launcher.max_parallel=0: wanted 1 or more"),
-    (False, -1, "launcher.max_parallel=-1: wanted 1 or more"),
-    (False, 2, "launcher.max_parallel=2: trials run one at a time with launcher.share_host=false; leave it out, or set"),
-])  # fmt: skip
-def test_a_limit_that_means_nothing_is_refused(share_host, max_parallel, said):
-    with pytest.raises(SweepRefusedError, match=said):
-        Slots(gpus(4), share_host=share_host, max_parallel=max_parallel)
 
 
 def test_visibility_all_shows_the_trials_own_gpus_first_and_then_the_other_usable_ones():
