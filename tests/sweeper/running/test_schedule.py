@@ -56,7 +56,7 @@ class Watched(Queue):
         popped = super().pop(fits, running, now_s)
         if (
             popped is None
-            and self.reservation is None
+            and self.reserved is None
             and any(fits(width) for width in self._lines)
         ):
             self.idled.append(now_s)
@@ -220,7 +220,7 @@ def test_what_is_put_back_after_others_were_tried_again_has_not_come_after_them(
     waiting.put_back(popped)
     assert pop_beside_one(waiting, 0.0, 10.0) == popped == task(2, 1, 50)
     assert pop_beside_one(waiting, 1e4, 1e4 + 10) == task(3, 1, 40)
-    assert waiting.reservation is None, "both were before it"
+    assert waiting.reserved is None, "both were before it"
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -242,12 +242,12 @@ def test_what_is_learned_of_a_trial_moves_its_other_repeats(packs):
     assert drained(waiting) == ([4, 2, 1, 3, 5] if packs else before)
 
 
-def test_what_is_known_to_be_short_by_now_starts_beside_a_reservation():
+def test_what_is_known_to_be_short_by_now_starts_beside_a_reserved_task():
     waiting = queue(task(1, 8, 20), *(task(key, 1, None, round=1) for key in range(2, 6)))
     pop_beside_one(waiting, 0.0, 10.0)
     assert pop_beside_one(waiting, 1e4, 1e4 + 10) is None
     waiting.expect(range(1, 6), 9)
-    assert waiting.reservation.task == task(1, 8, 9)
+    assert waiting.reserved == task(1, 8, 9)
     assert pop_beside_one(waiting, 1e4, 1e4 + 10).expected_s == 9
 
 
@@ -274,98 +274,43 @@ def pop_beside_one(waiting: Queue, now_s: float, end_s: float) -> Task | None:
     )
 
 
-def test_a_wide_task_that_is_overtaken_for_too_long_gets_a_reservation():
+def test_a_wide_task_that_is_overtaken_for_too_long_is_reserved():
     waiting = queue(
         task(1, 8, 200), *(task(key, 1, 150) for key in range(2, 6)), task(6, 1, 90), task(7, 1, 80)
     )
     waits_s = PATIENCE * 200
     assert pop_beside_one(waiting, 0.0, 100.0).num_gpus == 1  # from now on it is overtaken
     assert pop_beside_one(waiting, waits_s, waits_s + 100).expected_s == 150
-    assert waiting.reservation is None
+    assert waiting.reserved is None
     now_s = waits_s + 1
     assert pop_beside_one(waiting, now_s, now_s + 100) == task(6, 1, 90), (
         "the first that has ended when the devices are free"
     )
-    assert waiting.reservation.task.key == 1
-    assert waiting.reservation.start_s == now_s + 100
+    assert waiting.reserved.key == 1
     assert pop_beside_one(waiting, now_s + 30, now_s + 900) is None, (
         "80 s would be too long, and the start is not moved"
     )
     assert pop_beside_one(waiting, now_s + 20, now_s + 100) == task(7, 1, 80)
     assert pop_beside_one(waiting, now_s + 100, now_s + 100) is None
     assert waiting.pop(lambda _: True, [], now_s + 150) == task(1, 8, 200)
-    assert waiting.reservation is None
+    assert waiting.reserved is None
 
 
 def test_a_task_is_not_overtaken_by_those_whose_turn_is_before_its_own():
     waiting = queue(task(1, 8, 20), *(task(key, 1, 150) for key in range(2, 6)))
     for now_s in (0.0, 1e3, 1e4, 1e5):
         assert pop_beside_one(waiting, now_s, now_s + 100).num_gpus == 1
-    assert waiting.reservation is None
-
-
-def test_what_cannot_be_in_its_way_starts_beside_a_reservation_however_long_it_takes():
-    waiting = queue(task(1, 4, 50), task(2, 1, 40), task(3, 2, 49), task(4, 1, 40), task(5, 1, 5))
-    waiting.pop(lambda width: width <= 2, [], 0.0)
-    running = [
-        started(0, 1, 2, start_s=990.0, end_s=1010.0),
-        started(4, 5, start_s=990.0, end_s=1030.0),
-    ]  # 3, 6 and 7 are free
-    assert waiting.pop(lambda width: width <= 2, running, 1000.0) == task(5, 1, 5), (
-        "one may be put on 3, so it must be short"
-    )
-    assert waiting.reservation.start_s == 1010.0
-    waiting.push(task(6, 2, 300))
-    assert waiting.pop(lambda width: width <= 2, running, 1000.0) == task(6, 2, 300), (
-        "two can only be put on 6 and 7"
-    )
-    running = [
-        started(0, 1, 2, start_s=990.0, end_s=1090.0),
-        started(4, 5, start_s=990.0, end_s=1090.0),
-    ]
-    waiting.push(task(7, 2, 300))
-    assert waiting.pop(lambda width: width <= 2, running, 1010.0) is None, "its time has come"
-
-
-def test_devices_are_reserved_in_the_order_in_which_they_are_handed_out():
-    waiting = queue(
-        task(1, 2, 20), *(task(key, 1, 10) for key in range(2, 6)), blocks=gpus(0, 2, 1, 3)
-    )
-    running = [started(device, start_s=990.0, end_s=1010.0 + 10 * device) for device in range(3)]
-    waiting.pop(lambda width: width == 1, [], 0.0)
-    waiting.pop(lambda width: width == 1, running, 1000.0)
-    assert waiting.reservation.block == (1, 3)
-    assert waiting.reservation.start_s == 1020.0
-
-
-def test_any_stand_ins_are_reserved():
-    waiting = queue(
-        task(1, 2, 20), *(task(key, 1, 10) for key in range(2, 6)), blocks=stand_ins(4, 4)
-    )
-    running = [started(device, start_s=990.0, end_s=1010.0 + 10 * device) for device in range(3)]
-    waiting.pop(lambda width: width == 1, [], 0.0)
-    waiting.pop(lambda width: width == 1, running, 1000.0)
-    assert waiting.reservation.start_s == 1010.0
+    assert waiting.reserved is None
 
 
 def test_nothing_is_kept_free_for_a_task_whose_devices_another_sweep_has():
     waiting = queue(task(1, 8, 20), *(task(key, 1, 10) for key in range(2, 6)))
     pop_beside_one(waiting, 0.0, 10.0)
     pop_beside_one(waiting, 1e4, 1e4 + 10)
-    assert waiting.reservation
+    assert waiting.reserved
     assert waiting.pop(lambda width: width == 1, [], 1e5).num_gpus == 1
-    assert waiting.reservation is None
+    assert waiting.reserved is None
     assert waiting.pop(lambda width: width == 1, [], 1e6).num_gpus == 1, "nor is it reserved anew"
-
-
-def test_three_devices_are_reserved_from_when_three_of_four_are_free():
-    waiting = queue(
-        task(1, 3, 20), *(task(key, 1, 10) for key in range(2, 6)), blocks=gpus(0, 1, 2, 3)
-    )
-    running = [started(device, start_s=990.0, end_s=1010.0 + 10 * device) for device in range(3)]
-    waiting.pop(lambda width: width == 1, [], 0.0)
-    waiting.pop(lambda width: width == 1, running, 1000.0)
-    assert waiting.reservation.start_s == 1020.0
 
 
 def test_a_task_that_fits_is_not_overtaken_by_a_retry_of_an_earlier_round():
@@ -373,7 +318,7 @@ def test_a_task_that_fits_is_not_overtaken_by_a_retry_of_an_earlier_round():
     waiting.push(task(9, 1, 10))
     assert waiting.pop(lambda _: True, [], 0.0) == task(9, 1, 10)
     assert waiting.pop(lambda width: width == 1, [], 1e4).num_gpus == 1
-    assert waiting.reservation is None
+    assert waiting.reserved is None
 
 
 def test_a_task_does_not_inherit_the_patience_of_one_that_is_gone():
@@ -383,16 +328,16 @@ def test_a_task_does_not_inherit_the_patience_of_one_that_is_gone():
     waiting.push(task(6, 8, 20))
     waiting.push(task(7, 1, 10))
     pop_beside_one(waiting, 1e4, 1e4 + 10)
-    assert waiting.reservation is None
+    assert waiting.reserved is None
 
 
-def test_a_removed_task_gives_its_reservation_up():
+def test_a_removed_task_is_no_longer_reserved():
     waiting = queue(task(1, 8, 20), *(task(key, 1, 10) for key in range(2, 6)))
     pop_beside_one(waiting, 0.0, 10.0)
     pop_beside_one(waiting, 1e4, 1e4 + 10)
-    assert waiting.reservation.task.key == 1
+    assert waiting.reserved.key == 1
     waiting.remove(1)
-    assert waiting.reservation is None
+    assert waiting.reserved is None
     assert pop_beside_one(waiting, 1e4 + 10, 1e4 + 20).num_gpus == 1
 
 
