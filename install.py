@@ -18,7 +18,6 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "installed.txt"  # a digest of what was installed for running, one for testing
 NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 DEV = ["constraints-dev.txt"]
-PENDING = ["testing", "missing"]  # in the stamp: a run that was cut off goes on with --dev
 
 
 def main(dev: bool) -> int:
@@ -31,41 +30,37 @@ def main(dev: bool) -> int:
     running = ["constraints.txt"]
     if NVIDIA_DRIVER.exists():
         running.append("constraints-cuda.txt")
-    wanted_running, wanted_dev = _digest([*running, "pyproject.toml"]), _digest(DEV)
-    installed = STAMP.read_text().split() if STAMP.exists() else []
     if VENV.exists() and not STAMP.exists():
         return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
+    installed = STAMP.read_text().split() if STAMP.exists() else []
     dev = dev or len(installed) > 1  # what was added for testing is kept when other pins change
-    wanted = [wanted_running, wanted_dev] if dev else [wanted_running]
+    wanted = [_digest([*running, "pyproject.toml"])]
+    if dev:
+        wanted.append(_digest(DEV))
     if installed == wanted:
         return 0
-    pending = PENDING if dev else []
-    if installed[:1] != [wanted_running] or len(installed) == 2:
-        if problem := _install(running, pending):
-            return _refuse(problem)
-        STAMP.write_text("\n".join([wanted_running, *pending]))
+    # an interrupted run leaves "incomplete", and so goes on with --dev
+    pending = ["incomplete"] * (len(wanted) - 1)
+    if installed[:1] != wanted[:1]:
+        _say(f"making {VENV} with {', '.join(running)} (a few minutes, 3 GB)")
+        try:
+            venv.create(VENV, with_pip=True, clear=True)
+        except subprocess.CalledProcessError:
+            return _refuse(
+                "this Python cannot make virtual environments; on Debian: apt-get install "
+                "python3-venv"
+            )
+        STAMP.write_text("\n".join(["incomplete", *pending]))
+        _install_pins(running)
+        editable = ("--config-settings", "editable_mode=compat", "--editable", ".")
+        _pip("install", "--no-deps", "--no-build-isolation", *editable)
+        STAMP.write_text("\n".join([wanted[0], *pending]))
     if dev:
         _say(f"adding {', '.join(DEV)} to {VENV} (a minute, 0.9 GB)")
         _install_pins(DEV)
     STAMP.write_text("\n".join(wanted))
     _say(f"done; {VENV / 'bin' / 'python'} has it all")
     return 0
-
-
-def _install(constraints: list[str], pending: list[str]) -> str | None:
-    """Make the environment anew. What stands in the way, if anything does."""
-    _say(f"making {VENV} with {', '.join(constraints)} (a few minutes, 3 GB)")
-    try:
-        venv.create(VENV, with_pip=True, clear=True)
-    except subprocess.CalledProcessError:
-        return (
-            "this Python cannot make virtual environments; on Debian: apt-get install python3-venv"
-        )
-    STAMP.write_text("\n".join(["incomplete", *pending]))
-    _install_pins(constraints)
-    editable = ("--config-settings", "editable_mode=compat", "--editable", ".")
-    _pip("install", "--no-deps", "--no-build-isolation", *editable)
-    return None
 
 
 def _install_pins(constraints: list[str]) -> None:

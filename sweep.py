@@ -1,5 +1,6 @@
-"""`python sweep.py [-m] AXIS=VALUE,VALUE ...`: runs a grid of trials, stores the results, draws
-tables, charts and a report.
+"""Runs a grid of trials, stores the results, draws tables, charts and a report.
+
+`python sweep.py [-m] AXIS=VALUE,VALUE ...`
 """
 
 from __future__ import annotations
@@ -41,9 +42,7 @@ _reports: list[Report | None] = []  # Hydra drops what its function returns
 
 @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
 def _keep(report: Report | DictConfig | None) -> None:
-    """What our Hydra sweeper (hydra_plugins/) calls with the report of the sweep it ran; Hydra
-    itself calls with a config.
-    """
+    """Keep the report of the sweep that our Hydra sweeper ran; Hydra itself calls with a config."""
     if isinstance(report, DictConfig):
         raise SweepRefusedError(
             "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
@@ -52,10 +51,9 @@ def _keep(report: Report | DictConfig | None) -> None:
 
 
 def main() -> int:
-    """Exit codes: 0 ok, 1 some trials failed or charts could not be drawn, 2 usage, 130
-    interrupted.
-    """
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - closed: nobody wants the tables
+    """Return 0, 1 for failed trials or charts, 2 for wrong usage, 130 after an interrupt."""
+    # closed: nobody wants the tables
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
     tolerate(sys.stdout)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
     register()
@@ -70,14 +68,10 @@ def main() -> int:
     except (HydraException, OmegaConfBaseException) as error:
         return _refuse(explain(error))
     except AssertionError as error:
-        if not is_of_null(error) or not any(
-            argument.startswith("hardware.profile.") for argument in sys.argv
-        ):
+        if not is_of_null(error) or "hardware.profile." not in " ".join(sys.argv):
             raise
-        return _refuse(
-            "hardware.profile: this hardware is no profile; choose "
-            f"hardware={', '.join(profiles())}"
-        )
+        choices = ", ".join(profiles())
+        return _refuse(f"hardware.profile: this hardware is no profile; choose hardware={choices}")
     except KeyboardInterrupt:
         return _interrupted()
     except MemoryError:
@@ -102,10 +96,10 @@ _OTHER_MODES = {"--run", "-r", "--help", "-h", "--hydra-help", "--version"}
 
 
 def _without_multirun(arguments: list[str]) -> list[str]:
-    """Every command is a multirun here, -m or not; Hydra takes -m neither between overrides nor
-    with flags that show something.
+    """Make every command a multirun, -m or not: one trial is a sweep of one.
 
-    Raises SweepRefusedError for flags that Hydra answers with a traceback.
+    Hydra takes -m neither between overrides nor with flags that show something. Raises
+    SweepRefusedError for flags that Hydra answers with a traceback.
     """
     flags = {argument.split("=")[0] for argument in arguments}
     if "--resolve" in flags and not flags & {"--cfg", "-c", "--help", "-h"}:
@@ -116,54 +110,54 @@ def _without_multirun(arguments: list[str]) -> list[str]:
             "trials are kept"
         )
     shows = bool(flags & set(_SHOWING))
-    kept = [argument for argument in arguments if argument not in (_MODES if shows else _MULTIRUN)]
-    # said, or a mistyped setting makes Hydra forget it
-    return kept if shows or flags & _OTHER_MODES else [*kept, "--multirun"]
+    dropped = _MODES if shows else _MULTIRUN
+    kept = [argument for argument in arguments if argument not in dropped]
+    if not shows and not flags & _OTHER_MODES:
+        kept.append("--multirun")  # explicit, or a mistyped setting makes Hydra forget it
+    return kept
 
 
 def _conclude(report: Report) -> int:
-    """Tables on stdout, charts and a report in the figures folder, what happened on stderr."""
-    _tell(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
+    """Print tables, draw charts and a report, and say on stderr what happened."""
+    _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
     for line in report.ran.failures[:MOST_SHOWN]:
-        _tell(f"  {quoted(line, LONGEST_LINE)}")
+        _say(f"  {quoted(line, LONGEST_LINE)}")
     num_completed = report.ran.states[State.COMPLETED]
-    shows = (
-        num_completed + report.num_finished_otherwise
-        and not report.ran.was_interrupted
-        and not report.ran.failure
-    )
-    is_drawn = _draw(report) if shows else True
+    is_drawn: bool | None = True
+    has_results = num_completed + report.num_finished_otherwise > 0
+    if has_results and not report.ran.was_interrupted and not report.ran.failure:
+        is_drawn = _draw(report)
     exit_code = OK if is_drawn and report.all_completed else SOME_FAILED
     if report.ran.was_interrupted or is_drawn is None:
         exit_code = INTERRUPTED
     if report.ran.failure:
         exit_code = _refuse(report.ran.failure)
     if report.notify and (problem := notify(report, exit_code)):
-        _tell(f"sweep: {problem}")
+        _say(f"sweep: {problem}")
     if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
             draws = again.command(
                 "charts", report.store_url, report.name, is_simulated=report.is_simulated
             )
-            _tell(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
+            _say(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code
 
 
 def _draw(report: Report) -> bool | None:
-    """False when something could not be drawn; None when that was interrupted. Either is told."""
+    """Return False when something could not be drawn, None when that was interrupted."""
     from analysis.results import Origin  # here, because a refused sweep needs none of it
     from plots import at_end
 
     try:
         origin = Origin.SIMULATED if report.is_simulated else Origin.MEASURED
-        return at_end.show(report.store_url, report.name, report.figures_dir, _tell, origin)
+        return at_end.show(report.store_url, report.name, report.figures_dir, _say, origin)
     except KeyboardInterrupt:
         return None
 
 
-def _tell(text: str) -> None:
-    """On stderr, if anybody still reads it: it may quote a trainer, a command or the database."""
+def _say(text: str) -> None:
+    """Print on stderr, quoted: the text may come from a trainer, a command or the database."""
     try:
         print(quoted_lines(text, LONGEST_LINE), file=sys.stderr, flush=True)
     except OSError:
@@ -171,12 +165,12 @@ def _tell(text: str) -> None:
 
 
 def _interrupted() -> int:
-    _tell("sweep: interrupted; repeat the command to run what is left")
+    _say("sweep: interrupted; repeat the command to run what is left")
     return INTERRUPTED
 
 
 def _refuse(message: str) -> int:
-    _tell(f"sweep: {message}")
+    _say(f"sweep: {message}")
     return USAGE
 
 

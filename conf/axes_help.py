@@ -1,4 +1,4 @@
-"""What `python sweep.py --help` says of each axis: its default, its choices, what it is."""
+"""Writes what `python sweep.py --help` says of each axis."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ def axes_help() -> str:
 def _lines_of(axis: Axis) -> str:
     choices = choices_of(axis)
     among = f"  ({', '.join(choices)})" if choices else ""
-    head = f"  {axis.name}={_shown(axis.given)}{among}"
+    given = str(axis.given).lower() if isinstance(axis.given, bool) else axis.given
+    head = f"  {axis.name}={given}{among}"
     text = textwrap.wrap(axis.help, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return "\n".join([*textwrap.wrap(head, WIDTH, subsequent_indent=_INDENT), *text])
-
-
-def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

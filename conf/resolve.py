@@ -1,10 +1,9 @@
-"""Turns one composed config into a trial: `auto` becomes a value, and what means nothing is
-refused.
-"""
+"""Turns one composed config into a trial: `auto` becomes a value, what means nothing is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -29,14 +28,12 @@ from scalemark.records.trial import AXES, TrialSpec
 
 
 class TrialRefusedError(Exception):
-    """This cell of the grid means nothing, or cannot run here. The text says why, in one
-    sentence.
-    """
+    """Raised for a cell that means nothing, or cannot run here; says why in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much `auto` measures."""
+    """The numbers of steps that `auto` means."""
 
     min_warm_up_steps: int
     num_steps: int
@@ -44,10 +41,10 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """Those that share a sweep."""
+    """The hosts of a shared sweep."""
 
-    most: int  # that one trial may be spread over
-    remedy: str  # what to do for more
+    most: int  # hosts that one trial may be spread over
+    remedy: str  # how to get more
 
 
 EFFORT = {
@@ -57,9 +54,7 @@ EFFORT = {
 }
 
 ALWAYS_SIMULATED = {"noise": 0.02, "process_noise": 0.005}
-"""Planted in simulated trials unless the user says otherwise: no machine takes the same time
-twice.
-"""
+"""Injected into simulated trials by default: no machine takes the same time twice."""
 
 
 def resolve(
@@ -70,14 +65,11 @@ def resolve(
     is_mig: bool = False,
     hosts: Hosts | None = None,
 ) -> TrialSpec:
-    """The trial this config means on a machine with `num_devices` devices of this kind, or on
-    `hosts` with as many each.
+    """Return the trial this config means on `num_devices` devices of this kind, on each of `hosts`.
 
-    `compute_capability` is the least of the usable GPUs; None on stand-ins. `is_mig` says that they
-    are MIG devices.
-
-    Raises TrialRefusedError, naming axis, value and remedy, and ModelError when the model has no
-    definition.
+    `compute_capability` is the least of the usable GPUs; None on CPU devices. `is_mig` says that
+    they are MIG devices. Raises TrialRefusedError, naming axis, value and remedy, and ModelError
+    when the model has no definition.
     """
     if (config.engine is Engine.simulated) != (device_kind is DeviceKind.SIMULATED_GPU):
         raise TrialRefusedError(
@@ -88,84 +80,79 @@ def resolve(
         spec = _trial_of(config, device_kind)
     except ValueError as error:
         raise TrialRefusedError(str(error)) from None
-    for problem in (*rules.problems(spec), *_problems_of_config(spec, config)):
+    problems = itertools.chain(
+        rules.problems(spec),
+        _problems_of_sizes(spec.model, spec.image_px, spec.num_classes),
+        _problems_of_data(spec, config.data),
+        _problems_of_machine(spec, num_devices, compute_capability, is_mig, hosts),
+    )
+    for problem in problems:
         raise TrialRefusedError(problem)
-    least = PRECISIONS[spec.precision].compute_capability
-    if compute_capability and least and compute_capability < least:
-        found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
-        raise TrialRefusedError(
-            f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}"
-        )
-    if no_room := _problem_of_room(spec, num_devices, hosts):
-        raise TrialRefusedError(no_room)
-    if hosts and "link_mbit" in spec.planted_values:
-        raise TrialRefusedError(
-            "planted.link_mbit: only links between hosts that are processes of this machine can be limited, and with this "
-            "launcher hosts are machines; leave it out, or choose launcher=local"
-        )
-    if is_mig and (refusal := _problem_of_mig(spec)):
-        raise TrialRefusedError(refusal)
     return spec
 
 
-def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> str | None:
-    """Hosts that are processes of this machine share its devices."""
-    if hosts and spec.hosts > hosts.most:
-        told = "1 host" if hosts.most == 1 else f"{hosts.most} hosts"
-        return f"hosts={spec.hosts}: here a trial has {told} at most; {hosts.remedy}"
-    if (spec.gpus_per_host if hosts else spec.num_gpus) <= num_devices:
-        return None
-    if not hosts:
-        return (
-            f"num_gpus={spec.num_gpus}: there are {num_devices} "
-            f"{_COUNTED[DeviceKind(spec.device_kind)]}"
+def _problems_of_machine(
+    spec: TrialSpec,
+    num_devices: int,
+    compute_capability: tuple[int, int] | None,
+    is_mig: bool,
+    hosts: Hosts | None,
+) -> Iterator[str]:
+    least = PRECISIONS[spec.precision].compute_capability
+    if compute_capability and least and compute_capability < least:
+        found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
+        yield (
+            f"precision={spec.precision}: needs compute capability {wanted}, a GPU here has {found}"
         )
-    told = f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {spec.gpus_per_host} on each host"
-    return f"{told}, which has {num_devices} {DeviceKind(spec.device_kind).plural}"
+    no_room = _problem_of_room(spec, num_devices, hosts)
+    if no_room:
+        yield no_room
+    if hosts and "link_mbit" in spec.planted_values:
+        yield (
+            "planted.link_mbit: only links between processes of this machine can be limited, and "
+            "with this launcher hosts are machines; leave it out, or choose launcher=local"
+        )
+    slices = "the usable devices are MIG slices, and CUDA shows a process only one"
+    if is_mig and spec.gpus_per_host > 1:
+        yield f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {slices}"
+    if is_mig and spec.visibility == "all":
+        yield f"visibility=all: {slices}; choose masked"
+
+
+def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> str | None:
+    kind = DeviceKind(spec.device_kind)
+    if not hosts:  # processes of this machine, which share its devices
+        if spec.num_gpus <= num_devices:
+            return None
+        return f"num_gpus={spec.num_gpus}: there are {num_devices} {_COUNTED[kind]}"
+    if spec.hosts > hosts.most:
+        return f"hosts={spec.hosts}: here a trial has {hosts.most} at most; {hosts.remedy}"
+    if spec.gpus_per_host <= num_devices:
+        return None
+    wanted = f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {spec.gpus_per_host} on each host"
+    return f"{wanted}, which has {num_devices} {kind.plural}"
 
 
 _COUNTED = {
     DeviceKind.GPU: "GPUs usable here",
-    DeviceKind.CPU_STAND_IN: "CPU stand-ins (hardware.num_stand_ins raises that)",
-    DeviceKind.SIMULATED_GPU: "simulated GPUs in this profile (hardware.profile.num_gpus raises that)",
+    DeviceKind.CPU_STAND_IN: "CPU devices (hardware.num_stand_ins raises that)",
+    DeviceKind.SIMULATED_GPU: (
+        "simulated GPUs in this profile (hardware.profile.num_gpus raises that)"
+    ),
 }
 
 
 def _planted(config: Config) -> dict[str, float]:
-    """What is 0 is not planted. Of simulated trials the noise is always said, so that an identity
-    without it has none.
-    """
+    """Return what is injected: nothing of size 0, and the usual noise into simulated trials."""
     usual = ALWAYS_SIMULATED if config.engine is Engine.simulated else {}
-    told = {name: getattr(config.planted, name) for name in PLANTED}
-    values = {
-        name: usual.get(name, 0.0) if value is None else value for name, value in told.items()
-    }
-    return {name: value for name, value in values.items() if value != 0}
-
-
-def _problem_of_mig(spec: TrialSpec) -> str | None:
-    slices = "the usable devices are MIG slices, and CUDA shows a process only one"
-    if spec.gpus_per_host > 1:
-        return (
-            f"num_gpus={spec.num_gpus}{f' hosts={spec.hosts}' if spec.hosts > 1 else ''}: {slices}"
-        )
-    return f"visibility=all: {slices}; choose masked" if spec.visibility == "all" else None
-
-
-def _problems_of_config(spec: TrialSpec, config: Config) -> list[str]:
-    """What only the model's and the data source's own files can tell."""
-    problems = [*_problems_of_sizes(spec.model, spec.image_px, spec.num_classes)]
-    if spec.distortions and not config.data.distorts:
-        problems.append(
-            f"distortions=true: data={spec.data} has no images to distort; leave it out or "
-            "choose data=photos"
-        )
-    if config.data.num_labels is not None and spec.num_classes < config.data.num_labels:
-        problems.append(
-            f"data={spec.data}: it has labels up to {config.data.num_labels - 1}; "
-            f"choose a model of {config.data.num_labels} classes or more, {spec.model} has {spec.num_classes}"
-        )
-    return problems + _problems_of_reading(spec, config.data)
+    values = {}
+    for name in PLANTED:
+        value = getattr(config.planted, name)
+        if value is None:
+            value = usual.get(name, 0.0)
+        if value != 0:
+            values[name] = value
+    return values
 
 
 @cache
@@ -177,46 +164,45 @@ def _problems_of_sizes(model: str, image_px: int, num_classes: int) -> tuple[str
     return ()
 
 
-def _problems_of_reading(spec: TrialSpec, data: DataConfig) -> list[str]:
+def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
+    if spec.distortions and not data.distorts:
+        yield (
+            f"distortions=true: data={spec.data} has no images to distort; leave it out or "
+            "choose data=photos"
+        )
+    if data.num_labels is not None and spec.num_classes < data.num_labels:
+        yield (
+            f"data={spec.data}: it has labels up to {data.num_labels - 1}; choose a model of "
+            f"{data.num_labels} classes or more, {spec.model} has {spec.num_classes}"
+        )
     if data.reads_folder and spec.device_kind == DeviceKind.SIMULATED_GPU:
-        return (
-            [f"data.dir={spec.data_dir}: simulated trials read no files; leave it out"]
-            if spec.data_dir
-            else []
-        )
-    if data.reads_folder:
-        if spec.data_dir or data.makes_folder:
-            return []
-        return [
-            (
-                f"data={spec.data}: wanted data.dir=FOLDER, the folder that holds its files "
-                "train-*-of-*"
-            )
-        ]
-    problems = []
+        if spec.data_dir:
+            yield f"data.dir={spec.data_dir}: simulated trials read no files; leave it out"
+    elif data.reads_folder:
+        if not spec.data_dir and not data.makes_folder:
+            yield f"data={spec.data}: wanted data.dir=FOLDER, with its files train-*-of-*"
+    else:
+        yield from _problems_of_no_folder(spec, data)
+
+
+def _problems_of_no_folder(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
     if spec.data_dir:
-        problems.append(
-            f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out"
-        )
+        yield (f"data.dir={spec.data_dir}: data={spec.data} reads no folder; leave data.dir out")
     defaults = {
         "cache": data.cache,
         "data_threads": AXES["data_threads"].default,
         "prefetch": AXES["prefetch"].default,
     }
     for axis, default in defaults.items():
-        if (value := getattr(spec, axis)) != default:
-            problems.append(
-                (
-                    f"{axis}={value}: data={spec.data} reads nothing, so that changes nothing; "
-                    "leave it out"
-                ).lower()
-            )
-    return problems
+        value = getattr(spec, axis)
+        if value != default:
+            text = f"{axis}={value}".lower()
+            yield f"{text}: data={spec.data} reads nothing, so that changes nothing; leave it out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What the values of axes follow from, beside the config."""
+    """The circumstances that decide what `auto` means."""
 
     device_kind: DeviceKind
     rule: VariableUpdateAbilities  # of the variable update that the config means
@@ -227,7 +213,7 @@ class _Around:
 
 
 def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
-    """Raises ValueError, or TrialRefusedError for a value of the wrong type."""
+    """Make the trial. Raises ValueError, or TrialRefusedError for a value of the wrong type."""
     update = config.variable_update.name
     rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
     around = _Around(device_kind=device_kind, rule=rule)
@@ -248,7 +234,7 @@ def _trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
 
 
 def _value_of(axis: Axis, config: Config, around: _Around) -> Any:
-    """Return what the config says, as a trial has it."""
+    """Return the value of an axis as a trial has it."""
     value = getattr(config, axis.name)
     if isinstance(value, Enum):
         value = value.name
@@ -268,13 +254,11 @@ STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
 
 
 def _all_reduce(_: Config, around: _Around) -> str:
-    """The first that the devices can run."""
-    on_stand_ins = around.on_stand_ins
-    return next(
-        name
-        for name in around.rule.all_reduces
-        if not on_stand_ins or not ALL_REDUCES[name].gpu_only
-    )
+    """Return the first that the devices can run."""
+    for name in around.rule.all_reduces:
+        if not around.on_stand_ins or not ALL_REDUCES[name].gpu_only:
+            return name
+    raise AssertionError("a variable update has an all-reduce for every kind of device")
 
 
 def _loss_scale(config: Config, around: _Around) -> str:
@@ -293,7 +277,7 @@ def _momentum(config: Config, _: _Around) -> float:
 
 
 def _data_format(config: Config, around: _Around) -> str:
-    """CPUs' convolutions are made for NHWC."""
+    """Choose NHWC on CPUs, whose convolutions are made for it."""
     return "NHWC" if around.on_stand_ins else PRECISIONS[config.precision.name].gpu_data_format
 
 

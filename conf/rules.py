@@ -1,4 +1,4 @@
-"""Which combinations of axes mean something, by what each choice declares in its own file."""
+"""Refuses combinations of axes that mean nothing, by what each choice declares in its own file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from scalemark.records.strategies import STRATEGY_NAMES
 from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_axes
 
+_ABOUT_KERNELS = "it is about the threads that launch GPU kernels"
+_ABOUT_CUDNN = "cuDNN runs on GPUs"
 GPU_ONLY = {
-    ("gpu_thread_mode", "gpu_private"): "it is about the threads that launch GPU kernels",
-    ("gpu_thread_mode", "gpu_shared"): "it is about the threads that launch GPU kernels",
-    ("cudnn_autotune", "on"): "cuDNN runs on GPUs",
-    ("cudnn_autotune", "off"): "cuDNN runs on GPUs",
-    ("winograd_nonfused", "on"): "cuDNN runs on GPUs",
-    ("winograd_nonfused", "off"): "cuDNN runs on GPUs",
-    ("batchnorm_persistent", "on"): "cuDNN runs on GPUs",
-    ("batchnorm_persistent", "off"): "cuDNN runs on GPUs",
-    ("visibility", "all"): "there is no GPU to hide",
+    "gpu_thread_mode": (("gpu_private", "gpu_shared"), _ABOUT_KERNELS),
+    "cudnn_autotune": (("on", "off"), _ABOUT_CUDNN),
+    "winograd_nonfused": (("on", "off"), _ABOUT_CUDNN),
+    "batchnorm_persistent": (("on", "off"), _ABOUT_CUDNN),
+    "visibility": (("all",), "there is no GPU to hide"),
 }
-"""Axis and value that CPU stand-ins cannot run, and why; all-reduces and precisions declare it."""
+"""Axis -> values that CPU devices cannot run, and why; all-reduces and precisions declare theirs."""
 
 PLANTED_AT_MOST = {
     "noise": 1.0,
@@ -39,12 +37,9 @@ PLANTED_AT_MOST = {
     "hang": 1.0,
     "failure_rate": 1.0,
 }
-"""What is planted beyond these means nothing; waits of more than an hour per step are slips of
-units.
-"""
+"""The largest faults that mean something; waits of more than an hour per step are slips of units."""
 
-PLANTED_SWITCHES = ("out_of_memory", "hang")
-"""Of these, what there is or is not: 0 or 1."""
+PLANTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
 
 
 if _lacking := PLANTED_AT_MOST.keys() ^ PLANTED.keys():
@@ -55,7 +50,7 @@ if _lacking := PLANTED_AT_MOST.keys() ^ PLANTED.keys():
 
 
 def problems(spec: TrialSpec) -> Iterator[str]:
-    """Everything that is wrong with a resolved trial, each in one sentence."""
+    """Yield everything that is wrong with a resolved trial, each in one sentence."""
     yield from unknown_axes(spec)
     if update := VARIABLE_UPDATES.get(spec.variable_update):
         yield from _problems_of_update(spec, update)
@@ -91,15 +86,15 @@ def problems(spec: TrialSpec) -> Iterator[str]:
 def _problems_of_stand_ins(spec: TrialSpec) -> Iterator[str]:
     precision = PRECISIONS[spec.precision]
     reasons = [
-        (axis, why) for (axis, value), why in GPU_ONLY.items() if getattr(spec, axis) == value
-    ]
-    reasons += [
         ("all_reduce", ALL_REDUCES[spec.all_reduce].gpu_only),
         ("precision", precision.gpu_only),
     ]
+    for axis, (values, why) in GPU_ONLY.items():
+        if getattr(spec, axis) in values:
+            reasons.append((axis, why))
     for axis, why in reasons:
         if why:
-            yield f"{axis}={getattr(spec, axis)}: {why}; these replicas are CPU stand-ins"
+            yield f"{axis}={getattr(spec, axis)}: {why}; these replicas are CPU devices"
     if spec.data_format == "NCHW" and precision.no_nchw_on_cpu:
         yield f"data_format=NCHW: {precision.no_nchw_on_cpu}; choose another precision, or NHWC"
 
@@ -117,33 +112,32 @@ def _problems_of_simulated(spec: TrialSpec) -> Iterator[str]:
 
 
 def _problems_of_planted(spec: TrialSpec) -> Iterator[str]:
+    is_simulated = spec.device_kind == DeviceKind.SIMULATED_GPU
     for name, value in spec.planted_values.items():
-        told = f"planted.{name}={value:g}"
-        if spec.device_kind != DeviceKind.SIMULATED_GPU and name not in PLANTED_FOR_REAL:
+        setting = f"planted.{name}={value:g}"
+        if not is_simulated and name not in PLANTED_FOR_REAL:
             also = ", ".join(f"planted.{each}" for each in PLANTED_FOR_REAL)
             yield (
-                f"{told}: only simulated trials can have it, TensorFlow's can have {also}; add "
+                f"{setting}: only simulated trials can have it, TensorFlow's can have {also}; add "
                 "engine=simulated"
             )
-        if spec.device_kind == DeviceKind.SIMULATED_GPU and name in PLANTED_ON_LINKS:
-            yield (
-                f"{told}: simulated trials are of one host, which has no link to limit; leave it "
-                "out"
-            )
+        if name in PLANTED_ON_LINKS and (is_simulated or spec.hosts == 1):
+            why = "simulated trials are of one host, which" if is_simulated else "one host"
+            yield f"{setting}: {why} has no link to limit; leave it out"
         if value > PLANTED_AT_MOST[name]:
-            yield f"{told}: wanted {PLANTED_AT_MOST[name]:g} or less"
+            yield f"{setting}: wanted {PLANTED_AT_MOST[name]:g} or less"
         elif name in PLANTED_SWITCHES and value != 1:
-            yield f"{told}: wanted 0 or 1"
+            yield f"{setting}: wanted 0 or 1"
 
 
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:
     update = f"variable_update={spec.variable_update}"
     if spec.hosts > 1 and not rule.is_distributed:
         distributed = [name for name, other in VARIABLE_UPDATES.items() if other.is_distributed]
-        strategies = _listed(
+        strategies = [
             name for (of_update, *_), name in STRATEGY_NAMES.items() if of_update in distributed
-        )
-        choice = f"strategy={strategies} (variable_update={_listed(distributed)})"
+        ]
+        choice = f"strategy={_listed(strategies)} (variable_update={_listed(distributed)})"
         yield f"hosts={spec.hosts}: {update} is of one host; choose {choice}"
     if (
         rule.one_cpu_device_per_host
@@ -156,12 +150,6 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
         yield (
             f"visibility=all: each process of {update} sees the GPUs of its own replicas alone; "
             "choose masked"
-        )
-    is_simulated = spec.device_kind == DeviceKind.SIMULATED_GPU
-    if "link_mbit" in spec.planted_values and spec.hosts == 1 and not is_simulated:
-        yield (
-            "planted.link_mbit: one host has no link to limit; choose hosts=2 or more, or leave "
-            "it out"
         )
     if spec.all_reduce not in rule.all_reduces:
         yield (
@@ -179,8 +167,12 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
             "fetched a step ahead"
         )
     if spec.gradient_repacking and spec.all_reduce not in rule.repacks_with:
+        able = [name for name, other in VARIABLE_UPDATES.items() if other.repacks_with]
+        choice = f"choose variable_update={_listed(able)}"
+        if rule.repacks_with:
+            choice = f"it takes all_reduce={_listed(rule.repacks_with)}"
         packs = f"gradient_repacking={spec.gradient_repacking}"
-        yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; {_that_repack(rule)}"
+        yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; {choice}"
     if spec.loss_scale != "none" and not rule.is_synchronous:
         yield (
             f"loss_scale={spec.loss_scale}: not with {update}, whose replicas would have to "
@@ -195,14 +187,6 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
     if spec.all_reduce in rule.even_only and spec.num_gpus > 1 and spec.num_gpus % 2:
         why = rule.even_only[spec.all_reduce]
         yield f"all_reduce={spec.all_reduce}: {why}; num_gpus={spec.num_gpus}"
-
-
-def _that_repack(rule: VariableUpdateAbilities) -> str:
-    """What to choose."""
-    if rule.repacks_with:
-        return f"it takes all_reduce={', '.join(rule.repacks_with)}"
-    able = _listed(name for name, other in VARIABLE_UPDATES.items() if other.repacks_with)
-    return f"choose variable_update={able}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,6 +1,4 @@
-"""The typed shape of the config: every axis, derived from its definition, and all settings. Hydra
-checks the command line against it.
-"""
+"""Defines the typed config that Hydra checks: every axis, by its definition, and all settings."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ class ModelConfig:
     num_classes: int | None = None  # null = as published
     image_px: int | None = None  # on GPUs; null = as published
     batch_size: int = MISSING  # per GPU
-    stand_in_image_px: int = MISSING  # on CPU stand-ins
-    stand_in_batch_size: int = MISSING  # per CPU stand-in
+    stand_in_image_px: int = MISSING  # on CPU devices
+    stand_in_batch_size: int = MISSING  # per CPU device
     learning_rate: float = MISSING
 
 
@@ -49,7 +47,7 @@ class DataConfig:
     reads_folder: bool = MISSING  # reads shards from a folder
     makes_folder: bool = False  # makes the set itself where the folder is empty
     distorts: bool = False  # its images can be distorted
-    # labels are less than this; null = known only to who reads the set
+    # labels are less than this; null = known only once the set is read
     num_labels: int | None = None
     cache: bool = True  # small enough to be kept in memory
     # folder of the shards; null = a cache of our own where the set makes itself
@@ -58,16 +56,13 @@ class DataConfig:
 
 @dataclass
 class AgentsConfig:
-    """Of launcher=agents, slurm and ray: hosts that share a sweep by way of a PostgreSQL
-    database.
-    """
+    """Hosts that share a sweep through PostgreSQL, with launcher=agents, slurm and ray."""
 
     # hosts that agents are started on, all together; launcher=agents starts none itself
     num_hosts: int = 1
-    # null = as Slurm or Ray tells; of CPU stand-ins hardware.num_stand_ins says how many
+    # null = as Slurm or Ray reports; the number of CPU devices is hardware.num_stand_ins
     gpus_per_host: int | None = None
-    # an agent that gives no sign for so long, by the database's clock, is dead: others run its
-    # trials
+    # seconds without a heartbeat, by the database's clock, until others run an agent's trials
     lease_s: float = 60.0
     # equal hosts count as one machine of this name; null = each host stands for itself
     pool: str | None = None
@@ -82,7 +77,7 @@ class LauncherConfig:
     start: Start = Start.fork
     # run trials side by side on the devices that are free; results are marked
     share_host: bool = False
-    # trials side by side, with share_host; null = one per GPU, on CPU stand-ins one per core
+    # trials side by side, with share_host; null = one per GPU, on CPU devices one per core
     max_parallel: int | None = None
     timeout_s: float = 3600.0  # an attempt that takes longer is ended
     # an attempt that has not done its first step by then has hung, and is ended
@@ -115,12 +110,9 @@ if not TYPE_CHECKING:
 
 @dataclass
 class RetryConfig:
-    """How often a repeat is tried again after an attempt that ended so. What the sweep interrupted
-    is always tried again.
-    """
+    """How often a repeat is tried again, by the end of its attempt; always after an interrupt."""
 
-    # the process ended without a result: by a signal, killed, lost; or was interrupted, but not by
-    # the sweep
+    # the process ended without a result, by a signal or lost, or somebody else interrupted it
     crashed: int = 1
     failed: int = 0  # the trainer itself said what went wrong: it would again
     out_of_memory: int = 0
@@ -130,24 +122,16 @@ class RetryConfig:
 
 
 def _profile_config() -> type:
-    """The fields of Hardware, in a dataclass that OmegaConf can fill: not frozen, and with dicts
-    for mappings.
-    """
+    """Copy the fields of Hardware into a dataclass that OmegaConf can fill, with dicts."""
     made: list[tuple[str, Any, Any]] = []
     hints = get_type_hints(Hardware)
     for one in fields(Hardware):
-        if get_origin(hints[one.name]) is Mapping:
-            made.append(
-                (
-                    one.name,
-                    GenericAlias(dict, get_args(hints[one.name])),
-                    field(default_factory=dict),
-                )
-            )
+        kind, default = hints[one.name], one.default
+        if get_origin(kind) is Mapping:
+            kind = GenericAlias(dict, get_args(kind))
+            made.append((one.name, kind, field(default_factory=dict)))
         else:
-            made.append(
-                (one.name, hints[one.name], MISSING if one.default is REQUIRED else one.default)
-            )
+            made.append((one.name, kind, MISSING if default is REQUIRED else default))
     return make_dataclass("ProfileConfig", made)
 
 
@@ -166,7 +150,7 @@ class HardwareConfig:
     """A file in conf/hardware/: what replicas run on."""
 
     device_kind: str = MISSING  # auto, gpu, cpu_stand_in, or simulated_gpu with a profile
-    num_stand_ins: int = 16  # how many CPU stand-ins there are
+    num_stand_ins: int = 16  # the number of CPU devices
     # of simulated hardware: the fields of costs.hardware.Hardware
     profile: ProfileConfig | None = None
 
@@ -213,7 +197,7 @@ class StoreConfig:
 
 @dataclass
 class Settings:
-    """What stands around the axes of a trial, and the groups that set several of them."""
+    """The settings around the axes of a trial, and the groups that set several axes."""
 
     model: ModelConfig = MISSING
     data: DataConfig = MISSING
@@ -268,17 +252,12 @@ else:
 
 
 def register() -> None:
-    """Make the schema known to Hydra; `conf/config.yaml` and the group files name it in their
-    defaults.
-    """
-    store = ConfigStore.instance()
-    store.store(name="schema", node=Config)
+    """Make the schema known to Hydra, for the defaults of `conf/config.yaml`."""
+    ConfigStore.instance().store(name="schema", node=Config)
 
 
 def typed(composed: DictConfig) -> Config:
-    """The composed config as a `Config`, interpolations resolved. Raises omegaconf errors for
-    missing values.
-    """
+    """Return a `Config`, interpolations resolved. Raises omegaconf errors for missing values."""
     config = OmegaConf.to_object(composed)
     assert isinstance(config, Config)
     return config

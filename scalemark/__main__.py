@@ -1,4 +1,4 @@
-"""`scalemark COMMAND ...`: one program for everything that is done from the command line.
+"""Runs `scalemark COMMAND ...`: one program for all commands.
 
 Each command is a module of another room, imported when it is asked for: `scalemark --help` needs
 none of them. `python -m scalemark` is the same program.
@@ -53,7 +53,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit code: that of the command, or 2 where there is no such command."""
+    """Return the command's exit code, or 2 where there is no such command."""
     entry_point.loading()
     word, *others = list(sys.argv[1:] if arguments is None else arguments) or [""]
     if word in ("--help", "-h"):
@@ -81,20 +81,19 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     return lambda: run(program=program)
 
 
+_USAGE = """\
+usage: scalemark COMMAND ...
+
+Measure which way of sharing variables and reducing gradients trains a model fastest.
+
+{commands}
+
+scalemark COMMAND --help says more of a command; scalemark --version prints the version."""
+
+
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    lines = (f"  {name:<{width}}  {command.about}" for name, command in COMMANDS.items())
-    return "\n".join(
-        [
-            "usage: scalemark COMMAND ...",
-            "",
-            "Measure which way of sharing variables and reducing gradients trains a model fastest.",
-            "",
-            *lines,
-            "",
-            "scalemark COMMAND --help says more of a command; scalemark --version prints the version.",
-        ]
-    )
+    lines = [f"  {name:<9}  {command.about}" for name, command in COMMANDS.items()]
+    return _USAGE.format(commands="\n".join(lines))
 
 
 def _version() -> str:

@@ -217,9 +217,9 @@ def test_a_launcher_is_one_file_and_its_choice(tmp_path):
     said = project.refused("launcher=queue")
     assert "launcher=queue: hosts share a sweep by way of PostgreSQL, and store.url is" in said
     said = project.refused("launcher.queue.name=long")
-    assert "launcher=local does not heed it; leave it out, or choose launcher=queue" in said
+    assert "launcher=local ignores it; leave it out, or choose launcher=queue" in said
     said = project.refused("launcher.agents.num_hosts=3")
-    assert "launcher=local does not heed it; leave it out, or choose launcher=queue, ray" in said
+    assert "launcher=local ignores it; leave it out, or choose launcher=queue, ray" in said
     shown = project.run("sweep.py", "--help").stdout
     assert "launcher: agents, local, queue, ray, slurm" in shown
     assert "  queue:\n    name: null\n" in shown

@@ -1,5 +1,4 @@
-"""Hydra's door to our sweeper: hands over the overrides, and the report of the sweep to the task
-function.
+"""Registers our sweeper with Hydra, and hands overrides and reports over.
 
 No postponed annotations here: Hydra runs this file without registering the module, which
 dataclasses then miss.
@@ -23,11 +22,8 @@ class ScalemarkSweeper(Sweeper):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        self._hydra_context, self._task_function, self._config = (
-            hydra_context,
-            task_function,
-            config,
-        )
+        self._loader = hydra_context.config_loader
+        self._task_function, self._config = task_function, config
 
     def sweep(self, arguments: list[str]) -> Any:
         """Run the grid that the arguments and `hydra.sweeper` span; arguments win."""
@@ -36,18 +32,14 @@ class ScalemarkSweeper(Sweeper):
         from sweeper.grid.compose import Composer
         from sweeper.grid.expand import Request, expand
 
-        loader = self._hydra_context.config_loader
-        composer = Composer(loader, self._config)
-        names = ("params", "grids", "zip", "variants")
-        params, grids, zipped, variants = (
-            OmegaConf.to_container(self._axes[name], resolve=True) for name in names
-        )
-        request = Request(
-            arguments=arguments, params=params, grids=grids, zipped=zipped, variants=variants
-        )
-        return self._task_function(
-            sweep.run(expand(request, composer.base.sweep.max_trials, loader), composer)
-        )
+        composer = Composer(self._loader, self._config)
+        names = {"params": "params", "grids": "grids", "zip": "zipped", "variants": "variants"}
+        axes: dict[str, Any] = {}
+        for setting, name in names.items():
+            axes[name] = OmegaConf.to_container(self._axes[setting], resolve=True)
+        request = Request(arguments=arguments, **axes)
+        cells = expand(request, composer.base.sweep.max_trials, self._loader)
+        return self._task_function(sweep.run(cells, composer))
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""What all command lines share: their start, their tables, and their progress lines."""
+"""Shared by all command lines: their start, their tables, and their progress lines."""

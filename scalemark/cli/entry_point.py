@@ -1,5 +1,4 @@
-"""What every command does before its slow imports: it ends quietly at Ctrl-C, and mends what it was
-started with.
+"""Starts every command: it ends quietly at Ctrl-C, and mends the streams and signals it inherits.
 
 ```
   loading()      imports: Ctrl-C ends at once, with nothing to lose
@@ -22,8 +21,10 @@ USAGE, INTERRUPTED = 2, 130
 
 
 def loading() -> None:
-    """Call first. A child of whoever ignores SIGCHLD could not be waited for, and blocked signals
-    would never arrive. Exits with USAGE when a file that owns a name declares too little.
+    """Prepare the process; call it first.
+
+    Where SIGCHLD is ignored no child could be waited for, and blocked signals would never arrive.
+    Exits with USAGE when a file that owns a name declares too little.
     """
     _open_missing_streams()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -34,8 +35,9 @@ def loading() -> None:
 
 
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
-    """Its exit code; INTERRUPTED when it was interrupted. What ignores SIGINT goes on ignoring it,
-    unless it `hears_ignored`.
+    """Return the command's exit code, or INTERRUPTED.
+
+    A process that ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
     """
     listens = hears_ignored or not _is_ignored()
     try:
@@ -60,19 +62,17 @@ def _check_abilities() -> None:
 
 
 def _end_at_once(*_: object) -> None:
-    """An exception could be swallowed, or told as a traceback, by whatever library is being
-    imported.
-    """
+    """Exit without an exception, which a library that is being imported could swallow or print."""
     os._exit(INTERRUPTED)
 
 
 def _is_ignored() -> bool:
-    """As shells have it for jobs in the background."""
+    """Return whether SIGINT is ignored, as in jobs that a shell runs in the background."""
     return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def _open_missing_streams() -> None:
-    """Else a database would get their numbers, and what is printed be written into it.
+    """Open closed standard streams: else a database gets their numbers, and prints go into it.
 
     `sys.stdout` stays None: commands whose output is all that is wanted refuse to go on without.
     """

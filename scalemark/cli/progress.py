@@ -1,4 +1,4 @@
-"""How far something slow is, told on stderr when somebody watches."""
+"""Shows on stderr how far something slow is."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, and of how much."""
+"""Called with what is done, how much of it is done, and of how much."""
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """For who does not watch."""
+    """Show nothing."""
 
 
 @contextmanager
 def shown() -> Iterator[Progress]:
-    """On one line of a terminal that is written over, and gone at the end; elsewhere nothing."""
+    """Show progress on one line of a terminal, which is cleared at the end; elsewhere nothing."""
     if not sys.stderr.isatty():
         yield silent
         return

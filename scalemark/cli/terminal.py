@@ -23,9 +23,7 @@ _WIDE = 120  # characters that a table of attempts takes
 
 
 def silence(*streams: TextIO) -> None:
-    """Let these streams lead nowhere: who read them has gone, and what is still buffered shall not
-    fail at the end.
-    """
+    """Let streams whose reader has gone lead nowhere, so that flushing them cannot fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         os.dup2(nowhere, stream.fileno())
@@ -33,7 +31,7 @@ def silence(*streams: TextIO) -> None:
 
 
 def tolerate(*streams: TextIO) -> None:
-    """Let what these streams' encodings lack be written as escapes: it would end the program."""
+    """Write what the streams' encodings lack as escapes, which else ended the program."""
     for stream in streams:
         # the latter in the C locale
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
@@ -41,12 +39,12 @@ def tolerate(*streams: TextIO) -> None:
 
 
 def print_json(value: object) -> None:
-    """On stdout, for scripts; what JSON does not know (infinity, times) as null and text."""
+    """Print on stdout for scripts; infinity becomes null, and times become text."""
     print(json.dumps(finite(value), indent=1))
 
 
 def finite(value: Any) -> Any:
-    """What JSON can tell: it has neither infinity nor NaN, nor the types of databases."""
+    """Replace what JSON lacks: infinity, NaN, and the types of databases."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -61,9 +59,7 @@ def finite(value: Any) -> Any:
 
 
 def for_people(cell: object) -> str:
-    """As a cell of a table for people: four digits of a fraction, and nothing that a terminal would
-    obey.
-    """
+    """Format a cell of a table: fractions with four digits, and no control characters."""
     if isinstance(cell, float):
         return f"{cell:.0f}" if 1e4 <= abs(cell) < 1e15 else f"{cell:.4g}"
     if isinstance(cell, int | Decimal):
@@ -72,7 +68,7 @@ def for_people(cell: object) -> str:
 
 
 def as_text(cell: object) -> str:
-    """Of whatever a database holds."""
+    """Format whatever a database holds."""
     if isinstance(cell, dict | list | tuple):
         return json.dumps(finite(cell))
     return bytes(cell).hex() if isinstance(cell, bytes | memoryview) else str(cell)
@@ -80,7 +76,7 @@ def as_text(cell: object) -> str:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Rich would end the program here, with exit code 1 and without a word."""
+        """Raise; Rich would end the program here with exit code 1, silently."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -92,12 +88,12 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def is_narrow(console: Console) -> bool:
-    """Whether a table of the usual columns would be folded until nobody can read it."""
+    """Return whether a table of the usual columns would be folded until it is unreadable."""
     return console.is_terminal and console.width < _WIDE
 
 
 def tell_left_out(columns: Sequence[str], remedy: str) -> None:
-    """On stderr, which columns a narrow terminal has no room for, and how to see them."""
+    """Say on stderr which columns a narrow terminal has no room for, and how to see them."""
     told = (
         f"left out, for the terminal is narrower than {_WIDE} characters: {', '.join(columns)}; "
         f"{remedy}"
@@ -111,13 +107,9 @@ def print_columns(
     rows: Iterable[Iterable[str]],
     right: frozenset[str] = frozenset(),
 ) -> None:
-    """A table without borders; `right` names the columns to align right. Text is taken as it is,
-    without markup.
-    """
-    columns, shown = (
-        [visible(column) for column in columns],
-        [[visible(cell) for cell in row] for row in rows],
-    )
+    """Print a table without borders or markup; `right` names the columns to align right."""
+    columns = [visible(column) for column in columns]
+    shown = [[visible(cell) for cell in row] for row in rows]
     if not console.is_terminal:
         return _print_plain(console, columns, shown, right)
     widths = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
@@ -137,7 +129,7 @@ def print_columns(
 def _print_plain(
     console: Console, columns: Sequence[str], rows: list[list[str]], right: frozenset[str]
 ) -> None:
-    """Padded with spaces, except at the ends of lines."""
+    """Print the columns padded with spaces, except at the ends of lines."""
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for row in [list(columns), *rows]:
         padded = [

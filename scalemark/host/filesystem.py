@@ -1,6 +1,4 @@
-"""Tells file systems on which databases get damaged, because locks there do not reach all who
-write.
-"""
+"""Recognizes file systems on which databases get damaged, because locks do not reach all writers."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from pathlib import Path
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")  # how spaces and the like are written there
 _MOUNTS = Path("/proc/self/mountinfo")
-_NETWORK = (
+_NETWORK: tuple[str, ...] = (
     "nfs",
     "nfs4",
     "cifs",
@@ -20,20 +18,14 @@ _NETWORK = (
     "afs",
     "ceph",
     "glusterfs",
-    "lustre",
-    "gpfs",
-    "beegfs",
-    "orangefs",
-    "panfs",
 )
+_NETWORK += ("lustre", "gpfs", "beegfs", "orangefs", "panfs")
 _OF_HOSTS = ("vboxsf", "virtiofs")  # folders of a host, seen from its virtual machine
 _LOCAL = ("fuse.fuse-overlayfs",)  # the root of containers that are run without root
 
 
 def without_reliable_locks(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the file system that will hold this file when SQLite should not be there; None
-    when all is well or unknown.
-    """
+    """Return the type of the path's file system where SQLite should not be; None elsewhere."""
     try:
         lines = mounts.read_bytes().splitlines()
     except OSError:

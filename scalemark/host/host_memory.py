@@ -1,6 +1,4 @@
-"""Tells an error that is a lack of host memory, under a limit (ulimit -v, a control group) too.
-Standard library only.
-"""
+"""Recognizes errors that are a lack of host memory, also under a limit. Standard library only."""
 
 from __future__ import annotations
 
@@ -28,26 +26,25 @@ _OTHER_LIMITS = {  # that are told with the same words, or mostly the cause of w
 
 
 def is_lack_of_host_memory(error: BaseException) -> bool:
-    """Of the error itself, or one that it was raised for."""
+    """Check the error itself, and those that it was raised for."""
     seen: BaseException | None = error
     while seen is not None:
-        if (
-            isinstance(seen, MemoryError)
-            or (isinstance(seen, OSError) and seen.errno == errno.ENOMEM)
-            or says_so(str(seen))
-        ):
+        if isinstance(seen, MemoryError) or says_so(str(seen)):
+            return True
+        if isinstance(seen, OSError) and seen.errno == errno.ENOMEM:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
 
 
 def says_so(line: str) -> bool:
-    """A line of a log, or the text of an error."""
+    """Return whether a line of a log, or the text of an error, reports a lack of memory."""
     return bool(_SIGNS.search(line)) and not other_limit(line)
 
 
 def other_limit(line: str) -> str:
-    """What to do about a limit that was met and is not one of memory; empty when the line tells of
-    none.
-    """
-    return next((remedy for sign, remedy in _OTHER_LIMITS.items() if sign.search(line)), "")
+    """Return what to do about a limit that is not one of memory; empty for other lines."""
+    for sign, remedy in _OTHER_LIMITS.items():
+        if sign.search(line):
+            return remedy
+    return ""

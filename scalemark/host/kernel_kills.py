@@ -1,4 +1,4 @@
-"""Tells whether the kernel kills processes for lack of host memory."""
+"""Counts processes that the kernel has killed for lack of host memory."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def num_kernel_kills() -> int:
-    """How many processes of our control group the kernel has killed for memory; 0 where it does not
-    say.
-    """
+    """Return the kills in our control group; 0 where the kernel does not say."""
     try:
         group = Path("/proc/self/cgroup").read_text().strip().rpartition(":")[2]
         events = Path(f"/sys/fs/cgroup{group}/memory.events").read_text()
     except OSError:
         return 0
-    return next(
-        (int(line.split()[1]) for line in events.splitlines() if line.startswith("oom_kill ")), 0
-    )
+    for line in events.splitlines():
+        name, _, count = line.partition(" ")
+        if name == "oom_kill":
+            return int(count)
+    return 0

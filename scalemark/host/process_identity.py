@@ -1,4 +1,4 @@
-"""Tells one process from all others that had or will have its number, and whether it still runs."""
+"""Identifies a process among all that had or will have its number, and checks that it runs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from scalemark.records.placement import ProcessIdentity
 
-# who has given no sign for so long, and cannot be looked at, is taken for dead
+# a process that cannot be looked at is taken for dead after so long without a heartbeat
 SILENT_FOR = timedelta(seconds=120)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def this_process() -> ProcessIdentity:
-    """The one that calls."""
+    """Identify the calling process."""
     return ProcessIdentity(
         host=platform.node(),
         boot_id=_BOOT_ID.read_text().strip(),
@@ -27,7 +27,7 @@ def this_process() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None) -> bool:
-    """Surely, where its number means something here; else by its last heartbeat."""
+    """Look at the process where its number means something here; else go by its heartbeat."""
     here = this_process()
     if is_visible(process, here) and not _is_hidden(process.pid):
         return start_ticks(process.pid) == process.start_ticks
@@ -39,8 +39,9 @@ def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | N
 def dead_in_s(
     process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None
 ) -> float | None:
-    """Seconds until it is taken for dead, should it give no sign again; None of one that can be
-    looked at.
+    """Return the seconds until it is taken for dead without another heartbeat.
+
+    None for a process that can be looked at.
     """
     here = this_process()
     if is_visible(process, here) and not _is_hidden(process.pid):
@@ -49,12 +50,12 @@ def dead_in_s(
 
 
 def is_visible(process: ProcessIdentity, here: ProcessIdentity) -> bool:
-    """Whether its number means the same to us: same boot of the same machine, same container."""
+    """Whether its number means the same here: same boot of the same machine, same container."""
     return (process.boot_id, process.pid_namespace) == (here.boot_id, here.pid_namespace)
 
 
 def _is_hidden(pid: int) -> bool:
-    """Another user's, where /proc shows only one's own (hidepid)."""
+    """Whether it is another user's, where /proc shows only one's own (hidepid)."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -65,9 +66,7 @@ def _is_hidden(pid: int) -> bool:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process of this number began, in clock ticks since boot; None when there is none, or
-    only its zombie.
-    """
+    """Return when a process began, in clock ticks since boot; None without one, or for a zombie."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

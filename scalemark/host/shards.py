@@ -1,5 +1,4 @@
-"""What can be told about a folder of shards without TensorFlow: are its files there, and as they
-were made?
+"""Checks a folder of shards without TensorFlow: its files are there, and as they were made.
 
 Shards are named `train-00003-of-00008`. A set that the product makes has an index, written last and
 checked before use.
@@ -19,14 +18,12 @@ _NAME = re.compile(r"train-(\d+)-of-(\d+)")
 
 
 def paths(folder: Path) -> list[Path]:
-    """The shards of a folder, in order."""
+    """Return the shards of a folder, in order."""
     return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
 
 
 def problem(folder: Path) -> str | None:
-    """What can be seen to be wrong with a set of shards from the ends of its files; None when all
-    are there and whole.
-    """
+    """Say what is wrong with a set, by the ends of its files; None when all are there and whole."""
     if not folder.is_dir():
         return "no such folder"
     found = paths(folder)
@@ -34,20 +31,21 @@ def problem(folder: Path) -> str | None:
         return "there are no shards in it; wanted files named train-*-of-*"
     totals = sorted({path.name.rpartition("-")[2] for path in found})
     if len(totals) > 1:
-        return (
-            "it holds shards of several sets: "
-            f"{', '.join(f'train-*-of-{total}' for total in totals)}"
-        )
+        return f"it holds shards of several sets: train-*-of-{', train-*-of-'.join(totals)}"
     numbers = {int(path.name.split("-")[1]) for path in found}
     missing = sorted(set(range(int(totals[0]))) - numbers)
     if missing:
         name = f"train-{missing[0]:0{len(totals[0])}d}-of-{totals[0]}"
         return f"{len(missing)} of {int(totals[0])} shards are missing, the first is {name}"
-    return next(filter(None, map(_problem_of_file, found)), None)
+    for path in found:
+        problem = _problem_of_file(path)
+        if problem:
+            return problem
+    return None
 
 
 def record_bounds(path: Path) -> Iterator[tuple[int, int]]:
-    """Where the records of a TFRecord file begin and end, as far as their headers can be followed.
+    """Yield where the records of a TFRecord file begin and end, as far as headers can be followed.
 
     A record is its length (8 bytes), a checksum of that (4), the data, and a checksum of the data
     (4).
@@ -62,9 +60,7 @@ def record_bounds(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def write_index(folder: Path, name: str, shards: Iterable[Path]) -> None:
-    """Write `index.json`, the set's name and file name -> SHA-256, at once and whole: it says that
-    the set is complete.
-    """
+    """Write `index.json`, the name and the digests, at once and whole: the set is complete."""
     draft = folder / f"{INDEX}.draft"
     index = {"set": name, "shards": {path.name: _digest(path) for path in shards}}
     draft.write_text(json.dumps(index, indent=1, sort_keys=True))
@@ -72,9 +68,7 @@ def write_index(folder: Path, name: str, shards: Iterable[Path]) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """What is wrong with a set that has an index, in a few words; None when every shard is as its
-    index says.
-    """
+    """Say what is wrong with a set that has an index; None when every shard is as it says."""
     try:
         index: dict[str, str] = json.loads((folder / INDEX).read_text())["shards"]
         for name, digest in index.items():
@@ -92,18 +86,14 @@ def damage(folder: Path) -> str | None:
 
 
 def other_set(folder: Path, name: str) -> str | None:
-    """Why a folder cannot hold the set of this name: its index tells another. None without an index
-    that can be read.
-    """
+    """Say why a folder cannot hold this set: its index names another. None without an index."""
     try:
         found = json.loads((folder / INDEX).read_text())["set"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return (
-        None
-        if found == name
-        else f"it holds the set {found}, not {name}; give each set a folder of its own"
-    )
+    if found == name:
+        return None
+    return f"it holds the set {found}, not {name}; give each set a folder of its own"
 
 
 def _problem_of_file(path: Path) -> str | None:
@@ -121,10 +111,10 @@ def _problem_of_file(path: Path) -> str | None:
 
 
 def _ends_with_a_record(path: Path) -> bool:
-    """Looks for a length that reaches to the end of the file, from there on backwards; of an empty
-    record it is not sure.
+    """Search backwards for a length that reaches to the end of the file, but for empty records.
 
-    TensorFlow itself says nothing of a file that is cut off inside a header.
+    Following all headers instead would take minutes for ImageNet on a network file system. Without
+    the check nothing reports a file that is cut off inside a header, not even TensorFlow.
     """
     num_bytes, window = path.stat().st_size, 256 * 1024
     with path.open("rb") as file:

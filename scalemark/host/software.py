@@ -1,6 +1,4 @@
-"""The software and the variables that numbers depend on, as any process of this Python sees them.
-Standard library only.
-"""
+"""Describes the software and the variables that numbers depend on. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from scalemark.records.validation import storable
 from scalemark.text.redact import MASK, names_a_secret, without_secrets
 
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
-VARIABLES = (
+VARIABLES: tuple[str, ...] = (
     "TF_",
     "XLA_",
     "NCCL_",
@@ -30,15 +28,13 @@ VARIABLES = (
     "CUBLAS_",
     "NVIDIA_TF32",
     "OMP_",
-    "GOMP_",
-    "MKL_",
-    "KMP_",
-    "LD_PRELOAD",
 )
-# a matter of the attempt, not of the software
+VARIABLES += ("GOMP_", "MKL_", "KMP_", "LD_PRELOAD")
+# these belong to the attempt, not to the software
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
-SOURCES = (
+# of what is installed
+SOURCES: tuple[str, ...] = (
     "analysis",
     "conf",
     "costs",
@@ -46,24 +42,19 @@ SOURCES = (
     "plots",
     "scalemark",
     "simulator",
-    "store",
-    "sweep.py",
-    "sweeper",
-    "trainer",
-)  # of what is installed
+)
+SOURCES += ("store", "sweep.py", "sweeper", "trainer")
 UNKNOWN_DIFF = "unknown"
 _GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's
 _MOST_HASHED_BYTES = 2**20  # of one untracked file: a data set that lies about is no source
-_DRIVER_TELLS = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
+_DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 
 
 def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Python, packages, result-changing variables. Call before TensorFlow is imported: it sets
-    variables of its own.
+    """Return Python, packages and variables, and for people the versions of driver and CUDA.
 
-    And for people the versions of what GPUs are driven by, empty where there is none: `driver` as
-    the kernel has it,
-    `cuda` and `cudnn` as they are installed as packages.
+    Call it before TensorFlow is imported, which sets variables of its own. `driver` is what the
+    kernel has loaded, `cuda` and `cudnn` are installed packages; each is empty where there is none.
     """
     packages = _packages()
     return {
@@ -78,58 +69,45 @@ def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 
 def key(software: Mapping[str, Any]) -> str:
-    """Digest of what `describe` found, but for what machine and packages tell, too; numbers of
-    different keys are never mixed.
-    """
-    told = {name: software[name] for name in ("python", "kernel", "packages", "variables")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    """Digest what `describe` found; numbers of different keys are never mixed."""
+    known = {name: software[name] for name in ("python", "kernel", "packages", "variables")}
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that TensorFlow, CUDA, NCCL or OpenMP read, sorted; not the placement, and nothing that
-    may be a secret.
+    """Return the variables that TensorFlow, CUDA, NCCL or OpenMP read, sorted.
 
-    Of a variable that is not known the value, which may be anything, is not told; a digest tells
-    two values apart.
+    The placement is left out, and all that may be a secret. The value of an unknown variable may be
+    anything: it becomes a mask and 32 bits of a digest, which tell two values apart. (A guess at a
+    short value can be confirmed so, which is why nothing comes here that looks like a secret.)
     """
-    return {
-        storable(name): without_secrets(storable(value))
-        if name in RECORDED
-        else _told_apart(name, value)
-        for name, value in sorted(variables.items())
-        if name in RECORDED
-        or (
-            name.startswith(VARIABLES)
-            and not name.startswith(TERRAFORM)
-            and name not in PLACEMENT
-            and not names_a_secret(name)
-        )
-    }
+    found = {}
+    for name, value in sorted(variables.items()):
+        shown = without_secrets(storable(value))
+        if name in RECORDED:
+            found[name] = shown
+        elif _may_change_results(name):
+            digest = hashlib.sha256(f"{storable(name)}={shown}".encode()).hexdigest()
+            found[storable(name)] = f"{MASK} {digest[:8]}"
+    return found
 
 
-def _told_apart(name: str, value: str) -> str:
-    """The mask and 32 bits of a digest: other values make other software, and none can be read.
-
-    A guess at a short value can be confirmed: so nothing comes here whose name tells of a secret,
-    or that looks like one.
-    """
-    told = storable(f"{name}={without_secrets(value)}")
-    return f"{MASK} {hashlib.sha256(told.encode()).hexdigest()[:8]}"
+def _may_change_results(name: str) -> bool:
+    if name in PLACEMENT or name.startswith(TERRAFORM) or names_a_secret(name):
+        return False
+    return name.startswith(VARIABLES)
 
 
 def commit(root: Path = ROOT) -> str:
-    """Git commit of this checkout, with '+dirty' when files differ from it; empty outside a
-    checkout.
-    """
-    told = _git(root, "describe", "--always", "--abbrev=40", "--dirty=+dirty", "--match=")
-    return told.decode().strip() if told else ""
+    """Return this checkout's git commit, '+dirty' when files differ; empty outside a checkout."""
+    found = _git(root, "describe", "--always", "--abbrev=40", "--dirty=+dirty", "--match=")
+    return found.decode().strip() if found else ""
 
 
 def diff(root: Path = ROOT) -> str:
-    """Digest of what makes this checkout differ from its commit: its changes, and source files that
-    git does not know yet.
+    """Digest this checkout's changes, and its source files that git does not know yet.
 
-    Empty when nothing does, and outside a checkout; UNKNOWN_DIFF when git does not tell.
+    Empty without any, and outside a checkout; UNKNOWN_DIFF when git fails.
     """
     if not (root / ".git").exists():
         return ""
@@ -145,9 +123,9 @@ def diff(root: Path = ROOT) -> str:
     return digest.hexdigest()[:16]
 
 
-def driver(tells: tuple[str, ...] = _DRIVER_TELLS) -> str:
-    """Version of the NVIDIA driver that is loaded; empty without."""
-    for path in tells:
+def driver(files: tuple[str, ...] = _DRIVER_FILES) -> str:
+    """Return the version of the NVIDIA driver that is loaded; empty without one."""
+    for path in files:
         try:
             found = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", Path(path).read_text())
         except OSError:
@@ -158,9 +136,7 @@ def driver(tells: tuple[str, ...] = _DRIVER_TELLS) -> str:
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:
-    """What it says; None where it cannot. A checkout only: scalemark may be installed inside
-    somebody else's.
-    """
+    """Return its output; None where it fails, or in a folder inside somebody else's checkout."""
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), *arguments]
@@ -174,28 +150,22 @@ def _git(root: Path, *arguments: str) -> bytes | None:
 
 
 def _content(path: Path) -> bytes:
-    """Digest of it; of what is large, its size."""
+    """Digest a file; of a large one, its size."""
     try:
         size = path.stat().st_size
-        return (
-            hashlib.sha256(path.read_bytes()).digest()
-            if size <= _MOST_HASHED_BYTES
-            else str(size).encode()
-        )
+        if size > _MOST_HASHED_BYTES:
+            return str(size).encode()
+        return hashlib.sha256(path.read_bytes()).digest()
     except OSError:
         return b"unreadable"  # or removed meanwhile
 
 
 def _of_nvidia(packages: Mapping[str, str], what: str) -> str:
-    """Version of `nvidia_WHAT` or `nvidia_WHAT_cuNN`."""
-    return next(
-        (
-            version
-            for name, version in packages.items()
-            if re.fullmatch(rf"nvidia_{what}(_cu\d+)?", name)
-        ),
-        "",
-    )
+    """Return the version of `nvidia_WHAT` or `nvidia_WHAT_cuNN`."""
+    for name, version in packages.items():
+        if re.fullmatch(rf"nvidia_{what}(_cu\d+)?", name):
+            return version
+    return ""
 
 
 def _packages() -> dict[str, str]:

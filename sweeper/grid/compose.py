@@ -1,6 +1,4 @@
-"""Composes the config of each cell: by Hydra once per combination of groups, then plain values on a
-copy.
-"""
+"""Composes the config of each cell: by Hydra once per combination of groups, then values on a copy."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What must be known of a choice before it is composed."""
+    """The facts about a choice that decide how it is composed."""
 
     kind: _Kind
     words: tuple[str, ...]  # of its key: data.dir -> data, dir
@@ -45,13 +43,11 @@ class _Read:
 
 
 class _Composed:
-    """What Hydra made of some overrides, and the values of further axes as far as they were asked
-    for.
-    """
+    """A config that Hydra composed, and the values of further axes, checked against it."""
 
     def __init__(self, config: DictConfig) -> None:
         # words of its interpolations: setting what they name changes more than one value
-        self.mentioned = _mentioned_in(config)
+        self.mentioned = frozenset().union(*map(_words, _interpolations(config)))
         self.leaves: dict[Choice, Any] = {}  # converted by OmegaConf
         # once `typed` is made of it, leaves are set in it to have them converted and checked
         self.scratch = config
@@ -63,11 +59,11 @@ class _Composed:
 
 
 class Composer:
-    """Composes cells exactly as stock Hydra would, many times faster."""
+    """Composes cells exactly as stock Hydra does, many times faster."""
 
     def __init__(self, loader: ConfigLoader, base: DictConfig) -> None:
         self._loader, self._base = loader, base
-        # sweeps not applied: what holds for the whole sweep
+        # without sweeps: the settings of the whole sweep
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
         self._read_choices: dict[Choice, _Read] = {}
@@ -77,20 +73,24 @@ class Composer:
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
         read = [self._read(choice) for choice in cell]
-        pairs = list(zip(cell, read, strict=True))
-        groups = tuple(choice for choice, what in pairs if what.kind is _Kind.GROUP)
-        entangled = _entangled(read, self._stock(groups).mentioned)
-        singly = [what.kind is _Kind.VALUE and entangled.isdisjoint(what.words) for what in read]
-        composed = self._stock(
-            tuple(choice for choice, alone in zip(cell, singly, strict=True) if not alone)
-        )
+        groups = []
+        for choice, what in zip(cell, read, strict=True):
+            if what.kind is _Kind.GROUP:
+                groups.append(choice)
+        entangled = _entangled(read, self._stock(tuple(groups)).mentioned)
+        by_hydra, singly = [], []
+        for choice, what in zip(cell, read, strict=True):
+            if what.kind is _Kind.VALUE and entangled.isdisjoint(what.words):
+                singly.append((choice, what))
+            else:
+                by_hydra.append(choice)
+        composed = self._stock(tuple(by_hydra))
         try:
             config = copy.copy(composed.typed)
         except OmegaConfBaseException:  # something is missing, which the other choices may bring
             return self._wholly_stock(cell)
-        for (choice, what), alone in zip(pairs, singly, strict=True):
-            if alone:
-                _set(config, what.words, _leaf(composed, choice))
+        for choice, what in singly:
+            _set(config, what.words, _leaf(composed, choice))
         return config
 
     def _wholly_stock(self, cell: Cell) -> Config:
@@ -118,28 +118,30 @@ class Composer:
             and override.package is None
             and not key.startswith("hydra")
         )
-        odd = not plain or mentioned or isinstance(value, list | dict) or self._holds_more(key)
-        kind = _Kind.GROUP if group else _Kind.ODD if odd else _Kind.VALUE
+        kind = _Kind.VALUE
+        if group:
+            kind = _Kind.GROUP
+        elif not plain or mentioned or isinstance(value, list | dict) or self._holds_more(key):
+            kind = _Kind.ODD
         return _Read(kind=kind, words=tuple(key.split(".")), mentioned=mentioned, is_added=is_added)
 
     def _is_group(self, key: str) -> bool:
-        """Asked once per key: Hydra copies its whole repository to answer."""
+        """Ask once per key: Hydra copies its whole repository to answer."""
         if key not in self._groups:
             self._groups[key] = bool(self._loader.get_group_options(key))
         return self._groups[key]
 
     def _holds_more(self, key: str) -> bool:
-        """Whether it is no leaf, as `data` is none of data.dir."""
+        """Return whether a key is no leaf, as `data` with its data.dir."""
         if key not in self._holders:
             try:
                 self._holders[key] = isinstance(OmegaConf.select(self._base, key), Container)
-            # an interpolation of something missing: composing tells what is wrong
-            except OmegaConfBaseException:
+            except OmegaConfBaseException:  # composing will say what is missing
                 self._holders[key] = True
         return self._holders[key]
 
     def _stock(self, choices: Cell) -> _Composed:
-        """Composed by Hydra alone."""
+        """Compose by Hydra alone, once."""
         if choices not in self._composed:
             try:
                 config = without_hydra(
@@ -152,8 +154,9 @@ class Composer:
 
 
 def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:
-    """Words of keys whose values cannot be set one by one: what interpolations speak of, and what
-    odd overrides touch.
+    """Return words of keys whose values cannot be set one by one.
+
+    These are what interpolations name, and what odd overrides touch.
     """
     words = set(mentioned)
     added: set[tuple[str, ...]] = set()
@@ -169,7 +172,7 @@ def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:
 
 
 def _leaf(composed: _Composed, choice: Choice) -> Any:
-    """The value as the schema has it, checked by OmegaConf once."""
+    """Return the value as the schema has it, checked by OmegaConf once."""
     if choice not in composed.leaves:
         key = choice.override.key_or_group
         try:
@@ -183,7 +186,7 @@ def _leaf(composed: _Composed, choice: Choice) -> Any:
 
 
 def _set(config: Config, words: tuple[str, ...], value: object) -> None:
-    """On the way to the leaf everything is copied, because other cells share it."""
+    """Set a leaf in copies of all that holds it, because other cells share it."""
     node: Any = config
     for word in words[:-1]:
         inner = copy.copy(getattr(node, word))
@@ -195,16 +198,12 @@ def _set(config: Config, words: tuple[str, ...], value: object) -> None:
         setattr(node, words[-1], value)
 
 
-def _mentioned_in(config: DictConfig) -> frozenset[str]:
-    return frozenset().union(*map(_words, _interpolations(config)))
-
-
 def _words(interpolation: str) -> frozenset[str]:
-    """All that it may speak of; with one inside another, as in ${${x}}, that is anything."""
+    """Return all that it may name; with one inside another, as in ${${x}}, that is anything."""
     words = frozenset(_WORD.findall(interpolation))
-    return (
-        words | frozenset(Config.__dataclass_fields__) if _NESTED.search(interpolation) else words
-    )
+    if _NESTED.search(interpolation):
+        words |= frozenset(Config.__dataclass_fields__)
+    return words
 
 
 def _interpolations(config: DictConfig) -> Iterator[str]:
@@ -220,19 +219,18 @@ def _interpolations(config: DictConfig) -> Iterator[str]:
 
 
 def without_hydra(config: DictConfig) -> DictConfig:
-    """What a trial sees of a composed config, which is changed."""
+    """Remove what a trial does not see from a composed config."""
     with flag_override(config, ["struct", "readonly"], False):
         config.pop("hydra")
     return config
 
 
 def _is_setting(key: str) -> bool:
-    """Whether ++ would change it, and not add it."""
+    """Return whether ++ would change it, and not add it."""
     of: object = Config
     for word in key.split("."):
-        if not (isinstance(of, type) and is_dataclass(of)) or word not in (
-            hints := get_type_hints(of)
-        ):
+        hints = get_type_hints(of) if isinstance(of, type) and is_dataclass(of) else {}
+        if word not in hints:
             return False
         of = hints[word]
     return True

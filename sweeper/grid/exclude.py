@@ -1,6 +1,4 @@
-"""Rules of trials to leave out of a grid: conditions on a trial's axes, as in "model=vgg16,alexnet
-num_gpus>=4".
-"""
+"""Reads sweep.exclude: conditions on a trial's axes, as in "model=vgg16,alexnet num_gpus>=4"."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """An item of sweep.exclude; it is about the trials for which all of its conditions hold."""
+    """An item of sweep.exclude, which leaves out the trials for which all of its conditions hold."""
 
     text: str
     conditions: tuple[Condition, ...]
@@ -59,9 +57,7 @@ class Rule:
 
 
 def read_rules(texts: Sequence[str]) -> list[Rule]:
-    """Raises SweepRefusedError for what is no rule, naming the condition and the nearest axis or
-    value.
-    """
+    """Raises SweepRefusedError for what is no rule, naming the nearest axis or value."""
     return [Rule(text=" ".join(text.split()), conditions=_conditions(text)) for text in texts]
 
 
@@ -105,8 +101,9 @@ def _read(condition: str, axis: str, text: str) -> Value:
             raise SweepRefusedError(
                 f"sweep.exclude: {condition}: {axis} is a number, {text or 'nothing'} is none"
             ) from None
-    choices = ["true", "false"] if kind == "bool" else _choices(axis)
-    value = text.lower() if kind == "bool" else text
+    value, choices = text, _choices(axis)
+    if kind == "bool":
+        value, choices = text.lower(), ["true", "false"]
     if not value:
         raise SweepRefusedError(
             f"sweep.exclude: {condition}: no value after a comma; conditions are parted by spaces"
@@ -120,9 +117,7 @@ def _read(condition: str, axis: str, text: str) -> Value:
 
 
 def _choices(axis: str) -> list[str]:
-    """Those that a resolved trial may have; empty where the schema does not list them. What `auto`
-    means is resolved.
-    """
+    """Return the values that the schema lists; empty where it lists none."""
     hint = get_type_hints(Config).get(axis)
     if not (isinstance(hint, type) and issubclass(hint, Enum)):
         return []

@@ -1,6 +1,4 @@
-"""Expands override strings into the cells of a grid: products of axes, unions of grids, axes that
-advance together.
-"""
+"""Expands overrides into the cells of a grid: products and unions of axes, zipped ones, variants."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ Params = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One override that is no sweep, already parsed: an axis at one of its values."""
+    """An axis at one of its values: a parsed override that is no sweep."""
 
     text: str  # as on the command line
     override: Override = field(compare=False, repr=False)
@@ -46,13 +44,13 @@ Cell = tuple[Choice, ...]
 
 
 def text_of(cell: Cell) -> str:
-    """The overrides of a cell, as on the command line, for people: without secrets."""
+    """Return the overrides of a cell as on the command line, without secrets."""
     return " ".join(masked(choice.text) for choice in cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The axes that a sweep was asked for."""
+    """The axes of a sweep, from the command line and an experiment."""
 
     arguments: Sequence[str]
     params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
@@ -64,8 +62,7 @@ class Request:
 
 
 def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None) -> list[Cell]:
-    """The distinct cells that were asked for, last axis fastest. `loader` finds what a glob
-    matches.
+    """Return the distinct cells, last axis fastest. `loader` finds what a glob matches.
 
     Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
     """
@@ -73,44 +70,37 @@ def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None
     named = _last_of_each(_parse(parser, request.arguments))
     axes_of_grids = []
     for grid in request.grids or [{}]:
-        asked = _parse(
-            parser, [_argument(axis, values) for axis, values in {**request.params, **grid}.items()]
-        )
-        axes = {
-            axis: override for axis, override in _last_of_each(asked).items() if axis not in named
-        } | named
+        params = {**request.params, **grid}
+        texts = [_argument(axis, values) for axis, values in params.items()]
+        axes = _last_of_each(_parse(parser, texts))
+        for axis in named:  # arguments win, and come last
+            axes.pop(axis, None)
+        axes.update(named)
         _refuse_contradictions(set(axes))
         axes_of_grids.append(axes)
     _check_zipped(request.zipped, axes_of_grids)
-    counts = [
-        {axis: _num_values(override) for axis, override in axes.items()} for axes in axes_of_grids
-    ]
-    strands = [_strands(request.zipped, counted) for counted in counts]
-    num_cells = sum(
-        math.prod(counted[strand[0]] for strand in of_grid)
-        for of_grid, counted in zip(strands, counts, strict=True)
-    )
     variants = [_variant(variant, parser) for variant in request.variants or [{}]]
-    num_cells *= len(variants)
+    strands_of_grids = []
+    num_cells = 0
+    for axes in axes_of_grids:
+        counts = {axis: _num_values(override) for axis, override in axes.items()}
+        strands = _strands(request.zipped, counts)
+        strands_of_grids.append(strands)
+        num_cells += math.prod(counts[strand[0]] for strand in strands) * len(variants)
     if num_cells > max_trials:
-        counted_cells = "1 cell" if num_cells == 1 else f"{num_cells} cells"
         raise SweepRefusedError(
-            f"a grid of {counted_cells}, sweep.max_trials={max_trials}; raise that if you mean it"
+            f"a grid of {num_cells} cells, sweep.max_trials={max_trials}; raise that if you mean it"
         )
-    cells: dict[Cell, None] = {}
-    for axes, of_grid in zip(axes_of_grids, strands, strict=True):
-        cells.update(
-            dict.fromkeys(
-                _varied(cell, variant)
-                for cell in _cells(axes, of_grid, parser)
-                for variant in variants
-            )
-        )
+    cells: dict[Cell, None] = {}  # in order, and each once
+    for axes, strands in zip(axes_of_grids, strands_of_grids, strict=True):
+        for cell in _cells(axes, strands, parser):
+            for variant in variants:
+                cells[_varied(cell, variant)] = None
     return list(cells)
 
 
 def _variant(axes: Params, parser: OverridesParser) -> Cell:
-    """Raises SweepRefusedError for a value that is several."""
+    """Parse a variant. Raises SweepRefusedError for an axis of several values."""
     asked = _parse(parser, [_argument(axis, value) for axis, value in axes.items()])
     for override in asked:
         if override.is_sweep_override():
@@ -122,9 +112,7 @@ def _variant(axes: Params, parser: OverridesParser) -> Cell:
 
 
 def _varied(cell: Cell, variant: Cell) -> Cell:
-    """What a variant sets is set by it alone; a strategy is its parts, and the parts are a
-    strategy.
-    """
+    """Replace what a variant sets; a strategy replaces its parts, and a part a strategy."""
     named = {choice.override.get_key_element() for choice in variant}
     if "strategy" in named:
         named.update(STRATEGY_AXES)
@@ -135,7 +123,7 @@ def _varied(cell: Cell, variant: Cell) -> Cell:
 
 
 def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
-    """As in stock Hydra, of a repeated axis the last counts."""
+    """Keep the last override of each axis, as stock Hydra does."""
     return {override.get_key_element(): override for override in overrides}
 
 
@@ -147,7 +135,7 @@ def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
 
 
 def _argument(axis: str, values: object) -> str:
-    """A param as it would stand on the command line."""
+    """Write a param as on the command line."""
     if isinstance(values, list):
         if not values:
             raise SweepRefusedError(
@@ -158,14 +146,14 @@ def _argument(axis: str, values: object) -> str:
 
 
 def _value_text(value: object) -> str:
-    """Text is in Hydra's own syntax already; numbers, null, lists and dicts of YAML are brought
-    into it.
-    """
-    return value if isinstance(value, str) else str(Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
+    """Write a value of YAML in Hydra's syntax, which text is in already."""
+    if isinstance(value, str):
+        return value
+    return str(Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
 
 
 def _refuse_contradictions(axes: set[str]) -> None:
-    """Settings that would silently lose against another, or that have a better name."""
+    """Refuse settings that would silently lose against another, or that have a better name."""
     if "strategy" in axes and (also := sorted(axes & set(STRATEGY_AXES))):
         raise SweepRefusedError(
             f"strategy with {', '.join(also)}: a strategy sets {', '.join(STRATEGY_AXES)}; "
@@ -199,42 +187,39 @@ def _check_zipped(
 
 
 def _strands(zipped: Sequence[Sequence[str]], counts: Mapping[str, int]) -> list[list[str]]:
-    """The axes of one grid in their order, those that advance together in one list, where the first
-    of them stands.
-    """
-    group_of = {
-        axis: tuple(member for member in group if member in counts)
-        for group in zipped
-        for axis in group
-    }
-    for group in dict.fromkeys(group_of.values()):
-        if len({counts[axis] for axis in group}) > 1:
-            found = ", ".join(
-                f"{axis} has {counts[axis]} {'value' if counts[axis] == 1 else 'values'}"
-                for axis in group
-            )
+    """Return the axes of one grid in their order, those that advance together in one list."""
+    group_of: dict[str, list[str]] = {}
+    for group in zipped:
+        members = [axis for axis in group if axis in counts]
+        group_of.update(dict.fromkeys(members, members))
+        if len({counts[axis] for axis in members}) > 1:
+            found = ", ".join(f"{axis} has {counts[axis]}" for axis in members)
             raise SweepRefusedError(
-                f"hydra.sweeper.zip: {found}; axes that advance together need equally many, "
-                "or leave one out of the zip"
+                f"hydra.sweeper.zip: numbers of values: {found}; axes that advance together need "
+                "equally many, or leave one out of the zip"
             )
-    return [
-        list(strand) for strand in dict.fromkeys(group_of.get(axis, (axis,)) for axis in counts)
-    ]
+    strands = []
+    for axis in counts:
+        strand = group_of.get(axis, [axis])
+        if strand not in strands:
+            strands.append(strand)
+    return strands
 
 
 def _cells(
     axes: Mapping[str, Override], strands: Sequence[Sequence[str]], parser: OverridesParser
 ) -> list[Cell]:
-    together = [
-        list(zip(*(_choices(axes[axis], parser) for axis in strand), strict=True))
-        for strand in strands
-    ]
+    together = []
+    for strand in strands:
+        choices = [_choices(axes[axis], parser) for axis in strand]
+        together.append(list(zip(*choices, strict=True)))
     return [tuple(itertools.chain.from_iterable(steps)) for steps in itertools.product(*together)]
 
 
 def _num_values(override: Override) -> int:
-    """How many values an override has, without making them. Raises SweepRefusedError for none, and
-    for no finite number.
+    """Count the values of an override without making them.
+
+    Raises SweepRefusedError for none, and for no finite number.
     """
     if not override.is_sweep_override():
         return 1
@@ -245,14 +230,13 @@ def _num_values(override: Override) -> int:
             "per value"
         )
     sweep = override.value()
+    num_values = None
     if isinstance(sweep, RangeSweep):
         num_values = _num_in_range(sweep)
     elif isinstance(sweep, ChoiceSweep):
         num_values = len(sweep.list)
     elif override.value_type is ValueType.GLOB_CHOICE_SWEEP:
         num_values = len(list(override.sweep_string_iterator()))
-    else:
-        num_values = None
     if num_values is None:
         raise SweepRefusedError(
             f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4"
@@ -263,7 +247,7 @@ def _num_values(override: Override) -> int:
 
 
 def _num_in_range(sweep: RangeSweep) -> int | None:
-    """None where it never ends."""
+    """Count the values of a range; None where it never ends."""
     start, stop, step = (Decimal(bound or 0) for bound in (sweep.start, sweep.stop, sweep.step))
     try:
         return max(0, math.ceil((stop - start) / step))
@@ -273,23 +257,16 @@ def _num_in_range(sweep: RangeSweep) -> int | None:
 
 
 def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
-    axis = override.get_key_element()
     if not override.is_sweep_override():
         return [Choice(text=str(override.input_line), override=override)]
+    axis = override.get_key_element()
     return [_choice(override, axis, value, parser) for value in override.sweep_iterator()]
 
 
 def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
-    """Numbers and quoted strings are what their text means; other text may come from a cast, and
-    read as a number.
-    """
-    text = f"{axis}={_element_text(value)}"
-    if isinstance(value, int | float | QuotedString):
+    text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator
+    if isinstance(value, int | float | QuotedString):  # these are what their text means
         parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)
-    else:
+    else:  # other text may come from a cast, and read as a number
         (parsed,) = _parse(parser, [text])
     return Choice(text=text, override=parsed)
-
-
-def _element_text(value: object) -> str:
-    return str(Transformer.str(value))  # type: ignore[arg-type]  # what Hydra's own iterator gave

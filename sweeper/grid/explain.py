@@ -1,6 +1,4 @@
-"""Turns what Hydra and OmegaConf raise into one line: what was found, what was wanted, the nearest
-name.
-"""
+"""Turns errors of Hydra and OmegaConf into one line: what was found, and what was wanted."""
 
 from __future__ import annotations
 
@@ -30,9 +28,8 @@ ConfigError = HydraException | OmegaConfBaseException
 
 
 def explain(error: ConfigError, override: str = "") -> str:
-    """One line for a failed composition; `override` is what was being applied, where the error does
-    not know it.
-    """
+    """Return one line; `override` is what was being applied, where the error does not know it."""
+    text = str(error)
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
@@ -40,52 +37,44 @@ def explain(error: ConfigError, override: str = "") -> str:
             f"{error.override}: cannot be read; wanted AXIS=VALUE or AXIS=VALUE,VALUE, with "
             "other characters in quotes"
         )
-    if found := re.search(
-        r"Ambiguous value for argument '(.+)'|Sweep parameters '(.+)' requires", str(error)
-    ):
-        return (
-            f"{found.group(1) or found.group(2)}: more than one value, and --cfg shows one "
-            "trial; give it one value"
-        )
-    if found := re.match(
-        r"In '(.+)': \w+ raised while composing config:\n(.*)", str(error), re.DOTALL
-    ):
+    found = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'", text)
+    if found:
+        return f"{found[1]}: more than one value, and --cfg shows one trial; give it one value"
+    found = re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", text, re.DOTALL)
+    if found:
         return f"conf/{found[1]}.yaml: {_in_file(found[2])}"
-    override = override or _override_in(str(error))
+    if not override:
+        found = re.search(r"Error merging override (.*)", text)
+        override = found[1].strip() if found else ""
     cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
     if isinstance(cause, ConfigKeyError | AttributeError):
-        return no_such_axis(
-            str(
-                getattr(cause, "full_key", None)
-                or getattr(cause, "key", "")
-                or override.split("=")[0]
-            )
-        )
+        key = getattr(cause, "full_key", None) or getattr(cause, "key", "")
+        return no_such_axis(str(key or override.split("=")[0]))
     if isinstance(cause, MissingMandatoryValue):
-        return (
-            f"{cause.full_key or cause.key}: missing; give it a value, or leave out what removes it"
-        )
+        key = cause.full_key or cause.key
+        return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
         return _wrong_value(override, str(cause))
-    if found := re.search(r"Could not override '([^']+)'", str(error)):
-        return no_such_axis(found.group(1))
-    return f"{override}: {_first_line(str(error))}" if override else _first_line(str(error))
+    found = re.search(r"Could not override '([^']+)'", text)
+    if found:
+        return no_such_axis(found[1])
+    return f"{override}: {_first_line(text)}" if override else _first_line(text)
 
 
 def is_of_null(error: AssertionError) -> bool:
-    """OmegaConf's, of a setting of something that is null; any other is a mistake of ours."""
+    """Return whether OmegaConf raised it, for a setting of something that is null."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return str(frame.f_globals["__name__"]).startswith("omegaconf.")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """'did you mean NAME? ' or nothing."""
+    """Return 'did you mean NAME? ' or nothing."""
     close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
     return f"did you mean {close[0]}? " if close else ""
 
 
 def no_such_axis(name: str) -> str:
-    """One line for a name that is neither an axis nor a setting."""
+    """Return one line for a name that is neither an axis nor a setting."""
     axes = [*Config.__dataclass_fields__, "strategy", "experiment"]
     if name.startswith(PREFIX):
         return f"{name}: no axis yet; a free axis is added with a plus: +{name}=VALUE,VALUE"
@@ -108,24 +97,26 @@ def _no_such_choice(error: MissingConfigException) -> str:
 
 def _wrong_value(override: str, cause: str) -> str:
     value = override.partition("=")[2]
-    if found := re.search(r"expected one of \[(.*)\]", cause):
-        choices = found.group(1).split(", ")
+    found = re.search(r"expected one of \[(.*)\]", cause)
+    if found:
+        choices = found[1].split(", ")
         return f"{override}: no such value; {nearest(value, choices)}Choices: {', '.join(choices)}"
     if "is not a ListConfig" in cause:
-        of_lists = (
-            " of lists, as [[model,batch_size]]" if override.startswith("hydra.sweeper.zip") else ""
-        )
-        return f"{override}: wanted a list{of_lists} in square brackets"
-    found = re.search(r"(?:could not be converted to|is not a valid) (\w+)", cause) or re.search(
-        r"type hint '(?:Union)?\[?(.*?)\]?'", cause
-    )
-    if found:
-        return f"{override}: wanted {_KINDS.get(found.group(1), found.group(1))}"
+        is_zip = override.startswith("hydra.sweeper.zip")
+        wanted = "a list of lists, as [[model,batch_size]]," if is_zip else "a list"
+        return f"{override}: wanted {wanted} in square brackets"
+    for pattern in (
+        r"(?:could not be converted to|is not a valid) (\w+)",
+        r"type hint '(?:Union)?\[?(.*?)\]?'",
+    ):
+        found = re.search(pattern, cause)
+        if found:
+            return f"{override}: wanted {_KINDS.get(found[1], found[1])}"
     return f"{override}: {_first_line(cause)}"
 
 
 def _in_file(cause: str) -> str:
-    """Key and value, as far as they are told, of what cannot be merged."""
+    """Return one line for a value of a YAML file that cannot be merged."""
     key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
     if key and value:
         return _wrong_value(f"{key[1]}={value[1]}", cause)
@@ -141,11 +132,6 @@ _KINDS = {
     "int, float, bool, str": "text, a number, true or false",
     "bool, str": "true, false or auto",
 }
-
-
-def _override_in(text: str) -> str:
-    found = re.search(r"Error merging override (.*)", text)
-    return found.group(1).strip() if found else ""
 
 
 def _first_line(text: str) -> str:

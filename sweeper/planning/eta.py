@@ -1,6 +1,4 @@
-"""Keeps an estimate of when a sweep will be through, without spending more on it than it is
-worth.
-"""
+"""Keeps an estimate of when a sweep will be through, at little cost."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ _SHARE_OF_A_CORE = 0.005  # what estimating may cost
 
 
 class Eta:
-    """`remaining_s` plays a sweep through: waiting tasks and running attempts -> seconds; `clock`
-    counts seconds.
-    """
+    """Estimates by `remaining_s`: waiting tasks, running attempts, now -> seconds."""
 
     def __init__(
         self,
@@ -29,11 +25,11 @@ class Eta:
         self._next_s = clock()
 
     def left_s(self) -> float | None:
-        """None when nothing is known to tell it from."""
+        """Return the seconds left; None while no duration is known."""
         return None if self._end_s is None else max(0.0, self._end_s - self._clock())
 
     def completed(self, duration_s: float) -> None:
-        """An attempt took so long: others of which nothing is known will take as long."""
+        """Note a duration; attempts without an estimate are expected to take as long."""
         self._seen_s.append(duration_s)
 
     def update(self, waiting: Sequence[Task], running: Sequence[Running]) -> None:
@@ -42,10 +38,11 @@ class Eta:
         if now_s < self._next_s:
             return
         usual_s = fmean(self._seen_s) if self._seen_s else None
-        tasks = [
-            task if task.expected_s is not None else replace(task, expected_s=usual_s)
-            for task in waiting
-        ]
+        tasks = []
+        for task in waiting:
+            if task.expected_s is None:
+                task = replace(task, expected_s=usual_s)
+            tasks.append(task)
         left_s = self._remaining_s(tasks, running, now_s)
         self._end_s = None if left_s is None else now_s + left_s
         self._next_s = self._clock() + (self._clock() - now_s) / _SHARE_OF_A_CORE

@@ -1,4 +1,4 @@
-"""What a command asks of the database for its sweep, whoever will run the trials."""
+"""Describes a sweep for the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sweeper.planning.plan import Plan
 def new_sweep(
     config: Config, name: str, plan: Plan, machine: Machine, software_key: str
 ) -> NewSweep:
-    """Begun now, by this process."""
+    """Return the sweep as this process begins it now."""
     program, *arguments = sys.argv
     typed = program.split() if program == "scalemark sweep" else [program]
     return NewSweep(

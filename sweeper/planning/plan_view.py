@@ -1,10 +1,9 @@
-"""Shows a plan to people, trial by trial or summed up by axis, and to scripts as JSON."""
+"""Shows a plan to people as a table, and to scripts as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict
 
 from rich.console import Console
@@ -18,10 +17,9 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial
 from sweeper.race.planned import PlannedRace, PlannedRaces
 
-MOST_LISTED = 60  # trials; more are summed up by axis
-MOST_VALUES = 12  # of one axis in a summary
+MOST_LISTED = 60  # trials; JSON has all
 MOST_REASONS = 20
-MOST_EXAMPLES = 3  # cells told per reason where trials are summed up
+MOST_CELLS = 10  # per reason
 
 _SHOWN = {
     "model": "model",
@@ -33,9 +31,7 @@ _SHOWN = {
     "data": "data",
     "num_steps": "steps",
 }
-"""Axes that every plan shows, with their headings; others are shown when they vary or are
-unusual.
-"""
+"""Axes that every plan shows, with their headings; others are shown when they vary or are unusual."""
 
 
 def print_plan(
@@ -46,51 +42,49 @@ def print_plan(
     estimate: Estimate,
     races: PlannedRaces | None = None,
 ) -> None:
-    """Machine, resolved trials, what is left out and why, and how long it will take."""
+    """Print the machine, the trials, what is left out and why, and how long it will take."""
     console.print(machine_line(machine, inventory), markup=False)
-    summed_up = len(plan.trials) > MOST_LISTED
-    if summed_up:
-        _print_summary(console, plan)
-    else:
-        _print_trials(console, plan, races)
-    _print_left_out(console, plan, MOST_EXAMPLES if summed_up else None)
+    _print_trials(console, plan, races)
+    _print_left_out(console, plan)
     for rule in plan.useless_rules:
         console.print(f"sweep.exclude: {rule}: matches no trial of this grid", markup=False)
-    for line in races.describe() if races else ():
-        console.print(line, markup=False)
-    if told := estimate.describe(plan):
-        console.print(f"at most {told}" if races and races.races else told, markup=False)
+    expected = estimate.describe(plan)
+    if races:
+        for line in races.describe():
+            console.print(line, markup=False)
+        if expected and races.races:
+            expected = f"at most {expected}"
+    if expected:
+        console.print(expected, markup=False)
 
 
 def plan_json(
     plan: Plan, machine: Machine, estimate: Estimate, races: PlannedRaces | None = None
 ) -> str:
-    """The whole plan as one JSON object. Where trials race, what is to be run is the most."""
-    total = estimate.total(plan)
-    return json.dumps(
-        {
-            "machine": machine.key,
-            "simulated": bool(machine.hardware_profile),
-            "trials": [
-                {
-                    "trial": trial.spec.trial_id,
-                    "strategy": trial.strategy,
-                    "repeats_to_run": trial.num_repeats,
-                    "expected_s": estimate.expected_s(trial.spec),  # of one attempt
-                    "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
-                }
-                for trial in plan.trials
-            ],
-            "left_out": [
-                {"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out
-            ],
-            "useless_rules": list(plan.useless_rules),
-            "races": [_race_json(planned) for planned in races.races] if races else [],
-            "attempts_to_run": plan.num_attempts,
-            "estimate": asdict(total),
-        },
-        indent=1,
-    )
+    """Return the whole plan as JSON; where trials race, with the most that is to be run."""
+    trials = []
+    for trial in plan.trials:
+        trials.append(
+            {
+                "trial": trial.spec.trial_id,
+                "strategy": trial.strategy,
+                "repeats_to_run": trial.num_repeats,
+                "expected_s": estimate.expected_s(trial.spec),  # of one attempt
+                "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
+            }
+        )
+    left_out = [{"overrides": overrides, "reason": reason} for overrides, reason in plan.left_out]
+    found = {
+        "machine": machine.key,
+        "simulated": bool(machine.hardware_profile),
+        "trials": trials,
+        "left_out": left_out,
+        "useless_rules": list(plan.useless_rules),
+        "races": [_race_json(planned) for planned in races.races] if races else [],
+        "attempts_to_run": plan.num_attempts,
+        "estimate": asdict(estimate.total(plan)),
+    }
+    return json.dumps(found, indent=1)
 
 
 def _race_json(planned: PlannedRace) -> dict[str, object]:
@@ -104,7 +98,7 @@ def _race_json(planned: PlannedRace) -> dict[str, object]:
 
 
 def machine_line(machine: Machine, inventory: Inventory) -> str:
-    """One line for people: what the numbers will be made on."""
+    """Describe in one line the machine that the numbers will be made on."""
     if inventory.is_per_host:  # which this machine is none of
         each = f"agents, each on a host with {inventory.kind.counted(inventory.num_devices)}"
         return f"{each}. {inventory.kind.note}" if inventory.kind.note else each
@@ -124,22 +118,32 @@ def machine_line(machine: Machine, inventory: Inventory) -> str:
 
 
 def _print_trials(console: Console, plan: Plan, races: PlannedRaces | None) -> None:
-    named = plan.varying_axes() | {
-        axis for trial in plan.trials for axis in unusual_axes(trial.spec.axes)
-    }
-    hosts = {"hosts"} & named
-    axes = [name for axis in _SHOWN for name in (axis, *(hosts if axis == "num_gpus" else ()))]
-    axes += sorted(named - set(axes))
-    racing = (
-        {trial_id for planned in races.races for trial_id in planned.race.trial_ids}
-        if races
-        else frozenset()
-    )
-    rows = [
-        [*(_shown(trial, axis) for axis in axes), _repeats_text(trial, racing)]
-        for trial in plan.trials
-    ]
+    trials = plan.trials[:MOST_LISTED]
+    axes = _axes_shown(plan)
+    racing: set[str] = set()
+    for planned in races.races if races else ():
+        racing.update(planned.race.trial_ids)
+    rows = []
+    for trial in trials:
+        values = [_shown(trial, axis) for axis in axes]
+        rows.append([*values, _repeats_text(trial, racing)])
     print_columns(console, [*(_SHOWN.get(axis, axis) for axis in axes), "repeats"], rows)
+    num_more = len(plan.trials) - len(trials)
+    if num_more:
+        more = f"and {num_more} more trials: sweep.dry_run=true sweep.plan_format=json lists all"
+        console.print(more, markup=False)
+
+
+def _axes_shown(plan: Plan) -> list[str]:
+    others = plan.varying_axes()
+    for trial in plan.trials:
+        others.update(unusual_axes(trial.spec.axes))
+    others.difference_update(_SHOWN)
+    axes = [*_SHOWN]
+    if "hosts" in others:
+        others.remove("hosts")
+        axes.insert(axes.index("num_gpus") + 1, "hosts")
+    return axes + sorted(others)
 
 
 def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
@@ -150,57 +154,17 @@ def _repeats_text(trial: PlannedTrial, racing: Collection[str]) -> str:
     return f"{trial.num_repeats} to run{' at most' if trial.spec.trial_id in racing else ''}"
 
 
-def _print_summary(console: Console, plan: Plan) -> None:
-    """The varying axes, each with its values and how many trials have them."""
-    varying = plan.varying_axes()
-    counts = {
-        axis: Counter(_shown(trial, axis) for trial in plan.trials)
-        for axis in [*_SHOWN, *sorted(varying - set(_SHOWN))]
-    }
-    rows = [
-        [axis, str(len(values)), _values_text(values)]
-        for axis, values in counts.items()
-        if len(values) > 1
-    ]
-    print_columns(console, ["axis", "values", "value (trials)"], rows, frozenset({"values"}))
-    same = [
-        f"{axis}={value}" for axis, values in counts.items() if len(values) == 1 for value in values
-    ]
-    console.print(f"in all of them: {' '.join(same)}", markup=False)
-    num_finished = sum(trial.num_repeats == 0 for trial in plan.trials)
-    console.print(
-        f"{len(plan.trials)} trials, {num_finished} of them finished earlier", markup=False
-    )
-
-
-def _values_text(counts: Counter[str]) -> str:
-    """In the order of the grid; where there are many, the first and the last."""
-    told = [f"{value} ({count})" for value, count in counts.items()]
-    return ", ".join(
-        told if len(told) <= MOST_VALUES else [*told[: MOST_VALUES - 2], "...", told[-1]]
-    )
-
-
-def _print_left_out(console: Console, plan: Plan, most_examples: int | None) -> None:
+def _print_left_out(console: Console, plan: Plan) -> None:
     by_reason = plan.left_out_by_reason()
     for reason, cells in list(by_reason.items())[:MOST_REASONS]:
-        count = (
-            ""
-            if most_examples is None
-            else f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, "
-        )
-        console.print(f"left out: {count}{reason}", markup=False)
-        console.print(f"          {_examples(cells, most_examples)}", markup=False)
-    if rest := list(by_reason.values())[MOST_REASONS:]:
-        console.print(
-            f"left out: {sum(map(len, rest))} more cells, for {len(rest)} more reasons",
-            markup=False,
-        )
-
-
-def _examples(cells: Sequence[str], most: int | None) -> str:
-    more = f"; and {len(cells) - most} more" if most is not None and len(cells) > most else ""
-    return "; ".join(cells[:most]) + more
+        shown = cells[:MOST_CELLS]
+        if len(cells) > MOST_CELLS:
+            shown.append(f"and {len(cells) - MOST_CELLS} more")
+        console.print(f"left out: {reason}", markup=False)
+        console.print(f"          {'; '.join(shown)}", markup=False)
+    if len(by_reason) > MOST_REASONS:
+        more = f"left out: cells for {len(by_reason) - MOST_REASONS} more reasons"
+        console.print(more, markup=False)
 
 
 def _shown(trial: PlannedTrial, axis: str) -> str:

@@ -19,12 +19,19 @@ from sweeper.running import retry
 
 MOST_REPEATS = 1000
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
-LEAST_RANK_TIMEOUT_S = 5.0
+_LEAST_S = {
+    "timeout_s": 0.001,
+    "start_timeout_s": 0.001,
+    "step_timeout_s": 0.001,
+    "grace_s": 0.001,
+    "rank_start_timeout_s": 0.001,
+    "rank_timeout_s": 5.0,  # a rank that is well gives a sign of life every two
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def check(config: Config) -> str:
-    """The name of the sweep. Raises SweepRefusedError for settings that cannot be."""
+    """Return the name of the sweep. Raises SweepRefusedError for settings that cannot be."""
     _check_engine(config.engine)
     if not 1 <= config.sweep.repeats <= MOST_REPEATS:
         raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
@@ -49,9 +56,7 @@ def check(config: Config) -> str:
 
 
 def _check_engine(engine: Engine) -> None:
-    """Look for TensorFlow without importing it, which takes seconds. Hosts that share a sweep have
-    the same packages.
-    """
+    """Look for TensorFlow without importing it, which takes seconds."""
     lack = lack_of_tensorflow() if engine is Engine.tensorflow else None
     if lack:
         raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
@@ -75,56 +80,40 @@ def _check_race(sweep: SweepConfig) -> None:
 
 
 def _check_launcher(launcher: LauncherConfig) -> None:
-    for setting in (
-        "timeout_s",
-        "start_timeout_s",
-        "step_timeout_s",
-        "grace_s",
-        "rank_start_timeout_s",
-    ):
-        if not 0 < getattr(launcher, setting) < float("inf"):
+    for setting, least in _LEAST_S.items():
+        if not least <= getattr(launcher, setting) < float("inf"):
             raise SweepRefusedError(
-                f"launcher.{setting}={getattr(launcher, setting)}: wanted seconds, more than 0"
+                f"launcher.{setting}={getattr(launcher, setting):g}: wanted {least:g} seconds or more"
             )
-    if not LEAST_RANK_TIMEOUT_S <= launcher.rank_timeout_s < float("inf"):
-        raise SweepRefusedError(
-            f"launcher.rank_timeout_s={launcher.rank_timeout_s}: wanted {LEAST_RANK_TIMEOUT_S:g} seconds or more; "
-            "a rank that is well gives a sign of life every two"
-        )
     if launcher.host_memory_gib is not None and not 0 < launcher.host_memory_gib < float("inf"):
         raise SweepRefusedError(
             f"launcher.host_memory_gib={launcher.host_memory_gib}: wanted GiB, more than 0, or null"
         )
-    if launcher.max_parallel is not None:
-        told = f"launcher.max_parallel={launcher.max_parallel}"
-        if launcher.max_parallel < 1:
-            raise SweepRefusedError(f"{told}: wanted 1 or more, or null")
-        if not launcher.share_host:
-            raise SweepRefusedError(
-                f"{told}: trials run one at a time unless launcher.share_host=true; set "
-                "that, or leave it out"
-            )
+    if launcher.max_parallel is None:
+        return
+    setting = f"launcher.max_parallel={launcher.max_parallel}"
+    if launcher.max_parallel < 1:
+        raise SweepRefusedError(f"{setting}: wanted 1 or more, or null")
+    if not launcher.share_host:
+        raise SweepRefusedError(
+            f"{setting}: trials run one at a time unless launcher.share_host=true; set that, or "
+            "leave it out"
+        )
 
 
 def _check_folder(setting: str, folder: Path) -> None:
-    """Raises SweepRefusedError when there will be no writing into it: better now than after hours
-    of trials.
-    """
+    """Refuse a folder that cannot be written to: better now than after hours of trials."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_bytes = shutil.disk_usage(existing).free
     if not existing.is_dir():
-        raise SweepRefusedError(f"store.{setting}={folder}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK):
-        raise SweepRefusedError(
-            f"store.{setting}={folder}: {existing} is read-only; choose another folder"
+        problem = f"{existing} is not a folder"
+    elif not os.access(existing, os.W_OK):
+        problem = f"{existing} is read-only; choose another folder"
+    elif free_bytes < LEAST_FREE_BYTES:
+        problem = (
+            f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}; make "
+            "room or choose another folder"
         )
-    disk = shutil.disk_usage(existing)
-    free_bytes = disk.free
-    if disk.total == 0:
-        raise SweepRefusedError(
-            f"store.{setting}={folder}: {existing} holds no files; choose another folder"
-        )
-    if free_bytes < LEAST_FREE_BYTES:
-        found = f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}"
-        raise SweepRefusedError(
-            f"store.{setting}={folder}: {found}; make room or choose another folder"
-        )
+    else:
+        return
+    raise SweepRefusedError(f"store.{setting}={folder}: {problem}")

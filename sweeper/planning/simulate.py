@@ -1,4 +1,4 @@
-"""Plays a sweep through without running it: how long will it take, and what runs where and when?"""
+"""Plays a sweep through without running it, to find how long it takes and what runs when."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweeper.running.schedule import Queue, Running, Task
 
 
 class Waiting(Protocol):
-    """What is played through: a `Queue`, or another policy to compare it with."""
+    """A `Queue`, or another policy to compare it with."""
 
     def __len__(self) -> int: ...
 
@@ -40,10 +40,10 @@ def simulate(
     running: Sequence[Running] = (),
     now_s: float = 0.0,
 ) -> list[Played]:
-    """Play until nothing waits; `durations_s` by key of the task. What runs already ends when it is
-    expected to.
+    """Play until nothing waits; `durations_s` by key of the task.
 
-    Raises ValueError when something waits that never starts.
+    Attempts that run already end when they are expected to. Raises ValueError when something waits
+    that never starts.
     """
     free = set(blocks.order)
     ends: list[tuple[float, int, Running]] = []
@@ -82,27 +82,23 @@ def remaining_s(
     running: Sequence[Running] = (),
     now_s: float = 0.0,
 ) -> float | None:
-    """How long all that waits and runs will still take; None when nothing of it ran here before.
+    """Return how long all that waits and runs will still take; None when no duration is known.
 
-    What has no estimate counts as the mean of what has one. Costs some 50 us per task.
+    Tasks without an estimate count as the mean of the others. Costs some 50 us per task.
     """
+    if not tasks and not running:
+        return 0.0
     known_s = [task.expected_s for task in tasks if task.expected_s is not None]
-    known_s += [
-        attempt.expected_end_s - attempt.started_s
-        for attempt in running
-        if attempt.expected_end_s is not None
-    ]
+    for attempt in running:
+        if attempt.expected_end_s is not None:
+            known_s.append(attempt.expected_end_s - attempt.started_s)
     if not known_s:
-        return None if tasks or running else 0.0
-    durations_s = {
-        task.key: fmean(known_s) if task.expected_s is None else task.expected_s for task in tasks
-    }
+        return None
+    mean_s = fmean(known_s)
+    durations_s = {}
+    for task in tasks:
+        durations_s[task.key] = mean_s if task.expected_s is None else task.expected_s
     queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
     played = simulate(queue, durations_s, blocks, running=running, now_s=now_s)
-    return max(
-        [
-            0.0,
-            *(one.end_s - now_s for one in played),
-            *(attempt.end_s(now_s) - now_s for attempt in running),
-        ]
-    )
+    ends_s = [attempt.end_s(now_s) for attempt in running] + [one.end_s for one in played]
+    return max(0.0, max(ends_s) - now_s)

@@ -14,17 +14,15 @@ from scalemark.run_folder.last_error import last_error
 from sweeper.running.readable import is_readable
 from sweeper.starts import Process
 
-# how often the files of a trainer are read; the end of the process is noticed at once
-LOOK_EVERY_S = 0.5
-# a look that comes so much too late finds a machine that was paused, or an orchestrator that was
-# stopped
+LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once
+# a look that comes so much too late finds that the machine was paused, or this process stopped
 OVERSLEPT_S = 2.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of an attempt, as conf.schema.LauncherConfig has them."""
+    """The time limits of an attempt, as `conf.schema.LauncherConfig` has them."""
 
     timeout_s: float  # for all of it
     start_timeout_s: float  # until the first step is done, and again for what comes after the last
@@ -34,13 +32,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the process of an attempt ended."""
+    """The end of an attempt's process."""
 
-    exit_code: int | None  # -N: by signal N; none when nobody saw it
+    exit_code: int | None  # -N: by signal N; None when nobody saw it
     duration_s: float
-    # why it was ended: timed_out, hung, interrupted, or failed; none when it ended by itself
+    # why it was ended: timed_out, hung, interrupted, or failed; None when it ended by itself
     cause: Outcome | None = None
-    doing: Doing = Doing.BUILDING  # what it was at when it was seen last
+    doing: Doing = Doing.BUILDING  # when it was seen last
     last_step: int | None = None  # the last that was seen
     last_error: str = ""  # the last line of its log that looks like one
     unreadable: str = ""  # what is wrong with its run folder
@@ -50,7 +48,7 @@ class Ended:
 
 
 class Seen:
-    """What the run folder told when it was read last. What cannot be read now may be read later."""
+    """The state of a run folder at its last read. What cannot be read now may be read later."""
 
     def __init__(self, folder: RunFolder, now_s: float) -> None:
         self.read_s = self.changed_s = now_s
@@ -60,7 +58,7 @@ class Seen:
         self._folder = folder
 
     def read(self, now_s: float) -> None:
-        """There is no progress as long as nothing can be read."""
+        """Note progress; there is none as long as nothing can be read."""
         self.read_s = now_s
         try:
             # one that is gone would look like one where nothing has happened yet
@@ -75,7 +73,7 @@ class Seen:
             self.doing, self.last_step, self.changed_s = doing, last_step, now_s
 
     def last_error(self) -> str:
-        """The last line of its log that looks like one."""
+        """Return the last line of its log that looks like one."""
         try:
             return last_error(self._folder.log)
         except OSError as error:
@@ -84,10 +82,10 @@ class Seen:
 
 
 class Attempt:
-    """Looks after a process from its start. `clock` counts seconds.
+    """Watches a process from its start. `clock` counts seconds.
 
-    Time in which nobody looked, though it was asked for, is left out of all that is counted: as
-    likely as not the process stood still, too.
+    Time in which `look` should have been called and was not is left out of all that is counted:
+    the process probably stood still, too.
     """
 
     def __init__(
@@ -114,9 +112,7 @@ class Attempt:
         return self._process.descriptor
 
     def look(self) -> None:
-        """Check the deadlines; end, and go on ending, what has missed one or was stopped. What has
-        ended missed none.
-        """
+        """Check the deadlines; end, and go on ending, what has missed one or was stopped."""
         now_s = self._wake()
         if is_readable(self.descriptor):
             return
@@ -127,17 +123,14 @@ class Attempt:
             self._signal_due_s = now_s + self._limits.grace_s
 
     def next_look_s(self) -> float:
-        """Seconds until `look` has something to do; LOOK_EVERY_S at most."""
+        """Return the seconds until `look` has something to do; LOOK_EVERY_S at most."""
+        due_s = min(self._seen.read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
         if self._cause is not None:
             due_s = self._signal_due_s if self._signals else float("inf")
-        else:
-            due_s = min(self._seen.read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
         return min(max(0.0, due_s - self._clock()), LOOK_EVERY_S)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """The sweep was interrupted. Asking again changes nothing, unless it is to be at once: by
-        SIGKILL.
-        """
+        """End it because the sweep was interrupted; `at_once` by SIGKILL, also when it is ending."""
         now_s = self._wake()
         self._begin_ending(Outcome.INTERRUPTED, now_s)
         if at_once:
@@ -145,13 +138,14 @@ class Attempt:
         self.look()
 
     def kill(self) -> None:
-        """Also by a thread that does not look after it, and whatever the run folder does."""
+        """Kill it. Other threads may call this, and no run folder is read."""
         if not is_readable(self.descriptor):
             self._process.signal_group(signal.SIGKILL)
 
     def ended(self) -> Ended | None:
-        """None while the process runs. Afterwards call once: ends what is left of the group, then
-        lets go of its number.
+        """Return None while the process runs.
+
+        Call it once afterwards: it ends what is left of the group, and lets go of its number.
         """
         if not is_readable(self.descriptor):
             return None
@@ -173,7 +167,7 @@ class Attempt:
         )
 
     def _wake(self) -> float:
-        """The time now. What was overslept moves all that is counted from."""
+        """Return the time now, after moving all deadlines by what was overslept."""
         now_s = self._clock()
         overslept_s = now_s - self._looked_s - LOOK_EVERY_S
         if overslept_s > OVERSLEPT_S:
@@ -192,11 +186,9 @@ class Attempt:
                 self._begin_ending(Outcome.FAILED if self._seen.unreadable else Outcome.HUNG, now_s)
 
     def _allowed_s(self) -> float:
-        return (
-            self._limits.step_timeout_s
-            if self._seen.doing is Doing.STEPPING
-            else self._limits.start_timeout_s
-        )
+        if self._seen.doing is Doing.STEPPING:
+            return self._limits.step_timeout_s
+        return self._limits.start_timeout_s
 
     def _begin_ending(self, cause: Outcome, now_s: float) -> None:
         if self._cause is None:

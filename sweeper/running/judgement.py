@@ -1,6 +1,4 @@
-"""Turns the end of an attempt into an outcome: by what the trainer wrote, or else by how its process
-ended.
-"""
+"""Turns the end of an attempt into an outcome, by what the trainer wrote or how its process ended."""
 
 from __future__ import annotations
 
@@ -17,52 +15,43 @@ from sweeper.running.attempt import Ended, Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What an attempt came to."""
+    """The result of an attempt, and whether it crashed."""
 
     result: Result
-    # failed without a result of its own or of a rank, or interrupted but not by us: another try may
-    # do better
+    # failed without a result of its own or of a rank, or interrupted but not by us: worth a retry
     crashed: bool
 
 
 def judge(
     folder: RunFolder, ended: Ended, limits: Limits, interrupted: str = "the sweep was interrupted"
 ) -> Judged:
-    """By what the trainer wrote, or else by its end. `interrupted`: what to say if it was."""
+    """Judge an attempt by its result, or else by its end; `interrupted` is the text if it was."""
     unreadable = ""
     try:
         written = folder.read_result()
     except (OSError, ValueError) as error:
         written, unreadable = None, str(error)
     if written and _counts(written, ended):
-        return Judged(
-            result=written,
-            crashed=written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST,
-        )
+        crashed = written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST
+        return Judged(result=written, crashed=crashed)
     outcome, message = _judge_end(ended, limits, interrupted)
     if outcome is Outcome.FAILED:
-        message = (
-            f"{message}: "
-            f"{unreadable or ended.unreadable or ended.last_error or 'see log.txt in its run folder'}"
-        )
+        why = unreadable or ended.unreadable or ended.last_error
+        message = f"{message}: {why or 'see log.txt in its run folder'}"
     result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
     return Judged(result=result, crashed=outcome is Outcome.FAILED)
 
 
 def _counts(written: Result, ended: Ended) -> bool:
-    """Unless its exit tells another story: it is written whole, as the last thing, and a kill that
-    comes later changes nothing.
+    """Return whether a result fits the end of its process.
 
-    That it was interrupted, or failed over it, is no news when we ended it.
+    It is written whole, as the last thing, so a kill that comes later changes nothing. When we
+    ended the attempt, its word that it was interrupted or failed says nothing new.
     """
-    codes = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
-    told = (
-        written.outcome
-        if ended.exit_code in (None, -signal.SIGKILL)
-        else codes.get(ended.exit_code)
-    )
-    if told != written.outcome:
-        return False
+    if ended.exit_code not in (None, -signal.SIGKILL):
+        codes = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
+        if codes.get(ended.exit_code) != written.outcome:
+            return False
     return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
 
 
@@ -76,10 +65,8 @@ def _judge_end(ended: Ended, limits: Limits, interrupted: str) -> tuple[Outcome,
     if ended.cause is Outcome.FAILED:
         return Outcome.FAILED, "ended, for its run folder could not be read"
     if ended.exit_code is None:
-        return (
-            Outcome.FAILED,
-            "ended unseen, and left no result (the fork server that started it was lost)",
-        )
+        why = "ended unseen, and left no result (the fork server that started it was lost)"
+        return Outcome.FAILED, why
     if ended.exit_code == -signal.SIGKILL:
         return _judge_kill(ended)
     if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
@@ -104,16 +91,11 @@ def _missed(ended: Ended, limits: Limits) -> str:
 
 
 def _judge_kill(ended: Ended) -> tuple[Outcome, str]:
-    """The kernel counts its kills for all of the control group, and so cannot tell whose one
-    was.
-    """
-    if ended.kernel_killed and ended.shares_host:
+    if ended.kernel_killed and ended.shares_host:  # the kernel counts for all of a control group
         return (
             Outcome.FAILED,
-            (
-                "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this "
-                "trial or one beside it"
-            ),
+            "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or "
+            "one beside it",
         )
     if ended.kernel_killed:
         return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"

@@ -19,12 +19,11 @@ _OWN = Path("/proc/self")
 
 
 def end_orphans(variable: str, folder: Path, default: Path) -> tuple[int, list[int]]:
-    """Return how many have ended, of those whose `variable`, or else the `default`, names this
-    folder of locks, and the process ids of those that have not.
+    """Kill the orphans of one folder of locks; return how many ended, and the ids of the others.
 
-    An orphan was started for an orchestrator, or by a trainer, that does not run any more. What is
-    in another container is left alone, for the number of its orchestrator means nothing here, and
-    so is what we may not look at.
+    An orphan was started for an orchestrator, or by a trainer, that does not run any more, and its
+    `variable`, or else the `default`, names the folder. What is in another container is left alone,
+    for the number of its orchestrator means nothing here, and so is what we may not look at.
     """
     killed = {}
     for process in Path("/proc").glob("[0-9]*"):
@@ -37,18 +36,16 @@ def end_orphans(variable: str, folder: Path, default: Path) -> tuple[int, list[i
                 stack.pop_all()
                 killed[int(process.name)] = descriptor
     until_s = time.monotonic() + _ALL_END_WITHIN_S
-    left = [
-        pid
-        for pid, descriptor in killed.items()
-        if not _has_ended(descriptor, until_s - time.monotonic())
-    ]
-    for descriptor in killed.values():
+    left = []
+    for pid, descriptor in killed.items():
+        if not _has_ended(descriptor, until_s - time.monotonic()):
+            left.append(pid)
         os.close(descriptor)
     return len(killed) - len(left), left
 
 
 def kill(pid: int) -> None:
-    """And wait until it has ended: it holds devices."""
+    """Kill a process, and wait until it has ended: it holds devices."""
     descriptor = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
@@ -62,9 +59,8 @@ def _has_ended(descriptor: int, within_s: float) -> bool:
 
 
 def _is_orphan(process: Path, variable: str, folder: Path, default: Path) -> bool:
-    variables = dict(
-        one.partition(b"=")[::2] for one in (process / "environ").read_bytes().split(b"\0")
-    )
+    entries = (process / "environ").read_bytes().split(b"\0")
+    variables = dict(entry.partition(b"=")[::2] for entry in entries)
     starter = variables.get(ORCHESTRATOR_VARIABLE.encode(), b"")
     if not starter.isdigit() or int(process.name) == os.getpid():
         return False

@@ -1,4 +1,4 @@
-"""Whether a descriptor has something to read now, or has come to its end. Never waits."""
+"""Asks whether a descriptor has something to read, or has come to its end. Never waits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import select
 
 
 def is_readable(descriptor: int) -> bool:
-    """Of a pidfd: whether its process has ended. Also for numbers above 1023, which select.select
-    refuses.
+    """Return True for a pidfd whose process has ended.
+
+    Unlike select.select this takes numbers above 1023.
     """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

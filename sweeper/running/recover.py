@@ -1,6 +1,4 @@
-"""Clears up after orchestrators that were killed: ends what they left running, and records what
-they had finished.
-"""
+"""Ends what killed orchestrators left running, and records what they had finished."""
 
 from __future__ import annotations
 
@@ -46,97 +44,89 @@ from sweeper.running.run_folders import read_end, write_end
 MOST_LOST = 5  # agents that one repeat of a shared sweep may cost, before it has failed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Recovered:
-    """What was found of dead orchestrators."""
+    """What became of the work of dead orchestrators."""
 
     num_orchestrators: int
-    num_completed: int  # attempts that had ended, and only were not recorded
-    num_interrupted: int  # attempts that had not: their repeats are pending again
     is_shared: bool  # they were agents, or controllers, of sweeps that others go on with
-    problems: tuple[str, ...] = ()  # of single repeats; the others are closed all the same
+    num_completed: int = 0  # attempts that had ended, and only were not recorded
+    num_interrupted: int = 0  # attempts that had not: their repeats are pending again
+    # of single repeats; the others are closed all the same
+    problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        parts = (
-            [f"{self.num_completed} had ended and is recorded from the run folders"]
-            if self.num_completed
-            else []
+        who, run_by = (
+            "earlier sweeps that were killed",
+            "is run by the next command that asks for it",
         )
+        if self.is_shared:
+            who, run_by = "agents that were lost", "is left to other agents"
+        parts = [f"{who}: {self.num_orchestrators}"]
+        if self.num_completed:
+            parts.append(f"{self.num_completed} had ended and is recorded from the run folders")
         if self.num_interrupted:
-            run_by = (
-                "is left to other agents"
-                if self.is_shared
-                else "is run by the next command that asks for it"
-            )
             parts.append(f"{self.num_interrupted} had not ended and {run_by}")
-        who = "agents that were lost" if self.is_shared else "earlier sweeps that were killed"
-        nothing = [] if self.problems else ["nothing of them was running"]
-        found = [f"of what they ran, {', '.join(parts)}"] if parts else nothing
-        return "; ".join([f"{who}: {self.num_orchestrators}", *found, *self.problems])
-
-
-@dataclass(slots=True)
-class _Closed:
-    """What became of what dead orchestrators were running."""
-
-    outcomes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+        if len(parts) == 1 and not self.problems:
+            parts.append("nothing of them was running")
+        return "; ".join([*parts, *self.problems])
 
 
 def recover(engine: sa.Engine) -> Recovered | None:
-    """Close what dead orchestrators left in this database; None when there are none. Raises
-    StoreError.
+    """Close what dead orchestrators left in this database; None when there are none.
+
+    Raises StoreError.
     """
-    dead = [
-        orchestrator_id
-        for orchestrator_id, process, beat_at in unended(engine)
-        if not is_alive(process, beat_at)
-    ]
-    ended = _close(engine, dead)
+    dead = []
+    for orchestrator_id, process, beat_at in unended(engine):
+        if not is_alive(process, beat_at):
+            dead.append(orchestrator_id)
+    total = _close(engine, dead, is_shared=False)
     if dead:
         end_abandoned(engine, dead, datetime.now(UTC))
-    found = [
-        _recovered(len(dead), ended, is_shared=False),
-        *(expire(engine, sweep_id) for sweep_id in unsettled_sweeps(engine)),
-    ]
-    return _sum([one for one in found if one])
+    expired = [expire(engine, sweep_id) for sweep_id in unsettled_sweeps(engine)]
+    if not dead and not any(expired):
+        return None
+    total.is_shared = not dead
+    for one in filter(None, expired):
+        total.num_orchestrators += one.num_orchestrators
+        total.num_completed += one.num_completed
+        total.num_interrupted += one.num_interrupted
+        total.problems += one.problems
+    return total
 
 
 def expire(engine: sa.Engine, sweep_id: int) -> Recovered | None:
-    """As `recover`, of one shared sweep: dead is whose lease is over, and who is seen here not to
-    run any more.
+    """Close what the lost processes of one shared sweep left; None when none is missed.
 
-    Agents and controller all do it. Whoever ended one closes what that had, with no lock held:
-    folders may not answer.
+    Lost is a process whose lease is over, or that is seen here not to run any more. Agents and
+    controller all do it, and hold no lock meanwhile: folders may not answer.
     """
     here = this_process()
-    seen_dead = [
-        orchestrator_id
-        for orchestrator_id, process in processes(engine, sweep_id)
-        if is_visible(process, here) and not is_alive(process, datetime.now(UTC))
-    ]
+    seen_dead = []
+    for orchestrator_id, process in processes(engine, sweep_id):
+        if is_visible(process, here) and not is_alive(process, datetime.now(UTC)):
+            seen_dead.append(orchestrator_id)
     dead = end_dead(engine, sweep_id, seen_dead)
     lost = ended_with_something_in_flight(engine, sweep_id, dead)
-    ended = _close(engine, lost)
-    # who had nothing is missed by nobody
-    return _recovered(len(lost), ended, is_shared=True) if lost else None
+    return _close(engine, lost, is_shared=True) if lost else None
 
 
 class Expiry:
-    """Does `expire` again and again, and tells what it finds; a problem that stays is told once."""
+    """Calls `expire` again and again, and reports what it finds; a lasting problem once."""
 
     def __init__(
         self,
         engine: sa.Engine,
         sweep_id: int,
-        tell: Callable[[str], object],
+        report: Callable[[str], object],
         every_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._engine, self._sweep_id, self._tell = engine, sweep_id, tell
+        self._engine, self._sweep_id, self._report = engine, sweep_id, report
         self._every_s, self._clock = every_s, clock
         self._next_s = clock()
-        self._told = ""
+        self._reported = ""
 
     @property
     def is_due(self) -> bool:
@@ -145,88 +135,56 @@ class Expiry:
     def look(self) -> None:
         self._next_s = self._clock() + self._every_s
         found = expire(self._engine, self._sweep_id)
-        if found and not (found.problems and str(found) == self._told):
-            self._told = str(found)
-            self._tell(self._told)
+        if found and not (found.problems and str(found) == self._reported):
+            self._reported = str(found)
+            self._report(self._reported)
 
 
-def _close(engine: sa.Engine, dead: Sequence[int]) -> _Closed:
-    """What is wrong with one repeat is told, and the others are closed. Raises StoreError for what
-    is wrong with the database.
+def _close(engine: sa.Engine, dead: Sequence[int], *, is_shared: bool) -> Recovered:
+    """Close all that these were running; what is wrong with one repeat does not stop the others.
+
+    Raises StoreError for what is wrong with the database.
     """
-    closed = _Closed()
+    closed = Recovered(num_orchestrators=len(dead), is_shared=is_shared)
     for repeat in abandoned(engine, dead) if dead else ():
         try:
-            _close_one(engine, repeat, closed)
+            outcome = _close_one(engine, repeat, closed.problems)
         except (OSError, SweepRefusedError) as error:
             closed.problems.append(f"{_named(repeat)}: {error}; it is left for the next command")
+            continue
+        if outcome is Outcome.INTERRUPTED:
+            closed.num_interrupted += 1
+        elif outcome:
+            closed.num_completed += 1
     return closed
 
 
-def _close_one(engine: sa.Engine, repeat: Abandoned, closed: _Closed) -> None:
-    """What the database refuses has failed. Raises OSError, or SweepRefusedError when its folder
-    has no room.
+def _close_one(engine: sa.Engine, repeat: Abandoned, problems: list[str]) -> Outcome | None:
+    """Return how its attempt ended; None when it had none, or somebody else was faster.
+
+    A result that the database refuses has failed. Raises OSError, or SweepRefusedError when its
+    folder has no room.
     """
     _end_leftovers(repeat)
-    finished = _finished(repeat, _why_no_more(engine, repeat)) if repeat.run_dir else None
+    finished = _finished(engine, repeat) if repeat.run_dir else None
     try:
         is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
     except (StoreError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError) as error:
         if finished is None or not refuses_a_row(error):
             raise
         message = f"the database refuses what its run folder holds: {type(error).__name__}: {error}"
-        failed = left_of_failed(
-            RunFolder(Path(finished.run_dir)), Outcome.FAILED, without_secrets(message)
-        )
+        folder = RunFolder(Path(finished.run_dir))
+        failed = left_of_failed(folder, Outcome.FAILED, without_secrets(message))
         finished = replace(finished, result=failed.result, steps=[], environment=None)
         is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
         # not before: the database may have refused it for another reason
-        _write_end(RunFolder(Path(finished.run_dir)), finished)
-        closed.problems.append(f"{_named(repeat)} failed: {message}")
-    if is_ours and finished:
-        closed.outcomes.append(finished.result.outcome)
+        _write_end(folder, finished)
+        problems.append(f"{_named(repeat)} failed: {message}")
+    return Outcome(finished.result.outcome) if is_ours and finished else None
 
 
 def _named(repeat: Abandoned) -> str:
     return f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]} ({repeat.run_dir})"
-
-
-def _why_no_more(engine: sa.Engine, repeat: Abandoned) -> str | None:
-    """Of a shared sweep: whoever runs it may be killed by it, and there is always another agent to
-    take it.
-    """
-    num = num_killed(engine, repeat.repeat_id) + 1 if repeat.is_shared else 0
-    return (
-        f"{num} agents were lost while they ran it: it may be what killed them"
-        if num >= MOST_LOST
-        else None
-    )
-
-
-def _recovered(num_orchestrators: int, closed: _Closed, *, is_shared: bool) -> Recovered | None:
-    if not num_orchestrators and not closed.outcomes:
-        return None
-    num_interrupted = closed.outcomes.count(Outcome.INTERRUPTED)
-    num_completed = len(closed.outcomes) - num_interrupted
-    return Recovered(
-        num_orchestrators=num_orchestrators,
-        num_completed=num_completed,
-        num_interrupted=num_interrupted,
-        is_shared=is_shared,
-        problems=tuple(closed.problems),
-    )
-
-
-def _sum(found: Sequence[Recovered]) -> Recovered | None:
-    if not found:
-        return None
-    return Recovered(
-        num_orchestrators=sum(one.num_orchestrators for one in found),
-        num_completed=sum(one.num_completed for one in found),
-        num_interrupted=sum(one.num_interrupted for one in found),
-        is_shared=all(one.is_shared for one in found),
-        problems=tuple(problem for one in found for problem in one.problems),
-    )
 
 
 def _end_leftovers(repeat: Abandoned) -> None:
@@ -239,33 +197,38 @@ def _end_leftovers(repeat: Abandoned) -> None:
     for process in Path("/proc").glob("[0-9]*"):
         # it has ended, or is another user's
         with suppress(ProcessLookupError, PermissionError, FileNotFoundError):
-            if starters & set((process / "environ").read_bytes().split(b"\0")) and _is_of(
-                repeat, process
-            ):
+            variables = (process / "environ").read_bytes().split(b"\0")
+            if starters.intersection(variables) and _is_of(repeat, process):
                 kill(int(process.name))
 
 
 def _is_of(repeat: Abandoned, process: Path) -> bool:
-    """Trainers and ranks run in their run folder, which is theirs alone."""
+    """Return whether a process is in the group of the trainer, or in its run folder, as ranks are."""
     if os.getpgid(int(process.name)) == repeat.pid:
         return True
-    return (
-        repeat.run_dir is not None
-        and (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
-    )
+    if repeat.run_dir is None:
+        return False
+    return (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
 
 
-def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:
-    """What its run folder holds: the trainer writes its result whole, before it ends, and its
-    orchestrator how that ended.
+def _finished(engine: sa.Engine, repeat: Abandoned) -> FinishedAttempt:
+    """Read the end of an attempt from its run folder.
 
-    Without a result it was interrupted, or has failed if there is a reason `why_no_more`.
+    The trainer writes its result whole, before it ends, and its orchestrator how that ended.
+    Without a result the attempt was interrupted, or has failed if it has cost too many agents.
     """
     assert repeat.run_dir is not None
     assert repeat.placement is not None
     assert repeat.started_at is not None
     folder = RunFolder(Path(repeat.run_dir))
-    end, left = _read(folder, "its agent was killed" if repeat.is_shared else KILLED, why_no_more)
+    outcome, message = Outcome.INTERRUPTED, KILLED
+    if repeat.is_shared:  # whoever runs it may be killed by it, and there is always another agent
+        message = "its agent was killed"
+        num_lost = num_killed(engine, repeat.repeat_id) + 1
+        if num_lost >= MOST_LOST:
+            outcome = Outcome.FAILED
+            message = f"{num_lost} agents were lost while they ran it: it may be what killed them"
+    end, left = _read(folder, outcome, message)
     finished = FinishedAttempt(
         trial_id=repeat.trial_id,
         repeat=repeat.repeat,
@@ -285,31 +248,32 @@ def _finished(repeat: Abandoned, why_no_more: str | None) -> FinishedAttempt:
 
 
 def _write_end(folder: RunFolder, finished: FinishedAttempt) -> None:
-    """Another user's folder is left as it is: the database is what counts. Raises
-    SweepRefusedError.
+    """Write how it ended, unless the folder is another user's: the database is what counts.
+
+    Raises SweepRefusedError.
     """
     if os.access(folder.path, os.W_OK):
         write_end(folder, finished, datetime.now(UTC))
 
 
-def _read(folder: RunFolder, why: str, why_no_more: str | None) -> tuple[AttemptEnd | None, Left]:
-    """Files that a crash of the machine has damaged are no result, and then what its orchestrator
-    told is none either.
+def _read(folder: RunFolder, outcome: Outcome, message: str) -> tuple[AttemptEnd | None, Left]:
+    """Return what its orchestrator and its trainer left; without a result `outcome` and `message`.
+
+    Files that a crash of the machine has damaged are no result, and then the orchestrator's word
+    does not count either.
     """
     end = read_end(folder)
     try:
-        if result := (end and end.result) or folder.read_result():
+        result = (end and end.result) or folder.read_result()
+        if result:
             return end, read_left(folder, replace(result, message=without_secrets(result.message)))
     except (ValueError, OSError) as error:
-        why += f", and what it left cannot be read: {error}"
-    outcome, message = (
-        (Outcome.FAILED, f"{why_no_more}; {why}") if why_no_more else (Outcome.INTERRUPTED, why)
-    )
+        message += f", and what it left cannot be read: {error}"
     return None, left_of_failed(folder, outcome, without_secrets(message))
 
 
 def _placement(folder: RunFolder, planned: Placement) -> Placement:
-    """As it came to be: forking may not have been possible."""
+    """Return the placement as it came to be: forking may not have been possible."""
     try:
         return folder.read_placement() or planned
     except (ValueError, OSError):

@@ -1,6 +1,4 @@
-"""Decides what follows an attempt that did not complete: another one, the end, or that larger
-trials are not worth starting.
-"""
+"""Decides what follows an attempt that did not complete: another one, or the end."""
 
 from __future__ import annotations
 
@@ -17,21 +15,18 @@ MOST_RETRIES = 100
 
 CRASHED = "crashed"
 """A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody
-who was not this sweep.
-"""
-
-_SIZES = ("batch_size", "image_px")
+who was not this sweep."""
 
 
 class Next(Enum):
-    """What becomes of a repeat after an attempt."""
+    """The fate of a repeat after an attempt."""
 
     RETRY = "retry"
     FINAL = "final"
 
 
 def check(retry: RetryConfig) -> None:
-    """Raises SweepRefusedError, naming the setting, for counts that cannot be."""
+    """Raise SweepRefusedError, naming the setting, for counts that cannot be."""
     for field in fields(retry):
         count = getattr(retry, field.name)
         if not 0 <= count <= MOST_RETRIES:
@@ -41,22 +36,22 @@ def check(retry: RetryConfig) -> None:
 
 
 def ended_so(outcome: Outcome, *, crashed: bool) -> str:
-    """How an attempt ended, in the words of the settings `retry.*`. `crashed`: as
-    sweeper.running.judgement.Judged has it.
+    """Return how an attempt ended, as the settings `retry.*` name it.
+
+    `crashed` is as `sweeper.running.judgement.Judged` has it.
     """
-    return (
-        CRASHED if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED) else outcome.value
-    )
+    if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
+        return CRASHED
+    return outcome.value
 
 
 def next_of(
     retry: RetryConfig, outcome: Outcome, *, crashed: bool, num_ended: Mapping[str, int]
 ) -> Next:
-    """What to do after an attempt; `num_ended` counts the repeat's attempts, this one included, by
-    `ended_so`.
+    """Decide what to do after an attempt.
 
-    Each way to end is counted on its own, so that a crash uses up no retry that is meant for a
-    time-out.
+    `num_ended` counts the repeat's attempts, this one included, by `ended_so`. Each way to end is
+    counted on its own, so that a crash uses up no retry that is meant for a time-out.
     """
     ended = ended_so(outcome, crashed=crashed)
     if ended == Outcome.INTERRUPTED:
@@ -67,31 +62,26 @@ def next_of(
 
 
 def larger_than(spec: TrialSpec, failed_spec: TrialSpec) -> bool:
-    """Does the trial differ from one that ran out of memory in size alone: batch or image larger,
-    neither smaller?
+    """Return whether a trial has a larger batch or image than one that ran out of memory.
+
+    All else must be equal, and neither may be smaller.
     """
-    sizes = [(getattr(spec, name), getattr(failed_spec, name)) for name in _SIZES]
-    if not all(size >= failed for size, failed in sizes) or all(
-        size == failed for size, failed in sizes
-    ):
+    if spec == failed_spec or _without_sizes(spec) != _without_sizes(failed_spec):
         return False
-    return (
-        replace(spec, batch_size=failed_spec.batch_size, image_px=failed_spec.image_px)
-        == failed_spec
-    )
+    return spec.batch_size >= failed_spec.batch_size and spec.image_px >= failed_spec.image_px
 
 
 def size_ranks(specs: Sequence[TrialSpec]) -> dict[str, int]:
-    """Trial id -> its place among the trials that differ from it in size alone, the smallest first:
-    0, 1, ...
-    """
+    """Rank trials that differ in size alone, the smallest first: trial id -> 0, 1, ..."""
     families: dict[TrialSpec, list[TrialSpec]] = {}
     for spec in specs:
-        families.setdefault(replace(spec, batch_size=1, image_px=1), []).append(spec)
-    return {
-        spec.trial_id: rank
-        for family in families.values()
-        for rank, spec in enumerate(
-            sorted(family, key=lambda spec: spec.batch_size * spec.image_px**2)
-        )
-    }
+        families.setdefault(_without_sizes(spec), []).append(spec)
+    ranks: dict[str, int] = {}
+    for family in families.values():
+        family.sort(key=lambda spec: spec.batch_size * spec.image_px**2)
+        ranks.update((spec.trial_id, rank) for rank, spec in enumerate(family))
+    return ranks
+
+
+def _without_sizes(spec: TrialSpec) -> TrialSpec:
+    return replace(spec, batch_size=1, image_px=1)

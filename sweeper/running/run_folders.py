@@ -28,8 +28,8 @@ from sweeper.planning.plan import PlannedTrial
 
 
 def recorded_left(folder: RunFolder, result: Result) -> Left:
-    """For the database, of an attempt that has ended: one whose files are refused has failed, for
-    its result rests on them.
+    """Read the files of an ended attempt; it has failed where they are refused, for its result
+    rests on them.
     """
     try:
         return read_left(folder, result)
@@ -38,7 +38,7 @@ def recorded_left(folder: RunFolder, result: Result) -> Left:
 
 
 def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) -> None:
-    """Before the database is told, and what it will be told: it is rebuilt from this.
+    """Write what the database will hold, before it does: it is rebuilt from this.
 
     A folder that was removed keeps nothing. Raises SweepRefusedError when there is no room.
     """
@@ -61,7 +61,7 @@ def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) 
 
 
 def read_end(folder: RunFolder) -> AttemptEnd | None:
-    """None also when a crash of the machine has damaged it: then it is found out anew."""
+    """Return the end; None also when a crash of the machine has damaged it."""
     try:
         return folder.read_ended()
     except (ValueError, OSError):
@@ -78,8 +78,8 @@ def _readable_result(folder: RunFolder) -> Result | None:
 class RunFolders:
     """`RUNS_DIR/SWEEP/MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT/`, and `sweep.json` beside them.
 
-    The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` tells
-    whose a folder is.
+    The second sweep of a name, of another database, has the folder SWEEP-2: `sweep.json` names the
+    owner of a folder.
     """
 
     def __init__(
@@ -91,11 +91,10 @@ class RunFolders:
         *,
         joins: bool = False,
     ) -> None:
-        """Writes down what a lost database could not tell. Raises SweepRefusedError when that
-        cannot be done.
+        """Make the folder, and write down what a lost database could not say.
 
-        Who `joins` a sweep that another host began must find its folder, and be able to write into
-        it.
+        A process that `joins` a sweep of another host must find its folder, and be able to write
+        into it. Raises SweepRefusedError.
         """
         self._sweep, self._machine, self._software_key = sweep, machine, software_key
         if joins:
@@ -122,10 +121,9 @@ class RunFolders:
         started_at: datetime,
         rank_limits: RankLimits | None = None,
     ) -> RunFolder:
-        """A new folder that tells all of the attempt but what comes of it; `rank_limits` where it
-        is of several processes.
+        """Make a folder that says all of the attempt but what comes of it.
 
-        Raises SweepRefusedError as above.
+        `rank_limits` are for attempts of several processes. Raises SweepRefusedError.
         """
         name = f"{trial.label}-{trial.spec.trial_id[:8]}-r{repeat}-a{attempt}"
         folder = RunFolder(next(path for path in _candidates(self.path, name) if not path.exists()))
@@ -152,15 +150,15 @@ class RunFolders:
 
 
 def _candidates(parent: Path, name: str) -> Iterator[Path]:
-    """NAME, NAME-2, NAME-3, ...: what was begun there before and never recorded, or is another
-    database's, is left alone.
-    """
-    names = itertools.chain([name], (f"{name}-{count}" for count in itertools.count(2)))
-    return map(parent.joinpath, names)
+    """Return NAME, NAME-2, NAME-3, ...: folders that another database, or nobody, knows are left."""
+    yield parent / name
+    for count in itertools.count(2):
+        yield parent / f"{name}-{count}"
 
 
 def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
-    """The folder that this sweep has, or a new one: of two sweeps that begin at once one gets it.
+    """Find the folder of this sweep, or make one: of two sweeps that begin at once one gets it.
+
     Raises OSError.
     """
     for path in candidates:
@@ -174,38 +172,38 @@ def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
 
 
 def _joined(runs_dir: Path, sweep: SweepRecord) -> Path:
-    """Raises SweepRefusedError."""
-    found = itertools.takewhile(Path.is_dir, _candidates(runs_dir, sweep.name))
-    path = next((path for path in found if _uid_in(path / "sweep.json") == sweep.uid), None)
-    if path is None:
-        raise SweepRefusedError(
-            f"{runs_dir} on {platform.node()} does not hold the folder of sweep {sweep.name}, as it does where the sweep was "
-            "begun; all hosts must see one folder by one path: choose such a one with store.runs_dir=, or mount it here"
-        )
+    """Find the folder of a sweep that another host began. Raises SweepRefusedError."""
+    for path in _candidates(runs_dir, sweep.name):
+        if not path.is_dir():
+            raise SweepRefusedError(
+                f"{runs_dir} on {platform.node()} does not hold the folder of sweep {sweep.name}; "
+                "all hosts must see one folder by one path: choose one with store.runs_dir=, or "
+                "mount it here"
+            )
+        if _uid_in(path / "sweep.json") == sweep.uid:
+            break
     try:
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
         raise SweepRefusedError(
-            f"{path} on {platform.node()} cannot be written to: {error.strerror}; run the agent as a user who may, or choose "
-            "another folder with store.runs_dir="
+            f"{path} on {platform.node()} cannot be written to: {error.strerror}; run the agent as "
+            "a user who may, or choose another folder with store.runs_dir="
         ) from error
     return path
 
 
 def _uid_in(path: Path) -> str | None:
-    """Of the sweep whose folder it is; None where that cannot be told. Earlier versions told
-    none.
-    """
+    """Return the sweep that a folder belongs to; None where its `sweep.json` does not say."""
     try:
-        told = parsed(read_regular(path))
+        sweep = parsed(read_regular(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return told.get("uid") if isinstance(told, dict) else None
+    return sweep.get("uid") if isinstance(sweep, dict) else None
 
 
 def _write_synced(path: Path, text: str) -> None:
-    """At once and whole: once per command, so it may wait for the disk."""
+    """Replace a file at once and whole. Once per command, so it may wait for the disk."""
     draft = path.with_suffix(".draft")
     try:
         with draft.open("w") as file:

@@ -1,4 +1,4 @@
-"""Ways of starting a trainer: one file per choice of launcher.start."""
+"""Starts trainers: one file per choice of launcher.start."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,4 +16,4 @@ START_SIMULATOR: dict[str, Callable[[], Start]] = {
     Fork.name: partial(Fork, "simulator.__main__"),
     Spawn.name: partial(Spawn, module_command("simulator")),
 }
-"""The same, of what plays trials where there is nothing to run them on."""
+"""The same for the simulator."""

@@ -10,19 +10,17 @@ from scalemark.host.own_code import python_path
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from sweeper.devices import host_lock
 
-# of the second a trainer would take that it is a rank of something else
+# the first changes how Hydra fails; by the second a trainer would take itself for a rank
 _NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")
 
 
 def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
-    """Of a trainer. It runs in its run folder, so folders named relative to ours are made
-    absolute.
-    """
+    """Return the variables of a trainer; it runs in another folder, so paths are made absolute."""
     kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_TRAINERS}
     if cache := inherited.get("SCALEMARK_CACHE"):
         kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
     if locks := inherited.get(host_lock.VARIABLE):
-        # whose orphan it is, once we are dead
+        # by this others find it as an orphan once we are dead
         kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
     return kept | {
         ORCHESTRATOR_VARIABLE: str(os.getpid()),

@@ -1,9 +1,8 @@
-"""`launcher.start=fork`: a server that has TensorFlow loaded forks a trainer per attempt, in
-hundredths of a second.
+"""Forks trainers from a server that has TensorFlow loaded: launcher.start=fork.
 
-What TensorFlow reads of the environment while it is imported is the same for all trainers of a
-server, so attempts of another environment get another server. Where forking is not safe, or servers
-die, attempts are spawned instead.
+A fork takes hundredths of a second. TensorFlow reads variables while it is imported, so attempts of
+another environment get another server. Where forking is not safe, or servers die, attempts are
+spawned instead.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ Key = frozenset[tuple[str, str]]
 
 
 class Fork:
-    """Starts trainers by fork servers, one per environment. `problem`: why it spawns instead; none
-    as long as it forks.
-    """
+    """Starts trainers by fork servers, one per environment, until `problem` says why it spawns."""
 
     name = "fork"
 
@@ -69,7 +66,7 @@ class Fork:
         try:
             server = self._server(_at_import(folder, environment), waits=False)
         except OSError:
-            return None  # `start` meets it again, and tells
+            return None  # `start` meets it again, and raises it
         return None if server is None or server.is_loaded else server.descriptor
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Forked | Spawned:
@@ -93,9 +90,7 @@ class Fork:
         self._spawn.close()
 
     def _server(self, variables: Mapping[str, str], *, waits: bool) -> Server | None:
-        """A living one, which may still be loading unless one `waits`; None when trainers are to be
-        spawned. Raises OSError.
-        """
+        """Return a living server, loaded if one `waits`; None when trainers are to be spawned."""
         key = _key(variables)
         while self.problem is None:
             server = self._kept(key, variables)
@@ -125,17 +120,16 @@ class Fork:
             self.problem = str(error)
 
     def _make_room(self) -> None:
-        """For one more. One that nobody has used yet is left: it was prepared for somebody."""
-        # as if there were none yet
-        free_bytes = self._free_bytes() + len(self._servers) * SERVER_BYTES
+        """Close idle servers so that one more has room; one that was not used yet is prepared for
+        somebody, and stays.
+        """
+        free_bytes = self._free_bytes() + len(self._servers) * SERVER_BYTES  # without any server
         most = min(MOST_SERVERS, max(1, int(MOST_MEMORY * free_bytes) // SERVER_BYTES))
-        idle = [
-            key
-            for key, server in self._servers.items()
-            if server.was_used and server.num_running == 0
-        ]
-        for key in idle[: max(0, len(self._servers) + 1 - most)]:
-            self._servers.pop(key).close()
+        for key, server in list(self._servers.items()):
+            if len(self._servers) < most:
+                break
+            if server.was_used and server.num_running == 0:
+                self._servers.pop(key).close()
 
     def _start_by_spawn(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
         if given := folder.read_placement():
@@ -144,11 +138,11 @@ class Fork:
 
 
 class ServerLostError(Exception):
-    """A fork server has ended, or does not answer; what it had started ends with it."""
+    """Raised when a fork server has ended, or does not answer; its trainers end with it."""
 
 
 class UnsafeToForkError(Exception):
-    """The loaded server has what a fork does not carry over."""
+    """Raised when the loaded server has what a fork does not carry over."""
 
 
 class Server:
@@ -178,18 +172,16 @@ class Server:
 
     @property
     def descriptor(self) -> int:
-        """Readable when it has loaded, or has ended."""
+        """A descriptor that is readable when the server has loaded, or has ended."""
         return self._socket.fileno()
 
     @property
     def has_ended(self) -> bool:
-        """Once it has loaded it says nothing unasked: what there is to read then is its end."""
+        """Whether there is its end to read: a loaded server says nothing unasked."""
         return self.is_lost or (self.is_loaded and is_readable(self.descriptor))
 
     def load(self, *, waits: bool) -> None:
-        """Look whether it has loaded, or wait until it has. Raises ServerLostError and
-        UnsafeToForkError.
-        """
+        """Check whether it has loaded, or wait for it. Raises ServerLostError, UnsafeToForkError."""
         if self.is_loaded:
             return
         left_s = max(0.0, self._load_by_s - self._clock())
@@ -198,7 +190,12 @@ class Server:
             if waits or left_s == 0:
                 raise self._lost(f"not loaded within {LOAD_TIMEOUT_S:g} s")
             return
-        if problem := _problem(loaded["num_threads"], loaded["libcuda"]):
+        problem = ""
+        if loaded["libcuda"]:
+            problem = "libcuda is loaded"
+        elif loaded["num_threads"] != 1:
+            problem = f"{loaded['num_threads']} threads run"
+        if problem:
             self.close()
             raise UnsafeToForkError(
                 f"forking is not safe: {problem} after the import; attempts are spawned instead"
@@ -208,7 +205,7 @@ class Server:
     def fork(
         self, folder: RunFolder, environment: Mapping[str, str], supervisor: Supervisor
     ) -> Forked:
-        """Raises ServerLostError, and OSError when the server may not fork."""
+        """Fork a trainer. Raises ServerLostError, and OSError when the server may not fork."""
         self.was_used = True
         folder.log.touch()
         answer = self.ask({"start": str(folder.path.absolute()), "environment": dict(environment)})
@@ -225,7 +222,7 @@ class Server:
             raise
 
     def ask(self, order: Mapping[str, object]) -> dict[str, Any]:
-        """Its answer. Raises ServerLostError."""
+        """Return its answer. Raises ServerLostError."""
         self._socket.settimeout(REPLY_TIMEOUT_S)
         try:
             self._socket.sendall(json.dumps(order).encode() + b"\n")
@@ -237,7 +234,7 @@ class Server:
         return answer
 
     def close(self) -> None:
-        """End it, and with it what it has started."""
+        """End it and what it has started."""
         self.is_lost = True
         self._socket.close()
         self._process.kill()
@@ -245,8 +242,9 @@ class Server:
         self._log.close()
 
     def _answer(self, timeout_s: float) -> dict[str, Any] | None:
-        """None when it has not come within this time; what has come of it is kept. Raises
-        ServerLostError.
+        """Return its answer; None when it has not come in time, and the beginning of it is kept.
+
+        Raises ServerLostError.
         """
         self._socket.settimeout(timeout_s)
         try:
@@ -264,13 +262,11 @@ class Server:
 
     def _lost(self, how: str) -> ServerLostError:
         self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        log = self._log.read().decode(errors="replace").strip()
         self.close()
-        return ServerLostError(
-            f"the fork server was lost: {how}{': ' if said else ''}{said[:300]}; attempts "
-            "are spawned instead"
-        )
+        if log:
+            how += f": {log.splitlines()[-1].strip()[:300]}"
+        return ServerLostError(f"the fork server was lost: {how}; attempts are spawned instead")
 
 
 class Forked:
@@ -290,9 +286,7 @@ class Forked:
         signal_group(self.pid, self.descriptor, which)
 
     def reap(self) -> int | None:
-        """None where the server is lost. Its end kills a trainer, but this one may have come
-        through before.
-        """
+        """Return the exit status; None where the server is lost, whose end kills a trainer."""
         self._supervisor.remove(self.pid)
         os.close(self.descriptor)
         self._server.num_running -= 1
@@ -305,7 +299,7 @@ class Forked:
 
 
 def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment that TensorFlow is to be imported in. Raises OSError."""
+    """Return the environment for importing TensorFlow. Raises OSError."""
     try:
         spec = folder.read_trial()
     except ValueError as error:
@@ -314,14 +308,7 @@ def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, s
 
 
 def _key(variables: Mapping[str, str]) -> Key:
-    return frozenset(
-        (name, value)
-        for name, value in variables.items()
-        if name not in (*PLACEMENT, ORCHESTRATOR_VARIABLE)
-    )
-
-
-def _problem(num_threads: int, libcuda: bool) -> str:
-    if libcuda:
-        return "libcuda is loaded"
-    return f"{num_threads} threads run" if num_threads != 1 else ""
+    kept = {**variables}
+    for name in (*PLACEMENT, ORCHESTRATOR_VARIABLE):
+        kept.pop(name, None)
+    return frozenset(kept.items())

@@ -1,6 +1,4 @@
-"""What it takes to start a trainer, and what a started one is: the seam between attempts and ways
-of starting them.
-"""
+"""Defines the seam between attempts and the ways of starting them."""
 
 from __future__ import annotations
 
@@ -25,21 +23,21 @@ class Process(Protocol):
 
     @property
     def start(self) -> str:
-        """How it was started in the end: fork or spawn."""
+        """fork or spawn, as it was started in the end."""
 
     def signal_group(self, which: signal.Signals) -> None:
-        """Send a signal to it and to what it started. Nothing happens when all have ended."""
+        """Send a signal to it and to what it started; nothing happens when all have ended."""
 
     def reap(self) -> int | None:
-        """Exit status, -N when ended by signal N, None when nobody saw it. Call once, when the
-        process and its group have ended:
+        """Return the exit status, -N after signal N, None when nobody saw it. Close the descriptor.
 
-        from then on the kernel may give its number to another. Closes the descriptor.
+        Call once, when the process and its group have ended: from then on the kernel may give its
+        number to another.
         """
 
 
 def signal_group(pid: int, descriptor: int, which: signal.Signals) -> None:
-    """The group has the number of the process, which leads a session; until it does, it is alone."""
+    """Signal the group that the process leads, or the process until it leads one."""
     try:
         os.killpg(pid, which)
     except ProcessLookupError:
@@ -48,32 +46,31 @@ def signal_group(pid: int, descriptor: int, which: signal.Signals) -> None:
 
 
 class Start(Protocol):
-    """A way of starting trainers. Use from one thread that lives as long as they shall: Linux ends
-    them with it.
+    """A way of starting trainers.
+
+    Use it from one thread that lives as long as they shall: Linux ends them with it.
     """
 
     @property
     def name(self) -> str:
-        """As launcher.start has it."""
+        """The choice of launcher.start."""
 
     @property
     def problem(self) -> str | None:
-        """Why it starts trainers in another way than its name says; None when it does not."""
+        """The reason why it starts trainers in another way than its name says."""
 
     def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> int | None:
         """Begin to load what `start` with the same arguments will need, and do not wait for it.
 
-        None: `start` can be called now and will not wait, either. Else a descriptor that is
-        readable when something has happened: call again then, and every few seconds, for what takes
-        too long is given up here. What stands in the way of a start is told by `start`. What was
-        loaded for nobody stays loaded.
+        Return None when `start` will not wait, either. Else return a descriptor that is readable
+        when something has happened: call again then, and every few seconds, for what takes too long
+        is given up here. Errors are raised by `start`.
         """
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
-        """Start a trainer on the folder's trial.json, with exactly this environment. Waits for what
-        was not prepared.
+        """Start a trainer on the folder's trial.json, with exactly this environment.
 
-        Raises OSError when it cannot be.
+        Waits for what was not prepared. Raises OSError.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""`launcher.start=spawn`: a new Python for every attempt, which imports TensorFlow itself."""
+"""Starts a new Python for every attempt, which imports TensorFlow itself: launcher.start=spawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Spawn:
         self._supervisor = Supervisor()
 
     def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> None:
-        """There is nothing to prepare."""
+        """Do nothing."""
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
         with folder.log.open("ab") as log:

@@ -1,13 +1,12 @@
-"""Kills what trainers started when the orchestrator dies, even by SIGKILL: the only process that is
-still there to do it.
+"""Kills what trainers started when the orchestrator dies, even by SIGKILL.
 
 ```
-  orchestrator ── "+123", "-123" ──►  supervisor        at the end of the pipe: SIGKILL to every group that is still listed
+  orchestrator ── "+123", "-123" ──►  supervisor: at the end of the pipe SIGKILL to each group listed
        └── starts ──►  trainer 123 ── starts ──►  sampler and others, all in group 123
 ```
 
-Linux kills a trainer whose parent dies, also a stopped one, but not what that trainer has started;
-and before a thread of the trainer could see to it.
+Linux kills a trainer whose parent dies, but not what that trainer has started, and before a thread
+of the trainer could do it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from contextlib import suppress
 
 
 class Supervisor:
-    """Tells a supervisor process what to end. It is started with the first group."""
+    """Talks to a supervisor process, which is started with the first group."""
 
     def __init__(self) -> None:
         self._groups: set[int] = set()
@@ -29,16 +28,16 @@ class Supervisor:
 
     def add(self, group: int) -> None:
         self._groups.add(group)
-        self._tell(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def remove(self, group: int) -> None:
         """Call before the number of the group may become another's."""
         self._groups.remove(group)
         if self._process:
-            self._tell(f"-{group}\n")
+            self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """What is still listed is killed."""
+        """End the supervisor, which kills what is still listed."""
         if self._process:
             assert self._process.stdin
             self._process.stdin.close()
@@ -46,14 +45,14 @@ class Supervisor:
             self._process.wait()
             self._process = None
 
-    def _tell(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         process = self._process or self._start()
         assert process.stdin
         try:
             process.stdin.write(text.encode())
         except BrokenPipeError:  # somebody killed it: the next one is told everything
             self.close()
-            self._tell("".join(f"+{group}\n" for group in self._groups))
+            self._send("".join(f"+{group}\n" for group in self._groups))
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(
@@ -68,10 +67,10 @@ class Supervisor:
         return self._process
 
 
-def keep(told: Iterable[str]) -> None:
-    """Kill the groups that were added and not removed when `told` ends."""
+def supervise(lines: Iterable[str]) -> None:
+    """Kill the groups that were added and not removed when `lines` ends."""
     groups: set[int] = set()
-    for line in told:
+    for line in lines:
         change, group = line[0], int(line[1:])
         if change == "+":
             groups.add(group)
@@ -85,4 +84,4 @@ def keep(told: Iterable[str]) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    keep(sys.stdin)
+    supervise(sys.stdin)

@@ -118,14 +118,14 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (["num_gpus=0"], "num_gpus=0: wanted 1 or more"),
         (
             ["num_gpus=9"],
-            r"num_gpus=9: there are 8 CPU stand-ins \(hardware.num_stand_ins raises that\)",
+            r"num_gpus=9: there are 8 CPU devices \(hardware.num_stand_ins raises that\)",
         ),
         (["batch_size=many"], "batch_size=many: wanted a whole number or auto"),
         (["batch_size=0"], "batch_size=0: wanted 1 or more"),
         (["learning_rate=nan"], "learning_rate=nan: wanted a finite number"),
         (
             ["all_reduce=nccl"],
-            "all_reduce=nccl: NCCL needs one physical GPU per replica; these replicas are CPU stand-ins",
+            "all_reduce=nccl: NCCL needs one physical GPU per replica; these replicas are CPU devices",
         ),
         (
             ["strategy=ps_cpu", "all_reduce=pscpu"],
@@ -147,7 +147,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["data=imagenet"],
-            r"data=imagenet: wanted data.dir=FOLDER, the folder that holds its files train-\*-of-\*",
+            r"data=imagenet: wanted data.dir=FOLDER, with its files train-\*-of-\*",
         ),
         (
             ["data=photos", "model.num_classes=8"],
@@ -172,7 +172,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["precision=tf32"],
-            "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU stand-ins",
+            "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU devices",
         ),
         (
             ["gpu_thread_mode=gpu_private"],
@@ -180,11 +180,11 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         ),
         (
             ["cudnn_autotune=off"],
-            "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU stand-ins",
+            "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU devices",
         ),
         (
             ["visibility=all"],
-            "visibility=all: there is no GPU to hide; these replicas are CPU stand-ins",
+            "visibility=all: there is no GPU to hide; these replicas are CPU devices",
         ),
         (
             ["gpu_thread_count=2"],
@@ -319,7 +319,7 @@ def test_each_process_of_a_distributed_trial_may_have_a_mig_device():
 def test_what_mig_devices_can_never_do_is_refused():
     with pytest.raises(
         TrialRefusedError,
-        match="num_gpus=2: the usable devices are MIG slices, and CUDA shows a process only one",
+        match="num_gpus=2 hosts=1: the usable devices are MIG slices, and CUDA shows a process only one",
     ):
         resolve(config("num_gpus=2"), GPU, 7, is_mig=True)
     with pytest.raises(

@@ -286,7 +286,7 @@ def test_recovery_closes_hostile_folders_and_those_beside_them(db):
         assert (recovered.num_interrupted, recovered.num_completed, recovered.problems) == (
             len(HOSTILE),
             1,
-            (),
+            [],
         )
         assert recover(writer.engine) is None
     messages = {row["trial_id"]: row["message"] for row in contents(db)["attempts"]}
@@ -372,7 +372,7 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
                 recover(writer.engine)
         recovered = recover(writer.engine)
         assert recovered is not None
-        assert (recovered.num_completed, recovered.problems) == (1, ())
+        assert (recovered.num_completed, recovered.problems) == (1, [])
 
 
 def test_a_problem_that_stays_is_told_once(monkeypatch):
@@ -382,7 +382,7 @@ def test_a_problem_that_stays_is_told_once(monkeypatch):
             num_completed=0,
             num_interrupted=0,
             is_shared=True,
-            problems=problems,
+            problems=list(problems),
         )
 
     looks = iter(

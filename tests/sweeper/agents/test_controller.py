@@ -146,11 +146,11 @@ def test_two_agents_train_and_the_sweep_ends_with_tables_and_charts(postgresql_u
         ),
         (
             ["launcher.agents.num_hosts=4"],
-            "launcher.agents.num_hosts=4: launcher=local does not heed it; leave it out, or choose launcher=ray, slurm",
+            "launcher.agents.num_hosts=4: launcher=local ignores it; leave it out, or choose launcher=ray, slurm",
         ),
         (
             ["launcher=agents", "launcher.slurm.partition=main"],
-            "launcher.slurm.partition=main: launcher=agents does not heed it; leave it out, or choose launcher=slurm",
+            "launcher.slurm.partition=main: launcher=agents ignores it; leave it out, or choose launcher=slurm",
         ),
         (
             ["launcher=agents", "store.url=postgresql://h/d", "sweep.race=true", "sweep.repeats=3"],

@@ -164,9 +164,9 @@ def test_a_grid_has_the_product_of_its_axes_and_each_group_of_a_zip_counts_once(
     [
         (
             [["model", "seed"]],
-            "zip: model has 2 values, seed has 3 values; axes that advance together need equally many",
+            "zip: numbers of values: model has 2, seed has 3; axes that advance together need equally many",
         ),
-        ([["num_gpus", "model"]], "zip: num_gpus has 1 value, model has 2 values"),
+        ([["num_gpus", "model"]], "zip: numbers of values: num_gpus has 1, model has 2"),
         (
             [["modell", "seed"]],
             "zip: modell: no axis of this grid; did you mean model[?] Its axes: model, num_gpus, seed",

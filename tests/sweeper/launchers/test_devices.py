@@ -39,7 +39,7 @@ def test_the_settings_come_first_then_what_the_engine_tells():
 
 def test_what_is_left_open_or_contradicted_is_refused():
     assert (
-        "nobody tells how many GPUs each host has; say launcher.agents.gpus_per_host=8, or choose hardware=cpu"
+        "the number of GPUs per host is unknown; set launcher.agents.gpus_per_host=8, or choose hardware=cpu"
         in refused(None)
     )
     assert "launcher=slurm knows hosts with 4 at most" in refused(
@@ -75,7 +75,7 @@ def test_a_trial_may_have_as_many_devices_as_its_hosts_together():
             config(DISTRIBUTED, "num_gpus=16", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two
         )
     with pytest.raises(
-        TrialRefusedError, match="hosts=4: here a trial has 2 hosts at most; raise it"
+        TrialRefusedError, match="hosts=4: here a trial has 2 at most; raise it"
     ):
         resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=4"), DeviceKind.CPU_STAND_IN, 4, hosts=two)
 
@@ -84,7 +84,7 @@ def test_hosts_that_are_processes_of_this_machine_share_its_devices():
     assert (
         resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=2"), DeviceKind.CPU_STAND_IN, 4).hosts == 2
     )
-    with pytest.raises(TrialRefusedError, match="num_gpus=8: there are 4 CPU stand-ins"):
+    with pytest.raises(TrialRefusedError, match="num_gpus=8: there are 4 CPU devices"):
         resolve(config(DISTRIBUTED, "num_gpus=8", "hosts=2"), DeviceKind.CPU_STAND_IN, 4)
 
 

@@ -54,11 +54,7 @@ class Watched(Queue):
         self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
     ) -> Task | None:
         popped = super().pop(fits, running, now_s)
-        if (
-            popped is None
-            and self.reserved is None
-            and any(fits(width) for width in self._lines)
-        ):
+        if popped is None and self.reserved is None and any(fits(width) for width in self._lines):
             self.idled.append(now_s)
         return popped
 
