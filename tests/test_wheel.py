@@ -46,6 +46,8 @@ def make_environment(folder: Path, wheel: Path) -> Path:
         if not path.name.startswith(HIDDEN) and path.suffix != ".pth":
             (libraries / path.name).symlink_to(path)
     (packages / "libraries.pth").write_text(f"{libraries}\n")
+    # packages of the environment may have names of the standard library, which comes first
+    (packages / "statistics.py").write_text("raise SystemExit('imported statistics of a package')")
     python = str(folder / "bin" / "python")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index")
     subprocess.run([*pip, wheel], check=True, capture_output=True)

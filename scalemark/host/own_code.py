@@ -1,7 +1,9 @@
 """Find the code of this program, and start another Python that runs it.
 
 A folder may hold a `store.py` or a `trainer.py` of its user's. `python -m trainer` would run that
-one: `-P` leaves the current folder out of the import path, and `python_path` puts ours first.
+one: `-P` leaves the current folder out of the import path, and `python_path` puts a checkout first.
+The site-packages of an installed wheel stay behind the standard library, for they may hold modules
+of its names; Python finds them by itself.
 """
 
 from __future__ import annotations
@@ -15,13 +17,17 @@ ROOT = Path(__file__).resolve().parents[2]
 """The folder of our packages: a checkout, or the site-packages of an environment."""
 
 
+def _is_checkout() -> bool:
+    return (ROOT / "pyproject.toml").exists()
+
+
 def typed(command: str) -> str:
     """Return how a person types one of the commands of `scalemark`, as `sweep` or `plots`.
 
     In a checkout as the README has it; an installed wheel has no sweep.py, and its `python` may be
     another than the user's.
     """
-    if not (ROOT / "pyproject.toml").exists():
+    if not _is_checkout():
         return f"scalemark {command}"
     return "python sweep.py" if command == "sweep" else f"python -m {command}"
 
@@ -32,16 +38,25 @@ def module_command(module: str, *arguments: str) -> tuple[str, ...]:
 
 
 def python_path(inherited: Mapping[str, str]) -> str:
-    """Return a PYTHONPATH with our packages first, then what was inherited.
+    """Return a PYTHONPATH for a child: a checkout first, then what was inherited.
 
-    A child may run in another folder, so relative entries are made absolute.
+    The child may run in another folder, so entries are made absolute. Without a checkout the current
+    folder is left out, which may hold modules of our names.
     """
-    entries = filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))
-    return os.pathsep.join([str(ROOT), *(str(Path(entry).absolute()) for entry in entries)])
+    entries = inherited.get("PYTHONPATH", "").split(os.pathsep)
+    folders = [Path(entry).absolute() for entry in entries if entry]
+    if _is_checkout():
+        folders.insert(0, ROOT)
+    else:
+        folders = [folder for folder in folders if folder not in (Path.cwd(), ROOT)]
+    return os.pathsep.join(map(str, folders))
 
 
 def import_ours_first(path: list[str]) -> None:
     """Change an import path so that no file of the current folder takes the place of ours."""
     here = Path.cwd()
-    others = [entry for entry in path if Path(entry).absolute() not in (here, ROOT)]
-    path[:] = [str(ROOT), *others]
+    if _is_checkout():
+        others = [entry for entry in path if Path(entry).absolute() not in (here, ROOT)]
+        path[:] = [str(ROOT), *others]
+    else:
+        path[:] = [entry for entry in path if Path(entry).absolute() != here]

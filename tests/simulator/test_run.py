@@ -14,7 +14,6 @@ from costs.profiles import profile
 from costs.step import costs
 from costs.work import Work
 from scalemark.records.attempt import AttemptBegin
-from scalemark.records.axes import Engine, axis
 from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import Measurement, Result
 from scalemark.records.outcomes import Doing, Outcome, Phase

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from scalemark.host import own_code
 from scalemark.host.own_code import ROOT, import_ours_first, module_command, python_path, typed
 from tests.conftest import PROJECT
 
@@ -22,6 +23,17 @@ def test_the_current_folder_leaves_the_path_and_ours_comes_first():
     path = ["", ".", str(Path.cwd()), "/elsewhere", str(PROJECT), "/last"]
     import_ours_first(path)
     assert path == [str(PROJECT), "/elsewhere", "/last"]
+
+
+def test_a_wheel_leaves_the_standard_library_in_front(monkeypatch, tmp_path):
+    packages = tmp_path / "site-packages"
+    monkeypatch.setattr(own_code, "ROOT", packages)
+    path = ["", "/usr/lib/python3", str(packages)]
+    import_ours_first(path)
+    assert path == ["/usr/lib/python3", str(packages)]
+    assert python_path({}) == ""
+    inherited = {"PYTHONPATH": f".:other:/absolute:{packages}"}
+    assert python_path(inherited) == f"{tmp_path}/other:/absolute"
 
 
 def test_commands_are_told_as_they_are_typed_in_a_checkout():

@@ -74,9 +74,7 @@ def test_a_trial_may_have_as_many_devices_as_its_hosts_together():
         resolve(
             config(DISTRIBUTED, "num_gpus=16", "hosts=2"), DeviceKind.CPU_STAND_IN, 4, hosts=two
         )
-    with pytest.raises(
-        TrialRefusedError, match="hosts=4: here a trial has 2 at most; raise it"
-    ):
+    with pytest.raises(TrialRefusedError, match="hosts=4: here a trial has 2 at most; raise it"):
         resolve(config(DISTRIBUTED, "num_gpus=4", "hosts=4"), DeviceKind.CPU_STAND_IN, 4, hosts=two)
 
 

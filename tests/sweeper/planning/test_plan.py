@@ -89,7 +89,7 @@ def test_a_trial_of_two_mig_devices_is_left_out_with_the_reason():
     assert left_out == [
         (
             "num_gpus=2",
-            "num_gpus=2: the usable devices are MIG slices, and CUDA shows a process only one",
+            "num_gpus=2 hosts=1: the usable devices are MIG slices, and CUDA shows a process only one",
         )
     ]
 
