@@ -1,8 +1,7 @@
-"""`python -m trainer SPEC.json RUN_DIR`: what launchers start. Ends with the exit code of its
-outcome.
+"""`python -m trainer SPEC.json RUN_DIR`: runs one trial, and exits with the code of its outcome.
 
-A trial of several processes is started by a trainer that was not told which rank it is; the ranks
-are trainers that were.
+Launchers start this. A trainer that is not given a rank of a distributed trial starts the ranks,
+which are trainers that are.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from scalemark.records import switches
 from scalemark.records.cluster import RANK_LOST, Cluster, Rank
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
-from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
+from scalemark.records.placement import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from scalemark.text.error_line import telling_line
@@ -39,90 +38,90 @@ from trainer import selfcheck
 from trainer.errors import BadDataError, LostRankError, UnsupportedTrialError
 from trainer.process import ending, environment, parent, placement
 from trainer.process.ending import BAD_USAGE
-from trainer.ranks import beat, own_rank
-from trainer.ranks import supervision as ranks
+from trainer.ranks import beat, own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank
 
+# libraries of CUDA raise no ResourceExhaustedError
 _GPU_MEMORY = re.compile(
     r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
-)  # of libraries
+)
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
-    """`flags` tell which rank this is, or TF_CONFIG does; without, it is all of the trial."""
-    if problem := _make(folder.path):
-        print(problem, file=sys.stderr)
+    """Run the rank that `flags` or TF_CONFIG name; without them, the whole trial."""
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"{folder.path}: {error.strerror}; wanted a run folder", file=sys.stderr)
         return BAD_USAGE
+    is_distributed = bool(rank_jobs(spec.variable_update))
     try:
         own = own_rank.read(spec, flags, os.environ)
     except UnsupportedTrialError as error:
-        refused = _ended(Outcome.UNSUPPORTED, str(error))
-        # else the folder is worker 0's, which this may not be
-        if not rank_jobs(spec.variable_update):
-            folder.write(folder.result, refused.to_json())
-        return _EXIT_CODES[Outcome.UNSUPPORTED]
-    if refusal := _problem_of_hosts(
-        spec, is_by_hand=own is not None and not os.environ.get(ORCHESTRATOR_VARIABLE)
-    ):
-        refused = _ended(Outcome.UNSUPPORTED, refusal)
-        if own is None or own.leads:
-            folder.write(folder.result, refused.to_json())
-        return _EXIT_CODES[Outcome.UNSUPPORTED]
-    if own is None and rank_jobs(spec.variable_update):
-        return ranks.look_after(ranks.job(spec, folder))
+        # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
+        return _refuse(error, None if is_distributed else folder)
+    try:
+        is_by_hand = own is not None and not os.environ.get(ORCHESTRATOR_VARIABLE)
+        _check_hosts(spec, is_by_hand=is_by_hand)
+    except UnsupportedTrialError as error:
+        return _refuse(error, folder if own is None or own.leads else None)
+    if own is None and is_distributed:
+        return supervision.look_after(supervision.job(spec, folder))
     return _take_part(spec, folder, own)
 
 
-def _make(folder: Path) -> str | None:
-    """Where there is none yet, as when ranks are started by hand. What is wrong, if it cannot
-    be.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return (
-            f"{folder}: {error.strerror}; wanted a run folder, or the name of one that can be made"
-        )
-    return None
-
-
-def _problem_of_hosts(spec: TrialSpec, *, is_by_hand: bool) -> str | None:
-    """What a sweep refuses; a trial may have been written, or a rank of it started, by hand."""
-    if spec.hosts > 1 and not rank_jobs(spec.variable_update):
-        choices = ", ".join(distributed())
-        return (
-            f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
-            f"variable_update={choices}"
-        )
-    if spec.hosts == 1 and "link_mbit" in spec.planted_values:
-        return (
-            "planted.link_mbit: one host has no link to limit; choose hosts=2 or more, or leave "
-            "it out"
-        )
-    if is_by_hand and "link_mbit" in spec.planted_values:
-        return (
-            "planted.link_mbit: nothing limits the links of ranks that are started by hand; leave it out, or have this machine's "
-            f"trainer start all ranks (no --job_name, no {own_rank.VARIABLE})"
-        )
-    return None
+def _refuse(error: UnsupportedTrialError, folder: RunFolder | None) -> int:
+    result = _ended(Outcome.UNSUPPORTED, str(error))
+    if folder:
+        folder.write(folder.result, result.to_json())
+    return _EXIT_CODES[Outcome.UNSUPPORTED]
 
 
 def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
-    """As `main` of a process that was told so."""
+    """Run one rank in a process that was forked for it."""
     return _take_part(spec, folder, OwnRank(cluster=cluster, rank=rank))
 
 
-def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
-    """Of all processes of a trial, worker 0 alone writes what the trial leaves; of the others there
-    is a log.
+def preload() -> None:
+    """Import what trials import, so that a process forked from this one need not."""
+    for module in walk_packages(trainer.__path__, "trainer."):
+        if not module.name.endswith(("__main__", ".fork_server")):
+            import_module(module.name)
 
-    That another rank was lost is told by the exit code, too, so that who looks after the ranks can
-    ask which went first.
+
+def _check_hosts(spec: TrialSpec, *, is_by_hand: bool) -> None:
+    """Refuse what a sweep would refuse: the spec, or the command of a rank, may be hand-written.
+
+    Raises UnsupportedTrialError.
+    """
+    if spec.hosts > 1 and not rank_jobs(spec.variable_update):
+        raise UnsupportedTrialError(
+            f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
+            f"variable_update={', '.join(distributed())}"
+        )
+    if "link_mbit" not in spec.planted_values:
+        return
+    if spec.hosts == 1:
+        raise UnsupportedTrialError(
+            "planted.link_mbit: one host has no link to limit; choose hosts=2 or more"
+        )
+    if is_by_hand:
+        raise UnsupportedTrialError(
+            "planted.link_mbit: the links of ranks that are started by hand cannot be limited; "
+            "leave it out, or start the trainer without a rank"
+        )
+
+
+def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
+    """Run this process's part; only worker 0 writes what the trial leaves, the others a log.
+
+    The exit code says too that another rank was lost, so that the supervisor can find out which
+    one went first.
     """
     exit_code: int | None = None
-    tells = own is None or own.leads
-    if tells:
+    leads = own is None or own.leads
+    if leads:
         folder.write(folder.doing, Doing.BUILDING)
         environment.write(spec, folder)
     else:
@@ -134,74 +133,47 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
     except LostRankError as error:
         traceback.print_exc()
         result, exit_code = _ended(Outcome.FAILED, str(error)), RANK_LOST
-    if tells:
+    if leads:
         folder.write(folder.result, result.to_json())
     return _EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
-def preload() -> None:
-    """Import what trials import, so that a process forked from this one need not."""
-    for module in walk_packages(trainer.__path__, "trainer."):
-        if not module.name.endswith(("__main__", ".fork_server")):
-            import_module(module.name)
-
-
 def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
-    if contradiction := next(switches.contradictions(spec, os.environ), None):
-        return _ended(Outcome.UNSUPPORTED, contradiction)
-    os.environ.update(switches.variables(spec, os.environ))
+    """Turn whatever goes wrong into a result; the log keeps the traceback."""
     try:
-        if given := placement.read(folder):
-            placement.take(given)
-    except UnsupportedTrialError as error:
-        return _ended(Outcome.UNSUPPORTED, str(error))
-    # Imported here: TensorFlow takes seconds, and whatever goes wrong with it is an outcome of the
-    # trial.
-    try:
-        import tensorflow as tf
-    except ImportError as error:
-        traceback.print_exc()
-        if is_lack_of_host_memory(error):
-            return _ended(Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY)
-        return _ended(Outcome.UNSUPPORTED, f"TensorFlow cannot be imported: {error}")
-    except Exception as error:  # what a library makes of a lack of memory may be anything
-        traceback.print_exc()
-        outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
-        return _ended(
-            outcome, f"TensorFlow cannot be imported: {type(error).__name__}: {_first_line(error)}"
-        )
-    try:
+        for contradiction in switches.contradictions(spec, os.environ):
+            raise UnsupportedTrialError(contradiction)
+        os.environ.update(switches.variables(spec, os.environ))
+        given = folder.read_placement()
         if given:
+            placement.take(given)
+        _import_tensorflow()
+        if given:
+            # Only now: an import that finds no memory looks like a broken library.
             placement.limit_memory(given, spec)
-        return _work(spec, folder, given, own)
+        return _work(spec, folder, own)
     except UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
     except LostRankError:
         raise
-    except BadDataError as error:
-        traceback.print_exc()
-        return _ended(Outcome.FAILED, str(error))
-    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-        traceback.print_exc()
-        return _ended(
-            Outcome.OUT_OF_MEMORY,
-            f"out of memory; try a smaller batch_size or image_px ({_allocation(error)})",
-        )
-    # the border of the process: the log keeps the traceback, the result the sentence
     except Exception as error:
         traceback.print_exc()
-        if _GPU_MEMORY.search(str(error)):
-            return _ended(Outcome.OUT_OF_MEMORY, f"out of GPU memory: {_first_line(error)}")
+        return _ended(*_outcome(error))
+
+
+def _import_tensorflow() -> None:
+    """Import it here and not above: it takes seconds, and its failure is the trial's outcome."""
+    try:
+        import tensorflow  # noqa: F401
+    except ImportError as error:
         if is_lack_of_host_memory(error):
-            return _ended(Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({_first_line(error)})")
-        why = f"{remedy}: " if (remedy := other_limit(str(error))) else ""
-        return _ended(Outcome.FAILED, f"{why}{type(error).__name__}: {_first_line(error)}")
+            raise
+        traceback.print_exc()
+        raise UnsupportedTrialError(f"TensorFlow cannot be imported: {error}") from error
 
 
-def _work(
-    spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None
-) -> Result:
-    """What needs TensorFlow."""
+def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
+    """Train; TensorFlow is imported."""
     import tensorflow as tf
 
     from trainer import run
@@ -211,8 +183,30 @@ def _work(
         return rank_work.accompany(spec, folder, own)
     environment.add_build(folder, tf.sysconfig.get_build_info())
     if own:
-        beat.start(folder, own.rank)  # whom it waits for can be reached or not, it lives
-    return run.run(spec, folder, given, own.cluster if own else None)
+        beat.start(folder, own.rank)  # it lives, whether or not it can reach those it waits for
+    return run.run(spec, folder, folder.read_placement(), own.cluster if own else None)
+
+
+def _outcome(error: Exception) -> tuple[Outcome, str]:
+    """Return what an error makes of the trial, and the sentence that says so."""
+    line = telling_line(str(error)) or type(error).__name__
+    if isinstance(error, BadDataError):
+        return Outcome.FAILED, str(error)
+    # by name, because TensorFlow may be what could not be imported
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        found = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
+        allocation = found.group(0) if found else type(error).__name__
+        return (
+            Outcome.OUT_OF_MEMORY,
+            f"out of memory; try a smaller batch_size or image_px ({allocation})",
+        )
+    if _GPU_MEMORY.search(str(error)):
+        return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"
+    if is_lack_of_host_memory(error):
+        return Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({line})"
+    remedy = other_limit(str(error))
+    message = f"{type(error).__name__}: {line}"
+    return Outcome.FAILED, f"{remedy}: {message}" if remedy else message
 
 
 def _ended(outcome: Outcome, message: str) -> Result:
@@ -221,29 +215,17 @@ def _ended(outcome: Outcome, message: str) -> Result:
     return Result(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
-def _allocation(error: BaseException) -> str:
-    """What could not be allocated, out of TensorFlow's long message."""
-    found = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
-    return found.group(0) if found else type(error).__name__
-
-
-def _first_line(error: BaseException) -> str:
-    return telling_line(str(error)) or type(error).__name__
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainer",
-        description="Runs one trial, and leaves steps, result and more in its run folder.",
+        description="Runs one trial; writes steps, result and more to its run folder.",
         epilog=(
-            "`python -m trainer selfcheck --help` tells of another use: it proves every mode on "
-            "the devices of this machine."
+            "`python -m trainer selfcheck` proves every mode on the devices of this machine; see "
+            "its --help."
         ),
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "spec", type=Path, metavar="SPEC.json", help="the trial: the trial.json of any run folder"
-    )
+    parser.add_argument("spec", type=Path, metavar="SPEC.json", help="a run folder's trial.json")
     parser.add_argument(
         "folder", type=Path, metavar="RUN_DIR", help="the run folder; one that all ranks see"
     )
@@ -258,7 +240,7 @@ if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
         parent.die_with(int(orchestrator))
         parent.heed_signals()
-    told = partial(main, flags=Flags.from_arguments(asked))
+    run_trial = partial(main, flags=Flags.from_arguments(asked))
     sys.exit(
-        entry_point.run(lambda: ending.run_and_exit(told, asked.spec, RunFolder(asked.folder)))
+        entry_point.run(lambda: ending.run_and_exit(run_trial, asked.spec, RunFolder(asked.folder)))
     )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from scalemark.records.measurement import StepSample
-from trainer.statistics import jitter
+from trainer.measured import jitter
 
 DISPLAY_EVERY = 10  # steps
 
 
 def lines(measured: Sequence[StepSample], images_per_step: int, throughput: float) -> Iterator[str]:
-    """A heading, a line for the first and every tenth step, and the total. Losses that are not
-    finite print as nan.
-    """
+    """Yield a heading, a line for the first and every tenth step, and the total."""
     yield "Step\tImg/sec\ttotal_loss"
     speeds: list[float] = []  # of each call
     num_steps, elapsed_s = 0, 0.0
@@ -27,7 +26,8 @@ def lines(measured: Sequence[StepSample], images_per_step: int, throughput: floa
             uncertainty = float(np.std(speeds)) / len(speeds) ** 0.5
             mean = images_per_step * num_steps / elapsed_s
             timing = f"images/sec: {mean:.1f} +/- {uncertainty:.1f} (jitter = {jitter(speeds):.1f})"
-            yield f"{num_steps}\t{timing}\t{float('nan') if sample.loss is None else sample.loss:.3f}"
+            loss = math.nan if sample.loss is None else sample.loss
+            yield f"{num_steps}\t{timing}\t{loss:.3f}"
     yield "-" * 64
     yield f"total images/sec: {throughput:.2f}"
     yield "-" * 64

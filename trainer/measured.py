@@ -1,14 +1,20 @@
-"""Makes a measurement of the timed steps of one process, and of what else is known of it."""
+"""Makes a measurement of the timed steps of one process, and of what else is known about it."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
+
+import numpy as np
 
 from scalemark.records.measurement import Measurement
 from scalemark.stats.within_process import interval_within
-from trainer.statistics import jitter, p90
 from trainer.timing import Timed
+
+JITTER_FACTOR = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
+NUM_MEDIANS_APART = 3.0  # standard errors between two medians that noise does not explain
+LAST_LOSSES = 5
 
 
 def measurement(
@@ -27,20 +33,21 @@ def measurement(
     num_parameters: int,
     link_bytes_per_s: float | None = None,
 ) -> Measurement:
-    """The rest as in `scalemark.records.measurement.Measurement`; a loss may be no finite number."""
+    """Fill in a Measurement, whose fields are explained there; `first_loss` may be infinite."""
     durations_s = timed.step_durations_s()
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)
     throughput = images_per_step * num_steps / timed.window_s
     low, high = interval_within(throughput, durations_s) or (None, None)
-    last_losses = [sample.loss for sample in timed.samples[-5:] if sample.loss is not None]
+    if first_loss is not None and not math.isfinite(first_loss):
+        first_loss = None
     return Measurement(
         throughput=throughput,
         throughput_low=low,
         throughput_high=high,
         median_step_s=statistics.median(durations_s),
         jitter_s=jitter(durations_s),
-        p90_step_s=p90(durations_s),
+        p90_step_s=float(np.percentile(durations_s, 90)),
         num_steps=num_steps,
         window_s=timed.window_s,
         num_warm_up_steps=sum(sample.num_steps for sample in timed.samples) - num_steps,
@@ -53,12 +60,43 @@ def measurement(
         cores_taken_by_others=cores_taken_by_others,
         peak_host_memory_bytes=peak_host_memory_bytes,
         peak_device_memory_bytes=peak_device_memory_bytes,
-        first_loss=first_loss if first_loss is not None and math.isfinite(first_loss) else None,
-        last_loss=statistics.median(last_losses)
-        if len(last_losses) == len(timed.samples[-5:])
-        else None,
+        first_loss=first_loss,
+        last_loss=_last_loss(timed),
         num_skipped_steps=num_skipped_steps,
         last_loss_scale=last_loss_scale,
         num_parameters=num_parameters,
         link_bytes_per_s=link_bytes_per_s,
     )
+
+
+def jitter(values: Sequence[float]) -> float:
+    """Return 1.4826 x the median absolute deviation, as tf_cnn_benchmarks defines jitter."""
+    center = statistics.median(values)
+    return JITTER_FACTOR * statistics.median(abs(value - center) for value in values)
+
+
+def drift(durations: Sequence[float]) -> float:
+    """Return the median of the second half over that of the first, less 1.
+
+    0 when noise explains the difference, or with fewer than 8 steps.
+    """
+    if len(durations) < 8:
+        return 0.0
+    middle = len(durations) // 2
+    halves = durations[:middle], durations[middle:]
+    first, second = map(statistics.median, halves)
+    # The standard error of a median is 1.2533 times that of a mean, for normal noise.
+    error = 1.2533 * sum(jitter(half) ** 2 / len(half) for half in halves) ** 0.5
+    if abs(second - first) <= NUM_MEDIANS_APART * error:
+        return 0.0
+    return second / first - 1
+
+
+def _last_loss(timed: Timed) -> float | None:
+    """Return the median of the last few losses; None when one of them is not finite."""
+    losses = []
+    for sample in timed.samples[-LAST_LOSSES:]:
+        if sample.loss is None:
+            return None
+        losses.append(sample.loss)
+    return statistics.median(losses)

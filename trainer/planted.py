@@ -1,5 +1,6 @@
-"""Slows a trial on purpose, to see whether what it suffers from is found: `TrialSpec.planted`. It
-waits, and burns no core.
+"""Injects faults into a trial, to see whether they are found: `TrialSpec.planted`.
+
+They wait, and burn no core:
 
 ```
   images ─► batches ─► WAIT input_s ─► replicas      gradients ─► reduced ─► WAIT reduction_s ─► update
@@ -16,9 +17,7 @@ import tensorflow as tf
 
 
 def slow_batches(batches: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
-    """Each batch comes so much later after the one before: all replicas draw from the one
-    pipeline.
-    """
+    """Delay each batch by so much; all replicas draw from this one pipeline."""
 
     def wait(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.control_dependencies([_wait(seconds)]):
@@ -28,10 +27,9 @@ def slow_batches(batches: tf.data.Dataset, seconds: float) -> tf.data.Dataset:
 
 
 def slow_reduction(sums: Sequence[tf.Tensor], seconds: float, host: str) -> list[tf.Tensor]:
-    """All of a step's reduced gradients, on their devices, and so much later than the last of them
-    was there.
+    """Return a step's reduced gradients, on their devices, so long after the last of them.
 
-    In the name scope `reduce`, as what it slows.
+    The ops are in the name scope `reduce`, as what they slow.
     """
     with tf.name_scope("reduce"):
         with tf.device(host), tf.control_dependencies(list(sums)):

@@ -1,4 +1,4 @@
-"""Runs one trial from its spec to its result. The file to read first.
+"""Runs one trial from its spec to its result. Read this file first.
 
 ```
   devices ─► model (template) ─► variable update + all-reduce + optimizer ─► towers
@@ -14,9 +14,9 @@ import os
 import statistics
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import keras
@@ -33,24 +33,17 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
-from trainer import (
-    ancestor_log,
-    devices,
-    keras_model,
-    measured,
-    registry,
-    timing,
-    towers,
-    verdict,
-)
+from trainer import ancestor_log, devices, keras_model, measured, registry, timing, towers, verdict
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.ranks import beat, link_probe
 from trainer.ranks.own_rank import OwnRank
-from trainer.watching import contention, op_placement, profile, telemetry, watched_gpus
+from trainer.watching import contention, op_placement, profile, telemetry
 
 PROFILED_CALLS = 5
+# The supervisor gives up first, because it can name the rank that is missing.
 LONGER_THAN_DEADLINE_S = 30.0
-# how often steps are written: progress for whoever watches, at no cost for the steps
+# Encoding and writing one sample takes as long as a small model's step, so they are written in
+# batches, often enough for whoever watches.
 FLUSH_EVERY_S = 0.5
 
 
@@ -60,14 +53,11 @@ def run(
     given: Placement | None = None,
     cluster: Cluster | None = None,
 ) -> Result:
-    """Train and measure one trial, leaving steps.jsonl, telemetry.jsonl and a profile in the
-    folder.
+    """Train and measure one trial; write steps, telemetry and a profile into its folder.
 
-    `given`: the placement that was taken; none by hand. `cluster`: of a distributed trial, whose
-    worker 0 this process is.
-
-    A trial that ran but did not do what it says is invalid, with its measurement as evidence.
-    Raises UnsupportedTrialError, LostRankError, or what TensorFlow raises.
+    A trial started by hand has no placement (`given`). With a `cluster`, this process is its
+    worker 0. A trial that did not do what its spec says is invalid and keeps its measurement as
+    evidence. Raises UnsupportedTrialError, LostRankError, or what TensorFlow raises.
     """
     with devices.naming_lost_ranks(cluster) if cluster else nullcontext():
         return _run(spec, folder, given, cluster)
@@ -78,63 +68,33 @@ def _run(
 ) -> Result:
     trial_devices = _devices(spec, folder, cluster)
     prepare(spec)  # before the input is opened: its order depends on the seed
-    watched = watched_gpus.watched(spec, given)
-    with telemetry.watching(watched.uuids, folder.telemetry, given.spare_core if given else None):
+    gpus = telemetry.watched(spec, given)
+    with telemetry.watching(gpus.uuids, folder.telemetry, given.spare_core if given else None):
         data = registry.load("data", spec.data).open_input(spec, trial_devices)
         training = build(spec, trial_devices, at=data.at)
+
         first = _take_first_step(training, data)
         folder.write(folder.doing, Doing.STEPPING)
-        looks: list[contention.Moment] = []
-        with StepsFile(folder) as steps_file:
-            timed = timing.run_steps(
-                next_batch=data.next,
-                step=training.towers.step,
-                synchronize=lambda: devices.synchronize(trial_devices),
-                effort=timing.Effort(
-                    min_warm_up_steps=spec.min_warm_up_steps,
-                    num_steps=spec.num_steps,
-                    min_window_s=spec.min_window_s,
-                    steps_per_call=spec.steps_per_execution,
-                ),
-                on_sample=steps_file.add,
-                on_window=lambda: looks.append(
-                    contention.now(own_cpu=contention.cpu_of_ranks_s if cluster else None)
-                ),
-            )
+        timed, taken = _measure(spec, training, data, folder, given, cluster)
         folder.write(folder.doing, Doing.PROFILING)
-        taken = (
-            contention.cores_taken_by_others(*looks)
-            if contention.tells_ours(cluster, given)
-            else None
-        )
+
         measurement = _measurement(spec, training, first, timed, taken)
-        # Last, for what it copies is no memory of the trial's.
-        measurement = replace(measurement, link_bytes_per_s=link_probe.slowest_link(trial_devices))
-        seen = telemetry.summarize(
-            folder.telemetry, timed.window_start_s, timed.window_start_s + timed.window_s
-        )
-    for line in ancestor_log.lines(
-        timed.counted(), spec.num_gpus * spec.batch_size, measurement.throughput
-    ):
+        window_end_s = timed.window_start_s + timed.window_s
+        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, window_end_s)
+
+    images_per_step = spec.num_gpus * spec.batch_size
+    for line in ancestor_log.lines(timed.counted(), images_per_step, measurement.throughput):
         print(line)
-    problem = first.placement.problem(training.wanted(spec))
-    if any(sample.loss is None for sample in timed.samples):
-        problem = "the loss is not finite; try a smaller learning_rate"
-    if measurement.num_skipped_steps >= 1 + sum(sample.num_steps for sample in timed.samples):
-        problem = (
-            f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
-        )
-    num_cores = len(os.sched_getaffinity(0))
-    shares_host = given is not None and given.shares_host
+    problem = _problem(spec, training, first, timed, measurement)
     judged, reasons = verdict.judge(
         spec,
         measurement,
         timed.step_durations_s(),
         seen,
-        watched.num_wanted,
-        num_cores,
-        shares_host,
-        problem,
+        gpus.num_wanted,
+        num_cores=len(os.sched_getaffinity(0)),
+        shares_host=given is not None and given.shares_host,
+        problem=problem,
     )
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     if trial_devices.lockstep:
@@ -154,20 +114,12 @@ def _run(
 def _devices(spec: TrialSpec, folder: RunFolder, cluster: Cluster | None) -> devices.Devices:
     if cluster and VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         return join(spec, folder, OwnRank(cluster=cluster, rank=WORKER_0))
-    return devices.prepare(spec, cluster, reach_s(folder))
-
-
-def reach_s(folder: RunFolder) -> float:
-    """How long worker 0 tries to connect: longer than who looks after the ranks, and names the one
-    that is not there.
-    """
-    return folder.read_rank_limits().start_timeout_s + LONGER_THAN_DEADLINE_S
+    reach_s = folder.read_rank_limits().start_timeout_s + LONGER_THAN_DEADLINE_S
+    return devices.prepare(spec, cluster, reach_s)
 
 
 def join(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> devices.Devices:
-    """The devices of one of several workers that all train, once all are there. Its own beat must
-    have begun.
-    """
+    """Return this worker's devices once all workers have joined. Start its heartbeat before."""
     beat.wait_for(folder, own.others)
     update = registry.load("variable_updates", spec.variable_update)
     with beat.joining():
@@ -201,6 +153,37 @@ def _take_first_step(training: Training, data: towers.Input) -> FirstStep:
     )
 
 
+def _measure(
+    spec: TrialSpec,
+    training: Training,
+    data: towers.Input,
+    folder: RunFolder,
+    given: Placement | None,
+    cluster: Cluster | None,
+) -> tuple[timing.Timed, float | None]:
+    """Warm up and take the measured steps; return them and the cores that others took meanwhile."""
+    own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
+    window: list[contention.Moment] = []
+    with _steps_file(folder) as add_sample:
+        timed = timing.run_steps(
+            next_batch=data.next,
+            step=training.towers.step,
+            synchronize=lambda: devices.synchronize(training.devices),
+            effort=timing.Effort(
+                min_warm_up_steps=spec.min_warm_up_steps,
+                num_steps=spec.num_steps,
+                min_window_s=spec.min_window_s,
+                steps_per_call=spec.steps_per_execution,
+            ),
+            on_sample=add_sample,
+            on_window=lambda: window.append(contention.now(own_cpu_s)),
+        )
+    if not contention.knows_own_processes(cluster, given):
+        return timed, None
+    begin, end = window
+    return timed, contention.cores_taken_by_others(begin, end)
+
+
 def _measurement(
     spec: TrialSpec,
     training: Training,
@@ -208,6 +191,9 @@ def _measurement(
     timed: timing.Timed,
     cores_taken_by_others: float | None,
 ) -> Measurement:
+    # Read before the link is probed: what that copies is not the trial's memory.
+    peak_host_memory_bytes = _peak_host_memory_bytes()
+    peak_device_memory_bytes = _peak_device_memory_bytes(training.devices)
     return measured.measurement(
         timed,
         images_per_step=spec.num_gpus * spec.batch_size,
@@ -216,19 +202,37 @@ def _measurement(
         first_step_s=first.first_step_s,
         first_loss=first.loss,
         cores_taken_by_others=cores_taken_by_others,
-        peak_host_memory_bytes=_peak_host_memory_bytes(),
-        peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
+        peak_host_memory_bytes=peak_host_memory_bytes,
+        peak_device_memory_bytes=peak_device_memory_bytes,
         num_skipped_steps=training.towers.loss_scale.num_skipped,
         last_loss_scale=training.towers.loss_scale.current,
         num_parameters=training.num_parameters,
-        link_bytes_per_s=None,
+        link_bytes_per_s=link_probe.slowest_link(training.devices),
     )
+
+
+def _problem(
+    spec: TrialSpec,
+    training: Training,
+    first: FirstStep,
+    timed: timing.Timed,
+    measurement: Measurement,
+) -> str | None:
+    """Return what makes the trial invalid, if anything."""
+    num_steps = 1 + sum(sample.num_steps for sample in timed.samples)
+    if measurement.num_skipped_steps >= num_steps:
+        return (
+            f"every step overflowed and was skipped; choose a smaller loss_scale={spec.loss_scale}"
+        )
+    if any(sample.loss is None for sample in timed.samples):
+        return "the loss is not finite; try a smaller learning_rate"
+    return first.placement.problem(training.wanted(spec))
 
 
 def _profile(
     training: Training, data: towers.Input, folder: RunFolder
 ) -> tuple[Profile | None, str]:
-    """The profile, or why there is none: what was measured before is not lost with it."""
+    """Return the profile, or why there is none: its failure does not spoil the measurement."""
     waits_s: list[float] = []
 
     def take_step() -> None:
@@ -258,7 +262,7 @@ class Training:
     num_parameters: int  # trained ones, of one replica
 
     def wanted(self, spec: TrialSpec) -> op_placement.Wanted:
-        """What the graph must show, so that the trial did what it says."""
+        """Return what the graph must show for the trial to have done what its spec says."""
         return op_placement.Wanted(
             devices=self.devices,
             update=self.update,
@@ -274,10 +278,10 @@ def build(
     model: Callable[[], keras.Model] | None = None,
     at: towers.At | None = None,
 ) -> Training:
-    """Build the towers on devices already claimed; `model` makes another one than the spec names.
+    """Build the towers on devices already claimed.
 
-    `at`, an input's, is needed only where a call of several steps takes a batch for each. Raises
-    UnsupportedTrialError.
+    `model` makes another model than the spec names. `at` is the input's, and is needed only where
+    a call of several steps takes a batch for each. Raises UnsupportedTrialError.
     """
     prepare(spec)
     if PRECISIONS[spec.precision].gpu_only and trial_devices.kind is not DeviceKind.GPU:
@@ -309,8 +313,9 @@ def _model(spec: TrialSpec) -> keras.Model:
 
 
 def prepare(spec: TrialSpec) -> None:
-    """Set what models are built under: seed, precision, data format. Raises
-    UnsupportedTrialError.
+    """Set the seed, precision and data format under which models are built.
+
+    Raises UnsupportedTrialError for variables that TensorFlow should have seen at its import.
     """
     if missing := switches.variables(spec, os.environ).items() - os.environ.items():
         raise UnsupportedTrialError(
@@ -319,54 +324,47 @@ def prepare(spec: TrialSpec) -> None:
     precision = registry.load("precisions", spec.precision).ABILITIES
     keras.mixed_precision.set_global_policy(precision.policy)
     tf.config.experimental.enable_tensor_float_32_execution(precision.tensor_float_32)
-    keras.config.set_image_data_format(
-        {"NHWC": "channels_last", "NCHW": "channels_first"}[spec.data_format]
-    )
+    data_formats = {"NHWC": "channels_last", "NCHW": "channels_first"}
+    keras.config.set_image_data_format(data_formats[spec.data_format])
     keras.utils.set_random_seed(spec.seed)
 
 
-class StepsFile:
-    """Writes samples to steps.jsonl, many at once: encoding and writing one takes as long as a
-    small model's step.
-    """
+@contextmanager
+def _steps_file(folder: RunFolder) -> Iterator[Callable[[StepSample], None]]:
+    """Open steps.jsonl; yield a function that writes samples to it, many at once."""
+    waiting: list[StepSample] = []
+    written_s = time.monotonic()
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._file = folder.steps.open("w")
-        self._waiting: list[StepSample] = []
-        self._written_s = time.monotonic()
+    with folder.steps.open("w") as file:
 
-    def __enter__(self) -> StepsFile:
-        return self
+        def write() -> None:
+            file.writelines(json.dumps(asdict(sample)) + "\n" for sample in waiting)
+            file.flush()
+            waiting.clear()
 
-    def __exit__(self, *_: object) -> None:
-        self._write()
-        self._file.close()
+        def add(sample: StepSample) -> None:
+            nonlocal written_s
+            waiting.append(sample)
+            if time.monotonic() - written_s > FLUSH_EVERY_S:
+                write()
+                written_s = time.monotonic()
 
-    def add(self, sample: StepSample) -> None:
-        self._waiting.append(sample)
-        if time.monotonic() - self._written_s > FLUSH_EVERY_S:
-            self._write()
-
-    def _write(self) -> None:
-        self._file.writelines(json.dumps(asdict(sample)) + "\n" for sample in self._waiting)
-        self._file.flush()
-        self._waiting.clear()
-        self._written_s = time.monotonic()
+        try:
+            yield add
+        finally:
+            write()
 
 
 def _peak_host_memory_bytes() -> int:
-    """Of this program alone: `ru_maxrss` would remember the process that started it, too."""
-    (line,) = (
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM:")
-    )
-    return int(line.split()[1]) * 1024
+    """Read VmHWM: unlike `ru_maxrss` it forgets the program that this process was before exec."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def _peak_device_memory_bytes(trial_devices: devices.Devices) -> int | None:
-    """The most that TensorFlow held on any one GPU of this host; none on stand-ins, and where its
-    allocator keeps no count.
+    """Return the most that TensorFlow held on any one GPU of this host.
+
+    None on CPU devices, and where the allocator keeps no count.
     """
     if trial_devices.kind is not DeviceKind.GPU or os.environ.get("TF_GPU_ALLOCATOR"):
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -20,16 +19,15 @@ Batches = TypeVar("Batches")
 
 STEADY_CALLS = 3  # the last so many calls are compared with as many before them
 STEADY_TOLERANCE = 0.1  # medians of both may differ by this share
-# give up after so many times the least number of warm-up calls, and measure all the same
+# Give up after so many times the least number of warm-up calls, but not before so many, and
+# measure all the same: the verdict says so.
 MAX_WARM_UP_FACTOR = 5
-MAX_WARM_UP_CALLS = 12  # but not before so many
+MAX_WARM_UP_CALLS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to run. Calls are of `steps_per_call` steps each; numbers of steps are rounded up to
-    whole calls.
-    """
+    """How much to run; numbers of steps are rounded up to whole calls."""
 
     min_warm_up_steps: int
     num_steps: int  # measured, at least
@@ -42,7 +40,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """All samples of an attempt, and what only the loop itself could know."""
+    """All samples of an attempt, and what only the loop itself knows."""
 
     samples: list[StepSample]  # warm-up and measurement, in order
     steady: bool  # the steady state was seen before the window began
@@ -54,11 +52,11 @@ class Timed:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]
 
     def counted(self) -> list[StepSample]:
-        """The measured calls whose durations count."""
+        """Return the measured calls whose durations count."""
         return counted_calls(self.samples)
 
     def step_durations_s(self) -> list[float]:
-        """Of the calls that count, per step."""
+        """Return the mean step duration of each call that counts."""
         return [sample.duration_s / sample.num_steps for sample in self.counted()]
 
 
@@ -71,25 +69,23 @@ def run_steps(
     on_sample: Callable[[StepSample], None],
     on_window: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
-    cpu_clock: Callable[[], float] | None = None,
+    cpu_clock: Callable[[], float] = time.process_time,
 ) -> Timed:
     """Warm up, synchronize the devices, measure, synchronize again.
 
     `step` starts a call and returns its loss, which `float` waits for. The loss of a call is read
     after the next was started, so that a GPU works on its backward pass while the host starts the
     next call. The window, not the sum of its calls, makes the throughput, because a loss may be
-    there before its update is done.
-    `on_window` is called when the window begins and when it ends; `on_sample` between calls,
-    outside every duration.
+    there before its update is done. `on_window` is called when the window begins and when it ends;
+    `on_sample` between calls, outside every duration.
     """
-    cpu_clock = cpu_clock or _cpu_s
     samples: list[StepSample] = []
     pending: list[tuple[StepSample, SupportsFloat]] = []  # one call at most
     durations_s: list[float] = []  # of all calls started
     begin = clock()
 
     def read_pending() -> list[StepSample]:
-        """The call that was started last, once its loss is there."""
+        """Return the call that was started last, once its loss is there."""
         finished = [replace(sample, loss=_finite(float(loss))) for sample, loss in pending]
         pending.clear()
         return finished
@@ -154,10 +150,9 @@ def _finite(loss: float) -> float | None:
 
 
 def is_steady(durations_s: Sequence[float]) -> bool:
-    """The last few calls are not faster or slower than those before, beyond their own noise.
+    """Say whether the last calls differ from those before by no more than their own noise.
 
-    The first calls of a trial have been seen to take seven times the median for longer than two
-    steps.
+    The first calls of a trial may take seven times the median for longer than two steps.
     """
     if len(durations_s) < 2 * STEADY_CALLS:
         return False
@@ -169,12 +164,7 @@ def is_steady(durations_s: Sequence[float]) -> bool:
 
 
 def process_age_s() -> float:
-    """Seconds since the kernel started this process, to 10 ms."""
+    """Return the seconds since the kernel started this process, to 10 ms."""
     after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     started_s = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
-
-
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime

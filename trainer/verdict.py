@@ -1,6 +1,4 @@
-"""May a measurement be quoted? Every reason why not, in words. Stored beside the numbers, never
-applied to them.
-"""
+"""Judges whether a measurement may be quoted; stored beside the numbers, never applied to them."""
 
 from __future__ import annotations
 
@@ -12,9 +10,9 @@ from scalemark.records.outcomes import Verdict
 from scalemark.records.planted import NOISE, PLANTED_REASON, planted_text
 from scalemark.records.trial import TrialSpec
 from scalemark.stats.within_process import FEWEST_STEPS
-from trainer import statistics
+from trainer.measured import drift
 
-MIN_CALLS = FEWEST_STEPS  # fewer durations tell too little of their spread, and have no interval
+MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
 MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
@@ -39,80 +37,80 @@ def judge(
     shares_host: bool,
     problem: str | None,
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """`problem`: what makes the trial invalid, if anything. `durations_s`: of the measured calls.
-    `num_gpus_here`: of the trial's those in the machine of the process that measures, which it was
-    to watch.
+    """Return the verdict and every reason to doubt the measurement.
+
+    `problem` makes the trial invalid. `durations_s` are those of the measured calls.
+    `num_gpus_here` counts the trial's GPUs that the measuring process was to watch.
     """
     if problem:
         return Verdict.INVALID, (problem,)
+    reasons = [
+        *_doubts_about_steps(spec, measurement, durations_s),
+        *_doubts_about_cores(spec, measurement, num_cores),
+        *_doubts_about_gpus(num_gpus_here, telemetry),
+    ]
+    if shares_host:
+        reasons.append("other trials of the sweep may have run beside it")
     faults = {name: value for name, value in spec.planted_values.items() if name not in NOISE}
-    reasons = (
-        *_of_steps(spec, measurement, durations_s),
-        *_of_cores(spec, measurement, num_cores),
-        *_of_gpus(num_gpus_here, telemetry),
-        *(["other trials of the sweep may have run beside it"] if shares_host else []),
-        *([f"{PLANTED_REASON}{planted_text(faults)}"] if faults else []),
-    )
-    return Verdict.SUSPECT if reasons else Verdict.VALID, reasons
+    if faults:
+        reasons.append(f"{PLANTED_REASON}{planted_text(faults)}")
+    return Verdict.SUSPECT if reasons else Verdict.VALID, tuple(reasons)
 
 
-def _of_steps(
+def _doubts_about_steps(
     spec: TrialSpec, measurement: Measurement, durations_s: Sequence[float]
 ) -> Iterator[str]:
     if not measurement.steady:
-        warm_up = f"in {measurement.num_warm_up_steps} warm-up steps"
         yield (
-            f"step times had not settled {warm_up}; raise "
-            f"min_warm_up_steps={spec.min_warm_up_steps}"
+            f"step times had not settled in {measurement.num_warm_up_steps} warm-up steps; "
+            f"raise min_warm_up_steps={spec.min_warm_up_steps}"
         )
-    if len(durations_s) < MIN_CALLS:
-        calls = f"{len(durations_s)} calls of {spec.steps_per_execution} steps"
-        yield f"{calls} are too few to know their spread; raise num_steps={spec.num_steps}"
-    drift = statistics.drift(durations_s)
-    if abs(drift) > MAX_DRIFT:
-        became = f"steps became {abs(drift):.0%} {'slower' if drift > 0 else 'faster'}"
-        yield f"{became} within the window; look for heat or neighbors"
+    num_calls = len(durations_s)
+    if num_calls < MIN_CALLS:
+        yield (
+            f"{num_calls} calls of {spec.steps_per_execution} steps are too few to know their "
+            f"spread; raise num_steps={spec.num_steps}"
+        )
+    change = drift(durations_s)
+    if abs(change) > MAX_DRIFT:
+        became = "slower" if change > 0 else "faster"
+        yield (
+            f"steps became {abs(change):.0%} {became} within the window; look for heat or neighbors"
+        )
     low, high = measurement.throughput_low, measurement.throughput_high
     if low is not None and high is not None:
         width = (high - low) / 2 / measurement.throughput
         if width > MAX_INTERVAL:
             yield f"the interval is +/- {width:.0%}; raise num_steps={spec.num_steps}"
-    elif len(durations_s) >= MIN_CALLS:
+    elif num_calls >= MIN_CALLS:
         yield f"step times vary too much to know an interval; raise num_steps={spec.num_steps}"
-    if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * (
-        measurement.num_steps + measurement.num_warm_up_steps
-    ):
+    num_steps = measurement.num_steps + measurement.num_warm_up_steps
+    if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * num_steps:
         yield (
             f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were "
             "skipped; choose a smaller loss_scale"
         )
 
 
-def _of_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
-    """On GPUs a neighbor on other cores hardly matters; on stand-ins every core counts."""
+def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:
+    """On GPUs a neighbor on other cores hardly matters; on CPU devices every core counts."""
+    if spec.device_kind != DeviceKind.CPU_STAND_IN:
+        return
     taken = measurement.cores_taken_by_others
-    if (
-        spec.device_kind == DeviceKind.CPU_STAND_IN
-        and taken is not None
-        and taken > MAX_FOREIGN_SHARE * num_cores
-    ):
+    if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
         yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
 
 
-def _of_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
-    if len(telemetry) < num_gpus_here:
-        yield (
-            f"clocks and neighbors of {num_gpus_here - len(telemetry)} GPUs were not watched; "
-            "see log.txt"
-        )
+def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
+    num_unwatched = num_gpus_here - len(telemetry)
+    if num_unwatched > 0:
+        yield f"clocks and neighbors of {num_unwatched} GPUs were not watched; see log.txt"
     for gpu in telemetry:
-        if throttled := [reason for reason in gpu.throttle_reasons if reason in THROTTLING]:
+        throttled = [reason for reason in gpu.throttle_reasons if reason in THROTTLING]
+        if throttled:
             yield f"{gpu.uuid} was throttled: {', '.join(throttled)}"
-        if (
-            gpu.sm_clock_mhz
-            and gpu.max_sm_clock_mhz
-            and gpu.sm_clock_mhz < (1 - MAX_CLOCK_LOSS) * gpu.max_sm_clock_mhz
-        ):
-            yield f"{gpu.uuid} ran at {gpu.sm_clock_mhz:.0f} of {gpu.max_sm_clock_mhz:.0f} MHz"
+        clock, highest = gpu.sm_clock_mhz, gpu.max_sm_clock_mhz
+        if clock and highest and clock < (1 - MAX_CLOCK_LOSS) * highest:
+            yield f"{gpu.uuid} ran at {clock:.0f} of {highest:.0f} MHz"
         if gpu.num_foreign_processes:
             yield f"{gpu.num_foreign_processes} other processes computed on {gpu.uuid}"

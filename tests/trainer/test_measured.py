@@ -7,7 +7,7 @@ from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
-from trainer.measured import measurement
+from trainer.measured import drift, jitter, measurement
 from trainer.timing import Timed
 
 
@@ -64,3 +64,18 @@ def test_of_too_few_calls_no_interval_is_stored():
     found = measured([0.1] * 8)
     assert (found.throughput_low, found.throughput_high) == (None, None)
     assert measured([0.1] * 9).throughput_low == pytest.approx(640.0)
+
+
+def test_jitter_is_the_scaled_median_absolute_deviation():
+    assert jitter([1.0, 1.0, 2.0, 4.0, 8.0]) == pytest.approx(1.4826 * 1.0)
+
+
+def test_steps_that_become_slower_drift_and_noisy_ones_do_not():
+    random = np.random.default_rng(4)
+    noise = 0.01 * random.normal(size=40)
+    assert drift(list(1.0 + noise)) == 0.0
+    assert drift(list(np.linspace(1.0, 1.4, 40) + noise)) == pytest.approx(0.18, abs=0.03)
+
+
+def test_few_steps_say_nothing_of_drift():
+    assert drift([1, 1, 1, 9, 9, 9]) == 0.0

@@ -1,6 +1,4 @@
-"""Takes what placement.json gives a trainer: cores and limits. Without that file, by hand, nothing
-is changed.
-"""
+"""Takes what placement.json gives a trainer: cores and limits."""
 
 from __future__ import annotations
 
@@ -11,12 +9,7 @@ from pathlib import Path
 from scalemark.abilities import rank_jobs
 from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder.folder import RunFolder
 from trainer.errors import UnsupportedTrialError
-
-
-def read(folder: RunFolder) -> Placement | None:
-    return folder.read_placement()
 
 
 def take(placement: Placement) -> None:
@@ -27,18 +20,13 @@ def take(placement: Placement) -> None:
     if placement.cores:
         _pin(set(placement.cores))
     _, most_core_bytes = resource.getrlimit(resource.RLIMIT_CORE)
-    # a crash leaves a log, not gigabytes
-    resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))  # a crash leaves no gigabytes
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
 
 
 def limit_memory(placement: Placement, spec: TrialSpec) -> None:
-    """To an equal share of what the attempt may have on this host, for each process that it has
-    there.
-
-    Call once everything is imported: an import that finds no memory looks like a library that is
-    broken.
+    """Limit this process to an equal share of what the attempt's processes may have on this host.
 
     Raises UnsupportedTrialError for a limit that is reached already.
     """
@@ -46,7 +34,8 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
         return
     num_processes = _num_processes(placement, spec)
     limit_bytes = placement.host_memory_bytes // num_processes
-    if (taken_bytes := _data_bytes()) >= limit_bytes:
+    taken_bytes = _data_bytes()
+    if taken_bytes >= limit_bytes:
         each = f" in each of {num_processes} processes" if num_processes > 1 else ""
         raise UnsupportedTrialError(
             f"launcher.host_memory_gib={placement.host_memory_bytes / 2**30:g}: "
@@ -56,27 +45,23 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
 
 
 def _num_processes(placement: Placement, spec: TrialSpec) -> int:
-    """On this host; what looks after them is small, and not counted."""
+    """Count the ranks on this host; their supervisor is small, and not counted."""
     per_host = max(1, len(rank_jobs(spec.variable_update)))
     return per_host if placement.hosts else spec.hosts * per_host
 
 
 def _data_bytes() -> int:
-    """What RLIMIT_DATA is about."""
-    (line,) = (
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmData:")
-    )
-    return int(line.split()[1]) * 1024
+    """Return what RLIMIT_DATA limits."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmData:")[2].split()[0]) * 1024
 
 
 def _pin(cores: set[int]) -> None:
     allowed = os.sched_getaffinity(0)
-    if missing := cores - allowed:
+    if not cores <= allowed:
         raise UnsupportedTrialError(
-            f"placement.json gives CPU cores {_listed(missing)}, and this process may run on {_listed(allowed)} only; "
-            "start the sweep where all its cores may be used"
+            f"placement.json gives CPU cores {_listed(cores - allowed)}, and this process may run "
+            f"on {_listed(allowed)} only; start the sweep where all its cores may be used"
         )
     os.sched_setaffinity(0, cores)
 

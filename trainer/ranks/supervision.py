@@ -28,7 +28,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder.folder import RunFolder
 from trainer import rank_starts
 from trainer.errors import UnsupportedTrialError
-from trainer.process import placement
 from trainer.rank_starts import RanksJob, StartedRanks
 from trainer.ranks import rank_ends
 from trainer.ranks.pulses import LOOK_EVERY_S, SILENT_S, Pulses
@@ -45,7 +44,7 @@ def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
         spec=spec,
         folder=absolute,
         jobs=rank_jobs(spec.variable_update),
-        given=placement.read(folder),
+        given=folder.read_placement(),
     )
 
 

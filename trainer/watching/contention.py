@@ -1,5 +1,6 @@
-"""Cores that other processes took during the measurement, hypervisor included, read from
-/proc/stat.
+"""Measures the cores that other processes, the hypervisor included, take from a trial.
+
+All of it is read from /proc/stat, whose ticks of some 10 ms say little about short windows.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from scalemark.records.cluster import Cluster
 from scalemark.records.placement import ORCHESTRATOR_VARIABLE, Placement
 
 _STAT = Path("/proc/stat")
-# user, nice, system, irq, softirq, steal; not idle, iowait, and guests are in user
+# user, nice, system, irq, softirq, steal; not idle and iowait; guests are counted in user
 _BUSY = (0, 1, 2, 5, 6, 7)
-
 _PARENT = 1  # in /proc/PID/stat, counted from the state
-_CPU_TICKS = (11, 12, 13, 14)  # user and system, own and of ended children
+_CPU_TICKS = slice(11, 15)  # user and system, of the process and of its ended children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,58 +27,56 @@ class Moment:
     """Seconds since some beginning."""
 
     time_s: float
-    own_cpu_s: float  # of this process and its ended children, or of all ranks
+    own_cpu_s: float  # of the trial's processes on this host
     # CPU this process may run on -> busy with anything; none where the kernel does not say
     busy_s: dict[int, float] | None
 
 
-def now(
-    stat: Path = _STAT,
-    cpus: Callable[[], set[int]] = lambda: os.sched_getaffinity(0),
-    clock: Callable[[], float] = time.perf_counter,
-    own_cpu: Callable[[], float] | None = None,
-) -> Moment:
-    try:
-        busy_s = busy_by_cpu(stat.read_text(), cpus(), os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError):
-        busy_s = None
-    return Moment(time_s=clock(), own_cpu_s=(own_cpu or _own_cpu_s)(), busy_s=busy_s)
-
-
-def tells_ours(cluster: Cluster | None, given: Placement | None) -> bool:
-    """Whether it is known which processes of this host are the trial's: it is one, or its ranks are
-    all of what started them.
-
-    Ranks that were started by hand are children of a shell or of nobody; those of srun and Ray have
-    a parent each.
-    """
-    started_alike = given is None or not given.rank_start
-    return cluster is None or (
-        started_alike and os.environ.get(ORCHESTRATOR_VARIABLE) == str(os.getppid())
-    )
+def own_cpu_s() -> float:
+    """Return the CPU seconds of this process and its ended children."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def cpu_of_ranks_s(proc: Path = Path("/proc"), parent: int | None = None) -> float:
-    """Of the ranks of a distributed trial on this host, this process among them: all that `parent`
-    (its own) has started.
-    """
+    """Return the CPU seconds of all that `parent` (this process's own) has started on this host."""
     wanted = os.getppid() if parent is None else parent
     ticks = 0
     for stat in proc.glob("[0-9]*/stat"):
         try:
-            told = stat.read_text()
+            text = stat.read_text()
         except OSError:  # it has ended
             continue
-        after_name = told.rpartition(")")[2].split()  # state, parent, ...; the name may have spaces
+        after_name = text.rpartition(")")[2].split()  # the name before it may have spaces
         if int(after_name[_PARENT]) == wanted:
-            ticks += sum(int(after_name[column]) for column in _CPU_TICKS)
+            ticks += sum(map(int, after_name[_CPU_TICKS]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
-    """Mean over the window, 0 or more. The kernel counts in ticks of some 10 ms: short windows tell
-    little.
+def now(own_cpu: Callable[[], float] = own_cpu_s, stat: Path = _STAT) -> Moment:
+    try:
+        cpus = os.sched_getaffinity(0)
+        busy_s = busy_by_cpu(stat.read_text(), cpus, os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError):
+        busy_s = None
+    return Moment(time_s=time.perf_counter(), own_cpu_s=own_cpu(), busy_s=busy_s)
+
+
+def knows_own_processes(cluster: Cluster | None, given: Placement | None) -> bool:
+    """Say whether `cpu_of_ranks_s` counts the trial's processes on this host, all and no others.
+
+    Ranks that were started by hand are children of a shell; those of srun and Ray have a parent
+    each.
     """
+    if cluster is None:
+        return True
+    if given is not None and given.rank_start:
+        return False
+    return os.environ.get(ORCHESTRATOR_VARIABLE) == str(os.getppid())
+
+
+def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
+    """Return the mean over the window, 0 or more; None where the kernel does not say."""
     window_s = after.time_s - before.time_s
     if before.busy_s is None or after.busy_s is None or window_s <= 0:
         return None
@@ -90,22 +88,17 @@ def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
 
 
 def busy_by_cpu(stat: str, cpus: set[int], ticks_per_s: int) -> dict[int, float]:
-    """Busy seconds since boot of these CPUs, from the text of /proc/stat. Raises ValueError when it
-    is no such text.
+    """Return the busy seconds since boot of these CPUs, from the text of /proc/stat.
+
+    Raises ValueError when it is no such text.
     """
     busy_s = {}
     for line in stat.splitlines():
         name, *values = line.split()
         if name.startswith("cpu") and name != "cpu" and int(name[3:]) in cpus:
-            ticks = [int(value) for value in values]
-            busy_s[int(name[3:])] = (
-                sum(ticks[column] for column in _BUSY if column < len(ticks)) / ticks_per_s
-            )
+            # old kernels have fewer columns
+            busy = [int(values[column]) for column in _BUSY if column < len(values)]
+            busy_s[int(name[3:])] = sum(busy) / ticks_per_s
     if not busy_s:
         raise ValueError("no line for any of the CPUs this process may run on")
     return busy_s
-
-
-def _own_cpu_s() -> float:
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -1,4 +1,4 @@
-"""What NVML tells of one GPU at one moment."""
+"""Reads from NVML what one GPU reports at one moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pynvml
 
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 
 GPU_IDLE = "gpu_idle"  # clocks are low because nothing runs: no throttling
 
@@ -29,7 +29,7 @@ _REASONS = {  # bit of nvml.h -> name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One GPU at one moment. None where it does not tell."""
+    """One GPU at one moment; None for what it does not report."""
 
     uuid: str
     sm_clock_mhz: int | None
@@ -55,34 +55,33 @@ class Gpus:
 
 
 def reason_names(bits: int) -> list[str]:
-    """Of NVML's bits; one that is not known yet is told as its number."""
-    return [
-        _REASONS.get(bit, hex(bit))
-        for bit in (1 << place for place in range(bits.bit_length()))
-        if bits & bit
-    ]
+    """Name NVML's bits; one that is not known yet gets its number."""
+    names = []
+    for place in range(bits.bit_length()):
+        bit = 1 << place
+        if bits & bit:
+            names.append(_REASONS.get(bit, hex(bit)))
+    return names
 
 
 def _read(uuid: str, handle: object) -> Reading:
+    def asked(question: Callable[..., Answer], *arguments: object) -> Answer | None:
+        try:
+            return question(handle, *arguments)
+        except pynvml.NVMLError:
+            return None
+
     return Reading(
         uuid=uuid,
-        sm_clock_mhz=_told(
-            lambda: int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
-        ),
-        max_sm_clock_mhz=_told(
-            lambda: int(pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM))
-        ),
-        power_w=_told(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-        power_limit_w=_told(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
-        temperature_c=_told(
-            lambda: int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
-        ),
-        utilization=_told(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
-        memory_used_bytes=_told(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
-        throttle_reasons=_told(lambda: reason_names(_reasons(handle))),
-        pids=_told(
-            lambda: [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-        ),
+        sm_clock_mhz=asked(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
+        max_sm_clock_mhz=asked(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),
+        power_w=asked(lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
+        power_limit_w=asked(lambda gpu: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000),
+        temperature_c=asked(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
+        utilization=asked(lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
+        memory_used_bytes=asked(lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
+        throttle_reasons=asked(lambda gpu: reason_names(_reasons(gpu))),
+        pids=asked(_pids),
     )
 
 
@@ -93,8 +92,5 @@ def _reasons(handle: object) -> int:
         return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
-def _told(ask: Callable[[], Told]) -> Told | None:
-    try:
-        return ask()
-    except pynvml.NVMLError:
-        return None
+def _pids(handle: object) -> list[int]:
+    return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]

@@ -1,14 +1,13 @@
-"""Watches a trial's GPUs from a process of its own: `python -m trainer.watching.telemetry --uuids U1 U2
---out FILE`.
+"""Watches a trial's GPUs from a process of its own, `python -m trainer.watching.telemetry`.
 
 ```
-  trainer  ── watching() ──►  sampler: spare core, lowest priority, no TensorFlow ──►  telemetry.jsonl
-     └── summarize(): samples of the measured window only  ◄─────────────────────────────────┘
+  trainer  ── watching() ──►  sampler: spare core, lowest priority ──►  telemetry.jsonl
+     └── summarize(): samples of the measured window only  ◄──────────────────┘
 ```
 
 Where no core is spare it is the trainer's last one. The trainer keeps all its cores: TensorFlow
-sized its pools by them, and a narrower set would measure another machine. Two samples a second cost
-that core some milliseconds each.
+sized its pools by them, and a narrower set would measure another machine. Two samples a second
+cost that core some milliseconds each.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ from typing import TextIO, TypeVar
 import pynvml
 
 from scalemark.host.own_code import module_command, python_path
+from scalemark.records.devices import DeviceKind
 from scalemark.records.measurement import GpuTelemetry
+from scalemark.records.placement import Placement
+from scalemark.records.trial import TrialSpec
 from trainer.process import parent
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
 
@@ -56,30 +58,45 @@ class Sample:
         return cls(time_s=values["time_s"], gpus=[Reading(**gpu) for gpu in values["gpus"]])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedGpus:
+    # in the order of the replicas; none where the launcher named the GPUs otherwise
+    uuids: Sequence[str]
+    num_wanted: int  # with fewer, the measurement is in doubt
+
+
+def watched(spec: TrialSpec, given: Placement | None) -> WatchedGpus:
+    """Return the trial's GPUs in the machine of the process that measures it.
+
+    Hosts that are processes of one machine are watched together, as the launcher gave them.
+    """
+    if spec.device_kind != DeviceKind.GPU:
+        return WatchedGpus(uuids=(), num_wanted=0)
+    if spec.hosts > 1 and given is not None and not given.rank_start:
+        visible, num_wanted = given.visible_devices, spec.num_gpus
+    else:
+        visible, num_wanted = os.environ.get("CUDA_VISIBLE_DEVICES", ""), spec.gpus_per_host
+    uuids = [uuid for uuid in visible.split(",")[:num_wanted] if uuid.startswith(("GPU-", "MIG-"))]
+    return WatchedGpus(uuids=uuids, num_wanted=num_wanted)
+
+
 @contextmanager
 def watching(
     uuids: Sequence[str], path: Path, spare_core: int | None = None, interval_s: float = INTERVAL_S
 ) -> Iterator[None]:
-    """Sample these GPUs into the file as long as the block runs, from the spare core where there is
-    one.
+    """Sample these GPUs into the file while the block runs, from the spare core if there is one.
 
-    Without GPUs nothing is started.
-
-    Never fails: a sampler that cannot work says so in the log, in one line, and leaves no samples.
+    Never fails: a sampler that cannot work says so in the log and leaves no samples.
     """
     if not uuids:
         yield
         return
-    options = ["--out", str(path), "--interval", str(interval_s)]
+    options = ["--out", str(path), "--interval", str(interval_s), "--trainer", str(os.getpid())]
     if spare_core is not None:
         options += ["--core", str(spare_core)]
     try:
         sampler = subprocess.Popen(
-            module_command(
-                "trainer.watching.telemetry",
-                *options,
-                *("--trainer", str(os.getpid()), "--uuids", *uuids),
-            ),
+            module_command("trainer.watching.telemetry", *options, "--uuids", *uuids),
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": python_path(os.environ)},
         )
@@ -95,13 +112,13 @@ def watching(
 
 
 def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, ...]:
-    """What was seen between two moments of time.monotonic(), per GPU; empty when nothing was."""
-    samples = [sample for sample in _samples_in(path) if start_s <= sample.time_s <= end_s]
+    """Return what was seen per GPU between two moments of time.monotonic(), if anything."""
     readings: dict[str, list[Reading]] = {}
-    for sample in samples:
-        for reading in sample.gpus:
-            readings.setdefault(reading.uuid, []).append(reading)
-    return tuple(map(_summary, readings.values()))
+    for sample in _samples_in(path):
+        if start_s <= sample.time_s <= end_s:
+            for reading in sample.gpus:
+                readings.setdefault(reading.uuid, []).append(reading)
+    return tuple(_summary(seen) for seen in readings.values())
 
 
 def take_samples(
@@ -112,8 +129,10 @@ def take_samples(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Write a line per interval; without `num_samples`, until the process is ended. After a late
-    sample the next keeps its distance."""
+    """Write a line per interval; after a late sample the next keeps its distance.
+
+    Without `num_samples`, it goes on until the process is ended.
+    """
     interval_s = max(interval_s, SHORTEST_INTERVAL_S)
     due_s = clock()
     taken = 0
@@ -127,35 +146,36 @@ def take_samples(
 
 def _summary(seen: list[Reading]) -> GpuTelemetry:
     reasons = {name for reading in seen for name in reading.throttle_reasons or ()} - {GPU_IDLE}
-    clocks = _told(reading.sm_clock_mhz for reading in seen)
-    powers = _told(reading.power_w for reading in seen)
-    utilizations = _told(reading.utilization for reading in seen)
-    processes = _told(reading.pids for reading in seen)
+    clocks = _known(reading.sm_clock_mhz for reading in seen)
+    powers = _known(reading.power_w for reading in seen)
+    utilizations = _known(reading.utilization for reading in seen)
+    processes = _known(reading.pids for reading in seen)
+    num_foreign_processes = None
+    if any(processes):
+        # One of them is ours. In a container NVML knows the host's process ids, so it is unknown
+        # which one.
+        num_foreign_processes = max(len(set(pids)) for pids in processes) - 1
     return GpuTelemetry(
         uuid=seen[0].uuid,
         num_samples=len(seen),
         sm_clock_mhz=statistics.median(clocks) if clocks else None,
-        max_sm_clock_mhz=max(_told(reading.max_sm_clock_mhz for reading in seen), default=None),
+        max_sm_clock_mhz=max(_known(reading.max_sm_clock_mhz for reading in seen), default=None),
         power_w=statistics.fmean(powers) if powers else None,
-        power_limit_w=min(_told(reading.power_limit_w for reading in seen), default=None),
-        temperature_c=max(_told(reading.temperature_c for reading in seen), default=None),
+        power_limit_w=min(_known(reading.power_limit_w for reading in seen), default=None),
+        temperature_c=max(_known(reading.temperature_c for reading in seen), default=None),
         utilization=statistics.fmean(utilizations) if utilizations else None,
-        memory_used_bytes=max(_told(reading.memory_used_bytes for reading in seen), default=None),
+        memory_used_bytes=max(_known(reading.memory_used_bytes for reading in seen), default=None),
         throttle_reasons=tuple(sorted(reasons)),
-        # Ours is one of them. Which one cannot be told in a container, where NVML knows the host's
-        # process ids.
-        num_foreign_processes=max(len(set(pids)) for pids in processes) - 1
-        if any(processes)
-        else None,
+        num_foreign_processes=num_foreign_processes,
     )
 
 
-def _told(values: Iterable[Value | None]) -> list[Value]:
+def _known(values: Iterable[Value | None]) -> list[Value]:
     return [value for value in values if value is not None]
 
 
 def _samples_in(path: Path) -> list[Sample]:
-    """All complete lines; a last line cut off by the sampler's end is left out."""
+    """Read all complete lines; the sampler's end may have cut off the last one."""
     if not path.exists():
         return []
     lines = path.read_text().splitlines(keepends=True)
@@ -166,27 +186,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m trainer.watching.telemetry", description=__doc__
     )
-    parser.add_argument(
-        "--uuids", nargs="+", required=True, help="of the GPUs, as nvidia-smi -L lists them"
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="the file to write, a JSON line per sample"
-    )
-    parser.add_argument(
-        "--interval", type=float, default=INTERVAL_S, help="seconds between samples"
-    )
-    parser.add_argument(
-        "--trainer", type=int, help="process id of who started this; the sampler dies with it"
-    )
-    parser.add_argument(
-        "--core", type=int, help="CPU core to run on; the last one it may use unless given"
-    )
+    parser.add_argument("--uuids", nargs="+", required=True, help="GPUs, as in nvidia-smi -L")
+    parser.add_argument("--out", type=Path, required=True, help="file, a JSON line per sample")
+    parser.add_argument("--interval", type=float, default=INTERVAL_S, help="in seconds")
+    parser.add_argument("--trainer", type=int, help="process id of the parent, to end with it")
+    parser.add_argument("--core", type=int, help="CPU core to run on (default: the last one)")
     options = parser.parse_args(arguments)
     if options.trainer:
         parent.die_with(options.trainer)
-    os.sched_setaffinity(
-        0, {max(os.sched_getaffinity(0)) if options.core is None else options.core}
-    )
+    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
+    os.sched_setaffinity(0, {core})
     os.nice(_LOWEST_PRIORITY)
     try:
         gpus = Gpus(options.uuids)

@@ -20,7 +20,7 @@ import json, os, resource, sys
 from pathlib import Path
 from scalemark.run_folder.folder import RunFolder; from scalemark.records.trial import TrialSpec
 from trainer.process import placement
-given = placement.read(RunFolder(Path(sys.argv[1])))
+given = RunFolder(Path(sys.argv[1])).read_placement()
 if given:
     placement.take(given)
     placement.limit_memory(given, TrialSpec.from_json(sys.argv[2]))

@@ -180,7 +180,7 @@ def test_ranks_know_that_their_parent_started_them_all(begin, start):
     trial = begin(
         f"""
         from trainer.watching import contention
-        assert contention.tells_ours(cluster, None)
+        assert contention.knows_own_processes(cluster, None)
         exec({HEALTHY!r})
         end(Outcome.COMPLETED) if name == "worker-0" else wait()
         """,

@@ -106,15 +106,15 @@ def test_ranks_are_known_where_one_process_started_them_all(monkeypatch):
         start="spawn", devices=(0,), visible_devices="", hosts=("a", "b"), rank_start="srun"
     )
     monkeypatch.delenv(ORCHESTRATOR_VARIABLE, raising=False)
-    assert contention.tells_ours(None, None)
-    assert not contention.tells_ours(
+    assert contention.knows_own_processes(None, None)
+    assert not contention.knows_own_processes(
         cluster, None
     )  # by hand: this process's parent has other children, too
     monkeypatch.setenv(ORCHESTRATOR_VARIABLE, str(os.getppid()))
-    assert contention.tells_ours(cluster, None)
-    assert not contention.tells_ours(cluster, by_srun)  # its parent started it alone
+    assert contention.knows_own_processes(cluster, None)
+    assert not contention.knows_own_processes(cluster, by_srun)  # its parent started it alone
     monkeypatch.setenv(ORCHESTRATOR_VARIABLE, "1234567890")
-    assert not contention.tells_ours(cluster, None)
+    assert not contention.knows_own_processes(cluster, None)
 
 
 def test_this_process_is_among_its_ranks():

@@ -4,7 +4,7 @@ import pytest
 
 from scalemark.records.placement import Placement
 from tests.specs import small
-from trainer.watching.watched_gpus import watched
+from trainer.watching.telemetry import watched
 
 ALL = "GPU-c,GPU-d,GPU-a,GPU-b"
 OVER_TWO = small(device_kind="gpu", num_gpus=4, hosts=2, variable_update="distributed_replicated")
