@@ -46,9 +46,7 @@ class ChunkedRing:
         return sums
 
     def _round(self, first: int, pieces: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """One chunk of every replica in, their sum on every replica out; it starts at replica
-        `first`.
-        """
+        """Sum one chunk of every replica, starting at `first`; return the sum on every replica."""
         num = len(pieces)
         order = [(first + hop) % num for hop in range(num)]
         total = pieces[first]

@@ -1,4 +1,4 @@
-"""Why a trial cannot run or go on, told to its user in one sentence."""
+"""Reasons why a trial cannot run or go on, each told to its user in one sentence."""
 
 
 class UnsupportedTrialError(Exception):
@@ -6,12 +6,8 @@ class UnsupportedTrialError(Exception):
 
 
 class BadDataError(Exception):
-    """The data set cannot be used; found only while reading it. The text names the file, and the
-    record where there is one.
-    """
+    """The data set cannot be used; the text names the file and, if known, the record."""
 
 
 class LostRankError(Exception):
-    """A rank of a distributed trial, another or this one, cannot be reached, or not any more. The
-    text names it.
-    """
+    """A rank of a distributed trial, maybe this one, cannot be reached; the text names it."""

@@ -7,10 +7,10 @@ import tensorflow as tf
 
 
 class FusedBatchNormalization(keras.layers.Layer):
-    """Normalizes images in Keras' current data format; Keras 3.15's own layer emits a dozen ops.
+    """Normalizes images in Keras' data format; Keras 3.15's own layer emits a dozen ops.
 
-    Statistics, gamma and beta are float32
-    under every precision. Images (B, H, W, C) or (B, C, H, W) -> the same shape.
+    Images (B, H, W, C) or (B, C, H, W) -> the same shape. Statistics, gamma and beta are float32
+    under every precision.
     """
 
     def __init__(self, *, scale: bool, epsilon: float, decay: float) -> None:

@@ -62,9 +62,7 @@ class _Piece:
 
 
 def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
-    """The pieces of each pack; sizes of packs differ by one element at most. Empty packs are left
-    out.
-    """
+    """Cut packs whose sizes differ by one element at most; leave empty ones out."""
     if not num_packs:
         return []
     total = sum(sizes)

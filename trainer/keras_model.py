@@ -14,7 +14,7 @@ Built: TypeAlias = keras.KerasTensor
 
 
 def build(logits: Tensor) -> keras.Model:
-    """Images (B, image_px, image_px, 3) -> logits (B, num_classes) float32 under every precision.
+    """Build a model: images (B, image_px, image_px, 3) -> logits (B, num_classes) float32.
 
     Layers are made in the order of the description, so that equal seeds give equal weights, in
     Keras' current data format and precision.
@@ -98,9 +98,7 @@ def _padded(x: Built, channels: int) -> Built:
 
 
 def _in_data_format(images: Built) -> Built:
-    """Pictures come channels-last; with channels first they are transposed on the device, as in
-    tf_cnn_benchmarks.
-    """
+    """Transpose channels-last images on the device where wanted, as in tf_cnn_benchmarks."""
     if _channel_axis() == 1:
         return keras.layers.Permute((3, 1, 2))(images)
     return images

@@ -46,18 +46,14 @@ class LossScale:
         return None if self.scale is None else float(self.scale.numpy())
 
     def read(self) -> tuple[tf.Tensor, ...]:
-        """Float32 scalar on the host; nothing without a loss scale, because a constant would have
-        each tower compiled anew.
-        """
+        """Return the scale, on the host; a constant 1 would have each tower compiled again."""
         with tf.device(self.host):
             return () if self.scale is None else (self.scale.read_value(),)
 
     def apply_if_finite(
         self, apply: Callable[[], None], all_finite: Callable[[], tf.Tensor]
     ) -> None:
-        """Without a loss scale apply always; else apply when all gradients are finite, or skip, and
-        count.
-        """
+        """Apply; with a loss scale only if all gradients are finite, else count a skipped step."""
         if self.scale is None:
             apply()
             return

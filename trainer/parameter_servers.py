@@ -23,8 +23,7 @@ from trainer.towers import Placed
 
 
 def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
-    """Whole variables, largest first, each to the parameter server that holds the fewest bytes so
-    far.
+    """Place whole variables, largest first, on the parameter server with the fewest bytes so far.
 
     Raises UnsupportedTrialError where there is no parameter server.
     """
@@ -42,7 +41,7 @@ def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> 
 
 
 def on_hosts(variable: tf.Variable, hosts: Sequence[Devices]) -> list[tf.Tensor]:
-    """Its value on the CPU of every host."""
+    """Copy its value to the CPU of every host."""
     with tf.device(variable.device):
         value = variable.read_value()
     copies = []
@@ -53,6 +52,6 @@ def on_hosts(variable: tf.Variable, hosts: Sequence[Devices]) -> list[tf.Tensor]
 
 
 def met_at_owner(placed: Placed, sums: Sequence[tf.Tensor]) -> tf.Tensor:
-    """One tensor per host in, their sum on the variable's device out."""
+    """Sum one tensor per host on the variable's device."""
     with tf.device(placed.variable.device), tf.name_scope("reduce"):
         return tf.add_n(sums) if len(sums) > 1 else tf.identity(sums[0])

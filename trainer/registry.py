@@ -8,7 +8,7 @@ from trainer.errors import UnsupportedTrialError
 
 
 def load(folder: str, name: str) -> ModuleType:
-    """The module `trainer/<folder>/<name>.py`.
+    """Import `trainer/<folder>/<name>.py`.
 
     Raises UnsupportedTrialError, listing the choices, when there is no such file.
     """

@@ -1,8 +1,7 @@
-"""`python -m trainer selfcheck`: proves every mode on the devices this machine has, and measures
-each shortly. Run it first.
+"""`python -m trainer selfcheck`: proves every mode on this machine's devices. Run it first.
 
 ```
-  this process: which devices, which modes ──► one process per mode (trainer/check/mode_check.py) ──► tables, JSON
+  this process: which devices, which modes ──► one process per mode (trainer/check/mode_check.py) ──► table, JSON
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """
@@ -15,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -33,10 +32,10 @@ from scalemark.records.strategies import strategy_name
 from scalemark.text.untrusted import quoted
 
 MODE_TIMEOUT_S = 180.0
-BUDGET_S = 480.0  # no mode is begun after so long
-NUM_STAND_INS = 2
+NUM_CPU_DEVICES = 2
 MOST_GPUS = 8
 MOST_HOSTS = 8
+MOST_REPLICAS = 16
 PIECES_OF_ONE_GPU = 2
 
 
@@ -79,136 +78,102 @@ class Bench:
     @property
     def described(self) -> str:
         per_host = self.num_replicas // self.num_hosts
-        told = {
-            "cpu_stand_in": DeviceKind.CPU_STAND_IN.counted(per_host),
-            "logical_gpu": f"{per_host} logical GPU{'s' if per_host > 1 else ''} cut from one physical GPU",
-            "gpu": DeviceKind.GPU.counted(per_host),
-        }[self.kind]
-        return (
-            told
-            if self.num_hosts == 1
-            else f"{self.num_hosts} hosts with {told} each (processes of this machine)"
-        )
+        if self.kind == "logical_gpu":
+            devices = f"{per_host} logical GPU{'s' if per_host > 1 else ''} cut from one GPU"
+        else:
+            devices = DeviceKind(self.kind).counted(per_host)
+        if self.num_hosts == 1:
+            return devices
+        return f"{self.num_hosts} hosts with {devices} each (processes of this machine)"
 
 
 def main(
     arguments: Sequence[str] | None = None, *, program: str = "python -m trainer selfcheck"
 ) -> int:
-    """Exit code 0 when every mode that can run here is exact and where it says; 1 otherwise; 2 for
-    a wrong question.
-    """
+    """Return 0 when every mode that can run here is exact and where it says, else 1."""
+    asked, modes, bench = _asked(arguments, program)
+    # what TensorFlow says at its start is no finding
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    print(f"checking on {bench.described}", file=sys.stderr)
+    start = time.monotonic()
+    checks: list[Check] = []
+    interrupted = False
+    try:
+        for number, mode in enumerate(modes, 1):
+            found = _check_in_own_process(mode, bench)
+            checks += found
+            print(f"[{number}/{len(modes)}] {mode.name}: {_counted(found)}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted: what was checked so far", file=sys.stderr)
+        interrupted = True
+    for line in report(checks, bench):
+        print(line)
+    took_s = time.monotonic() - start
+    print(f"\n{_counted(checks)}; took {took_s:.0f} s")
+    if asked.json:
+        found = [asdict(check) for check in checks]
+        content = {"devices": asdict(bench), "took_s": round(took_s, 1), "checks": found}
+        asked.json.write_text(json.dumps(content, indent=1) + "\n")
+    if interrupted:
+        return 130
+    outcomes = {check.outcome for check in checks}
+    if not asked.modes and "passed" not in outcomes:
+        print("nothing could be checked here: see the reasons above", file=sys.stderr)
+        return 1
+    return int("failed" in outcomes)
+
+
+def _asked(
+    arguments: Sequence[str] | None, program: str
+) -> tuple[argparse.Namespace, list[Mode], Bench]:
+    """Read the command line; a wrong question ends the process with exit code 2."""
     parser = argparse.ArgumentParser(
         prog=program,
-        description=(
-            "Proves exactness and placement of every mode on this machine's devices, and "
-            "measures each shortly."
-        ),
+        description="Proves exactness and placement of every mode on this machine's devices, and "
+        "measures each shortly.",
     )
+    kinds = ("auto", "cpu_stand_in", "logical_gpu", "gpu")
+    parser.add_argument("--devices", choices=kinds, default="auto", help="what to check on")
     parser.add_argument(
-        "--devices",
-        choices=("auto", "cpu_stand_in", "logical_gpu", "gpu"),
-        default="auto",
-        help="what to check on",
-    )
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        default=0,
-        metavar="N",
-        help="how many, on each host; 0 = a sensible number",
+        "--replicas", type=int, metavar="N", help="how many, on each host (default: a few)"
     )
     parser.add_argument(
         "--hosts",
         type=int,
         default=1,
         metavar="H",
-        help=(
-            "2 or more: check the modes of several hosts, as processes of this machine; 1 = "
-            "check the others"
-        ),
+        help="2 or more: check the modes of several hosts, as processes of this machine",
     )
-    parser.add_argument(
-        "--modes", nargs="+", metavar="MODE", help="only these, by their names in the table"
-    )
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write everything found to this file, too"
-    )
+    parser.add_argument("--modes", nargs="+", metavar="MODE", help="only these, as in the table")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the checks here, too")
     asked = parser.parse_args(arguments)
     if lack := lack_of_tensorflow():
         parser.error(lack)
-    # what TensorFlow says at its start is no finding
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if not 1 <= asked.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
-    every_mode = list(all_modes())
-    modes = {mode.name: mode for mode in every_mode if mode.is_distributed == (asked.hosts > 1)}
-    if other := set(asked.modes or ()) & {mode.name for mode in every_mode} - set(modes):
-        hosts = (
-            "several hosts; give --hosts 2" if asked.hosts == 1 else "one host; leave --hosts out"
-        )
-        parser.error(
-            f"mode {', '.join(sorted(other))} is of {hosts}, or choose from {', '.join(modes)}"
-        )
-    if unknown := set(asked.modes or ()) - set(modes):
-        parser.error(f"no mode {', '.join(sorted(unknown))}; choose from {', '.join(modes)}")
+    if asked.replicas is not None and not 1 <= asked.replicas <= MOST_REPLICAS:
+        parser.error(f"--replicas {asked.replicas}: wanted 1 to {MOST_REPLICAS}")
     if asked.json and not asked.json.absolute().parent.is_dir():
         parser.error(f"--json {asked.json}: there is no folder {asked.json.absolute().parent}")
-    if not 0 <= asked.replicas <= 16:
-        parser.error(f"--replicas {asked.replicas}: wanted 1 to 16, or 0 for a sensible number")
+    modes = {mode.name: mode for mode in all_modes() if mode.is_distributed == (asked.hosts > 1)}
+    if unknown := set(asked.modes or ()) - set(modes):
+        parser.error(
+            f"no mode {', '.join(sorted(unknown))} with --hosts {asked.hosts}; "
+            f"choose from {', '.join(modes)}"
+        )
     num_gpus = _num_gpus()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_stand_in")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
-        parser.error(
-            f"--hosts {asked.hosts}: {bench.described} are wanted, and this machine has "
-            f"{num_gpus} GPUs"
-        )
-    print(f"checking on {bench.described}", file=sys.stderr)
-    start = time.monotonic()
-    checks: list[Check] = []
-    interrupted = False
-    chosen = [modes[name] for name in asked.modes or modes]
-    for number, mode in enumerate(chosen, 1):
-        try:
-            found = (
-                _check_in_own_process(mode, bench)
-                if time.monotonic() - start < BUDGET_S
-                else [_not_reached(mode)]
-            )
-        except KeyboardInterrupt:
-            print("interrupted: what was checked so far", file=sys.stderr)
-            interrupted = True
-            break
-        checks += found
-        print(f"[{number}/{len(chosen)}] {mode.name}: {_counted(found)}", file=sys.stderr)
-    for line in report(checks, bench):
-        print(line)
-    if bench.num_hosts > 1:
-        print(
-            f"\nNot checked: {', '.join(joined_modes())}, for which every worker is a "
-            "trainer of its own; tests prove them"
-        )
-    took_s = time.monotonic() - start
-    print(f"{_counted(checks)}; took {took_s:.0f} s")
-    if asked.json:
-        told = {
-            "devices": asdict(bench),
-            "took_s": round(took_s, 1),
-            "checks": [asdict(check) for check in checks],
-        }
-        asked.json.write_text(json.dumps(told, indent=1) + "\n")
-    if interrupted:
-        return 130
-    if not asked.modes and not any(check.outcome == "passed" for check in checks):
-        print("nothing could be checked here: see the reasons above", file=sys.stderr)
-        return 1
-    return int(any(check.outcome == "failed" for check in checks))
+        parser.error(f"{bench.described} are wanted, and this machine has {num_gpus} GPUs")
+    return asked, [modes[name] for name in asked.modes or modes], bench
 
 
 def all_modes() -> Iterator[Mode]:
-    """Every combination that the files of `trainer/variable_updates/` offer, but for those in which
-    every worker trains.
+    """Yield every combination that the files of `trainer/variable_updates/` offer.
+
+    Those in which every worker trains are left out: no single process can check them.
     """
     for update, abilities in VARIABLE_UPDATES.items():
         if abilities.every_worker_trains:
@@ -222,150 +187,103 @@ def all_modes() -> Iterator[Mode]:
             )
 
 
-def joined_modes() -> Iterator[str]:
-    """Names of the variable updates that no single process can check."""
-    for update, abilities in VARIABLE_UPDATES.items():
-        if abilities.every_worker_trains:
-            yield update
-
-
-def choose_bench(asked: str, num_replicas: int, num_gpus: int, num_hosts: int = 1) -> Bench:
-    """Physical GPUs where there are several, pieces of one where there is one, CPU stand-ins
-    elsewhere.
-    """
+def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts: int = 1) -> Bench:
+    """Choose GPUs where there are several, pieces of one where there is one, else CPU devices."""
     kind = asked
-    if asked == "auto":
-        kind = "gpu" if num_gpus > 1 else "logical_gpu" if num_gpus else "cpu_stand_in"
-    own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
-    sensible = {"cpu_stand_in": NUM_STAND_INS, "logical_gpu": PIECES_OF_ONE_GPU, "gpu": own_gpus}[
-        kind
-    ]
-    return Bench(
-        kind=kind, num_replicas=num_hosts * (num_replicas or max(1, sensible)), num_hosts=num_hosts
-    )
+    if asked == "auto" and num_gpus:
+        kind = "gpu" if num_gpus > 1 else "logical_gpu"
+    elif asked == "auto":
+        kind = "cpu_stand_in"
+    if num_replicas is None:
+        own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
+        sensible = {"cpu_stand_in": NUM_CPU_DEVICES, "logical_gpu": PIECES_OF_ONE_GPU}
+        num_replicas = sensible.get(kind, max(1, own_gpus))
+    return Bench(kind=kind, num_replicas=num_hosts * num_replicas, num_hosts=num_hosts)
 
 
 def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
-    """The tables: exactness per mode and options, images/s per mode and precision, and what cannot
-    run and why.
-    """
-    exact = [check for check in checks if check.difference is not None]
-    yield (
-        "\nLargest difference from the reference of any weight, and of the loss where it must "
-        f"agree; {bench.described}"
-    )
-    yield from _table(
-        ["mode", "options", "weights", "loss", "must be", ""],
-        [
-            [
-                check.mode,
-                check.options,
-                f"{check.difference:.1e}",
-                "-" if check.loss_difference is None else f"{check.loss_difference:.1e}",
-                f"< {check.bound:.0e}",
-                "" if check.outcome == "passed" else "FAILED",
-            ]
-            for check in exact
-        ],
-    )
-    timed = [check for check in checks if check.throughput is not None]
-    precisions = list(dict.fromkeys(check.options for check in timed))
-    rates = {(check.mode, check.options): f"{check.throughput:.4g}" for check in timed}
-    yield (
-        "\nImages/s of resnet18_cifar, a second or two each: an impression, no measurement; "
-        f"{bench.described}"
-    )
+    """Yield a table of what was checked, then what cannot run here and why, and what failed."""
+    yield f"\nLargest difference of any weight and of the loss from one device; {bench.described}"
+    yield "images/s of resnet18_cifar in a second or two are an impression, not a measurement"
     if bench.kind == "cpu_stand_in":
         yield STAND_INS_NOTE
-    rows = [
-        [mode, *(rates.get((mode, told), "-") for told in precisions)]
-        for mode in dict.fromkeys(check.mode for check in timed)
-    ]
-    yield from _table(["mode", *precisions], rows)
+    rows = [("mode", "options", "weights", "loss", "below", "images/s", "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
     for check in checks:
         if check.outcome == "unsupported":
             unsupported[check.options, check.problem].append(check.mode)
+        else:
+            rows.append(_row(check))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     if unsupported:
         yield "\nCannot run here"
     for (options, problem), modes in unsupported.items():
-        yield (
-            f"{problem} "
-            f"({'' if options == '-' else options + ' with '}{', '.join(dict.fromkeys(modes))})"
-        )
+        what = "" if options == "-" else f"{options} with "
+        yield f"{problem} ({what}{', '.join(dict.fromkeys(modes))})"
+    if bench.num_hosts > 1:
+        joined = [name for name, update in VARIABLE_UPDATES.items() if update.every_worker_trains]
+        yield f"\nNot checked: {', '.join(joined)}, of which each worker is a trainer of its own"
     failed = [check for check in checks if check.outcome == "failed"]
     if failed:
         yield "\nFAILED"
-        yield from (f"{check.mode} {check.options}: {check.problem}" for check in failed)
+    for check in failed:
+        yield f"{check.mode} {check.options}: {check.problem}"
 
 
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in (heading, *rows)) for column in range(len(heading))]
-    for row in (heading, *rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+def _row(check: Check) -> tuple[str, ...]:
+    def cell(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    return (
+        check.mode,
+        check.options,
+        cell(check.difference, ".1e"),
+        cell(check.loss_difference, ".1e"),
+        cell(check.bound, ".0e"),
+        cell(check.throughput, ".4g"),
+        "FAILED" if check.outcome == "failed" else "",
+    )
 
 
 def _check_in_own_process(mode: Mode, bench: Bench) -> list[Check]:
     with TemporaryDirectory() as folder:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
+        out.touch()
+        questions = [json.dumps(asdict(mode)), json.dumps(asdict(bench)), str(out)]
+        variables = {
+            "TF_ENABLE_ONEDNN_OPTS": "1",
+            **os.environ,
+            ORCHESTRATOR_VARIABLE: str(os.getpid()),
+            "PYTHONPATH": python_path(os.environ),
+        }
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                module_command(
-                    "trainer.check.mode_check",
-                    json.dumps(asdict(mode)),
-                    json.dumps(asdict(bench)),
-                    str(out),
-                ),
+                module_command("trainer.check.mode_check", *questions),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
-                env={"TF_ENABLE_ONEDNN_OPTS": "1"}
-                | os.environ
-                | {
-                    ORCHESTRATOR_VARIABLE: str(os.getpid()),
-                    "PYTHONPATH": python_path(os.environ),
-                },
+                env=variables,
             )
             try:
-                exit_code: int | None = process.wait(MODE_TIMEOUT_S)
+                exit_code = process.wait(MODE_TIMEOUT_S)
+                problem = f"its process ended with {exit_code}" if exit_code else ""
             except subprocess.TimeoutExpired:
-                exit_code = None
+                problem = f"hung for {MODE_TIMEOUT_S:.0f} s"
             finally:
                 process.kill()
                 process.wait()
-        checks = (
-            [Check(**json.loads(line)) for line in out.read_text().splitlines()]
-            if out.exists()
-            else []
-        )
-        if exit_code != 0:
-            how = (
-                f"hung for {MODE_TIMEOUT_S:.0f} s"
-                if exit_code is None
-                else f"its process ended with {exit_code}"
-            )
+        checks = [Check(**json.loads(line)) for line in out.read_text().splitlines()]
+        if problem:
             last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1]
-            checks.append(
-                Check(
-                    mode=mode.name,
-                    options="-",
-                    outcome="failed",
-                    problem=f"{how}: {quoted(last, 300)}",
-                )
-            )
+            problem = f"{problem}: {quoted(last, 300)}"
+            checks.append(Check(mode=mode.name, options="-", outcome="failed", problem=problem))
         return checks
 
 
-def _not_reached(mode: Mode) -> Check:
-    problem = f"not reached within {BUDGET_S:.0f} s; ask for it alone with --modes {mode.name}"
-    return Check(mode=mode.name, options="-", outcome="failed", problem=problem)
-
-
 def _counted(checks: Sequence[Check]) -> str:
-    counts = {
-        outcome: sum(check.outcome == outcome for check in checks)
-        for outcome in ("passed", "failed", "unsupported")
-    }
+    counts = Counter(check.outcome for check in checks)
     return (
         f"{counts['passed']} checks passed, {counts['failed']} failed, {counts['unsupported']} "
         "cannot run here"
@@ -373,7 +291,7 @@ def _counted(checks: Sequence[Check]) -> str:
 
 
 def _num_gpus() -> int:
-    """As NVML counts them, within CUDA_VISIBLE_DEVICES."""
+    """Count the GPUs that NVML finds, within CUDA_VISIBLE_DEVICES."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -383,8 +301,7 @@ def _num_gpus() -> int:
     finally:
         pynvml.nvmlShutdown()
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return (
-        found
-        if mask is None
-        else min(found, len([entry for entry in mask.split(",") if entry not in ("", "-1")]))
-    )
+    if mask is None:
+        return found
+    visible = [entry for entry in mask.split(",") if entry not in ("", "-1")]
+    return min(found, len(visible))

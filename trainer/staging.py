@@ -1,6 +1,4 @@
-"""Weights that wait for a step on each replica, so that fetching the next ones hides behind
-computing (staged_vars).
-"""
+"""Weights that wait for a step on each replica, so that fetching hides behind computing."""
 
 from __future__ import annotations
 
@@ -13,15 +11,13 @@ from trainer.devices import Devices
 
 
 class Staging:
-    """What was fetched in the step before, per replica; in the first step the initial weights."""
+    """Holds what each replica fetched in the step before; at first the initial weights."""
 
     def __init__(self, initial: Sequence[np.ndarray], devices: Devices) -> None:
         self._staged = [_variables(initial, device) for device in devices.replicas]
 
     def exchange(self, replica: int, fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Weights for this step out; those fetched now wait for the next. Call it under the
-        replica's device.
-        """
+        """Return this step's weights, and keep those fetched now for the next."""
         before = [variable.read_value() for variable in self._staged[replica]]
         for variable, value in zip(self._staged[replica], fetched, strict=True):
             variable.assign(value, read_value=False)

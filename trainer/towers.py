@@ -31,11 +31,8 @@ Batch = tuple[tf.Tensor, tf.Tensor]  # images (B, H, W, 3) float32, labels (B,) 
 class TowerResult(NamedTuple):
     """What one tower computed, on its replica's device."""
 
-    # mean over its batch, float32 scalar; of all replicas alike where the variable update takes
-    # their mean
-    loss: tf.Tensor
-    # one per trainable variable, float32, divided by VariableUpdate.num_summed
-    gradients: list[tf.Tensor]
+    loss: tf.Tensor  # mean over its batch, or over those of all replicas; float32 scalar
+    gradients: list[tf.Tensor]  # one per variable, float32, divided by VariableUpdate.num_summed
 
 
 class Tower(Protocol):
@@ -91,12 +88,10 @@ class VariableUpdate(Protocol):
         """Read the weights, and run the tower of every replica on them."""
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
-        """gradients[replica][variable] in; every copy of a variable out, with the sum to apply, on
-        its device.
-        """
+        """Turn gradients[replica][variable] into every variable's copies, each with its sum."""
 
     def weights(self, replica: int) -> list[np.ndarray]:
-        """The trained weights of that replica, for comparison and checkpoints."""
+        """Return the trained weights of that replica."""
 
 
 class AllReduce(Protocol):
@@ -106,37 +101,27 @@ class AllReduce(Protocol):
     reduction_devices: tuple[str, ...]
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
-        """One tensor per replica in, their sum on every replica out; index = number of the tensor
-        within the step.
-        """
+        """Return on every replica the sum of one tensor per replica; `index` is its number."""
 
 
 class Input(Protocol):
-    """A source of batches.
-
-    One call of the training function takes K = steps_per_execution batches per replica.
-    """
+    """A source of batches, of which a call takes K = steps_per_execution per replica."""
 
     def next(self) -> list[Batch]:
-        """What one call takes, per replica and on its device; blocks until it is there.
+        """Wait for what one call takes, per replica and on its device.
 
-        With K > 1 both tensors have a leading dimension K, unless the source gives the same batch
-        in every step.
+        With K > 1 both tensors have a leading dimension K, unless every step takes the same batch.
         """
 
     def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-        """Inside the training function: what step `index` (int32, 0..K-1) of a call takes. Used
-        only with K > 1.
-        """
+        """Return what step `index` (int32, 0..K-1) takes, inside the training function."""
 
 
 At = Callable[[list[Batch], tf.Tensor], list[Batch]]  # Input.at
 
 
 class StepFunction(Protocol):
-    """A tf.function: `steps_per_execution` training steps of all replicas. Batches in, mean loss of
-    the last step out.
-    """
+    """A tf.function that takes K training steps of all replicas; returns the last mean loss."""
 
     def __call__(self, batches: list[Batch], /) -> tf.Tensor: ...
 
@@ -147,7 +132,7 @@ class StepFunction(Protocol):
 def run_explicit_towers(
     tower: Tower, batches: Sequence[Batch], weights: Sequence[Sequence[tf.Tensor]], devices: Devices
 ) -> list[TowerResult]:
-    """One tower after the other in the graph; TensorFlow runs them at once."""
+    """Build one tower after the other in the graph; TensorFlow runs them at once."""
     results = []
     for replica, (device, batch) in enumerate(zip(devices.replicas, batches, strict=True)):
         with tf.device(device), tf.name_scope(f"tower_{replica}"):
@@ -168,22 +153,17 @@ class Towers:
         at: At | None = None,
     ) -> None:
         """`at` is that of the input; None = every step of a call takes the same batches."""
-        self._model, self._update, self._optimizer, self._devices = (
-            model,
-            update,
-            optimizer,
-            devices,
-        )
+        self._model, self._update = model, update
+        self._optimizer, self._devices = optimizer, devices
         self._weight_decay = spec.weight_decay / update.num_summed
         self._num_steps, self._at = spec.steps_per_execution, at
-        self._planted_s = (
-            spec.planted_values.get("reduction_s", 0.0) if update.num_summed > 1 else 0.0
-        )
+        self._planted_s = 0.0
+        if update.num_summed > 1:
+            self._planted_s = spec.planted_values.get("reduction_s", 0.0)
         self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
-        state = [np.asarray(variable) for variable in model.non_trainable_variables]
         self._state = [
-            self._copy_state(state, devices.first + i, device)
-            for i, device in enumerate(devices.replicas)
+            _copy_of_state(model, replica, device)
+            for replica, device in enumerate(devices.replicas, devices.first)
         ]
         self._tower = tf.function(
             self._tower_body,
@@ -193,23 +173,12 @@ class Towers:
         self.step: StepFunction = tf.function(self._execution_body, autograph=False)
 
     def state(self, replica: int) -> list[np.ndarray]:
-        """Non-trainable values of a replica: batch statistics and dropout seeds."""
+        """Return non-trainable values of a replica: batch statistics and dropout seeds."""
         return [variable.numpy() for variable in self._state[replica]]
 
     def statistics(self, replica: int) -> list[np.ndarray]:
-        """Batch statistics of a replica: its state without the seeds, which differ anyway."""
+        """Return batch statistics of a replica: its state without seeds, which differ anyway."""
         return [values for values in self.state(replica) if values.dtype.kind == "f"]
-
-    def _copy_state(
-        self, state: Sequence[np.ndarray], replica: int, device: str
-    ) -> list[tf.Variable]:
-        """Each replica of the trial has its own batch statistics, and its own dropout seed."""
-        seeds = {id(generator.state) for generator in _seed_generators(self._model)}
-        with tf.device(device):
-            return [
-                tf.Variable(value + (replica if id(variable) in seeds else 0), dtype=variable.dtype)
-                for variable, value in zip(self._model.non_trainable_variables, state, strict=True)
-            ]
 
     def _execution_body(self, batches: list[Batch]) -> tf.Tensor:
         if self._num_steps == 1:
@@ -220,14 +189,13 @@ class Towers:
 
         with tf.device(self._devices.host):
             first = (tf.constant(0), tf.constant(0.0))
-            return tf.while_loop(
+            _, loss = tf.while_loop(
                 lambda index, _: index < self._num_steps, body, first, parallel_iterations=1
-            )[1]
+            )
+            return loss
 
     def _step_body(self, batches: list[Batch]) -> tf.Tensor:
-        """Images (B, H, W, 3) float32 and labels (B,) int32 per replica -> mean loss, float32
-        scalar.
-        """
+        """Take a step on images (B, H, W, 3) float32, labels (B,) int32; return the mean loss."""
         scale = self.loss_scale.read()
 
         def tower(replica: int, weights: Sequence[tf.Tensor], batch: Batch) -> TowerResult:
@@ -241,12 +209,9 @@ class Towers:
         results = self._update.run_towers(tower, batches)
         updates = self._update.reduce([result.gradients for result in results])
         if self._planted_s:
-            sums = planted.slow_reduction(
-                [gradient for _, gradient in updates], self._planted_s, self._devices.host
-            )
-            updates = [
-                (placed, gradient) for (placed, _), gradient in zip(updates, sums, strict=True)
-            ]
+            placed, sums = zip(*updates, strict=True)
+            late = planted.slow_reduction(sums, self._planted_s, self._devices.host)
+            updates = list(zip(placed, late, strict=True))
         self.loss_scale.apply_if_finite(
             lambda: self._apply(updates), lambda: self._all_finite(updates)
         )
@@ -261,8 +226,7 @@ class Towers:
         labels: tf.Tensor,
         *scale: tf.Tensor,
     ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
-        """Gradients leave the tower ready to be summed: divided by the number of replicas, decay
-        included, not scaled.
+        """Compute gradients that are ready to be summed: divided, decay included, not scaled.
 
         `scale` is the loss scale, float32 scalar, where there is one.
         """
@@ -271,11 +235,11 @@ class Towers:
             logits, new_state = self._model.stateless_call(weights, state, images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
         share = 1.0 / self._update.num_summed
-        gradients = tape.gradient(
-            loss, weights, output_gradients=scale[0] * share if scale else share
-        )
         if scale:
-            gradients = [gradient / scale[0] for gradient in gradients]
+            scaled = tape.gradient(loss, weights, output_gradients=scale[0] * share)
+            gradients = [gradient / scale[0] for gradient in scaled]
+        else:
+            gradients = tape.gradient(loss, weights, output_gradients=share)
         if self._weight_decay:
             gradients = [
                 self._decayed(gradient, weight)
@@ -284,9 +248,7 @@ class Towers:
         return loss, gradients, new_state
 
     def _decayed(self, gradient: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """The gradient of the L2 loss added, when the gradient is there: else all products are made
-        early and held.
-        """
+        """Add the gradient of the L2 loss, only now: else all products are made early and held."""
         with tf.control_dependencies([gradient]):
             return gradient + self._weight_decay * weight
 
@@ -296,28 +258,25 @@ class Towers:
             placed.apply(gradient, self._optimizer)
 
     def _all_finite(self, updates: Sequence[tuple[Placed, tf.Tensor]]) -> tf.Tensor:
-        """Bool scalar on the host; a sum of squares per tensor is one kernel, and not finite when
-        any element is not.
-        """
+        """Return a bool on the host, by one kernel per tensor: is its sum of squares finite?"""
         by_device: dict[str, list[tf.Tensor]] = defaultdict(list)
         for placed, gradient in updates:
             by_device[placed.variable.device].append(gradient)
         finite = []
         for device, gradients in by_device.items():
             with tf.device(device):
-                finite.append(
-                    tf.math.is_finite(tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients]))
-                )
+                squares = tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients])
+                finite.append(tf.math.is_finite(squares))
         with tf.device(self._devices.host):
             return tf.reduce_all(tf.stack(finite))
 
 
 def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, Any]:
-    """How the tower's tf.function is compiled.
+    """Choose how the tower's tf.function is compiled.
 
     Not inlined, its graph is compiled once instead of once per replica: half the start-up time on
-    stand-ins. On GPUs it would hand over all gradients at once and forbid reducing them during the
-    backward pass.
+    CPU devices. On GPUs it would hand over all gradients at once and forbid reducing them during
+    the backward pass.
     """
     if xla == "on":
         return {"jit_compile": True}
@@ -326,7 +285,18 @@ def _compilation(xla: str, devices: Devices, inlines_towers: bool) -> dict[str, 
     return {"experimental_attributes": {"_noinline": True}}
 
 
-def _seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
-    return [
-        layer.seed_generator for layer in model.layers if isinstance(layer, keras.layers.Dropout)
-    ]
+def _copy_of_state(model: keras.Model, replica: int, device: str) -> list[tf.Variable]:
+    """Give each replica its own batch statistics, and its own dropout seed."""
+    seeds = {
+        id(layer.seed_generator.state)
+        for layer in model.layers
+        if isinstance(layer, keras.layers.Dropout)
+    }
+    state = []
+    for variable in model.non_trainable_variables:
+        value = np.asarray(variable)
+        if id(variable) in seeds:
+            value = value + replica
+        with tf.device(device):
+            state.append(tf.Variable(value, dtype=variable.dtype))
+    return state

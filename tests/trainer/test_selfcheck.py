@@ -60,17 +60,17 @@ def test_nccl_cannot_run_on_stand_ins_and_is_no_failure(asked):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--modes", "telepathy"], "no mode telepathy; choose from "),
+        (["--modes", "telepathy"], "no mode telepathy with --hosts 1; choose from "),
         (["--devices", "gpu"], "--devices gpu: NVML finds no GPU here; choose cpu_stand_in"),
         (["--replicas", "99"], "--replicas 99: wanted 1 to 16"),
         (["--hosts", "0"], "--hosts 0: wanted 1 to 8"),
         (
             ["--hosts", "2", "--modes", "ps_cpu"],
-            "mode ps_cpu is of one host; leave --hosts out, or choose from distributed_",
+            "no mode ps_cpu with --hosts 2; choose from distributed_",
         ),
         (
             ["--modes", "distributed_ring"],
-            "mode distributed_ring is of several hosts; give --hosts 2, or choose from independent, ",
+            "no mode distributed_ring with --hosts 1; choose from independent, ",
         ),
         (["--json", "/nowhere/x.json"], "there is no folder /nowhere"),
     ],
@@ -108,7 +108,7 @@ def test_modes_of_several_hosts_are_checked_over_so_many(monkeypatch, capsys):
     assert benches == {Bench(kind="cpu_stand_in", num_replicas=6, num_hosts=3)}
     told = capsys.readouterr().out
     assert "3 hosts with 2 CPU stand-ins each (processes of this machine)" in told
-    assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +< 1e-06", told, re.MULTILINE)
+    assert re.search(r"^distributed_ring +- +1\.0e-08 +2\.0e-08 +1e-06", told, re.MULTILINE)
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
@@ -141,21 +141,13 @@ def test_an_interrupt_ends_it_with_what_was_found(monkeypatch, capsys):
     assert "0 checks passed" in capsys.readouterr().out
 
 
-def test_modes_that_time_does_not_suffice_for_are_told(monkeypatch, capsys):
-    monkeypatch.setattr(selfcheck, "BUDGET_S", -1.0)
-    assert selfcheck.main(["--devices", "cpu_stand_in", "--modes", "ps_cpu"]) == 1
-    assert (
-        "not reached within -1 s; ask for it alone with --modes ps_cpu" in capsys.readouterr().out
-    )
-
-
 @pytest.mark.parametrize(
     ("asked", "num_replicas", "num_gpus", "bench"),
     [
-        ("auto", 0, 0, Bench(kind="cpu_stand_in", num_replicas=2)),
-        ("auto", 0, 1, Bench(kind="logical_gpu", num_replicas=2)),
-        ("auto", 0, 4, Bench(kind="gpu", num_replicas=4)),
-        ("auto", 0, 16, Bench(kind="gpu", num_replicas=8)),
+        ("auto", None, 0, Bench(kind="cpu_stand_in", num_replicas=2)),
+        ("auto", None, 1, Bench(kind="logical_gpu", num_replicas=2)),
+        ("auto", None, 4, Bench(kind="gpu", num_replicas=4)),
+        ("auto", None, 16, Bench(kind="gpu", num_replicas=8)),
         ("cpu_stand_in", 4, 8, Bench(kind="cpu_stand_in", num_replicas=4)),
     ],
 )
@@ -173,7 +165,7 @@ def test_a_failure_stands_in_the_table_and_below_it():
         bound=1e-6,
     )
     text = "\n".join(selfcheck.report([wrong], bench))
-    assert re.search(r"2\.0e-03 +- +< 1e-06 +FAILED", text)
+    assert re.search(r"2\.0e-03 +- +1e-06 +- +FAILED", text)
     assert text.endswith("FAILED\nring -: differs by 2.0e-03, wanted less than 1e-06")
     assert "CPU stand-ins" not in text
 

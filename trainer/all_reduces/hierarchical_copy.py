@@ -17,7 +17,7 @@ from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
-    """Half of the GPUs send to one of them, these two exchange, and send back."""
+    """Have half of the GPUs send to one of them, exchange between these two, and send back."""
     half = num_gpus // 2
     groups = [range(half), range(half, num_gpus)]
     for index in range(num_gpus):

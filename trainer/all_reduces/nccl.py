@@ -1,6 +1,4 @@
-"""NVIDIA's collective library sums every gradient on all GPUs at once. Needs one physical GPU per
-replica.
-"""
+"""Sums every gradient on all GPUs at once by NCCL, which needs one physical GPU per replica."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
-    """One process launches a kernel per GPU and message: 2 (n-1)/n of the bytes per GPU."""
+    """Launch a kernel per GPU and message from one process: 2 (n-1)/n of the bytes per GPU."""
     traffic.collective(sizes, num_gpus, launchers=num_gpus)
 
 
@@ -31,9 +29,7 @@ def create(devices: Devices) -> Nccl:
 
 
 class Nccl:
-    """The raw op, because it fails where NCCL cannot run; a collective with the hint `nccl` runs
-    silently without it.
-    """
+    """Calls the raw op, which fails without NCCL; a collective with its hint runs silently."""
 
     reduction_ops = ("NcclAllReduce",)
 

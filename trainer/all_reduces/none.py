@@ -1,4 +1,4 @@
-"""Copies of a gradient are summed on one replica, round robin by tensor, and copied back to all."""
+"""Sums copies of a gradient on one replica, round robin by tensor, and copies the sum to all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
-    """Gradient i meets on GPU i mod n: round robin by number, not by size."""
+    """Let gradient i meet on GPU i mod n: round robin by number, not by size."""
     for owner in range(num_gpus):
         owned = sizes[owner::num_gpus]
         for gpu in range(num_gpus):

@@ -1,4 +1,4 @@
-"""Copies of every gradient are summed on the host and copied back to all replicas."""
+"""Sums the copies of every gradient on the host and copies the sum back to all replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scalemark.abilities.all_reduce import HOST, AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
-    """All gradients go to the host and come back, per GPU; the host sums them all."""
+    """Send all gradients to the host and back, per GPU; the host sums them all."""
     for gpu in range(num_gpus):
         traffic.copy(gpu, HOST, sum(sizes), len(sizes))
         traffic.copy(HOST, gpu, sum(sizes), len(sizes))
@@ -27,7 +27,7 @@ def create(devices: Devices) -> SumOnOneDevice:
 
 
 class SumOnOneDevice:
-    """Whole tensors are summed on one device each, which take turns, and copied back."""
+    """Sums whole tensors on one device each, in turn, and copies them back."""
 
     reduction_ops = ("AddN",)
 
@@ -44,7 +44,7 @@ class SumOnOneDevice:
 
 
 def copies_on(devices: Sequence[str], value: tf.Tensor) -> list[tf.Tensor]:
-    """One copy of a tensor per device."""
+    """Copy a tensor to each device."""
     copies = []
     for device in devices:
         with tf.device(device):

@@ -13,7 +13,7 @@ from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
-    """Every gradient in n shards: (n-1)/n of the bytes out and in, twice."""
+    """Cut every gradient in n shards: (n-1)/n of the bytes out and in, twice."""
     for owner in range(num_gpus):
         for gpu in range(num_gpus):
             traffic.copy(gpu, owner, sum(sizes) / num_gpus, len(sizes))

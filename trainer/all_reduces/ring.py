@@ -1,6 +1,4 @@
-"""TensorFlow's collective ring: every replica passes partial sums to the next, no device sees more
-traffic than another.
-"""
+"""TensorFlow's collective ring: no device sees more traffic than another."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from scalemark.abilities.all_reduce import AllReduceAbilities, Traffic
 
 
 def sends(traffic: Traffic, sizes: Sequence[float], num_gpus: int) -> None:
-    """Copies from neighbor to neighbor, 2 (n-1) rounds one after another for each message."""
+    """Copy from neighbor to neighbor, 2 (n-1) rounds one after another for each message."""
     num_rounds = 2 * (num_gpus - 1)
     for gpu in range(num_gpus):
         neighbor = (gpu + 1) % num_gpus

@@ -1,5 +1,6 @@
-"""Trains a small model in one mode: a synchronous one must reach the weights of one device with the
-whole batch.
+"""Trains a small model in one mode.
+
+A synchronous mode must reach the weights of one device with the whole batch.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ WholeBatch = tuple[np.ndarray, np.ndarray]  # images and labels of all replicas 
 
 
 def convolutional() -> keras.Model:
-    """Convolutions, pooling, a dense layer; no batch normalization and no dropout, which make N
-    batches differ from one.
+    """Build convolutions, pooling and a dense layer.
+
+    Batch normalization and dropout would make N batches differ from one.
     """
     x = layers.images(IMAGE_PX)
     x = layers.conv(x, 4, 3)
@@ -35,7 +37,7 @@ def convolutional() -> keras.Model:
 
 
 def normalized() -> keras.Model:
-    """Batch normalization and dropout: their state is each replica's own."""
+    """Build a model with batch normalization and dropout, whose state is each replica's own."""
     x = layers.images(IMAGE_PX)
     x = layers.relu(layers.conv_norm(x, 4, 3))
     x = layers.dropout(layers.flatten(x))
@@ -43,13 +45,12 @@ def normalized() -> keras.Model:
 
 
 def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
-    """Random images (N * B, H, W, 3) float32 and labels (N * B,) int32, always the same ones."""
+    """Yield images (N * B, H, W, 3) float32 and labels (N * B,) int32, always the same ones."""
     random = np.random.default_rng(7)
+    size = num_replicas * BATCH_SIZE
     for _ in range(num_steps):
-        images = random.normal(size=(num_replicas * BATCH_SIZE, IMAGE_PX, IMAGE_PX, 3)).astype(
-            "float32"
-        )
-        yield images, random.integers(0, NUM_CLASSES, num_replicas * BATCH_SIZE).astype("int32")
+        images = random.normal(size=(size, IMAGE_PX, IMAGE_PX, 3)).astype("float32")
+        yield images, random.integers(0, NUM_CLASSES, size).astype("int32")
 
 
 def train(
@@ -58,8 +59,9 @@ def train(
     batches: Sequence[WholeBatch],
     model: Callable[[], keras.Model] = convolutional,
 ) -> run.Training:
-    """Take a step on every whole batch, split evenly over the replicas. Needs a multiple of
-    steps_per_execution batches.
+    """Take a step on every whole batch, split evenly over the replicas.
+
+    Their number must be a multiple of steps_per_execution.
     """
     return train_to_loss(spec, devices, batches, model)[0]
 
@@ -70,7 +72,7 @@ def train_to_loss(
     batches: Sequence[WholeBatch],
     model: Callable[[], keras.Model] = convolutional,
 ) -> tuple[run.Training, float]:
-    """As `train`, and the loss of the last step."""
+    """Do the same as `train`, and return the loss of the last step, too."""
     training = run.build(spec, devices, model, partial(at, devices))
     per_call, loss = spec.steps_per_execution, float("nan")
     for first in range(0, len(batches), per_call):
@@ -81,27 +83,24 @@ def train_to_loss(
 def one_step_stale(
     spec: TrialSpec, one_device: Devices, batches: Sequence[WholeBatch]
 ) -> list[np.ndarray]:
-    """The weights that `staged_vars` must reach: w(t+1) = w(t) - lr a(t), a(t) = m a(t-1) +
-    g(w(t-1)), step by step in numpy.
+    """Compute in numpy the weights that `staged_vars` must reach, without weight decay.
 
-    Without weight decay; the gradients come from plain steps of one device.
+    w(t+1) = w(t) - lr a(t), a(t) = m a(t-1) + g(w(t-1)), with g from plain steps of one device.
     """
     weights = seen = train(spec, one_device, []).update.weights(0)
     velocity = [np.zeros_like(value) for value in weights]
     for batch in batches:
         gradients = gradients_at(seen, spec, one_device, batch)
         velocity = [spec.momentum * v + g for v, g in zip(velocity, gradients, strict=True)]
-        seen, weights = (
-            weights,
-            [w - spec.learning_rate * v for w, v in zip(weights, velocity, strict=True)],
-        )
+        seen = weights
+        weights = [w - spec.learning_rate * v for w, v in zip(weights, velocity, strict=True)]
     return weights
 
 
 def gradients_at(
     weights: Sequence[np.ndarray], spec: TrialSpec, one_device: Devices, batch: WholeBatch
 ) -> list[np.ndarray]:
-    """By one step of gradient descent of rate 1, without momentum and decay, from these weights."""
+    """Return the gradients at these weights, by a step of plain gradient descent of rate 1."""
 
     def model() -> keras.Model:
         built = convolutional()
@@ -119,7 +118,7 @@ def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray])
 
 
 def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
-    """Per replica of this process; a leading dimension of steps when there are several batches."""
+    """Split by replica of this process; several batches get a leading dimension of steps."""
     images, labels = (
         np.split(np.stack(arrays), devices.num_all, 1) for arrays in zip(*batches, strict=True)
     )
@@ -132,7 +131,7 @@ def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
 
 
 def at(devices: Devices, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-    """As `trainer.towers.Input.at`."""
+    """Implement `trainer.towers.Input.at`."""
     chosen = []
     for device, (images, labels) in zip(devices.replicas, batches, strict=True):
         with tf.device(device):

@@ -1,7 +1,7 @@
-"""Checks one mode for `trainer/selfcheck.py`, in a process of its own: exactness, placement, a
-short throughput.
+"""Checks one mode for `trainer/selfcheck.py`, in a process of its own.
 
-`python -m trainer.check.mode_check MODE_JSON BENCH_JSON OUT`; one line of JSON per check.
+`python -m trainer.check.mode_check MODE_JSON BENCH_JSON OUT` proves exactness and placement, and
+takes a short throughput; it writes one line of JSON per check.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,18 @@ BASE = TrialSpec(
     num_steps=10,
     seed=1,
 )
+# left out of a check's options: what every trial has, and what staged_vars needs to be comparable
+_UNTOLD = {
+    "xla": "off",
+    "steps_per_execution": 1,
+    "loss_scale": "none",
+    "gradient_repacking": 0,
+    "weight_decay": 0.0,
+}
 
 Changes = dict[str, Any]  # fields of TrialSpec
+Found = dict[str, float]  # numeric fields of Check
+Judge = Callable[[run.Training, float], tuple[str, Found]]  # training, last loss -> problem, found
 
 
 class ModeCheck:
@@ -72,8 +83,9 @@ class ModeCheck:
     def __init__(self, mode: Mode, bench: Bench, on: devices.Devices) -> None:
         self._name = mode.name
         self._devices = on
-        self._one = replace(self._devices, replicas=self._devices.replicas[:1])
-        self._alone = replace(BASE, device_kind=str(self._devices.kind))
+        self._one = replace(on, replicas=on.replicas[:1])
+        self._alone = replace(BASE, device_kind=str(on.kind))
+        on_cpus = bench.kind == "cpu_stand_in"
         self._spec = replace(
             self._alone,
             num_gpus=bench.num_replicas,
@@ -81,14 +93,14 @@ class ModeCheck:
             variable_update=mode.variable_update,
             local_parameter_device=mode.local_parameter_device,
             all_reduce=mode.all_reduce,
-            batch_size=16 if bench.kind == "cpu_stand_in" else 128,
+            batch_size=16 if on_cpus else 128,
         )
         self._abilities = VARIABLE_UPDATES[mode.variable_update]
-        self._exact = EXACT if bench.kind == "cpu_stand_in" else EXACT_ON_GPUS
+        self._bound = EXACT if on_cpus else EXACT_ON_GPUS
         self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
 
     def all(self) -> Iterator[Check]:
-        """A mode that cannot run here at all says so once."""
+        """Yield all checks; a mode that cannot run here at all says so once."""
         try:
             run.build(self._spec, self._devices, exactness.convolutional)
         except UnsupportedTrialError as error:
@@ -97,9 +109,10 @@ class ModeCheck:
         if self._abilities.is_synchronous:
             yield from self._synchronous()
         else:
-            yield self._one_check({}, self._drifts)
+            yield self._trained({}, self._drifts)
         for precision in PRECISIONS:
-            yield self._throughput(self._of_precision(precision))
+            changes = self._precision(precision)
+            yield self._checked(_text(changes), partial(self._throughput, changes))
 
     def _synchronous(self) -> Iterator[Check]:
         alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
@@ -108,145 +121,113 @@ class ModeCheck:
         for num_packs, xla, steps in product(packs, ("off", "on"), (1, NUM_STEPS)):
             if self._spec.hosts > 1 and xla == "on" and steps > 1:
                 continue  # compiled once per replica: minutes
-            told = {"gradient_repacking": num_packs, "xla": xla, "steps_per_execution": steps}
-            yield self._exact_check(told, whole, self._exact, loss=loss)
-        yield self._normalization_check()
+            changes = {"gradient_repacking": num_packs, "xla": xla, "steps_per_execution": steps}
+            yield self._exact(changes, whole, self._bound, loss)
+        yield self._trained({}, self._normalizes_alone, exactness.normalized, "model=normalized")
         if self._abilities.stages:
             stale = exactness.one_step_stale(self._alone, self._one, self._batches)
-            yield self._exact_check(
-                {"staged_vars": True, "weight_decay": 0.0},
-                stale,
-                self._exact,
-                told={"staged_vars": True},
-            )
+            yield self._exact({"staged_vars": True, "weight_decay": 0.0}, stale, self._bound)
         if self._abilities.compacts:
             for num_packs in packs:
-                yield self._exact_check(
-                    {"compact_gradients": True, "gradient_repacking": num_packs}, whole, COMPACT
-                )
-        yield self._exact_check({"data_format": "NCHW"}, whole, self._exact)
+                changes = {"compact_gradients": True, "gradient_repacking": num_packs}
+                yield self._exact(changes, whole, COMPACT)
+        yield self._exact({"data_format": "NCHW"}, whole, self._bound)
         for name, precision in PRECISIONS.items():
             if precision.tolerance:
-                yield self._exact_check(self._of_precision(name), whole, precision.tolerance)
+                yield self._exact(self._precision(name), whole, precision.tolerance)
 
-    def _exact_check(
+    def _exact(
         self,
         changes: Changes,
         reference: Sequence[np.ndarray],
         bound: float,
-        told: Changes | None = None,
         loss: float | None = None,
     ) -> Check:
-        """Weights of all replicas against the reference's, and the last step's loss where there is
-        one to compare.
-        """
+        """Compare the weights of all replicas, and where given the last step's loss."""
 
-        def judge(training: run.Training, last_loss: float) -> Check:
-            replicas = range(self._spec.num_gpus)
+        def judge(training: run.Training, last_loss: float) -> tuple[str, Found]:
             difference = max(
-                exactness.largest_difference(training.update.weights(i), reference)
-                for i in replicas
+                exactness.largest_difference(training.update.weights(replica), reference)
+                for replica in range(self._spec.num_gpus)
             )
             found = {"difference": difference, "bound": bound}
             if loss is not None:
                 found["loss_difference"] = abs(last_loss - loss)
             largest = max(difference, found.get("loss_difference", 0.0))
-            problem = (
-                "" if largest < bound else f"differs by {largest:.1e}, wanted less than {bound:.0e}"
-            )
-            return self._check(told or changes, problem, **found)
+            if largest < bound:
+                return "", found
+            return f"differs by {largest:.1e}, wanted less than {bound:.0e}", found
 
-        return self._one_check(changes, judge, told)
+        return self._trained(changes, judge)
 
-    def _normalization_check(self) -> Check:
-        def judge(training: run.Training, _: float) -> Check:
-            others = range(1, self._spec.num_gpus)
-            apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
-            alike = any(_difference(training.towers.statistics, i) == 0 for i in others)
-            problem = (
-                f"weights of replicas differ by {apart:.1e}"
-                if apart
-                else "replicas share batch statistics"
-                if alike
-                else ""
-            )
-            return self._check({"model": "normalized"}, problem)
+    def _normalizes_alone(self, training: run.Training, _: float) -> tuple[str, Found]:
+        others = range(1, self._spec.num_gpus)
+        apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
+        if apart:
+            return f"weights of replicas differ by {apart:.1e}", {}
+        if any(_difference(training.towers.statistics, i) == 0 for i in others):
+            return "replicas share batch statistics", {}
+        return "", {}
 
-        return self._one_check({}, judge, {"model": "normalized"}, exactness.normalized)
+    def _drifts(self, training: run.Training, _: float) -> tuple[str, Found]:
+        if self._spec.num_gpus > 1 and _difference(training.update.weights, 1) == 0:
+            return "replicas that share nothing have equal weights", {}
+        return "", {}
 
-    def _drifts(self, training: run.Training, _: float) -> Check:
-        apart = self._spec.num_gpus == 1 or _difference(training.update.weights, 1) > 0
-        return self._check({}, "" if apart else "replicas that share nothing have equal weights")
-
-    def _one_check(
+    def _trained(
         self,
         changes: Changes,
-        judge: Callable[[run.Training, float], Check],
-        told: Changes | None = None,
+        judge: Judge,
         model: Callable[[], keras.Model] = exactness.convolutional,
+        options: str = "",
     ) -> Check:
-        """Trains, looks where the ops ran, then judges; whatever goes wrong is this check's
-        problem.
-        """
-        try:
+        """Train, look where the ops ran, then judge."""
+
+        def check() -> tuple[str, Found]:
             spec = replace(self._spec, **changes)
             with op_placement.recorded() as placement:
                 training, last_loss = exactness.train_to_loss(
                     spec, self._devices, self._batches, model
                 )
-            if problem := placement.problem(training.wanted(spec)):
-                return self._check(told or changes, problem)
-            return judge(training, last_loss)
-        except UnsupportedTrialError as error:
-            return Check(
-                mode=self._name,
-                options=_text(told or changes),
-                outcome="unsupported",
-                problem=str(error),
-            )
-        except Exception as error:  # whatever it is, it is this check that failed
-            return self._check(
-                told or changes, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-            )
+            problem = placement.problem(training.wanted(spec))
+            return (problem, {}) if problem else judge(training, last_loss)
 
-    def _throughput(self, changes: Changes) -> Check:
-        told = {"precision": changes["precision"]}
+        return self._checked(options or _text(changes), check)
+
+    def _checked(self, options: str, check: Callable[[], tuple[str, Found]]) -> Check:
+        found: Found = {}
         try:
-            spec = replace(self._spec, **changes)
-            training = run.build(spec, self._devices)
-            batches = synthetic.open_input(spec, self._devices).next()
-            for _ in range(spec.min_warm_up_steps):
-                float(training.towers.step(batches))
-            num_steps, start = 0, time.monotonic()
-            while time.monotonic() - start < SECONDS_MEASURED:
-                loss = float(training.towers.step(batches))
-                num_steps += 1
-            tf.test.experimental.sync_devices()
-            rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
+            problem, found = check()
+            outcome = "failed" if problem else "passed"
         except UnsupportedTrialError as error:
-            return Check(
-                mode=self._name, options=_text(told), outcome="unsupported", problem=str(error)
-            )
-        except Exception as error:
-            return self._check(
-                told, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-            )
-        return self._check(told, "" if loss == loss else "the loss is no number", throughput=rate)
+            problem, outcome = str(error), "unsupported"
+        except Exception as error:  # whatever it is, it is this check that failed
+            problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            outcome = "failed"
+        return Check(mode=self._name, options=options, outcome=outcome, problem=problem, **found)
 
-    def _of_precision(self, precision: str) -> Changes:
+    def _throughput(self, changes: Changes) -> tuple[str, Found]:
+        spec = replace(self._spec, **changes)
+        training = run.build(spec, self._devices)
+        batches = synthetic.open_input(spec, self._devices).next()
+        for _ in range(spec.min_warm_up_steps):
+            float(training.towers.step(batches))
+        num_steps, start = 0, time.monotonic()
+        while time.monotonic() - start < SECONDS_MEASURED:
+            loss = float(training.towers.step(batches))
+            num_steps += 1
+        tf.test.experimental.sync_devices()
+        rate = spec.num_gpus * spec.batch_size * num_steps / (time.monotonic() - start)
+        return "the loss is no number" if np.isnan(loss) else "", {"throughput": rate}
+
+    def _precision(self, precision: str) -> Changes:
         scaled = PRECISIONS[precision].is_loss_scaled and self._abilities.is_synchronous
         return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
-
-    def _check(self, told: Changes, problem: str, **found: float) -> Check:
-        outcome = "failed" if problem else "passed"
-        return Check(
-            mode=self._name, options=_text(told), outcome=outcome, problem=problem, **found
-        )
 
 
 @contextmanager
 def _claimed(bench: Bench) -> Iterator[devices.Devices]:
-    """The devices to check on; those of other hosts are processes of this one."""
+    """Claim the devices to check on; those of other hosts are processes of this one."""
     if bench.num_hosts == 1:
         yield _claim_own(bench, WORKER_0)
         return
@@ -255,7 +236,7 @@ def _claimed(bench: Bench) -> Iterator[devices.Devices]:
 
 
 def _claim_own(bench: Bench, worker: Rank) -> devices.Devices:
-    """Of one host."""
+    """Claim the devices of one host."""
     per_host = bench.num_replicas // bench.num_hosts
     if bench.kind == "logical_gpu":
         return devices.logical_gpus(per_host, LOGICAL_GPU_BYTES)
@@ -270,31 +251,31 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
     return exactness.largest_difference(of_replica(0), of_replica(replica))
 
 
-def _text(told: Changes) -> str:
-    """As overrides; what every trial has anyway is left out."""
-    plain = {"xla": "off", "steps_per_execution": 1, "loss_scale": "none", "gradient_repacking": 0}
-    return (
-        " ".join(f"{axis}={value}" for axis, value in told.items() if plain.get(axis) != value)
-        or "-"
-    )
+def _text(changes: Changes) -> str:
+    """Write changes as overrides."""
+    told = [f"{name}={value}" for name, value in changes.items() if _UNTOLD.get(name) != value]
+    return " ".join(told) or "-"
 
 
-def main(mode_json: str, bench_json: str, out: str) -> int:
+def main(mode_json: str, bench_json: str, out: str) -> None:
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     mode, bench = Mode(**json.loads(mode_json)), Bench(**json.loads(bench_json))
     with Path(out).open("w") as file:
+
+        def write(check: Check) -> None:
+            file.write(json.dumps(asdict(check)) + "\n")
+            file.flush()
+
         try:
             with _claimed(bench) as on:
                 for check in ModeCheck(mode, bench, on).all():
-                    file.write(json.dumps(asdict(check)) + "\n")
-                    file.flush()
+                    write(check)
         except UnsupportedTrialError as error:
-            check = Check(mode=mode.name, options="-", outcome="unsupported", problem=str(error))
-            file.write(json.dumps(asdict(check)) + "\n")
-    return 0
+            refusal = str(error)
+            write(Check(mode=mode.name, options="-", outcome="unsupported", problem=refusal))
 
 
 if __name__ == "__main__":
-    code = main(*sys.argv[1:])
+    main(*sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)
+    os._exit(0)  # past the interpreter's exit, in which a library may hang or crash

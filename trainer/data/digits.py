@@ -1,7 +1,4 @@
-"""Real handwritten digits, to see whether a model learns: 1,797 images, enlarged to 32 px.
-
-Label and digit are the same: 0 to 9.
-"""
+"""Real handwritten digits, 1,797 images enlarged to 32 px, to see whether a model learns."""
 
 from __future__ import annotations
 

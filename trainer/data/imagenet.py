@@ -1,6 +1,4 @@
-"""ImageNet, or any other set in its TFRecord schema: the files `train-*-of-*` of a folder that the
-user names.
-"""
+"""ImageNet, or any other set in its TFRecord schema, from a folder that the user names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""One random batch per replica, made once and kept on its device: training without any input
-cost.
-"""
+"""One random batch per replica, kept on its device: training without any input cost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tells which file and which record made a pipeline of TFRecords fail. Nothing here runs before one
-has.
-"""
+"""Finds the file and record that made a pipeline of TFRecords fail; runs only once one has."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ import tensorflow as tf
 from scalemark.host import shards
 from trainer.errors import BadDataError
 
-# TensorFlow tells where the header begins when that is damaged, else where the data does
+# TensorFlow reports where the header begins when that is damaged, else where the data does.
 NUM_HEADER_BYTES = 12
-# since the pipeline failed; then its own words are all there is
+# Raised when the files have changed since; then TensorFlow's own words are all there is.
 _FILES_HAVE_CHANGED = (tf.errors.OpError, OSError)
 
 # position in the pipeline; path, index in the file, record
@@ -24,10 +22,9 @@ Suspect = tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 
 
 def located(path: tf.Tensor) -> tf.data.Dataset:
-    """The records of a file as (path, index, record), in place of TFRecordDataset."""
-    return (
-        tf.data.TFRecordDataset(path).enumerate().map(lambda index, record: (path, index, record))
-    )
+    """Read a file's records as (path, index, record), in place of TFRecordDataset."""
+    records = tf.data.TFRecordDataset(path).enumerate()
+    return records.map(lambda index, record: (path, index, record))
 
 
 def unusable(
@@ -35,24 +32,21 @@ def unusable(
     suspects: Iterable[Suspect],
     problem: Callable[[tf.Tensor, tf.Tensor], str | None],
 ) -> BadDataError:
-    """The first of the suspects whose record has a problem at its position."""
+    """Name the first suspect whose record has a problem at its position."""
     with suppress(*_FILES_HAVE_CHANGED):
         for position, (path, index, record) in suspects:
-            if reason := problem(record, position):
+            reason = problem(record, position)
+            if reason:
                 name, number = path.numpy().decode(), int(index)
-                return BadDataError(
-                    f"{name}: record {number} (at byte {_begin(name, number)}) {reason}"
-                )
+                begin, _ = list(shards.record_bounds(Path(name)))[number]
+                return BadDataError(f"{name}: record {number} (at byte {begin}) {reason}")
     return BadDataError(f"the data cannot be used: {told(error)}")
 
 
 def unreadable(error: tf.errors.OpError, paths: Sequence[str]) -> BadDataError:
-    """The file whose framing is broken where the error says; other errors name their file
-    themselves.
-    """
-    if isinstance(error, tf.errors.DataLossError) and (
-        found := re.search(r"record at (\d+)", str(error))
-    ):
+    """Name the file whose framing is broken; other errors name their file themselves."""
+    found = re.search(r"record at (\d+)", str(error))
+    if found and isinstance(error, tf.errors.DataLossError):
         with suppress(*_FILES_HAVE_CHANGED):
             for path in paths:
                 at = _record_at(path, int(found.group(1)))
@@ -62,21 +56,13 @@ def unreadable(error: tf.errors.OpError, paths: Sequence[str]) -> BadDataError:
 
 
 def told(error: tf.errors.OpError) -> str:
-    """TensorFlow's message in one line, without the names of nodes."""
+    """Return TensorFlow's message in one line, without the names of nodes."""
     (line, *_) = error.message.splitlines() or [""]
     return re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", line).strip() or type(error).__name__
 
 
-def _begin(path: str, index: int) -> int:
-    return next(
-        begin
-        for number, (begin, _) in enumerate(shards.record_bounds(Path(path)))
-        if number == index
-    )
-
-
 def _record_at(path: str, offset: int) -> tuple[int, int] | None:
-    """Index and begin of the record whose length or data begins there; None when none does."""
+    """Return index and begin of the record whose length or data begins there, if any."""
     for index, (begin, _) in enumerate(shards.record_bounds(Path(path))):
         if begin + NUM_HEADER_BYTES >= offset:
             return (index, begin) if offset in (begin, begin + NUM_HEADER_BYTES) else None

@@ -1,7 +1,6 @@
-"""Reads images in ImageNet's TFRecord schema: shards, records in a seeded order, decoded and
-distorted images, replicas.
+"""Reads images in ImageNet's TFRecord schema.
 
-The same seed gives the same images in the same order, for any number of replicas and of threads.
+The same seed gives the same images in the same order, for any number of replicas and threads.
 """
 
 from __future__ import annotations
@@ -28,16 +27,11 @@ class ImageRecords:
     """The shards of one folder, as an input of the towers."""
 
     def __init__(self, folder: Path, spec: TrialSpec, devices: Devices) -> None:
-        """Raises UnsupportedTrialError for a folder in which a shard is missing, empty or cut
-        off.
-        """
+        """Raise UnsupportedTrialError when a shard is missing, empty or cut off."""
         if problem := shards.problem(folder):
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
-        self._paths, self._spec, self._devices = (
-            [str(path) for path in shards.paths(folder)],
-            spec,
-            devices,
-        )
+        self._paths = [str(path) for path in shards.paths(folder)]
+        self._spec, self._devices = spec, devices
         self._num_calls = 0
         with tf.device(devices.host):
             records = records_in_order(self._paths, spec, tf.data.TFRecordDataset).enumerate()
@@ -64,33 +58,26 @@ class ImageRecords:
         return self._feed.at(batches, index)
 
     def _explained(self, error: tf.errors.OpError) -> BadDataError:
-        """The good path carries no file names: its order is seeded, so that the records of the
-        failed call are found again.
-        """
+        """Find the records of the failed call again: their order is seeded."""
         spec = self._spec
-        if isinstance(error, tf.errors.InvalidArgumentError):
-            num_records = len(self._devices.replicas) * spec.steps_per_execution * spec.batch_size
-            located = records_in_order(self._paths, spec, bad_records.located)
-            # An error overtakes the batches that wait on the devices; the first bad record from
-            # here on is the one.
-            num_calls = 1 + CALLS_AHEAD + spec.prefetch
-            suspects = (
-                own_share(located.enumerate(), spec, self._devices)
-                .skip(self._num_calls * num_records)
-                .take(num_calls * num_records)
-            )
-            return bad_records.unusable(
-                error, suspects, lambda record, position: _problem(record, position, spec)
-            )
-        return bad_records.unreadable(error, self._paths)
+        if not isinstance(error, tf.errors.InvalidArgumentError):
+            return bad_records.unreadable(error, self._paths)
+        # An error overtakes the batches that wait on the devices; the first bad record from here
+        # on is the one.
+        num_calls = 1 + CALLS_AHEAD + spec.prefetch
+        per_call = len(self._devices.replicas) * spec.steps_per_execution * spec.batch_size
+        located = records_in_order(self._paths, spec, bad_records.located)
+        suspects = own_share(located.enumerate(), spec, self._devices)
+        suspects = suspects.skip(self._num_calls * per_call).take(num_calls * per_call)
+        return bad_records.unusable(
+            error, suspects, lambda record, position: _problem(record, position, spec)
+        )
 
 
 def records_in_order(
     paths: Sequence[str], spec: TrialSpec, read: Callable[[tf.Tensor], tf.data.Dataset]
 ) -> tf.data.Dataset:
-    """Everything that `read` finds in the shards, epoch after epoch. What it finds does not change
-    the order.
-    """
+    """Repeat all that `read` finds in the shards; what it finds does not change the order."""
     records = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(len(paths), seed=spec.seed)
     records = records.interleave(
         read, cycle_length=SHARDS_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
@@ -101,9 +88,7 @@ def records_in_order(
 
 
 def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> tf.data.Dataset:
-    """Of (position, record) those that the replicas of this process take; the rest is left to other
-    workers, undecoded.
-    """
+    """Keep the records of this process's replicas; leave the others undecoded."""
     if not devices.num_elsewhere:
         return positioned
     own = range(devices.first, devices.first + len(devices.replicas))
@@ -118,8 +103,7 @@ def own_share(positioned: tf.data.Dataset, spec: TrialSpec, devices: Devices) ->
 def image_and_label(
     record: tf.Tensor, position: tf.Tensor, spec: TrialSpec
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Serialized Example -> image (image_px, image_px, 3) float32 in -1..1, label int32 in
-    0..num_classes-1.
+    """Decode an Example to an image (image_px, image_px, 3) float32 in -1..1 and an int32 label.
 
     Distortions depend on the seed and on `position` alone (int64, in the order of all records).
     """
@@ -136,9 +120,7 @@ def image_and_label(
 
 
 def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Encoded image, label int32, bounding boxes (1, num_boxes, 4) as ymin, xmin, ymax, xmax; none
-    when not wanted.
-    """
+    """Return encoded image, label, and boxes (1, N, 4) as ymin, xmin, ymax, xmax, if wanted."""
     wanted = {
         "image/encoded": tf.io.FixedLenFeature([], tf.string),
         "image/class/label": tf.io.FixedLenFeature([], tf.int64),
@@ -159,9 +141,7 @@ def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tenso
 
 
 def _random_crop(encoded: tf.Tensor, boxes: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """A part of the image that covers some of a bounding box, as tf_cnn_benchmarks cuts it
-    (preprocessing.py, train_image).
-    """
+    """Cut a part that covers some of a bounding box, as tf_cnn_benchmarks' train_image does."""
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.io.extract_jpeg_shape(encoded),
         boxes,
@@ -176,22 +156,21 @@ def _random_crop(encoded: tf.Tensor, boxes: tf.Tensor, seed: tf.Tensor) -> tf.Te
 
 
 def _central_square(encoded: tf.Tensor) -> tf.Tensor:
-    """The largest that the image has."""
+    """Decode the largest central square."""
     size = tf.io.extract_jpeg_shape(encoded)[:2]
     side = tf.reduce_min(size)
     return _decoded(encoded, (size - side) // 2, tf.stack([side, side]))
 
 
 def _decoded(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Only that window of a JPEG, uint8 (height, width, 3)."""
+    """Decode only that window of a JPEG, to uint8 (height, width, 3)."""
     return tf.io.decode_and_crop_jpeg(encoded, tf.concat([begin, size], axis=0), channels=3)
 
 
 def _flipped_and_colored(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Mirrored half of the time; brightness, saturation, hue and contrast changed by as much as
-    tf_cnn_benchmarks does.
+    """Mirror half of the images and change colors as much as tf_cnn_benchmarks does.
 
-    It swapped the last three for every other image; here their order is fixed.
+    It swapped the last three changes for every other image; here their order is fixed.
     """
     flip, brightness, saturation, hue, contrast = tf.unstack(
         tf.random.stateless_uniform((5,), seed)
@@ -204,7 +183,7 @@ def _flipped_and_colored(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _problem(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> str | None:
-    """Why a record cannot be used, as the end of a sentence; None when it can."""
+    """Return why a record cannot be used, as the end of a sentence; None when it can."""
     try:
         _, label, _ = _parsed(record, with_boxes=spec.distortions)
     except tf.errors.InvalidArgumentError as error:

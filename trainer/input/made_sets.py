@@ -1,6 +1,4 @@
-"""Data sets that the product makes itself: a small sharded TFRecord set in ImageNet's schema, made
-once.
-"""
+"""Makes data sets once: small sharded TFRecord sets in ImageNet's schema."""
 
 from __future__ import annotations
 
@@ -19,31 +17,25 @@ ORIGINALS = Path(__file__).resolve().parent.parent / "data" / "originals"
 
 
 def default_folder(name: str) -> Path:
-    """`photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
-    cache = (
-        os.environ.get("SCALEMARK_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scalemark"
-    )
+    """Return `photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = os.environ.get("SCALEMARK_CACHE") or Path(caches) / "scalemark"
     return Path(cache) / f"{name}-v1"
 
 
 def prepare_folder(
     folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]
 ) -> Path:
-    """Make the set in `folder` unless it is there; safe when several processes do it at once.
+    """Make the set in `folder` unless it is there; safe in several processes at once.
 
-    Raises UnsupportedTrialError when the folder holds another set, or shards that are not known to
-    be ours.
+    Raises UnsupportedTrialError when the folder holds shards that are not known to be of this set.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / ".lock"):
         if problem := shards.other_set(folder, name):
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
-        if (
-            folder != default_folder(name)
-            and not (folder / shards.INDEX).exists()
-            and shards.paths(folder)
-        ):
+        is_known = folder == default_folder(name) or (folder / shards.INDEX).exists()
+        if shards.paths(folder) and not is_known:
             raise UnsupportedTrialError(
                 f"data.dir={folder}: holds shards that data={name} did not make; choose "
                 "another folder"
@@ -63,9 +55,7 @@ def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
 
 
 def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:
-    """Image (H, W, 3) uint8 with the fields that ImageNet's TFRecords have; the one bounding box is
-    the whole image.
-    """
+    """Encode an image (H, W, 3) uint8 with ImageNet's fields; its one box is the whole image."""
 
     def ints(*values: int) -> tf.train.Feature:
         return tf.train.Feature(int64_list=tf.train.Int64List(value=values))

@@ -60,9 +60,7 @@ class ReplicaFeed:
 
 
 def _stacked(batches: tf.data.Dataset, num_steps: int, num_replicas: int) -> tf.data.Dataset:
-    """Every element is what one replica takes in one call: the batches of num_steps single
-    calls.
-    """
+    """Join the batches that one replica takes in one call."""
     return batches.enumerate().group_by_window(
         key_func=lambda number, _: number % num_replicas,
         reduce_func=lambda _, window: window.map(lambda _, batch: batch).batch(

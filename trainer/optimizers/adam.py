@@ -1,6 +1,4 @@
-"""Adam (Kingma and Ba 2015) with beta1 0.9, beta2 0.999, epsilon 1e-8, tf_cnn_benchmarks'
-defaults.
-"""
+"""Adam (Kingma and Ba 2015) with tf_cnn_benchmarks' defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ class Adam:
     UPDATE_OP = "ResourceApplyAdam"
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
-        """First and second moment."""
+        """Create first and second moment."""
         return [tf.Variable(tf.zeros(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
     def begin_step(self) -> None:

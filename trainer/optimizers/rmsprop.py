@@ -1,5 +1,4 @@
-"""RMSProp (Hinton 2012) with momentum: s = d s + (1 - d) g^2; a = m a + lr g / sqrt(s + e); v = v -
-a.
+"""RMSProp (Hinton 2012): s = d s + (1 - d) g^2; a = m a + lr g / sqrt(s + e); v = v - a.
 
 Decay 0.9 and epsilon 1.0 are tf_cnn_benchmarks' defaults, with which Inception was trained.
 """
@@ -33,7 +32,7 @@ class RmsProp:
     UPDATE_OP = "ResourceApplyRMSProp"
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
-        """Mean square, which begins at 1 as in TensorFlow 1, and momentum."""
+        """Create the mean square, which begins at 1 as in TensorFlow 1, and the momentum."""
         return [tf.Variable(tf.ones(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
 
     def begin_step(self) -> None: ...

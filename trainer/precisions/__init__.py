@@ -1,4 +1,4 @@
-"""Precisions, one file each: what TensorFlow's switches must be and in which type layers compute.
+"""Precisions, one file each: the type in which layers compute, and TensorFlow's switches.
 
-Each file declares ABILITIES, see `scalemark/abilities/`, and nothing else.
+Each declares ABILITIES, see `scalemark/abilities/`, and nothing else.
 """

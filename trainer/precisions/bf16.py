@@ -1,6 +1,4 @@
-"""Computation in bfloat16, variables and gradients handed to the update in float32; no loss scale
-is needed.
-"""
+"""Computes in bfloat16; variables and their gradients are float32. Needs no loss scale."""
 
 from scalemark.abilities.precision import PrecisionAbilities
 

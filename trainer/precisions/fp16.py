@@ -1,6 +1,4 @@
-"""Computation in float16, variables and gradients handed to the update in float32; needs a loss
-scale.
-"""
+"""Computes in float16; variables and their gradients are float32. Needs a loss scale."""
 
 from scalemark.abilities.precision import PrecisionAbilities
 

@@ -1,6 +1,4 @@
-"""Runs a trial in this process and ends the process with it, in the same way however it was
-started.
-"""
+"""Runs a trial and ends the process with it, in the same way however it was started."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ BAD_USAGE = 2
 def run_and_exit(
     main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: RunFolder
 ) -> NoReturn:
-    """Exit with what `main` returns, past the interpreter's exit: the result is written, no library
-    shall spoil it.
-    """
+    """Exit with what `main` returns, past the interpreter's exit, which a library may spoil."""
     code = 1
     try:
         code = _run(main, trial, folder)
@@ -40,7 +36,7 @@ def run_and_exit(
 
 
 def write_into(log: Path) -> None:
-    """Whatever this process says from now on."""
+    """Send all output of this process to a file from now on."""
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

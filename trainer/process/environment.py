@@ -16,7 +16,7 @@ from scalemark.text.redact import without_secrets
 
 
 def write(spec: TrialSpec, folder: RunFolder) -> None:
-    """What is known before TensorFlow is imported: also a trial that cannot import it tells."""
+    """Write what is known before TensorFlow is imported, which may fail."""
     set_by_trial = {
         name: without_secrets(storable(value))
         for name, value in switches.variables(spec, os.environ).items()
@@ -31,9 +31,7 @@ def write(spec: TrialSpec, folder: RunFolder) -> None:
 
 
 def add_build(folder: RunFolder, build: Mapping[str, Any]) -> None:
-    """What TensorFlow was built with, which need not be what is installed; a build for CPUs has
-    neither.
-    """
+    """Add what TensorFlow was built with, if anything; other versions may be installed."""
     environment = folder.read_environment()
     assert environment is not None  # `write` came first
     cuda, cudnn = (str(build.get(name, "")) for name in ("cuda_version", "cudnn_version"))

@@ -1,4 +1,4 @@
-"""Tells whether this process has what a fork does not carry over."""
+"""Finds what a fork of this process would not carry over."""
 
 from __future__ import annotations
 

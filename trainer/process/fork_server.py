@@ -33,9 +33,7 @@ from trainer.process import ending, fork_safety, parent
 
 
 def main(descriptor: int, module_name: str) -> NoReturn:
-    """The module has `preload()`, called once here, and `main(spec, folder) -> int`, called in
-    every trainer.
-    """
+    """Load a module with `preload()` and `main(spec, folder) -> int`; run `main` per trainer."""
     parent.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     # where it is ignored, nobody learns how a trainer ended
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -58,9 +56,7 @@ def main(descriptor: int, module_name: str) -> NoReturn:
 
 
 def leave_out_idle_libraries() -> None:
-    """Keras loads pandas, and that pyarrow where it is installed: its threads would do nothing
-    here, but forbid forking.
-    """
+    """Hide pyarrow from pandas, which Keras loads: its idle threads would forbid forking."""
     sys.modules["pyarrow"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
 
 
@@ -83,7 +79,7 @@ def _obey(order: dict[str, Any], module: ModuleType, descriptor: int) -> dict[st
 def _be_trainer(
     module: ModuleType, folder: RunFolder, environment: dict[str, str], server: int, orders: int
 ) -> NoReturn:
-    """Never returns, and never raises, into the server's loop."""
+    """Become a trainer; never return or raise into the server's loop."""
     try:
         parent.die_with(server)
         os.setsid()

@@ -22,9 +22,7 @@ def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
 
 
 def heed_signals() -> None:
-    """Let SIGINT interrupt, SIGTERM end and children be waited for, whatever the starting process
-    ignored or held back.
-    """
+    """Restore the default handling of signals that the starting process changed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -13,9 +13,10 @@ from trainer.errors import UnsupportedTrialError
 
 
 def take(placement: Placement) -> None:
-    """Call while the process has one thread: libraries size their pools by the cores they find.
+    """Pin this process and set its limits, while it has one thread.
 
-    Raises UnsupportedTrialError for cores that this process may not use.
+    Libraries size their pools by the cores they find. Raises UnsupportedTrialError for cores that
+    this process may not use.
     """
     if placement.cores:
         _pin(set(placement.cores))

@@ -48,14 +48,12 @@ class RanksJob:
     slow_import: str = "tensorflow"
 
     def command(self, cluster: Cluster, rank: Rank) -> tuple[str, ...]:
-        """The command of a rank, on any host that has this Python and sees the run folder."""
+        """Return a rank's command for any host with this Python and the run folder."""
         told = Flags.of(cluster, rank).arguments()
         return module_command(self.module, str(self.folder.trial), str(self.folder.path), *told)
 
     def cluster(self, addresses: Sequence[str], ports: Sequence[int]) -> Cluster:
-        """Of hosts with these addresses, a port for each job on each; no two have the same: hosts
-        may share an address.
-        """
+        """Give each job on each host a port of its own: hosts may share an address."""
         listening = {
             name: tuple(
                 f"{address}:{ports[host * len(self.jobs) + number]}"
@@ -74,14 +72,10 @@ class StartedRanks(Protocol):
 
     @property
     def descriptors(self) -> Sequence[int]:
-        """Readable when `look` may have news; it is called twice a second, too. Those of ranks told
-        as ended are gone.
-        """
+        """Return what is readable when `look` may have news; it is also called twice a second."""
 
     def look(self) -> Mapping[Rank, int | None]:
-        """Ranks that have ended so far, and their exit codes: -N by signal N, None where nobody saw
-        it. Never waits.
-        """
+        """Return the exit codes of ended ranks, without waiting: -N by signal N, None if unseen."""
 
 
 StartRanks = Callable[[RanksJob], AbstractContextManager[StartedRanks]]

@@ -33,24 +33,24 @@ from trainer.ranks.host_networks import host_networks
 
 
 class Network(Protocol):
-    """What the hosts that ranks stand for are joined by."""
+    """Joins the hosts that ranks stand for."""
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Of each host."""
+        """The address of each host."""
 
     def enter(self, host: int) -> None:
-        """This process, a rank before anything else, is on that host from now on."""
+        """Put this process, a rank before anything else, on that host."""
 
 
 class Loopback:
-    """All hosts are this one."""
+    """Takes this machine for every host."""
 
     def __init__(self, num_hosts: int) -> None:
         self.addresses = ("127.0.0.1",) * num_hosts
 
     def enter(self, host: int) -> None:
-        """It is there."""
+        pass
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def start_ranks(job: RanksJob) -> Iterator[LocalRanks]:
 
 
 class LocalRanks:
-    """Children of this process, each the leader of a session and a process group of its number."""
+    """Children of this process, each the leader of a session and process group."""
 
     def __init__(self, job: RanksJob, cluster: Cluster, network: Network) -> None:
         self.cluster = cluster
@@ -79,7 +79,7 @@ class LocalRanks:
         return [descriptor for _, descriptor in self._running.values()]
 
     def start(self, rank: Rank) -> None:
-        """Raises OSError."""
+        """Start a rank. Raises OSError."""
         supervisor = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -100,16 +100,14 @@ class LocalRanks:
         return self._ended
 
     def end(self) -> None:
-        """By SIGKILL: TensorFlow ignores the others while it waits for a peer."""
+        """Kill all: TensorFlow ignores other signals while it waits for a peer."""
         for pid, _ in self._running.values():
             _kill_group(pid)
         for rank, (pid, descriptor) in list(self._running.items()):
             self._reap(rank, pid, descriptor)
 
     def _reap(self, rank: Rank, pid: int, descriptor: int) -> None:
-        """Waits until it has ended; what is left of its group ends first, while its number is its
-        own.
-        """
+        """Wait for its end; kill the rest of its group first, while its number is still taken."""
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         _kill_group(pid)
         _, status = os.waitpid(pid, 0)
@@ -118,7 +116,7 @@ class LocalRanks:
         self._ended[rank] = os.waitstatus_to_exitcode(status)
 
     def _be_rank(self, rank: Rank, supervisor: int) -> NoReturn:
-        """Never returns, and never raises, into the supervisor."""
+        """Become a rank; never return or raise into the supervisor."""
         try:
             parent.die_with(supervisor)
             os.setsid()
@@ -158,15 +156,13 @@ def _network(spec: TrialSpec) -> Iterator[Network]:
 
 
 def _can_fork(job: RanksJob) -> bool:
-    """A forked rank computes the same numbers as a new Python, which would import for seconds what
-    is imported here.
-    """
+    """Say whether a fork is safe, and saves the import that a new Python would need."""
     is_safe = fork_safety.num_threads() == 1 and not fork_safety.libcuda_is_loaded()
     return is_safe and job.slow_import in sys.modules
 
 
 def _visible_devices(spec: TrialSpec, rank: Rank) -> str:
-    """Parameter servers have none."""
+    """Return a worker's share of the GPUs; parameter servers have none."""
     if spec.device_kind != DeviceKind.GPU or rank.job_name != "worker":
         return ""
     return gpu_shares.visible_devices(rank.task_index, spec.gpus_per_host, spec.hosts)

@@ -58,9 +58,7 @@ def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
 
 
 def _connected() -> socket.socket:
-    """To the Ray task of our agent. Raises UnsupportedTrialError where there is none, OSError where
-    it does not answer.
-    """
+    """Connect to our agent's Ray task. Raises UnsupportedTrialError without one, or OSError."""
     path = os.environ.get(RANK_SOCKET_VARIABLE)
     if not path:
         raise UnsupportedTrialError(
@@ -118,7 +116,7 @@ def _gpus(wanted: list[int] | None, of_host: str | None) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """What ranks have of ours, on whatever host."""
+    """Return what ranks inherit from us, on whatever host."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -127,9 +125,7 @@ def _environment() -> dict[str, str]:
 
 
 def _end(connection: socket.socket) -> None:
-    """The Ray task kills what still runs, and hangs up when that is done; where it has died, Ray
-    does it.
-    """
+    """Have the Ray task kill what still runs; where it has died, Ray does so."""
     connection.settimeout(END_TIMEOUT_S)
     with suppress(ConnectionError):
         connection.shutdown(socket.SHUT_WR)

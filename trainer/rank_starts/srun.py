@@ -52,7 +52,7 @@ def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
 
 
 def _end(srun: subprocess.Popen[bytes]) -> None:
-    """Srun has Slurm kill what runs on all nodes, and ends when that is done."""
+    """Have Slurm kill what runs on all nodes; srun ends when that is done."""
     srun.send_signal(signal.SIGTERM)
     try:
         srun.wait(END_TIMEOUT_S)
@@ -84,7 +84,7 @@ def _hosts(job: RanksJob) -> tuple[str, ...]:
 
 
 def _addresses(hosts: Sequence[str]) -> dict[str, str]:
-    """Where the nodes can be reached, as Slurm reaches them. Raises OSError."""
+    """Ask Slurm for the nodes' addresses. Raises OSError."""
     command = ["scontrol", "-o", "show", "node", ",".join(hosts)]
     try:
         asked = subprocess.run(

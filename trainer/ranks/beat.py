@@ -1,6 +1,4 @@
-"""Tells from a rank, every few seconds, that it lives and can be reached: who looks after the ranks
-counts on it.
-"""
+"""Writes a rank's heartbeat every few seconds, by which the supervisor knows it is alive."""
 
 from __future__ import annotations
 
@@ -26,11 +24,10 @@ _joins, _has_told, _hurry = threading.Event(), threading.Event(), threading.Even
 
 
 def start(folder: RunFolder, rank: Rank, every_s: float = BEAT_EVERY_S) -> None:
-    """Until the process ends. Call as soon as others can connect, and before anything that waits
-    for them.
+    """Beat until the process ends; call once others can connect, before waiting for them.
 
-    A rank that cannot tell for half of the time that it may be silent is ended: else it would be
-    taken for hung, and nobody would learn why.
+    A rank that cannot write for half of the heartbeat timeout is ended: it would be taken for hung,
+    and nobody would learn why.
     """
     end_after_s = folder.read_rank_limits().timeout_s / 2
     threading.Thread(
@@ -40,9 +37,7 @@ def start(folder: RunFolder, rank: Rank, every_s: float = BEAT_EVERY_S) -> None:
 
 @contextmanager
 def joining() -> Iterator[None]:
-    """Around what holds the interpreter while it waits for other ranks, so that no beat can come;
-    that is told first.
-    """
+    """Announce that no beat can come: waiting for other ranks holds the interpreter."""
     _has_told.clear()
     _joins.set()
     _hurry.set()
@@ -55,9 +50,7 @@ def joining() -> Iterator[None]:
 
 
 def wait_for(folder: RunFolder, ranks: Iterable[Rank]) -> None:
-    """Until the folder holds a beat of each. Says whom it waits for; and signals end it, unlike
-    what waits in TensorFlow.
-    """
+    """Wait until the folder holds a beat of each; unlike TensorFlow's waiting, signals end it."""
     pause = threading.Event()
     for rank in ranks:
         if not folder.rank_beat(rank).exists():

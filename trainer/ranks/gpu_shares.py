@@ -1,6 +1,4 @@
-"""Shares the GPUs of one machine among workers that stand for its hosts: CUDA_VISIBLE_DEVICES of
-each.
-"""
+"""Shares the GPUs of one machine among workers that stand for its hosts."""
 
 from __future__ import annotations
 
@@ -11,9 +9,7 @@ from collections.abc import Mapping
 def visible_devices(
     worker: int, per_host: int, num_hosts: int, variables: Mapping[str, str] = os.environ
 ) -> str:
-    """Worker by worker as many of those that this process may see. An empty mask hides them all, as
-    CUDA takes it.
-    """
+    """Return a worker's CUDA_VISIBLE_DEVICES: its share of the GPUs this process may see."""
     given = variables.get("CUDA_VISIBLE_DEVICES")
     visible = (
         [str(number) for number in range(per_host * num_hosts)]

@@ -36,32 +36,28 @@ _NETWORK = "10.77.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostNetworks:
-    """Of as many hosts."""
+    """Network namespaces, one per host."""
 
     files: tuple[int, ...]  # of the hosts' namespaces, open in this process
     switch: int  # of the bridge's
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of each host."""
+        """The address of each host."""
         return tuple(f"{_NETWORK}.{1 + host}" for host in range(len(self.files)))
 
     def enter(self, host: int) -> None:
-        """The calling thread, and what it starts from now on, is on that host: for a forked rank,
-        before it has other threads.
-        """
+        """Move the calling thread, and all it starts, to that host."""
         _enter(self.files[host])
 
     def command(self, host: int) -> list[str]:
-        """What to put before a command, so that it runs on that host; the process stays the same
-        one.
-        """
+        """Return the prefix with which a command runs on that host, as the same process."""
         return ["nsenter", f"--net={_path(self.files[host])}", "--"]
 
 
 @contextmanager
 def host_networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
-    """Links take `mbit` megabits per second each way; 0 = as many as they can.
+    """Join hosts by links of `mbit` megabits per second each way; 0 = as fast as they can.
 
     Raises UnsupportedTrialError where a program or the right is missing.
     """
@@ -104,7 +100,7 @@ def _join(networks: HostNetworks, mbit: float) -> None:
 
 
 def _batch(namespace: int, program: str, lines: list[str]) -> None:
-    """Runs `ip` or `tc` on commands of its own, one a line."""
+    """Run `ip` or `tc` in a namespace on commands of its own, one a line."""
     asked = "".join(f"{line}\n" for line in lines)
     command = ["nsenter", f"--net={_path(namespace)}", "--", program, "-batch", "-"]
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
@@ -116,7 +112,7 @@ def _batch(namespace: int, program: str, lines: list[str]) -> None:
 
 
 def _new_namespace() -> int:
-    """Its open file; this process stays where it is."""
+    """Return a new namespace's open file; this process stays where it is."""
     with _back_home():
         if _libc.unshare(_CLONE_NEWNET):
             raise _refusal(ctypes.get_errno())

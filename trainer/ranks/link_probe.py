@@ -26,21 +26,20 @@ _ELEMENT_BYTES = 4
 
 
 def slowest_link(devices: Devices) -> float | None:
-    """Of a trial's hosts, bytes per second; None on one host, and where this process cannot place
-    work on the others.
+    """Measure a trial's slowest link, bytes per second.
+
+    None on one host, and where this process cannot place work on the others.
     """
     hosts = [host.host for host in devices.by_host]
     return link_bytes_per_s(hosts) if len(hosts) > 1 else None
 
 
 def link_bytes_per_s(hosts: Sequence[str], clock: Callable[[], float] = time.monotonic) -> float:
-    """Slowest rate between the first of these devices and each other, either way; `hosts`: a CPU
-    device of each host.
+    """Return the slowest rate between the first of these devices and each other, either way.
 
-    The first copy uses up what a limited link lets through at once after a rest (256 kB of
-    `planted.link_mbit`). Others follow at once, and grow until one takes LONG_ENOUGH_S or is of
-    MOST_BYTES; of that one and others like it, for as long, the fastest counts, for neighbors may
-    slow some of them. Raises ValueError for a single host.
+    The first copy uses up what a limited link lets through after a rest (256 kB of `link_mbit`).
+    The others grow until one takes LONG_ENOUGH_S or is of MOST_BYTES; of that one and as many like
+    it the fastest counts, because neighbors may slow some. `hosts` are CPU devices, at least two.
     """
     if len(hosts) < 2:
         raise ValueError(f"wanted a device of each of two hosts or more, found {list(hosts)}")
@@ -50,7 +49,7 @@ def link_bytes_per_s(hosts: Sequence[str], clock: Callable[[], float] = time.mon
 
 
 def ways(hosts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """From and to."""
+    """Yield from and to."""
     here, *others = hosts
     for other in others:
         yield here, other
@@ -60,7 +59,7 @@ def ways(hosts: Sequence[str]) -> Iterator[tuple[str, str]]:
 def rate(
     copy: Callable[[tf.Tensor], tf.Tensor], long_enough_s: float, clock: Callable[[], float]
 ) -> float:
-    """`copy` is called with a number of float32 elements."""
+    """Measure one way; `copy` is called with a number of float32 elements."""
     _seconds(copy, FIRST_BYTES, clock)  # traced, connected, and no longer at rest
     num_bytes = FIRST_BYTES
     while (took_s := _seconds(copy, num_bytes, clock)) < long_enough_s and num_bytes < MOST_BYTES:
@@ -71,7 +70,7 @@ def rate(
 
 
 def _copier(source: str, target: str) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function of the number of elements; none of what it sends is known before it runs."""
+    """Make a function of the number of elements, which is unknown before it runs."""
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
     def copy(num_elements: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,4 @@
-"""Starts the ranks that only serve as processes of this host, for checks: trials have
-`trainer/ranks/supervision.py`.
-"""
+"""Starts serving ranks as processes of this host, for checks; trials have supervision.py."""
 
 from __future__ import annotations
 
@@ -23,12 +21,11 @@ START_TIMEOUT_S = 120.0
 
 @contextmanager
 def started(num_hosts: int, claim: Callable[[Rank], object]) -> Iterator[Cluster]:
-    """A cluster of so many hosts with a parameter server each, whose worker 0 is this process; all
-    end with the block.
+    """Fork a cluster whose worker 0 is this process, with a parameter server per host.
 
-    Forked: call before TensorFlow touches any device. `claim` makes the devices of a worker, in its
-    process. They end with this process, too, however that ends. Raises LostRankError for a rank
-    that does not start.
+    Call it before TensorFlow touches any device. `claim` makes a worker's devices, in its process.
+    All end with the block, or with this process. Raises LostRankError for a rank that does not
+    start.
     """
     with ExitStack() as stack:
         ports = stack.enter_context(reserved(2 * num_hosts))

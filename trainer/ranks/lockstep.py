@@ -13,7 +13,6 @@ worker 0's decides anything.
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable
 from typing import SupportsFloat
@@ -24,9 +23,7 @@ AHEAD = 2  # calls: a follower starts the next before it waits for the last
 
 
 class Lockstep:
-    """What one worker says and hears. Numbers of steps are of the whole attempt, and count from
-    1.
-    """
+    """Passes the last step from worker 0 to the others; steps count from 1."""
 
     def __init__(self, host: str, steps_per_call: int) -> None:
         self._steps_per_call = steps_per_call
@@ -36,18 +33,17 @@ class Lockstep:
             self._said, self._heard = tf.Variable(0, dtype=tf.int64), tf.Variable(0, dtype=tf.int64)
 
     def say(self) -> tf.Tensor:
-        """Inside a step: what this worker adds to the sum over all workers, float64 scalar."""
+        """Return what this worker adds to a step's sum over all workers, float64 scalar."""
         return tf.cast(self._said.read_value(), tf.float64)
 
     def hear(self, total: tf.Tensor) -> tf.Operation:
-        """Inside a step: take in that sum."""
+        """Take in that sum, inside a step."""
         return tf.group(self._heard.assign(tf.cast(total, tf.int64)), self._taken.assign_add(1))
 
     def end(self, take_call: Callable[[], SupportsFloat]) -> None:
-        """Of worker 0: let all stop after a few more calls, which this takes.
+        """Let all workers stop after a few more calls, which this takes; worker 0 calls it.
 
-        All is measured by then: that another went meanwhile, as it may during the last call, fails
-        nothing.
+        All is measured by then, so a worker that ends during the last call fails nothing.
         """
         try:
             self._said.assign(self._taken + AHEAD * self._steps_per_call)
@@ -55,19 +51,14 @@ class Lockstep:
                 float(take_call())
         except tf.errors.OpError:
             traceback.print_exc()
-            print(
-                "another worker went during the last calls, when all was measured",
-                file=sys.stderr,
-                flush=True,
-            )
+            print("another worker ended during the last calls, after all was measured", flush=True)
 
     def follow(self, take_call: Callable[[], SupportsFloat]) -> int:
-        """Of every other worker: take calls until worker 0 ends them, as it does one ahead of what
-        is waited for. How many.
+        """Take calls until worker 0 ends them; return how many. Every other worker calls it.
 
-        Worker 0 is done with its last call once all have begun it, and so have heard; then it goes,
-        and this worker may be told in the middle of that call that it is gone. Raises what
-        TensorFlow raises before that.
+        It starts one call ahead of the one it waits for, as worker 0 does. Worker 0 goes once all
+        have begun the last call, and so have heard of it: an error in that call is no failure.
+        Raises what TensorFlow raises before.
         """
         num_calls, last = 0, None
         try:

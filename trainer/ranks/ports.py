@@ -14,11 +14,10 @@ PORTS = range(20_000, 30_000)  # below those that Linux gives to whoever asks fo
 
 @contextmanager
 def reserved(num_ports: int) -> Iterator[tuple[int, ...]]:
-    """Free ports, kept from other attempts as long as the block runs, whatever becomes of this
-    process. Raises OSError.
+    """Reserve free ports for the block, whatever becomes of this process. Raises OSError.
 
-    What reserves one is a name that the kernel gives only once, and takes back when its holder
-    ends; the port itself stays free.
+    What is reserved is a name that the kernel gives only once, and takes back when its holder ends;
+    the port itself stays free.
     """
     with ExitStack() as held:
         # attempts that begin side by side look in different places

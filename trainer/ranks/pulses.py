@@ -1,6 +1,4 @@
-"""Holds the ranks of a trial to their deadlines, by the numbers that they write every few
-seconds.
-"""
+"""Holds the ranks of a trial to their deadlines, by their heartbeats."""
 
 from __future__ import annotations
 
@@ -32,10 +30,9 @@ class _Pulse:
 
 
 class Pulses:
-    """Of all ranks. `clock` counts seconds; the clocks of the ranks' hosts do not matter.
+    """The heartbeats of all ranks. `clock` counts seconds; the clocks of their hosts do not matter.
 
-    Time in which nobody looked, though it was asked for twice a second, is left out: as likely as
-    not the ranks stood still, too.
+    Time in which nobody looked is left out: probably the ranks stood still, too.
     """
 
     def __init__(
@@ -52,9 +49,7 @@ class Pulses:
         self._pulses = {rank: _Pulse("", self._looked_s) for rank in ranks}
 
     def missed(self, ended: Collection[Rank]) -> tuple[Rank, str] | None:
-        """A rank that missed a deadline, and which; of those that have ended nothing is
-        expected.
-        """
+        """Return a rank that missed a deadline, and which; nothing is expected of ended ones."""
         now_s = self._hear()
         late = [
             (pulse.joins, rank)
@@ -75,9 +70,7 @@ class Pulses:
         return rank, self._told(self._pulses[rank])
 
     def silences_s(self, ended: Collection[Rank]) -> dict[Rank, float]:
-        """For how long each has given no sign that runs, could be reached, and does not wait to
-        join others.
-        """
+        """Return how long each rank that should beat has been silent."""
         return self._silences_s(ended, self._hear())
 
     def _silences_s(self, ended: Collection[Rank], now_s: float) -> dict[Rank, float]:
@@ -89,7 +82,7 @@ class Pulses:
         return {rank: now_s - pulse.changed_s for rank, pulse in beating.items()}
 
     def _hear(self) -> float:
-        """The time now, at which all was read."""
+        """Read all heartbeats; return when."""
         now_s = self._wake()
         for rank, pulse in self._pulses.items():
             if (number := self._read(rank)) and number != pulse.number:
@@ -117,7 +110,7 @@ class Pulses:
         )
 
     def _wake(self) -> float:
-        """The time now. What was overslept moves all that is counted from."""
+        """Return the time now; move what was heard by the time that was overslept."""
         now_s = self._clock()
         overslept_s = now_s - self._looked_s - LOOK_EVERY_S
         if overslept_s > OVERSLEPT_S:
@@ -127,9 +120,7 @@ class Pulses:
         return now_s
 
     def _read(self, rank: Rank) -> str:
-        """Empty where there is none yet, or it is being written; what cannot be read is no sign of
-        life either.
-        """
+        """Read a heartbeat; empty when there is none yet, or it cannot be read."""
         try:
             return self._folder.rank_beat(rank).read_text()
         except OSError:

@@ -42,9 +42,7 @@ class TrialEnd:
 
 
 def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
-    """By what worker 0 wrote, unless another rank is why it failed. Call when all ranks have
-    ended.
-    """
+    """Take worker 0's result, unless another rank is why it failed; all ranks have ended."""
     written, unreadable = _written(folder, ends.exit_codes.get(WORKER_0))
     if written and written.outcome in _OWN:
         return _by_outcome(written)
@@ -61,21 +59,17 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
 
 
 def failed(outcome: Outcome, message: str) -> TrialEnd:
-    """Of a trial whose ranks could not be started, or not be watched."""
+    """Make the end of a trial whose ranks could not be started, or not be watched."""
     return _by_outcome(_result(outcome, message))
 
 
 def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
-    """Whether the others are to be ended: worker 0 has ended, or another that has not done its
-    part.
-    """
+    """Say whether worker 0 has ended, or another rank without doing its part."""
     return WORKER_0 in exit_codes or any(exit_code != 0 for exit_code in exit_codes.values())
 
 
 def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
-    """Whether it is known who was first: where worker 0 said that it failed, others may be about to
-    tell why.
-    """
+    """Say whether it is known who failed first: others may be about to tell why worker 0 did."""
     return _first_lost(exit_codes) != WORKER_0 or exit_codes[WORKER_0] not in (
         _EXIT_CODES[Outcome.FAILED],
         RANK_LOST,
@@ -83,17 +77,13 @@ def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
 
 
 def first_failed(exit_codes: Mapping[Rank, int | None]) -> Rank | None:
-    """The rank that took the others along, where it failed by itself; it may have waited in vain
-    for one that still runs.
-    """
+    """Return the rank that failed by itself; it may have waited for one that still runs."""
     rank = _first_lost(exit_codes)
     return rank if exit_codes.get(rank) in (_EXIT_CODES[Outcome.FAILED], RANK_LOST) else None
 
 
 def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
-    """The rank that took the others along: within a second its peers fail, too, and worker 0 may be
-    seen first.
-    """
+    """Return the rank that took the others along, though worker 0 may be seen first."""
     lost = [rank for rank, exit_code in exit_codes.items() if exit_code != 0 and rank != WORKER_0]
     # nor did it find that another had gone before
     if exit_codes.get(WORKER_0, RANK_LOST) != RANK_LOST:
@@ -115,9 +105,7 @@ def _of_lost(folder: RunFolder, rank: Rank, ends: RankEnds, unreadable: str = ""
 
 
 def _of_kernel(folder: RunFolder, rank: Rank, ends: RankEnds) -> TrialEnd:
-    """The kernel counts its kills for all of the control group, and so cannot tell whose one
-    was.
-    """
+    """Blame the kernel, which counts its kills for all of the control group alone."""
     if not ends.shares_host:
         return _by_outcome(
             _result(
@@ -146,7 +134,7 @@ def _ended(exit_code: int | None) -> str:
 
 
 def _see(folder: RunFolder, rank: Rank) -> str:
-    """Its log, and what that says last of what went wrong."""
+    """Point to its log, and quote the last error in it."""
     log = folder.rank_log(rank)
     try:
         error = last_error(log)
@@ -156,7 +144,7 @@ def _see(folder: RunFolder, rank: Rank) -> str:
 
 
 def _written(folder: RunFolder, exit_code: int | None) -> tuple[Result | None, str]:
-    """What worker 0 left, unless its end tells another story, and why it cannot be read."""
+    """Return worker 0's result, unless its exit code contradicts it, or why it is unreadable."""
     try:
         written = folder.read_result()
         counts = written and (

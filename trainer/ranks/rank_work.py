@@ -1,6 +1,4 @@
-"""What a rank other than worker 0 does: train along, or wait for what worker 0 sends. It writes a
-log and its beat.
-"""
+"""Runs a rank other than worker 0: it trains along, or waits for what worker 0 sends."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from trainer.ranks.own_rank import OwnRank
 
 
 def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
-    """Returns once worker 0 says that all is done; a rank that waits for what is sent never
-    does.
-    """
+    """Return once worker 0 says that all is done; a rank that serves never returns."""
 
     def on_ready() -> None:
         parent.end_at_signals()
@@ -31,9 +27,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
 
 
 def _train_along(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
-    """The same training as worker 0's, for as many steps as that wants; nothing is measured
-    here.
-    """
+    """Train as worker 0 does, for as many steps as it takes, and measure nothing."""
     trial_devices = run.join(spec, folder, own)
     run.prepare(spec)
     data = registry.load("data", spec.data).open_input(spec, trial_devices)

@@ -38,7 +38,7 @@ def serve(spec: TrialSpec, cluster: Cluster, rank: Rank, on_ready: Callable[[], 
 
 
 def serve_claimed(cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:
-    """As `serve`, with the devices that this process has claimed."""
+    """Serve the devices that this process has claimed."""
     with devices.naming_taken_port(cluster, rank):
         _server = tf.distribute.Server(
             devices.cluster_spec(cluster),

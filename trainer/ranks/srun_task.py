@@ -35,10 +35,9 @@ def main(by_node: dict[str, list[dict[str, Any]]]) -> int:
 
 
 def visible_devices(devices: list[int] | None, of_host: str | None) -> str:
-    """The GPUs at these places of those that the engine gives us on a host; without its word of all
-    that are there.
+    """Pick these GPUs of those that Slurm or Ray gives us on a host, or of all that are there.
 
-    Raises ValueError where it gives fewer.
+    Raises ValueError where there are fewer.
     """
     if devices is None:
         return ""

@@ -38,7 +38,7 @@ SETTLE_S = 2.0
 
 
 def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
-    """What to start for a distributed trial: ranks of this program."""
+    """Describe what to start for a distributed trial: ranks of this program."""
     absolute = RunFolder(folder.path.absolute())
     return RanksJob(
         spec=spec,
@@ -49,9 +49,7 @@ def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
 
 
 def look_after(job: RanksJob) -> int:
-    """Start the ranks and watch them to their end; leaves result.json, and returns the exit code of
-    its outcome.
-    """
+    """Start the ranks, watch them to their end, and write result.json; return the exit code."""
     _clear(job.folder)
     if job.given is None:  # by hand any file may have told it; ranks read that of the run folder
         job.folder.write(job.folder.trial, job.spec.to_json())
@@ -76,9 +74,7 @@ class _NotStartedError(Exception):
 
 
 def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
-    """Until worker 0 has ended, another rank has not done its part, or this process is interrupted.
-    Then nothing runs.
-    """
+    """Watch until worker 0 has ended, another rank has failed, or an interrupt; then end all."""
     exit_codes: dict[Rank, int | None] = {}
     missed, interrupted, num_kills = None, False, num_kernel_kills()
     try:
@@ -112,7 +108,7 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
 
 
 def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
-    """They run until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
+    """Start the ranks until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
     rank_start = job.given.rank_start if job.given else ""
     if rank_start and "link_mbit" in job.spec.planted_values:
         raise UnsupportedTrialError(
@@ -131,7 +127,7 @@ def _look(started: StartedRanks, timeout_s: float) -> Mapping[Rank, int | None]:
 
 
 def _limits(folder: RunFolder) -> RankLimits:
-    """Raises _NotStartedError."""
+    """Read the deadlines. Raises _NotStartedError."""
     try:
         return folder.read_rank_limits()
     except (OSError, ValueError) as error:
@@ -141,9 +137,7 @@ def _limits(folder: RunFolder) -> RankLimits:
 def _stopped(
     started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None], failed: Rank
 ) -> tuple[Rank, str] | None:
-    """One that still runs but has fallen silent, for which `failed` may have waited in vain: each
-    is heard once more, or not.
-    """
+    """Find a rank that fell silent, for which `failed` may have waited: hear each once more."""
     silences_s = pulses.silences_s(exit_codes)  # what is new in it may have been written long ago
     unheard = set(silences_s)
     while unheard := unheard & set(silences_s):
@@ -158,9 +152,7 @@ def _stopped(
 
 
 def _clear(folder: RunFolder) -> None:
-    """What an earlier trial left in a folder that was named by hand, and would be taken for signs
-    of this one.
-    """
+    """Remove an earlier trial's files from a folder named by hand: they would pass for ours."""
     # of a sweep the log is what this process writes into
     own = [os.fstat(descriptor) for descriptor in (1, 2)]
     signs = (folder.result, folder.doing, folder.steps, folder.telemetry, folder.log)

@@ -1,6 +1,4 @@
-"""Ranks that something else starts and ends, on whatever hosts, and tells of: `rank worker-1 ended:
--9`, a line for each.
-"""
+"""Ranks that something else starts and ends, which reports `rank worker-1 ended: -9`."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _ENDED = re.compile(r"rank (worker|ps)-(\d+) ended: (-?\d+|unseen)")
 
 
 class ToldRanks:
-    """What comes by `descriptor`, a pipe or a socket, tells how they end; other lines are people's,
-    and go to the log.
-    """
+    """Reads from a pipe or socket how ranks end; other lines go to the log."""
 
     def __init__(self, cluster: Cluster, descriptor: int) -> None:
         self.cluster = cluster

@@ -45,7 +45,7 @@ from trainer.variable_updates.replicated import Replicated
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> Replicated:
-    """Raises UnsupportedTrialError for nccl on what is no physical GPU."""
+    """Raise UnsupportedTrialError for nccl on what is no physical GPU."""
     if spec.all_reduce not in _ALL_REDUCES:
         raise UnsupportedTrialError(
             f"all_reduce={spec.all_reduce}: distributed_all_reduce has {', '.join(_ALL_REDUCES)}"
@@ -60,9 +60,7 @@ def create(
 
 
 class NcclWithinHosts:
-    """NCCL sums on the GPUs of each host, replicas of different hosts, in turn, exchange the hosts'
-    sums.
-    """
+    """Sums with NCCL within each host; one replica of each host, in turn, exchanges the sums."""
 
     def __init__(self, devices: Devices) -> None:
         devices.check_own_gpus()

@@ -39,7 +39,7 @@ from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_exp
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> DistributedParameterServer:
-    """Raises UnsupportedTrialError without parameter servers."""
+    """Raise UnsupportedTrialError without parameter servers."""
     owners = parameter_servers.owners(spec, initial, devices)
     staging = Staging(initial, devices) if spec.staged_vars else None
     return DistributedParameterServer(initial, owners, devices, optimizer, staging)

@@ -40,9 +40,7 @@ from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_exp
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> DistributedReplicated:
-    """Raises UnsupportedTrialError without parameter servers, and for nccl on what is no physical
-    GPU.
-    """
+    """Raise UnsupportedTrialError without parameter servers, or without GPUs for nccl."""
     owners = parameter_servers.owners(spec, initial, devices)
     create_all_reduce = registry.load("all_reduces", spec.all_reduce).create
     packs = [
@@ -134,7 +132,7 @@ class DistributedReplicated:
         return [variable.numpy() for variable in self._copies()[replica]]
 
     def _copies(self) -> list[list[tf.Variable]]:
-        """copies[replica][variable]"""
+        """Return copies[replica][variable]."""
         by_master = [
             [copy for of_host in master.copies for copy in of_host] for master in self._masters
         ]

@@ -1,6 +1,4 @@
-"""Every replica trains alone: own variables, own gradients, nothing is shared. The ceiling without
-communication.
-"""
+"""Every replica trains alone and shares nothing: the ceiling without communication."""
 
 from collections.abc import Sequence
 

@@ -40,7 +40,7 @@ _strategies = count(1)  # collective keys must differ within the process
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> Mirrored:
-    """Raises UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
+    """Raise UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
     if spec.all_reduce not in _ALL_REDUCES:
         raise UnsupportedTrialError(
             f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}"
@@ -163,9 +163,7 @@ def _nccl(devices: Devices, num_packs: int) -> _Reduction:
 
 
 def _hierarchical_copy(devices: Devices, num_packs: int) -> _Reduction:
-    """TensorFlow 2.21 divides the replicas in two equal groups: with an odd number the last one's
-    gradients are lost.
-    """
+    """Refuse odd numbers: TensorFlow 2.21 loses the gradients of the last replica."""
     num_replicas = len(devices.replicas)
     if num_replicas > 1 and num_replicas % 2:
         raise UnsupportedTrialError(
@@ -178,7 +176,7 @@ def _hierarchical_copy(devices: Devices, num_packs: int) -> _Reduction:
 
 
 def _ring(devices: Devices, _num_packs: int) -> _Reduction:
-    """The strategy's own default would be NCCL on physical GPUs."""
+    """Ask for the ring: the strategy's own default would be NCCL on GPUs."""
     ring = collective_util.Options(implementation=collective_util.CommunicationImplementation.RING)
     keys = cross_device_utils.CollectiveKeys(group_key_start=_new_key_base())
     ops = cross_device_ops.CollectiveAllReduce(

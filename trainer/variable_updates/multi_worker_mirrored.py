@@ -52,7 +52,7 @@ _IMPLEMENTATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDevices(Devices):
-    """Of one worker among others."""
+    """The devices of one worker among others."""
 
     strategy: tf.distribute.Strategy
 
@@ -105,7 +105,7 @@ def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> Worke
 
 
 def check(spec: TrialSpec) -> None:
-    """What is known before any device is touched. Raises UnsupportedTrialError."""
+    """Refuse what is known to be wrong before any device is touched."""
     if spec.all_reduce not in _IMPLEMENTATIONS:
         choices = ", ".join(_IMPLEMENTATIONS)
         raise UnsupportedTrialError(
@@ -125,7 +125,7 @@ def check(spec: TrialSpec) -> None:
 
 
 def _claim(spec: TrialSpec, rank: Rank) -> Devices:
-    """Under the names that they have in the cluster."""
+    """Claim devices under the names that they have in the cluster."""
     if spec.device_kind == DeviceKind.GPU:
         own = devices_of.claim_own(spec)
     else:
@@ -142,7 +142,7 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> MultiWorkerMirrored:
-    """Raises UnsupportedTrialError for devices that did not join others."""
+    """Raise UnsupportedTrialError for devices that did not join others."""
     if not isinstance(devices, WorkerDevices):
         raise UnsupportedTrialError(
             f"variable_update={spec.variable_update}: wanted the workers of a cluster, found "
@@ -166,17 +166,13 @@ class MultiWorkerMirrored(Mirrored):
         )
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        """The loss of each is the mean over all replicas of all workers, as users of the strategy
-        reduce it to tell it.
-        """
+        """Give each tower the mean loss over all replicas of all workers, as users reduce it."""
         results = super().run_towers(tower, batches)
         mean = self._mean([result.loss for result in results])
         return [TowerResult(mean, result.gradients) for result in results]
 
     def _mean(self, losses: Sequence[tf.Tensor]) -> tf.Tensor:
-        """With it goes what keeps the workers in lockstep: in float64, which holds every number of
-        a step.
-        """
+        """Reduce the losses, and the lockstep with them: float64 holds every step number."""
         with tf.device(self._host):
             # once per worker
             said = [self._lockstep.say(), *[tf.constant(0.0, tf.float64)] * (self._num_local - 1)]

@@ -93,9 +93,7 @@ def _all_on_host(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
 
 
 def _spread_over_replicas(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
-    """Whole variables, in order, each to the replica that holds the fewest bytes so far
-    (tf_cnn_benchmarks' greedy rule).
-    """
+    """Place each variable on the replica with the fewest bytes so far (tf_cnn_benchmarks' rule)."""
     load = dict.fromkeys(devices.replicas, 0)
     owners = []
     for value in initial:

@@ -59,9 +59,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class OpPlacement:
-    """How many nodes of each role the partition graphs hold: role -> (op type or property, device)
-    -> count.
-    """
+    """Counts of graph nodes: role -> (op type or property, device) -> count."""
 
     counts: dict[str, Counter[tuple[str, str]]] = field(
         default_factory=lambda: {role: Counter() for role in _ROLES}
@@ -74,7 +72,7 @@ class OpPlacement:
         return {kind for kind, _ in self.counts[role]}
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """For `result.json`: role -> "AddN @ CPU:1" -> count."""
+        """Return role -> "AddN @ CPU:1" -> count, for `result.json`."""
         return {
             role: {
                 f"{kind} @ {short_name(device)}": count
@@ -84,9 +82,7 @@ class OpPlacement:
         }
 
     def problem(self, wanted: Wanted) -> str | None:
-        """Where the ops are not what and where the trial says they are; None when all is as it
-        should be.
-        """
+        """Return where the ops are not what and where the trial says; None when all is right."""
         replicas, update = set(wanted.devices.replicas), wanted.update
         reductions = set(update.reduction_devices) if update.num_summed > 1 else set()
         return (
@@ -107,9 +103,7 @@ class OpPlacement:
     def _misplaced(
         self, role: str, wanted: set[str], *, optional: bool = False, partial: bool = False
     ) -> str | None:
-        """`optional`: the model may have no such op. `partial`: few tensors need not reach every
-        device.
-        """
+        """`optional`: there may be none. `partial`: few tensors need not reach every device."""
         found = self.devices(role)
         if optional and not found:
             return None
@@ -182,5 +176,5 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
 
 
 def _type_name(number: int) -> str:
-    """`float`, `half`, `bfloat16` of a types.proto enumerator."""
+    """Return `float`, `half` or `bfloat16` for a types.proto enumerator."""
     return DataType.Name(number).removeprefix("DT_").lower()

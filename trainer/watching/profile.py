@@ -44,8 +44,7 @@ def capture(take_step: Callable[[], None], num_steps: int, folder: Path) -> Path
 
 
 def read(path: Path, input_wait_s: float) -> Profile:
-    """Add up a captured file. `input_wait_s`, per step, is the caller's own measurement: the
-    profile holds only tf.data's side.
+    """Add up a captured file; `input_wait_s` is per step, and the caller's own measurement.
 
     Raises ValueError when there are less than three steps: the first and the last do not count.
     """
@@ -61,7 +60,7 @@ def read(path: Path, input_wait_s: float) -> Profile:
 
 
 def describe(profile: Profile) -> list[str]:
-    """A few lines for the log."""
+    """Write a few lines for the log."""
     step_s = profile.step_s
     total_s = sum(profile.op_class_s.values())
     lines = [
@@ -150,7 +149,7 @@ def _class(event: Event) -> str:
 
 
 def _launch_gap_share(kernels: list[Event], steps: list[Interval]) -> float | None:
-    """Mean over the GPUs."""
+    """Return the mean over the GPUs."""
     gaps_ps: dict[str, int] = defaultdict(int)
     for begin_ps, end_ps in steps:
         in_step: dict[str, list[Interval]] = defaultdict(list)
@@ -177,7 +176,7 @@ def _tensor_core_share(kernels: list[Event]) -> float | None:
 
 
 def _merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """Those that overlap or touch become one."""
+    """Join intervals that overlap or touch."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if merged and start <= merged[-1][1]:

@@ -59,7 +59,7 @@ class Event:
 
     @property
     def is_launch(self) -> bool:
-        """On the host on behalf of a GPU: its work appears as a kernel again."""
+        """It runs on the host for a GPU: its work appears as a kernel again."""
         return self.device.startswith("GPU") and not self.kernel
 
 
@@ -74,7 +74,7 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Everything recorded, on one time axis."""
+    """Read everything recorded, on one time axis."""
     space = xplane_pb2.XSpace.FromString(path.read_bytes())
     host = _Host()
     events: list[Event] = []
@@ -114,9 +114,7 @@ class _Plane:
         }
 
     def spans(self, line: Any) -> Iterator[tuple[_Span, list[_Span]]]:
-        """All events that take time, in order, each with those around it, outermost first. Events
-        of a line nest.
-        """
+        """Yield all events that take time, in order, with those around them, outermost first."""
         begin_ps = line.timestamp_ns * 1000
         around: list[_Span] = []
         for event in sorted(line.events, key=lambda event: (event.offset_ps, -event.duration_ps)):
@@ -247,9 +245,7 @@ class _Host:
         )
 
     def _place(self, number: int) -> tuple[str, bool]:
-        """Device of a part, and whether it is input; empty where neither it nor its callers
-        tell.
-        """
+        """Return a part's device, empty where nothing says, and whether it is input."""
         device = ""
         seen: set[int] = set()
         current: int | None = number
@@ -273,9 +269,7 @@ def _is_input(around: list[_Span]) -> bool:
 
 
 def _gpu_events(plane: _Plane, device: str) -> Iterator[Event]:
-    """Kernels and copies of all streams. What CUPTI itself costs, and what memory was taken, is
-    left out.
-    """
+    """Yield kernels and copies of all streams, without what CUPTI costs and memory takes."""
     for line in plane.lines:
         if not line.name.startswith("Stream"):
             continue
