@@ -49,7 +49,7 @@ _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
-    """Run the rank that `flags` or TF_CONFIG name; without them, the whole trial."""
+    """Run the rank that `flags` name; without them, the whole trial."""
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -100,16 +100,10 @@ def _check_hosts(spec: TrialSpec, *, is_by_hand: bool) -> None:
             f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
             f"variable_update={', '.join(distributed())}"
         )
-    if "link_mbit" not in spec.planted_values:
-        return
-    if spec.hosts == 1:
+    if "link_mbit" in spec.planted_values and (spec.hosts == 1 or is_by_hand):
         raise UnsupportedTrialError(
-            "planted.link_mbit: one host has no link to limit; choose hosts=2 or more"
-        )
-    if is_by_hand:
-        raise UnsupportedTrialError(
-            "planted.link_mbit: the links of ranks that are started by hand cannot be limited; "
-            "leave it out, or start the trainer without a rank"
+            "planted.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts on this "
+            "machine; leave it out"
         )
 
 
@@ -177,10 +171,10 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
     import tensorflow as tf
 
     from trainer import run
-    from trainer.ranks import rank_work
+    from trainer.ranks import servers
 
     if own and not own.leads:
-        return rank_work.accompany(spec, folder, own)
+        return servers.accompany(spec, folder, own)
     environment.add_build(folder, tf.sysconfig.get_build_info())
     if own:
         beat.start(folder, own.rank)  # it lives, whether or not it can reach those it waits for

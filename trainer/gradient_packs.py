@@ -33,9 +33,9 @@ class GradientPacks:
         for device, of_replica in zip(devices, gradients, strict=True):
             with tf.device(device), tf.name_scope("pack"):
                 packed = _pack(of_replica, cuts) if cuts else list(of_replica)
-                messages.append(
-                    [tf.cast(message, tf.float16) for message in packed] if self.compact else packed
-                )
+                if self.compact:
+                    packed = [tf.cast(message, tf.float16) for message in packed]
+                messages.append(packed)
         by_message = [
             self.all_reduce.sum(copies, index)
             for index, copies in enumerate(zip(*messages, strict=True))
@@ -43,11 +43,9 @@ class GradientPacks:
         sums = []
         for device, received in zip(devices, zip(*by_message, strict=True), strict=True):
             with tf.device(device), tf.name_scope("unpack"):
-                whole = (
-                    [tf.cast(message, tf.float32) for message in received]
-                    if self.compact
-                    else list(received)
-                )
+                whole = list(received)
+                if self.compact:
+                    whole = [tf.cast(message, tf.float32) for message in whole]
                 sums.append(_unpack(whole, cuts, shapes) if cuts else whole)
         return sums
 
@@ -84,10 +82,11 @@ def _cuts(sizes: Sequence[int], num_packs: int) -> list[list[_Piece]]:
 
 def _pack(gradients: Sequence[tf.Tensor], cuts: Sequence[Sequence[_Piece]]) -> list[tf.Tensor]:
     flat = [tf.reshape(gradient, [-1]) for gradient in gradients]
-    return [
-        tf.concat([flat[piece.tensor][piece.begin : piece.end] for piece in pieces], 0)
-        for pieces in cuts
-    ]
+    packs = []
+    for pieces in cuts:
+        parts = [flat[piece.tensor][piece.begin : piece.end] for piece in pieces]
+        packs.append(tf.concat(parts, 0))
+    return packs
 
 
 def _unpack(
@@ -98,7 +97,8 @@ def _unpack(
         sizes = [piece.end - piece.begin for piece in pieces]
         for piece, part in zip(pieces, tf.split(pack, sizes), strict=True):
             parts[piece.tensor].append(part)
-    return [
-        tf.reshape(of_tensor[0] if len(of_tensor) == 1 else tf.concat(of_tensor, 0), shape)
-        for of_tensor, shape in zip(parts, shapes, strict=True)
-    ]
+    tensors = []
+    for of_tensor, shape in zip(parts, shapes, strict=True):
+        whole = of_tensor[0] if len(of_tensor) == 1 else tf.concat(of_tensor, 0)
+        tensors.append(tf.reshape(whole, shape))
+    return tensors

@@ -1,5 +1,4 @@
-"""What variable updates with parameter servers on several hosts share: who owns a variable, and
-what crosses the network.
+"""What variable updates with parameter servers share: owners, staging, and sums per host.
 
 ```
   ps 0 ──┬─► CPU of host 0 ─┬─► replica 0        weights travel once per host,
@@ -32,12 +31,21 @@ def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> 
             f"variable_update={spec.variable_update}: wanted one ps task per host, the "
             "cluster has none"
         )
-    load = dict.fromkeys(devices.parameter_servers, 0)
-    found = [""] * len(initial)
-    for index in sorted(range(len(initial)), key=lambda index: -initial[index].nbytes):
-        found[index] = min(load, key=load.__getitem__)
-        load[found[index]] += initial[index].nbytes
-    return found
+    by_size = sorted(range(len(initial)), key=lambda index: -initial[index].nbytes)
+    placed = least_loaded([initial[index] for index in by_size], devices.parameter_servers)
+    found = dict(zip(by_size, placed, strict=True))
+    return [found[index] for index in range(len(initial))]
+
+
+def least_loaded(values: Sequence[np.ndarray], places: Sequence[str]) -> list[str]:
+    """Place each value, in order, where the fewest bytes are so far."""
+    load = dict.fromkeys(places, 0)
+    owners = []
+    for value in values:
+        owner = min(load, key=load.__getitem__)
+        load[owner] += value.nbytes
+        owners.append(owner)
+    return owners
 
 
 def on_hosts(variable: tf.Variable, hosts: Sequence[Devices]) -> list[tf.Tensor]:
@@ -55,3 +63,25 @@ def met_at_owner(placed: Placed, sums: Sequence[tf.Tensor]) -> tf.Tensor:
     """Sum one tensor per host on the variable's device."""
     with tf.device(placed.variable.device), tf.name_scope("reduce"):
         return tf.add_n(sums) if len(sums) > 1 else tf.identity(sums[0])
+
+
+class Staging:
+    """Weights that wait for a step on each replica, so that fetching hides behind computing.
+
+    Each replica holds what it fetched in the step before; at first the initial weights.
+    """
+
+    def __init__(self, initial: Sequence[np.ndarray], devices: Devices) -> None:
+        self._staged = [_variables(initial, device) for device in devices.replicas]
+
+    def exchange(self, replica: int, fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Return this step's weights, and keep those fetched now for the next."""
+        before = [variable.read_value() for variable in self._staged[replica]]
+        for variable, value in zip(self._staged[replica], fetched, strict=True):
+            variable.assign(value, read_value=False)
+        return before
+
+
+def _variables(values: Sequence[np.ndarray], device: str) -> list[tf.Variable]:
+    with tf.device(device):
+        return [tf.Variable(value, dtype=tf.float32, trainable=False) for value in values]

@@ -111,8 +111,11 @@ def main(
     took_s = time.monotonic() - start
     print(f"\n{_counted(checks)}; took {took_s:.0f} s")
     if asked.json:
-        found = [asdict(check) for check in checks]
-        content = {"devices": asdict(bench), "took_s": round(took_s, 1), "checks": found}
+        content = {
+            "devices": asdict(bench),
+            "took_s": round(took_s, 1),
+            "checks": [asdict(check) for check in checks],
+        }
         asked.json.write_text(json.dumps(content, indent=1) + "\n")
     if interrupted:
         return 130
@@ -207,7 +210,7 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     yield "images/s of resnet18_cifar in a second or two are an impression, not a measurement"
     if bench.kind == "cpu_stand_in":
         yield STAND_INS_NOTE
-    rows = [("mode", "options", "weights", "loss", "below", "images/s", "")]
+    rows: list[tuple[str, ...]] = [("mode", "options", "weights", "loss", "below", "images/s", "")]
     unsupported: dict[tuple[str, str], list[str]] = defaultdict(list)
     for check in checks:
         if check.outcome == "unsupported":

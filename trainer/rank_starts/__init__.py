@@ -49,19 +49,17 @@ class RanksJob:
 
     def command(self, cluster: Cluster, rank: Rank) -> tuple[str, ...]:
         """Return a rank's command for any host with this Python and the run folder."""
-        told = Flags.of(cluster, rank).arguments()
-        return module_command(self.module, str(self.folder.trial), str(self.folder.path), *told)
+        flags = Flags.of(cluster, rank).arguments()
+        return module_command(self.module, str(self.folder.trial), str(self.folder.path), *flags)
 
     def cluster(self, addresses: Sequence[str], ports: Sequence[int]) -> Cluster:
         """Give each job on each host a port of its own: hosts may share an address."""
-        listening = {
-            name: tuple(
-                f"{address}:{ports[host * len(self.jobs) + number]}"
-                for host, address in enumerate(addresses)
-            )
-            for number, name in enumerate(self.jobs)
-        }
-        return Cluster(worker_hosts=listening["worker"], ps_hosts=listening.get("ps", ()))
+        free = iter(ports)
+        listening: dict[str, list[str]] = {"worker": [], "ps": []}
+        for address in addresses:
+            for name in self.jobs:
+                listening[name].append(f"{address}:{next(free)}")
+        return Cluster(worker_hosts=tuple(listening["worker"]), ps_hosts=tuple(listening["ps"]))
 
 
 class StartedRanks(Protocol):

@@ -1,5 +1,4 @@
-"""Ranks as processes of this host: forked where TensorFlow is imported already, else each a new
-Python.
+"""Ranks as processes of this host: forks where TensorFlow is imported, else new Pythons.
 
 ```
   supervisor ── fork ──►  worker-0  session, log, port of 127.0.0.1 and share of the GPUs of its own
@@ -175,8 +174,7 @@ def _read_nothing() -> None:
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError):  # it does not lead its group yet
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:  # it has ended, or does not lead its group yet
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it has ended
+        os.kill(pid, signal.SIGKILL)

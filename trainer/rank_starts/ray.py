@@ -48,10 +48,9 @@ def start_ranks(job: RanksJob) -> Iterator[ToldRanks]:
         with ports.reserved(len(job.jobs) * len(hosts)) as reserved:
             cluster = job.cluster([host["address"] for host in hosts], reserved)
             ranks = [_asked(job, cluster, rank, hosts) for rank in cluster.ranks]
+            order = json.dumps({"environment": _environment(), "ranks": ranks})
             try:
-                connection.sendall(
-                    json.dumps({"environment": _environment(), "ranks": ranks}).encode() + b"\n"
-                )
+                connection.sendall(order.encode() + b"\n")
                 yield ToldRanks(cluster, connection.fileno())
             finally:
                 _end(connection)
@@ -133,8 +132,5 @@ def _end(connection: socket.socket) -> None:
             while connection.recv(4096):
                 pass
         except TimeoutError:
-            print(
-                f"ranks were not ended within {END_TIMEOUT_S:g} s; Ray is left to do it",
-                file=sys.stderr,
-                flush=True,
-            )
+            told = f"ranks were not ended within {END_TIMEOUT_S:g} s; Ray is left to do it"
+            print(told, file=sys.stderr, flush=True)

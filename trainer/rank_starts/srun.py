@@ -33,7 +33,7 @@ from trainer.ranks.told_ranks import ToldRanks
 
 ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller; its commands give up after 10 s
 END_TIMEOUT_S = 60.0  # Slurm's KillWait is 30 s
-_ADDRESS = re.compile(r"(?:^|\s)NodeName=(\S+).*?\sNodeAddr=(\S+)")
+_ADDRESS = re.compile(r"(?:^|\s)NodeName=(\S+).*?\sNodeAddr=(\S+)")  # a node is a line
 
 
 @contextmanager
@@ -57,11 +57,7 @@ def _end(srun: subprocess.Popen[bytes]) -> None:
     try:
         srun.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        print(
-            f"srun did not end within {END_TIMEOUT_S:g} s, and was killed",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"srun did not end within {END_TIMEOUT_S:g} s, and was killed", file=sys.stderr)
         srun.kill()
         srun.wait()
     assert srun.stdout
@@ -72,8 +68,7 @@ def _hosts(job: RanksJob) -> tuple[str, ...]:
     hosts = job.given.hosts if job.given else ()
     if "SLURM_JOB_ID" not in os.environ:
         raise UnsupportedTrialError(
-            "rank_start=srun: this is no Slurm job; srun starts ranks on the nodes of the "
-            "job it is in"
+            "rank_start=srun: this is no Slurm job, on whose nodes srun could start ranks"
         )
     if len(set(hosts)) != job.spec.hosts:
         raise UnsupportedTrialError(
@@ -92,12 +87,11 @@ def _addresses(hosts: Sequence[str]) -> dict[str, str]:
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"scontrol did not end within {ANSWER_TIMEOUT_S:g} s") from error
-    matches = (_ADDRESS.search(line) for line in asked.stdout.splitlines())
-    found = {match[1]: match[2] for match in matches if match}
-    if missing := [host for host in hosts if host not in found]:
+    found = dict(_ADDRESS.findall(asked.stdout))
+    missing = set(hosts) - set(found)
+    if missing:
         raise OSError(
-            f"scontrol tells no address of {', '.join(missing)}: "
-            f"{asked.stderr.strip() or 'it says nothing'}"
+            f"scontrol gives no address of {', '.join(sorted(missing))}: {asked.stderr.strip()}"
         )
     return found
 
@@ -106,34 +100,20 @@ def _start(job: RanksJob, cluster: Cluster, hosts: Sequence[str]) -> subprocess.
     tasks: dict[str, list[Mapping[str, object]]] = {host: [] for host in hosts}
     for rank in cluster.ranks:
         tasks[hosts[rank.task_index]].append(_task(job, cluster, rank))
-    # of this host: each node has GPUs of its own
-    left_out = ("CUDA_VISIBLE_DEVICES", ORCHESTRATOR_VARIABLE)
+    options = (
+        f"--nodes={len(hosts)} --ntasks={len(cluster.ranks)} --ntasks-per-node={len(job.jobs)} "
+        "--distribution=block --kill-on-bad-exit=1 --wait=0 --overlap --mem=0 --cpu-bind=none "
+        "--unbuffered --input=none"
+    )
+    places = [f"--nodelist={','.join(hosts)}", f"--chdir={job.folder.path}"]
+    task = [sys.executable, "-I", "-S", srun_task.__file__, json.dumps(tasks)]
+    environment = dict(os.environ)
+    environment.pop("CUDA_VISIBLE_DEVICES", None)  # of this host: each node has its own GPUs
+    environment.pop(ORCHESTRATOR_VARIABLE, None)
     supervisor = os.getpid()
     return subprocess.Popen(
-        [
-            *(
-                "srun",
-                f"--nodes={len(hosts)}",
-                f"--nodelist={','.join(hosts)}",
-                f"--ntasks={len(cluster.ranks)}",
-            ),
-            *(
-                f"--ntasks-per-node={len(job.jobs)}",
-                "--distribution=block",
-                "--kill-on-bad-exit=1",
-                "--wait=0",
-            ),
-            *(
-                "--overlap",
-                "--mem=0",
-                "--cpu-bind=none",
-                "--unbuffered",
-                "--input=none",
-                f"--chdir={job.folder.path}",
-            ),
-            *(sys.executable, "-I", "-S", srun_task.__file__, json.dumps(tasks)),
-        ],
-        env={name: value for name, value in os.environ.items() if name not in left_out},
+        ["srun", *options.split(), *places, *task],
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,  # who kills our group leaves it the time to end the step

@@ -71,14 +71,11 @@ def _beat(folder: RunFolder, rank: Rank, every_s: float, end_after_s: float) -> 
         except OSError as error:  # of a folder on a network it may pass
             if failing_since_s is None:
                 failing_since_s = time.monotonic()
-                _say(
-                    f"{rank.name} cannot give a sign of life, and tries again for "
-                    f"{end_after_s:g} s: {error}"
-                )
+                _say(f"{rank.name} cannot write its beat, and tries for {end_after_s:g} s: {error}")
             if time.monotonic() - failing_since_s >= end_after_s:
                 _end(
-                    f"{Outcome.FAILED}: {rank.name} cannot give a sign of life for "
-                    f"{end_after_s:g} s: {error}"
+                    f"{Outcome.FAILED}: {rank.name} cannot write its beat for {end_after_s:g} s: "
+                    f"{error}"
                 )
         else:
             failing_since_s = None

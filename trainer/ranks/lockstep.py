@@ -13,6 +13,7 @@ worker 0's decides anything.
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable
 from typing import SupportsFloat
@@ -51,7 +52,8 @@ class Lockstep:
                 float(take_call())
         except tf.errors.OpError:
             traceback.print_exc()
-            print("another worker ended during the last calls, after all was measured", flush=True)
+            told = "another worker ended during the last calls, after all was measured"
+            print(told, file=sys.stderr, flush=True)
 
     def follow(self, take_call: Callable[[], SupportsFloat]) -> int:
         """Take calls until worker 0 ends them; return how many. Every other worker calls it.

@@ -1,12 +1,8 @@
-"""Reads which rank of a distributed trial this process is.
-
-The flags of tf_cnn_benchmarks say so, or TF_CONFIG does.
-"""
+"""Reads which rank of a distributed trial this process is, from the flags of tf_cnn_benchmarks."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,11 +12,9 @@ from scalemark.records.cluster import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
 
-VARIABLE = "TF_CONFIG"
 # host, or [IPv6], and port
 _ADDRESS = re.compile(r"(?:[^\s:\[\]/,=]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _JOBS = ("worker", "ps")
-_EXAMPLE = '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +40,9 @@ class Flags:
     def add_to(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(
             "ranks of a distributed variable_update",
-            f"As in tf_cnn_benchmarks; the environment variable {VARIABLE} is the other way. "
-            "Worker 0 trains and writes the results; the other ranks wait for it or train with it, "
-            "and end with it. Without these the trainer starts all ranks itself, on this host.",
+            "As in tf_cnn_benchmarks. Worker 0 trains and writes the results; the other ranks wait "
+            "for it or train with it, and end with it. Without these the trainer starts all ranks "
+            "itself, on this host.",
         )
         helps = {
             "job_name": ("JOB", "worker or ps (parameter server): what this process is"),
@@ -94,20 +88,18 @@ class OwnRank:
 
 
 def read(spec: TrialSpec, flags: Flags, variables: Mapping[str, str]) -> OwnRank | None:
-    """Return this process's rank; None when neither flags nor variable name one.
+    """Return this process's rank; None when it is given none.
 
     Raises UnsupportedTrialError for what makes no sense, or not with this trial.
     """
-    config = _read_tf_config(variables.get(VARIABLE, ""))
-    if flags != NO_FLAGS and config != NO_FLAGS and flags != config:
-        raise UnsupportedTrialError(
-            f"the flags say {' '.join(flags.arguments())}, and {VARIABLE} says "
-            f"{' '.join(config.arguments())}; wanted the same, or only one of them"
-        )
     if flags != NO_FLAGS:
-        return _own_rank(flags, spec, "flags")
-    if config != NO_FLAGS:
-        return _own_rank(config, spec, VARIABLE)
+        return _own_rank(flags, spec)
+    if variables.get("TF_CONFIG"):
+        # It may name a rank: taking all of them would train the trial once per task.
+        raise UnsupportedTrialError(
+            "TF_CONFIG is set and is not read; name the rank by --job_name, --task_index and "
+            "--worker_hosts, or unset it"
+        )
     return None
 
 
@@ -118,70 +110,47 @@ def _not_empty(value: str) -> str:
     return value
 
 
-def _read_tf_config(text: str) -> Flags:
-    """Translate TF_CONFIG into flags; an empty one says nothing, as TensorFlow reads it."""
-    if text in ("", "{}"):
-        return NO_FLAGS
-    try:
-        config = json.loads(text)
-        hosts, task = config["cluster"], config["task"]
-        if not set(hosts) <= set(_JOBS):
-            raise ValueError("its cluster has more than worker and ps; worker 0 is the chief")
-        return Flags(
-            job_name=str(task["type"]),
-            task_index=str(task["index"]),
-            worker_hosts=",".join(hosts["worker"]),
-            ps_hosts=",".join(hosts.get("ps", [])),
-        )
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise UnsupportedTrialError(
-            f"{VARIABLE} cannot be read ({type(error).__name__}: {error}); wanted {_EXAMPLE}, "
-            "or unset it"
-        ) from None
-
-
-def _own_rank(flags: Flags, spec: TrialSpec, source: str) -> OwnRank:
+def _own_rank(flags: Flags, spec: TrialSpec) -> OwnRank:
     update, jobs = f"variable_update={spec.variable_update}", rank_jobs(spec.variable_update)
     if not jobs:
         raise UnsupportedTrialError(
-            f"{source}: a trial of {update} is one process, and has no ranks; leave the flags out, "
-            f"unset {VARIABLE}, or choose variable_update={', '.join(distributed())}"
+            f"a trial of {update} is one process, and has no ranks; leave the flags out, "
+            f"or choose variable_update={', '.join(distributed())}"
         )
     if not (flags.job_name and flags.task_index and flags.worker_hosts):
         raise UnsupportedTrialError(
-            f"{source}: {' '.join(flags.arguments())}: wanted --job_name, --task_index and "
+            f"{' '.join(flags.arguments())}: wanted --job_name, --task_index and "
             "--worker_hosts, and --ps_hosts where there are parameter servers"
         )
     workers, servers = _split(flags.worker_hosts), _split(flags.ps_hosts)
     if len(workers) != spec.hosts:
         raise UnsupportedTrialError(
-            f"{source}: worker_hosts={flags.worker_hosts}; wanted {spec.hosts}, because the trial "
+            f"--worker_hosts={flags.worker_hosts}; wanted {spec.hosts}, because the trial "
             f"has hosts={spec.hosts}"
         )
     num_servers = spec.hosts if "ps" in jobs else 0
     if len(servers) != num_servers:
         raise UnsupportedTrialError(
-            f"{source}: ps_hosts={flags.ps_hosts}; wanted {num_servers} with {update}"
+            f"--ps_hosts={flags.ps_hosts}; wanted {num_servers} with {update}"
         )
     for address in workers + servers:
-        _check_address(address, source)
+        _check_address(address)
     if len(set(workers + servers)) < len(workers + servers):
-        raise UnsupportedTrialError(f"{source}: wanted a HOST:PORT of its own for every rank")
+        raise UnsupportedTrialError("wanted a HOST:PORT of its own for every rank")
     return OwnRank(
         cluster=Cluster(worker_hosts=workers, ps_hosts=servers),
-        rank=_rank(flags, {"worker": workers, "ps": servers}, source),
+        rank=_rank(flags, {"worker": workers, "ps": servers}),
     )
 
 
-def _rank(flags: Flags, hosts: Mapping[str, tuple[str, ...]], source: str) -> Rank:
+def _rank(flags: Flags, hosts: Mapping[str, tuple[str, ...]]) -> Rank:
     if not hosts.get(flags.job_name):
         wanted = " or ".join(job for job in _JOBS if hosts[job])
-        raise UnsupportedTrialError(f"{source}: job_name={flags.job_name}: wanted {wanted}")
+        raise UnsupportedTrialError(f"--job_name={flags.job_name}: wanted {wanted}")
     last, index = len(hosts[flags.job_name]) - 1, flags.task_index
     if not (index.isascii() and index.isdecimal() and int(index) <= last):
         raise UnsupportedTrialError(
-            f"{source}: task_index={index}: wanted 0 to {last}, the numbers of "
-            f"{flags.job_name}_hosts"
+            f"--task_index={index}: wanted 0 to {last}, the numbers of {flags.job_name}_hosts"
         )
     return Rank(job_name=flags.job_name, task_index=int(index))
 
@@ -190,9 +159,9 @@ def _split(hosts: str) -> tuple[str, ...]:
     return tuple(hosts.split(",")) if hosts else ()
 
 
-def _check_address(address: str, source: str) -> None:
+def _check_address(address: str) -> None:
     found = _ADDRESS.fullmatch(address)
     if not found or not 1 <= int(found["port"]) <= 65535:
         raise UnsupportedTrialError(
-            f"{source}: {address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
+            f"{address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
         )

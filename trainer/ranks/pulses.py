@@ -11,10 +11,9 @@ from scalemark.run_folder.folder import RunFolder
 from trainer.ranks import beat
 
 LOOK_EVERY_S = 0.5
-# in a trial that has failed: no beat is late by so much where the rank is well
+# In a trial that has failed: a rank that is well is never late by so much.
 SILENT_S = 4 * beat.BEAT_EVERY_S
-# a look that comes so much too late finds a machine that was paused, or a supervisor that was
-# stopped
+# A look that comes so much too late means that the machine was paused, or this process stopped.
 OVERSLEPT_S = 2.0
 
 
@@ -27,6 +26,10 @@ class _Pulse:
     def joins(self) -> bool:
         """It waits for others, and cannot beat meanwhile."""
         return self.number.endswith(beat.JOINING)
+
+    @property
+    def beats(self) -> bool:
+        return bool(self.number) and not self.joins
 
 
 class Pulses:
@@ -52,62 +55,50 @@ class Pulses:
         """Return a rank that missed a deadline, and which; nothing is expected of ended ones."""
         now_s = self._hear()
         late = [
-            (pulse.joins, rank)
+            rank
             for rank, pulse in self._pulses.items()
             if rank not in ended and now_s - pulse.changed_s >= self._limit_s(pulse)
         ]
         if not late:
             return None
-        joins, rank = min(late, key=lambda each: each[0])
-        silent_s = self._silences_s(ended, now_s)
-        # whom those that join wait for
-        if joins and silent_s and max(silent_s.values()) >= SILENT_S:
-            rank = max(silent_s, key=silent_s.__getitem__)
-            return (
-                rank,
-                f"gave no sign of life for {silent_s[rank]:.0f} s, while others waited to join it",
-            )
-        return rank, self._told(self._pulses[rank])
+        rank = min(late, key=lambda each: self._pulses[each].joins)  # those wait for others
+        silences_s = self._silences_s(ended, now_s)
+        if self._pulses[rank].joins and silences_s:
+            silent = max(silences_s, key=silences_s.__getitem__)
+            if silences_s[silent] >= SILENT_S:
+                silence = f"gave no sign of life for {silences_s[silent]:.0f} s"
+                return silent, f"{silence}, while others waited to join it"
+        return rank, self._deadline(self._pulses[rank])
 
     def silences_s(self, ended: Collection[Rank]) -> dict[Rank, float]:
         """Return how long each rank that should beat has been silent."""
         return self._silences_s(ended, self._hear())
 
     def _silences_s(self, ended: Collection[Rank], now_s: float) -> dict[Rank, float]:
-        beating = {
-            rank: pulse
+        return {
+            rank: now_s - pulse.changed_s
             for rank, pulse in self._pulses.items()
-            if pulse.number and not pulse.joins and rank not in ended
+            if pulse.beats and rank not in ended
         }
-        return {rank: now_s - pulse.changed_s for rank, pulse in beating.items()}
 
     def _hear(self) -> float:
         """Read all heartbeats; return when."""
         now_s = self._wake()
         for rank, pulse in self._pulses.items():
-            if (number := self._read(rank)) and number != pulse.number:
+            number = self._read(rank)
+            if number not in ("", pulse.number):
                 pulse.number, pulse.changed_s = number, now_s
         return now_s
 
     def _limit_s(self, pulse: _Pulse) -> float:
-        return (
-            self._limits.timeout_s
-            if pulse.number and not pulse.joins
-            else self._limits.start_timeout_s
-        )
+        return self._limits.timeout_s if pulse.beats else self._limits.start_timeout_s
 
-    def _told(self, pulse: _Pulse) -> str:
-        if pulse.joins:
-            return (
-                "had not met the others within "
-                f"launcher.rank_start_timeout_s={self._limits.start_timeout_s:g}"
-            )
-        if pulse.number:
+    def _deadline(self, pulse: _Pulse) -> str:
+        if pulse.beats:
             return f"gave no sign of life for launcher.rank_timeout_s={self._limits.timeout_s:g}"
-        return (
-            "could not be reached within "
-            f"launcher.rank_start_timeout_s={self._limits.start_timeout_s:g}"
-        )
+        what = "had not met the others" if pulse.joins else "could not be reached"
+        limit = f"launcher.rank_start_timeout_s={self._limits.start_timeout_s:g}"
+        return f"{what} within {limit}"
 
     def _wake(self) -> float:
         """Return the time now; move what was heard by the time that was overslept."""

@@ -15,10 +15,10 @@ from scalemark.text.redact import without_secrets
 
 _EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 _OF_WORKER_0 = TRAINER_EXIT_CODES | {RANK_LOST: Outcome.FAILED}
-# of worker 0, whatever others came to
+# Outcomes of worker 0 that stand, whatever others came to.
 _OWN = (Outcome.COMPLETED, Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED, Outcome.INVALID)
-# of other ranks; whatever else they say, they failed
-_TOLD_BY_EXIT = (Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED)
+# Outcomes of other ranks that their exit code says; whatever else they say, they failed.
+_KNOWN_BY_EXIT = (Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,34 +33,34 @@ class RankEnds:
     shares_host: bool = False  # other attempts of the sweep may have run beside it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialEnd:
-    """What the trial came to."""
-
-    result: Result
-    exit_code: int  # what looks after the ranks ends with
+TrialEnd = tuple[Result, int]  # and the exit code of the supervisor
 
 
 def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
     """Take worker 0's result, unless another rank is why it failed; all ranks have ended."""
-    written, unreadable = _written(folder, ends.exit_codes.get(WORKER_0))
+    worker_0_code = ends.exit_codes.get(WORKER_0)
+    written, unreadable = _written(folder, worker_0_code)
     if written and written.outcome in _OWN:
-        return _by_outcome(written)
+        return written, _EXIT_CODES[Outcome(written.outcome)]
     if ends.interrupted:
-        return _by_outcome(_result(Outcome.INTERRUPTED, "interrupted"))
+        return trial_end(Outcome.INTERRUPTED, "interrupted")
     if ends.missed:
-        rank, told = ends.missed
-        return _by_outcome(_result(Outcome.HUNG, f"rank {rank.name} {told}; {_see(folder, rank)}"))
-    if (rank := _first_lost(ends.exit_codes)) != WORKER_0:
-        return _of_lost(folder, rank, ends)
-    if written and ends.exit_codes.get(WORKER_0) == RANK_LOST:
-        return TrialEnd(result=written, exit_code=RANK_LOST)
-    return _by_outcome(written) if written else _of_lost(folder, WORKER_0, ends, unreadable)
+        rank, what = ends.missed
+        return trial_end(Outcome.HUNG, f"rank {rank.name} {what}; {_see(folder, rank)}")
+    rank = _first_lost(ends.exit_codes)
+    if rank == WORKER_0 and written:
+        own_code = _EXIT_CODES[Outcome(written.outcome)]
+        return written, RANK_LOST if worker_0_code == RANK_LOST else own_code
+    see = unreadable if rank == WORKER_0 and unreadable else _see(folder, rank)
+    return _end_of_lost(rank, ends, see)
 
 
-def failed(outcome: Outcome, message: str) -> TrialEnd:
-    """Make the end of a trial whose ranks could not be started, or not be watched."""
-    return _by_outcome(_result(outcome, message))
+def trial_end(outcome: Outcome, message: str, exit_code: int | None = None) -> TrialEnd:
+    """Make a result; it ends with the exit code of its outcome unless another is given."""
+    result = Result(
+        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
+    )
+    return result, _EXIT_CODES[outcome] if exit_code is None else exit_code
 
 
 def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
@@ -70,10 +70,7 @@ def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
 
 def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
     """Say whether it is known who failed first: others may be about to tell why worker 0 did."""
-    return _first_lost(exit_codes) != WORKER_0 or exit_codes[WORKER_0] not in (
-        _EXIT_CODES[Outcome.FAILED],
-        RANK_LOST,
-    )
+    return first_failed(exit_codes) != WORKER_0
 
 
 def first_failed(exit_codes: Mapping[Rank, int | None]) -> Rank | None:
@@ -91,35 +88,21 @@ def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
     return lost[0] if lost else WORKER_0
 
 
-def _of_lost(folder: RunFolder, rank: Rank, ends: RankEnds, unreadable: str = "") -> TrialEnd:
+def _end_of_lost(rank: Rank, ends: RankEnds, see: str) -> TrialEnd:
     exit_code = ends.exit_codes[rank]
-    outcome = None if exit_code is None else TRAINER_EXIT_CODES.get(exit_code)
-    if rank != WORKER_0 and outcome in _TOLD_BY_EXIT:
-        return _by_outcome(_result(outcome, f"rank {rank.name}: {outcome}; {_see(folder, rank)}"))
+    if exit_code is not None and rank != WORKER_0:
+        outcome = TRAINER_EXIT_CODES.get(exit_code)
+        if outcome in _KNOWN_BY_EXIT:
+            return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
+    ended = f"rank {rank.name} {_ended(exit_code)}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
-        return _of_kernel(folder, rank, ends)
-    told = unreadable or _see(folder, rank)
+        # The kernel counts its kills for all of the control group, and so cannot say whose it was.
+        if not ends.shares_host:
+            message = f"rank {rank.name} was killed by the kernel for lack of host memory"
+            return trial_end(Outcome.OUT_OF_MEMORY, message)
+        ended += ", perhaps by the kernel: it lacked host memory, for this trial or one beside it"
     crashed = exit_code is None or exit_code < 0 or rank == WORKER_0
-    result = _result(Outcome.FAILED, f"rank {rank.name} {_ended(exit_code)}; {told}")
-    return TrialEnd(result=result, exit_code=RANK_LOST if crashed else _EXIT_CODES[Outcome.FAILED])
-
-
-def _of_kernel(folder: RunFolder, rank: Rank, ends: RankEnds) -> TrialEnd:
-    """Blame the kernel, which counts its kills for all of the control group alone."""
-    if not ends.shares_host:
-        return _by_outcome(
-            _result(
-                Outcome.OUT_OF_MEMORY,
-                f"rank {rank.name} was killed by the kernel for lack of host memory",
-            )
-        )
-    perhaps = "perhaps by the kernel: it lacked host memory, for this trial or one beside it"
-    return TrialEnd(
-        result=_result(
-            Outcome.FAILED, f"rank {rank.name} ended by SIGKILL, {perhaps}; {_see(folder, rank)}"
-        ),
-        exit_code=RANK_LOST,
-    )
+    return trial_end(Outcome.FAILED, f"{ended}; {see}", RANK_LOST if crashed else None)
 
 
 def _ended(exit_code: int | None) -> str:
@@ -147,19 +130,8 @@ def _written(folder: RunFolder, exit_code: int | None) -> tuple[Result | None, s
     """Return worker 0's result, unless its exit code contradicts it, or why it is unreadable."""
     try:
         written = folder.read_result()
-        counts = written and (
-            exit_code in (None, -signal.SIGKILL) or _OF_WORKER_0.get(exit_code) == written.outcome
-        )
-        return written if counts else None, ""
     except (OSError, ValueError) as error:
         return None, str(error)
-
-
-def _by_outcome(result: Result) -> TrialEnd:
-    return TrialEnd(result=result, exit_code=_EXIT_CODES[Outcome(result.outcome)])
-
-
-def _result(outcome: Outcome, message: str) -> Result:
-    return Result(
-        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
-    )
+    if written is None or exit_code in (None, -signal.SIGKILL):
+        return written, ""
+    return written if _OF_WORKER_0.get(exit_code) == written.outcome else None, ""

@@ -1,11 +1,10 @@
-"""Looks after the ranks of a distributed trial: what a trainer becomes that was not told which rank
-it is.
+"""Supervises the ranks of a distributed trial; a trainer without a rank of its own does this.
 
 ```
-  trainer ── starts (trainer/rank_starts/) ──►  worker-0  trains and tells, as the trainer of any other trial does
+  trainer ── starts (trainer/rank_starts/) ──►  worker-0  trains and writes, as any trainer does
      │                                          worker-1, ps-0, ...  hold devices and variables
-     │◄── ends, and beat-RANK.txt ───────────────┘
-     └── one ended, or missed a deadline: ends all, and tells in result.json which one
+     │◄── ends, and beat-RANK.txt ──────────────┘
+     └── one ended, or missed a deadline: ends all, and says in result.json which one
 ```
 
 It touches no device and runs no op.
@@ -33,7 +32,7 @@ from trainer.ranks import rank_ends
 from trainer.ranks.pulses import LOOK_EVERY_S, SILENT_S, Pulses
 from trainer.ranks.rank_ends import RankEnds
 
-# after worker 0 failed: a rank that took it along ended before, but may be seen later
+# After worker 0 failed: a rank that took it along ended before, but may be seen later.
 SETTLE_S = 2.0
 
 
@@ -54,19 +53,19 @@ def look_after(job: RanksJob) -> int:
     if job.given is None:  # by hand any file may have told it; ranks read that of the run folder
         job.folder.write(job.folder.trial, job.spec.to_json())
     try:
-        end = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))
+        result, exit_code = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))
     except UnsupportedTrialError as error:
-        end = rank_ends.failed(Outcome.UNSUPPORTED, str(error))
+        result, exit_code = rank_ends.trial_end(Outcome.UNSUPPORTED, str(error))
     except _NotStartedError as error:
-        end = rank_ends.failed(Outcome.FAILED, f"its ranks could not be started: {error}")
+        problem = f"its ranks could not be started: {error}"
+        result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
     except OSError as error:
-        end = rank_ends.failed(
-            Outcome.FAILED, f"its ranks could not be watched, and were ended: {error}"
-        )
-    job.folder.write(job.folder.result, end.result.to_json())
-    if end.result.message:
-        print(f"{end.result.outcome}: {end.result.message}", file=sys.stderr)
-    return end.exit_code
+        problem = f"its ranks could not be watched, and were ended: {error}"
+        result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
+    job.folder.write(job.folder.result, result.to_json())
+    if result.message:
+        print(f"{result.outcome}: {result.message}", file=sys.stderr)
+    return exit_code
 
 
 class _NotStartedError(Exception):
@@ -86,16 +85,8 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
                 exit_codes |= _look(started, LOOK_EVERY_S)
                 missed = pulses.missed(exit_codes)
             if rank_ends.is_over(exit_codes):
-                missed = None
-            settled_s = time.monotonic() + SETTLE_S
-            while (
-                not missed
-                and not rank_ends.is_settled(exit_codes)
-                and (left_s := settled_s - time.monotonic()) > 0
-            ):
-                exit_codes |= _look(started, left_s)
-            if not missed and (failed := rank_ends.first_failed(exit_codes)):
-                missed = _stopped(started, pulses, exit_codes, failed)
+                _settle(started, exit_codes)
+                missed = _stopped(started, pulses, exit_codes)
     except KeyboardInterrupt:
         interrupted = True
     return RankEnds(
@@ -134,10 +125,23 @@ def _limits(folder: RunFolder) -> RankLimits:
         raise _NotStartedError(error) from error
 
 
+def _settle(started: StartedRanks, exit_codes: dict[Rank, int | None]) -> None:
+    """Wait a little for the end of a rank that made worker 0 fail."""
+    until_s = time.monotonic() + SETTLE_S
+    while not rank_ends.is_settled(exit_codes):
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            return
+        exit_codes |= _look(started, left_s)
+
+
 def _stopped(
-    started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None], failed: Rank
+    started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None]
 ) -> tuple[Rank, str] | None:
-    """Find a rank that fell silent, for which `failed` may have waited: hear each once more."""
+    """Find a silent rank for which a failed one may have waited: hear each once more."""
+    failed = rank_ends.first_failed(exit_codes)
+    if failed is None:
+        return None
     silences_s = pulses.silences_s(exit_codes)  # what is new in it may have been written long ago
     unheard = set(silences_s)
     while unheard := unheard & set(silences_s):
@@ -165,10 +169,5 @@ def _clear(folder: RunFolder) -> None:
 def _tell(folder: RunFolder, cluster: Cluster) -> None:
     hosts = {"worker": cluster.worker_hosts, "ps": cluster.ps_hosts}
     for rank in cluster.ranks:
-        print(
-            (
-                f"rank {rank.name}: {hosts[rank.job_name][rank.task_index]}, "
-                f"{folder.rank_log(rank).name}"
-            ),
-            flush=True,
-        )
+        address = hosts[rank.job_name][rank.task_index]
+        print(f"rank {rank.name}: {address}, {folder.rank_log(rank).name}", flush=True)

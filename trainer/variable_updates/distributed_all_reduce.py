@@ -34,7 +34,6 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer.all_reduces import nccl
 from trainer.all_reduces.pscpu import copies_on
-from trainer.chunked_ring import ChunkedRing
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.gradient_packs import GradientPacks
@@ -59,6 +58,58 @@ def create(
     )
 
 
+class ChunkedRing:
+    """A ring of plain adds and sends over devices of any hosts, neighbors in their order.
+
+    ```
+      chunk 0:  replica 0 ─► 1 ─► 2 ─► 3   each adds its own part; then the sum goes 3 ─► 0 ─► 1 ─► 2
+      chunk 1:  replica 1 ─► 2 ─► 3 ─► 0   as many chunks as replicas, all at once
+    ```
+    TensorFlow 2.21's own ring, CollectiveReduceV2, waits for ever when one client drives devices of
+    several processes: the client takes its own replicas for the whole group. Every link carries
+    2 (N - 1) / N of the bytes each way (Patarasu and Yuan 2009), in 2 (N - 1) messages per tensor:
+    with slow networks pack the gradients (gradient_repacking).
+    """
+
+    reduction_ops: tuple[str, ...] = ("AddN",)
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self.reduction_devices = tuple(devices)
+
+    def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
+        devices = self.reduction_devices
+        num, shape = len(devices), copies[0].shape
+        sizes = [len(range(chunk, shape.num_elements(), num)) for chunk in range(num)]
+        pieces = []
+        for device, copy in zip(devices, copies, strict=True):
+            with tf.device(device):
+                pieces.append(tf.split(tf.reshape(copy, [-1]), sizes))
+        received = [
+            self._round(chunk, [own[chunk] for own in pieces])
+            for chunk in range(num)
+            if sizes[chunk]
+        ]
+        sums = []
+        for device, chunks in zip(devices, zip(*received, strict=True), strict=True):
+            with tf.device(device):
+                sums.append(tf.reshape(tf.concat(chunks, 0), shape))
+        return sums
+
+    def _round(self, first: int, pieces: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Sum one chunk of every replica, starting at `first`; return the sum on every replica."""
+        num = len(pieces)
+        order = [(first + hop) % num for hop in range(num)]
+        total = pieces[first]
+        for replica in order[1:]:
+            with tf.device(self.reduction_devices[replica]), tf.name_scope("reduce"):
+                total = tf.add_n([total, pieces[replica]])
+        found = [total] * num
+        for replica in order[:-1]:
+            with tf.device(self.reduction_devices[replica]):
+                found[replica] = total = tf.identity(total)
+        return found
+
+
 class NcclWithinHosts:
     """Sums with NCCL within each host; one replica of each host, in turn, exchanges the sums."""
 
@@ -66,12 +117,12 @@ class NcclWithinHosts:
         devices.check_own_gpus()
         self._devices, self._hosts = devices, devices.by_host
         self._within = [nccl.create(host) for host in self._hosts]
-        has_several, crosses = len(self._hosts[0].replicas) > 1, len(self._hosts) > 1
-        self.reduction_ops = (
-            *(("NcclAllReduce",) if has_several else ()),
-            *(("AddN",) if crosses else ()),
-        )
         self.reduction_devices = devices.replicas
+        self.reduction_ops: tuple[str, ...] = ()
+        if len(self._hosts[0].replicas) > 1:
+            self.reduction_ops += ("NcclAllReduce",)
+        if len(self._hosts) > 1:
+            self.reduction_ops += ("AddN",)
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         by_host = zip(self._within, self._devices.split_by_host(copies), strict=True)
@@ -81,11 +132,10 @@ class NcclWithinHosts:
         turn = index % len(sums[0])
         ring = ChunkedRing([host.replicas[turn] for host in self._hosts])
         totals = ring.sum([of_host[turn] for of_host in sums], index)
-        return [
-            copy
-            for host, total in zip(self._hosts, totals, strict=True)
-            for copy in copies_on(host.replicas, total)
-        ]
+        everywhere = []
+        for host, total in zip(self._hosts, totals, strict=True):
+            everywhere += copies_on(host.replicas, total)
+        return everywhere
 
 
 def _ring(devices: Devices) -> AllReduce:

@@ -32,7 +32,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer import parameter_servers
 from trainer.devices import Devices
-from trainer.staging import Staging
+from trainer.parameter_servers import Staging
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
@@ -67,38 +67,32 @@ class DistributedParameterServer:
         self.reduction_devices = (*(host.host for host in self._hosts), *self.update_devices)
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        fetched = zip(
-            *(parameter_servers.on_hosts(placed.variable, self._hosts) for placed in self._shared),
-            strict=True,
-        )
-        weights = [
-            list(of_host)
-            for of_host, host in zip(fetched, self._hosts, strict=True)
-            for _ in host.replicas
+        on_hosts = [
+            parameter_servers.on_hosts(placed.variable, self._hosts) for placed in self._shared
         ]
-        if self._staging:
-            weights = [
-                self._staged(self._staging, replica, of_host)
-                for replica, of_host in enumerate(weights)
-            ]
+        weights: list[list[tf.Tensor]] = []
+        for host, fetched in zip(self._hosts, zip(*on_hosts, strict=True), strict=True):
+            for device in host.replicas:
+                weights.append(self._weights_on(device, len(weights), fetched))
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            updates.append(
-                (placed, parameter_servers.met_at_owner(placed, self._sums_of_hosts(copies)))
-            )
+            total = parameter_servers.met_at_owner(placed, self._sums_of_hosts(copies))
+            updates.append((placed, total))
         return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
 
-    def _staged(
-        self, staging: Staging, replica: int, fetched: Sequence[tf.Tensor]
+    def _weights_on(
+        self, device: str, replica: int, fetched: Sequence[tf.Tensor]
     ) -> list[tf.Tensor]:
-        with tf.device(self._devices.replicas[replica]):
-            return staging.exchange(replica, [tf.identity(value) for value in fetched])
+        if not self._staging:
+            return list(fetched)
+        with tf.device(device):
+            return self._staging.exchange(replica, [tf.identity(value) for value in fetched])
 
     def _sums_of_hosts(self, copies: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         sums = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from scalemark.abilities import ALL_REDUCES, preferring
 from scalemark.abilities.variable_update import Sends, SendsBetweenHosts, VariableUpdateAbilities
@@ -60,9 +61,8 @@ class Master(Placed):
     def apply(self, gradient: tf.Tensor, optimizer: Optimizer) -> None:
         """Update in place, then copy to all replicas."""
         Placed.apply(self, gradient, optimizer)
-        for value, copies in zip(
-            parameter_servers.on_hosts(self.variable, self.hosts), self.copies, strict=True
-        ):
+        values = parameter_servers.on_hosts(self.variable, self.hosts)
+        for value, copies in zip(values, self.copies, strict=True):
             for copy in copies:
                 with tf.device(copy.device):
                     copy.assign(tf.identity(value), read_value=False)
@@ -85,18 +85,17 @@ class DistributedReplicated:
             self._master(value, owner, optimizer)
             for value, owner in zip(initial, owners, strict=True)
         ]
-        within = [of_host.all_reduce for of_host in packs if len(self._hosts[0].replicas) > 1]
         self.num_summed = len(devices.replicas)
         self.update_devices = tuple(dict.fromkeys(owners))
-        across = len(self._hosts) > 1
-        self.reduction_devices = (
-            *(device for all_reduce in within for device in all_reduce.reduction_devices),
-            *(self.update_devices if across else ()),
-        )
-        ops = (
-            *(op for all_reduce in within for op in all_reduce.reduction_ops),
-            *(("AddN",) if across else ()),
-        )
+        self.reduction_devices: tuple[str, ...] = ()
+        ops: tuple[str, ...] = ()
+        if len(self._hosts[0].replicas) > 1:  # summed within hosts
+            for of_host in packs:
+                self.reduction_devices += of_host.all_reduce.reduction_devices
+                ops += of_host.all_reduce.reduction_ops
+        if len(self._hosts) > 1:  # and across them
+            self.reduction_devices += self.update_devices
+            ops += ("AddN",)
         self.reduction_ops = tuple(dict.fromkeys(ops))
 
     def _master(self, value: np.ndarray, owner: str, optimizer: Optimizer) -> Master:
@@ -118,22 +117,19 @@ class DistributedReplicated:
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         by_host = zip(self._hosts, self._packs, self._devices.split_by_host(gradients), strict=True)
-        # All replicas of a host have its sum: its first one sends it.
-        sums = [
-            (packs.sum(own, host.replicas) if len(own) > 1 else own)[0]
-            for host, packs, own in by_host
-        ]
-        return [
-            (master, parameter_servers.met_at_owner(master, of_hosts))
-            for master, of_hosts in zip(self._masters, zip(*sums, strict=True), strict=True)
-        ]
+        sums = []
+        for host, packs, own in by_host:
+            of_replicas = packs.sum(own, host.replicas) if len(own) > 1 else own
+            sums.append(of_replicas[0])  # all replicas of a host have its sum: the first sends it
+        updates: list[tuple[Placed, tf.Tensor]] = []
+        for master, of_hosts in zip(self._masters, zip(*sums, strict=True), strict=True):
+            updates.append((master, parameter_servers.met_at_owner(master, of_hosts)))
+        return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [variable.numpy() for variable in self._copies()[replica]]
 
     def _copies(self) -> list[list[tf.Variable]]:
         """Return copies[replica][variable]."""
-        by_master = [
-            [copy for of_host in master.copies for copy in of_host] for master in self._masters
-        ]
+        by_master = [list(chain.from_iterable(master.copies)) for master in self._masters]
         return [list(of_replica) for of_replica in zip(*by_master, strict=True)]

@@ -46,14 +46,8 @@ def create(
             f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}"
         )
     reduction = _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking)
-    return Mirrored(
-        _strategy(devices, reduction.ops),
-        initial,
-        devices,
-        optimizer,
-        reduction.op,
-        reduction.devices,
-    )
+    strategy = _strategy(devices, reduction.ops)
+    return Mirrored(strategy, initial, devices, optimizer, reduction.op, reduction.devices)
 
 
 class Mirrored:
@@ -73,11 +67,12 @@ class Mirrored:
             self._variables = [tf.Variable(value, dtype=tf.float32) for value in initial]
         self._copies = []
         for replica, device in enumerate(devices.replicas):
-            variables = [variable.values[replica] for variable in self._variables]
+            copies = []
             with tf.device(device):
-                self._copies.append(
-                    [Placed(variable, optimizer.create_slots(variable)) for variable in variables]
-                )
+                for mirrored in self._variables:
+                    own = mirrored.values[replica]
+                    copies.append(Placed(own, optimizer.create_slots(own)))
+            self._copies.append(copies)
         self.num_summed = devices.num_all
         self.update_devices = devices.replicas
         self.reduction_devices = reduction_devices
@@ -93,28 +88,22 @@ class Mirrored:
         merged = self._strategy.run(
             replica_fn, args=(numbers, PerReplica(images), PerReplica(labels))
         )
-        losses = self._local(merged.loss)
-        gradients = zip(*(self._local(gradient) for gradient in merged.gradients), strict=True)
-        return [
-            TowerResult(loss, list(of_replica))
-            for loss, of_replica in zip(losses, gradients, strict=True)
-        ]
+        gradients = zip(*map(self._local, merged.gradients), strict=True)
+        results = zip(self._local(merged.loss), gradients, strict=True)
+        return [TowerResult(loss, list(of_replica)) for loss, of_replica in results]
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         if self.num_summed == 1:
             return list(zip(self._copies[0], gradients[0], strict=True))
-        pairs = [
-            (PerReplica(copies), variable)
-            for copies, variable in zip(zip(*gradients, strict=True), self._variables, strict=True)
-        ]
+        copies = [PerReplica(of_variable) for of_variable in zip(*gradients, strict=True)]
+        pairs = list(zip(copies, self._variables, strict=True))
         with tf.name_scope("reduce"):
             sums = self._strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+        updates: list[tuple[Placed, tf.Tensor]] = []
         of_replicas = zip(*map(self._local, sums), strict=True)
-        return [
-            (placed, gradient)
-            for copies, of_replica in zip(self._copies, of_replicas, strict=True)
-            for placed, gradient in zip(copies, of_replica, strict=True)
-        ]
+        for placed, of_replica in zip(self._copies, of_replicas, strict=True):
+            updates += zip(placed, of_replica, strict=True)
+        return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._copies[replica]]

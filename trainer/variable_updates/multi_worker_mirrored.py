@@ -78,13 +78,8 @@ def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> Worke
         implementation=_IMPLEMENTATIONS[spec.all_reduce]
     )
     alarm_s = math.ceil(limit_s) + GRACE_S
-    print(
-        (
-            f"{rank.name} joins {len(cluster.worker_hosts)} workers; SIGALRM ends it when not "
-            f"all are there in {alarm_s} s"
-        ),
-        flush=True,
-    )
+    workers = f"{len(cluster.worker_hosts)} workers"
+    print(f"{rank.name} joins {workers}; SIGALRM ends it after {alarm_s} s", flush=True)
     signal.alarm(alarm_s)
     with devices_of.naming_taken_port(cluster, rank):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
@@ -132,11 +127,11 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
         devices_of.set_threads(spec)
         own = devices_of.claim(DeviceKind.CPU_STAND_IN, 0)
         own = replace(own, replicas=(own.host,))
-    names = [
+    host, *replicas = (
         devices_of.of_task(name, rank.job_name, rank.task_index)
         for name in (own.host, *own.replicas)
-    ]
-    return replace(own, host=names[0], replicas=tuple(names[1:]))
+    )
+    return replace(own, host=host, replicas=tuple(replicas))
 
 
 def create(
@@ -159,11 +154,8 @@ class MultiWorkerMirrored(Mirrored):
             devices.strategy, initial, devices, optimizer, "CollectiveReduceV2", devices.replicas
         )
         assert devices.lockstep is not None  # `join` made it
-        self._lockstep, self._host, self._num_local = (
-            devices.lockstep,
-            devices.host,
-            len(devices.replicas),
-        )
+        self._lockstep, self._host = devices.lockstep, devices.host
+        self._num_local = len(devices.replicas)
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         """Give each tower the mean loss over all replicas of all workers, as users reduce it."""
@@ -176,13 +168,12 @@ class MultiWorkerMirrored(Mirrored):
         with tf.device(self._host):
             # once per worker
             said = [self._lockstep.say(), *[tf.constant(0.0, tf.float64)] * (self._num_local - 1)]
-        told = []
+        messages = []
         for loss, words in zip(losses, said, strict=True):
             with tf.device(loss.device):
-                told.append(tf.stack([tf.cast(loss, tf.float64), words]))
+                messages.append(tf.stack([tf.cast(loss, tf.float64), words]))
         with tf.device(self._host):
-            total = self._strategy.reduce(
-                tf.distribute.ReduceOp.SUM, PerReplica(tuple(told)), axis=None
-            )
+            of_replicas = PerReplica(tuple(messages))
+            total = self._strategy.reduce(tf.distribute.ReduceOp.SUM, of_replicas, axis=None)
             with tf.control_dependencies([self._lockstep.hear(total[1])]):
                 return tf.cast(total[0] / self.num_summed, tf.float32)

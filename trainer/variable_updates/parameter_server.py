@@ -28,14 +28,16 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.staging import Staging
+from trainer.parameter_servers import Staging, least_loaded
 from trainer.towers import Batch, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> ParameterServer:
-    owners = _OWNERS[spec.local_parameter_device](initial, devices)
+    # "gpu": tf_cnn_benchmarks' greedy rule
+    places = (devices.host,) if spec.local_parameter_device == "cpu" else devices.replicas
+    owners = least_loaded(initial, places)
     return ParameterServer(initial, owners, devices, optimizer, staged=spec.staged_vars)
 
 
@@ -86,21 +88,3 @@ class ParameterServer:
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
-
-
-def _all_on_host(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
-    return [devices.host] * len(initial)
-
-
-def _spread_over_replicas(initial: Sequence[np.ndarray], devices: Devices) -> list[str]:
-    """Place each variable on the replica with the fewest bytes so far (tf_cnn_benchmarks' rule)."""
-    load = dict.fromkeys(devices.replicas, 0)
-    owners = []
-    for value in initial:
-        owner = min(load, key=load.__getitem__)
-        load[owner] += value.nbytes
-        owners.append(owner)
-    return owners
-
-
-_OWNERS = {"cpu": _all_on_host, "gpu": _spread_over_replicas}

@@ -76,11 +76,10 @@ class Replicated:
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         if self._packs and len(gradients) > 1:
             gradients = self._packs.sum(gradients, self._devices.replicas)
-        return [
-            (placed, gradient)
-            for copies, of_replica in zip(self._copies, gradients, strict=True)
-            for placed, gradient in zip(copies, of_replica, strict=True)
-        ]
+        updates: list[tuple[Placed, tf.Tensor]] = []
+        for copies, of_replica in zip(self._copies, gradients, strict=True):
+            updates += zip(copies, of_replica, strict=True)
+        return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._copies[replica]]

@@ -55,7 +55,7 @@ def test_a_rank_that_cannot_write_its_beat_for_half_its_limit_ends_and_says_so(t
         told = rank.stderr.read()
     assert rank.returncode == 1
     assert told.splitlines()[-1].startswith(
-        "failed: worker-1 cannot give a sign of life for 0.1 s: [Errno 21] Is a directory: "
+        "failed: worker-1 cannot write its beat for 0.1 s: [Errno 21] Is a directory: "
     )
 
 
@@ -72,7 +72,7 @@ def test_a_beat_that_fails_for_a_while_ends_nothing(tmp_path):
         rank.stdin.close()
     assert rank.returncode == 0
     assert told.startswith(
-        "worker-1 cannot give a sign of life, and tries again for 300 s: [Errno 21] Is a directory: "
+        "worker-1 cannot write its beat, and tries for 300 s: [Errno 21] Is a directory: "
     )
 
 

@@ -21,7 +21,8 @@ def test_a_worker_that_went_during_the_last_calls_fails_nothing(capsys, fails_at
     told = capsys.readouterr().err
     assert "connection reset by peer" in told
     assert (
-        told.splitlines()[-1] == "another worker went during the last calls, when all was measured"
+        told.splitlines()[-1]
+        == "another worker ended during the last calls, after all was measured"
     )
 
 

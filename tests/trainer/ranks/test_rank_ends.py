@@ -21,8 +21,8 @@ def folder(tmp_path):
 
 
 def killed(folder, **changes):
-    end = judge(folder, RankEnds(exit_codes={PS_1: -signal.SIGKILL}, **changes))
-    return end.exit_code, end.result.outcome, end.result.message
+    result, exit_code = judge(folder, RankEnds(exit_codes={PS_1: -signal.SIGKILL}, **changes))
+    return exit_code, result.outcome, result.message
 
 
 def test_a_rank_that_the_kernel_killed_was_out_of_memory(folder):
@@ -37,8 +37,8 @@ def test_beside_other_trials_it_may_have_been_their_memory(folder):
 
 
 def test_an_end_that_nobody_saw_is_told_as_that(folder):
-    end = judge(folder, RankEnds(exit_codes={PS_1: None}))
-    assert (end.exit_code, end.result.message) == (
+    result, exit_code = judge(folder, RankEnds(exit_codes={PS_1: None}))
+    assert (exit_code, result.message) == (
         RANK_LOST,
         "rank ps-1 ended unseen; see log-ps-1.txt",
     )
@@ -49,8 +49,8 @@ def test_a_result_that_worker_0_denies_by_its_end_is_none(folder):
         '{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}'
     )
     worker_0 = Rank(job_name="worker", task_index=0)
-    end = judge(folder, RankEnds(exit_codes={worker_0: -signal.SIGSEGV}))
-    assert (end.exit_code, end.result.message) == (
+    result, exit_code = judge(folder, RankEnds(exit_codes={worker_0: -signal.SIGSEGV}))
+    assert (exit_code, result.message) == (
         RANK_LOST,
         "rank worker-0 ended by SIGSEGV; see log.txt",
     )
@@ -59,8 +59,8 @@ def test_a_result_that_worker_0_denies_by_its_end_is_none(folder):
 def test_a_damaged_result_is_told(folder):
     folder.result.write_text('{"outcome": "compl')
     worker_0 = Rank(job_name="worker", task_index=0)
-    end = judge(folder, RankEnds(exit_codes={worker_0: 0}))
-    assert end.result.outcome == Outcome.FAILED
-    assert end.result.message.startswith(
+    result, _ = judge(folder, RankEnds(exit_codes={worker_0: 0}))
+    assert result.outcome == Outcome.FAILED
+    assert result.message.startswith(
         f"rank worker-0 ended with exit code 0; {folder.result} is damaged"
     )
