@@ -160,7 +160,7 @@ class Towers:
         self._planted_s = 0.0
         if update.num_summed > 1:
             self._planted_s = spec.planted_values.get("reduction_s", 0.0)
-        self.loss_scale = LossScale.create(spec.loss_scale, devices.host)
+        self.loss_scale = LossScale(spec.loss_scale, devices.host)
         self._state = [
             _copy_of_state(model, replica, device)
             for replica, device in enumerate(devices.replicas, devices.first)

@@ -51,14 +51,14 @@ def three_hosts():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_two_hosts_have_one_devices_loss_and_weights_with_the_same_whole_batch(two_hosts, mode):
+def test_two_hosts_reach_one_devices_loss_and_weights(two_hosts, mode):
     found = two_hosts[f"{mode} -"]
     assert found["problem"] is None
     assert max(found["weights"], found["loss"]) < EXACT
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_three_hosts_have_one_devices_loss_and_weights_with_the_same_whole_batch(three_hosts, mode):
+def test_three_hosts_reach_one_devices_loss_and_weights(three_hosts, mode):
     found = three_hosts[f"{mode} -"]
     assert found["problem"] is None
     assert max(found["weights"], found["loss"]) < EXACT
@@ -114,7 +114,7 @@ def test_every_distributed_mode_of_one_client_is_among_them():
     assert {mode for mode in offered if not mode.endswith("nccl")} == set(MODES)
 
 
-def test_an_input_pipeline_feeds_replicas_of_other_hosts_the_batches_that_its_own_would_get(
+def test_replicas_of_other_hosts_get_the_same_batches(
     two_hosts,
 ):
     found = two_hosts["input"]
@@ -155,7 +155,7 @@ def raise_in_a_graph(message):
     )
 
 
-def test_a_rank_that_is_about_to_end_when_its_loss_is_heard_of_is_named_with_the_line_that_says_why():
+def test_a_rank_that_is_about_to_end_is_named_with_the_reason():
     """It takes one more connection before it is gone."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         cluster = Cluster(worker_hosts=("127.0.0.1:1", f"127.0.0.1:{server.getsockname()[1]}"))

@@ -107,7 +107,7 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
 
 
 @pytest.mark.integration
-def test_auto_clustering_compiles_something_and_leaves_updates_where_they_belong(run):
+def test_auto_clustering_compiles_and_leaves_updates_in_place(run):
     exit_code, folder = run(small(xla="auto", num_gpus=2, all_reduce="none"))
     result = folder.read_result()
     assert (exit_code, result.message) == (0, "")
@@ -149,9 +149,7 @@ def test_tf32_is_refused_on_stand_ins(run):
     )
 
 
-def test_an_inherited_variable_that_contradicts_the_trial_is_refused_also_by_one_started_by_hand(
-    tmp_path, monkeypatch
-):
+def test_an_inherited_variable_that_contradicts_the_trial_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_GPU_THREAD_MODE", "gpu_private")
     folder = _folder(tmp_path, small())
     command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
@@ -281,7 +279,7 @@ def test_a_trial_that_could_not_run_still_tells_its_software(run):
 
 
 @pytest.mark.integration
-def test_the_environment_tells_what_tensorflow_was_built_with_and_no_secret(run, monkeypatch):
+def test_the_environment_has_tensorflows_build_and_no_secret(run, monkeypatch):
     monkeypatch.setenv("NCCL_DEBUG_FILE", "http://me:hidden@host")
     exit_code, folder = run(small())
     environment = folder.read_environment()

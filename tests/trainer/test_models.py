@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
         ("trivial", 32, 10, 32 * 32 * 3 + 1 + 2 * 4096 + 4096 * 10 + 10, 6),
     ],
 )
-def test_a_model_has_its_published_number_of_parameters_and_gradient_tensors(
+def test_a_model_has_its_published_parameters_and_gradients(
     all_devices, model, image_px, num_classes, num_parameters, num_gradients
 ):
     keras.mixed_precision.set_global_policy("float32")

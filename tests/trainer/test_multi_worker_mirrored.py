@@ -85,9 +85,7 @@ def exit_codes(case: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_workers_have_one_devices_weights_and_losses_with_the_same_whole_batch(
-    ran, make_devices, name
-):
+def test_workers_reach_one_devices_weights_and_losses(ran, make_devices, name):
     spec, alone = EXACT[name], make_devices(1)
     workers = [f"worker-{index}" for index in range(spec.hosts)]
     assert exit_codes(ran / name) == dict.fromkeys(workers, "0"), (

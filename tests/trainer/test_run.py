@@ -40,7 +40,7 @@ print(json.dumps(told))
 """
 
 
-def test_neither_the_probe_of_the_link_nor_the_count_of_parameters_costs_the_trial_memory(tmp_path):
+def test_the_link_probe_and_parameter_count_cost_no_trial_memory(tmp_path):
     folder = RunFolder(tmp_path)
     folder.trial.write_text(small().to_json())
     command = [sys.executable, "-c", PROBED, str(tmp_path)]

@@ -75,7 +75,7 @@ def alone(all_devices):
 )
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 @pytest.mark.parametrize("xla", ["off", "on"])
-def test_a_synchronous_mode_has_one_devices_weights_with_the_same_whole_batch(
+def test_a_synchronous_mode_reaches_one_devices_weights(
     make_devices, alone, mode, packs, xla, steps_per_execution
 ):
     changes = MODES[mode] | {
@@ -89,7 +89,7 @@ def test_a_synchronous_mode_has_one_devices_weights_with_the_same_whole_batch(
         assert largest_difference(training.update.weights(replica), alone(2, 3)) < 1e-6
 
 
-def test_mirrored_refuses_the_hierarchical_copy_that_tf_distribute_gets_wrong(make_devices):
+def test_mirrored_refuses_the_hierarchical_copy_that_sums_wrongly(make_devices):
     with pytest.raises(
         UnsupportedTrialError, match="sums wrongly over an odd number of replicas; num_gpus=3"
     ):
@@ -209,9 +209,7 @@ def test_an_independent_replica_trains_as_if_alone(make_devices):
 @pytest.mark.integration
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("xla", ["off", "on"])
-def test_replicas_of_a_normalized_model_share_weights_and_keep_their_own_statistics(
-    make_devices, mode, xla
-):
+def test_replicas_share_weights_and_keep_their_own_statistics(make_devices, mode, xla):
     training = trained(make_devices, 2, whole_batches(2, 2), normalized, xla=xla, **MODES[mode])
     assert largest_difference(training.update.weights(0), training.update.weights(1)) == 0
     assert largest_difference(training.towers.statistics(0), training.towers.statistics(1)) > 0
@@ -337,9 +335,7 @@ def test_gradients_reduced_by_another_op_make_a_trial_invalid(make_devices):
         ({"xla": "on"}, "XLA compiled on no device, not on every replica"),
     ],
 )
-def test_another_format_type_or_compiler_than_the_trial_says_makes_it_invalid(
-    make_devices, told, problem
-):
+def test_another_format_type_or_compiler_makes_it_invalid(make_devices, told, problem):
     placement, _, wanted = recorded(make_devices, 2, whole_batches(2, 1))
     assert placement.problem(replace(wanted, **told)) == problem
 
@@ -455,7 +451,7 @@ def test_the_dynamic_scale_doubles_after_enough_good_steps(make_devices, monkeyp
     assert training.towers.loss_scale.current == 16.0
 
 
-def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name_of_its_own():
+def test_nccl_reduces_every_gradient_on_every_gpu_under_one_name():
     """The graph alone: NCCL itself runs only on GPUs."""
     gpus = Devices(
         kind=DeviceKind.GPU, host="/device:CPU:0", replicas=("/device:GPU:0", "/device:GPU:1")
@@ -499,7 +495,7 @@ def test_mirrored_refuses_an_all_reduce_that_tf_distribute_does_not_have(make_de
         build(small(num_gpus=2, variable_update="mirrored", all_reduce="psgpu"), make_devices(2))
 
 
-def test_a_parameter_server_over_gpus_gives_each_variable_to_the_least_loaded(make_devices):
+def test_each_variable_goes_to_the_least_loaded_gpu(make_devices):
     update = trained(make_devices, 2, [], **MODES["ps_gpu"]).update
     sizes = [weights.nbytes for weights in update.weights(0)]
     load = [0, 0]

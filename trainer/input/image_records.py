@@ -127,16 +127,12 @@ def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tenso
     }
     sides = [f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax")]
     if with_boxes:
-        wanted |= {
-            side: tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
-            for side in sides
-        }
+        edge = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
+        wanted |= dict.fromkeys(sides, edge)
     features = tf.io.parse_single_example(record, wanted)
-    boxes = (
-        tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis]
-        if with_boxes
-        else tf.zeros((1, 0, 4))
-    )
+    boxes = tf.zeros((1, 0, 4))
+    if with_boxes:
+        boxes = tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis]
     return features["image/encoded"], tf.cast(features["image/class/label"], tf.int32), boxes
 
 

@@ -57,30 +57,30 @@ def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
 def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:
     """Encode an image (H, W, 3) uint8 with ImageNet's fields; its one box is the whole image."""
 
-    def ints(*values: int) -> tf.train.Feature:
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    def integer(value: int) -> tf.train.Feature:
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
 
-    def floats(*values: float) -> tf.train.Feature:
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    def real(value: float) -> tf.train.Feature:
+        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
 
-    def texts(*values: bytes) -> tf.train.Feature:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    def bytes_of(value: bytes) -> tf.train.Feature:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
 
     feature = {
-        "image/height": ints(image.shape[0]),
-        "image/width": ints(image.shape[1]),
-        "image/colorspace": texts(b"RGB"),
-        "image/channels": ints(3),
-        "image/class/label": ints(label),
-        "image/class/synset": texts(text.encode()),
-        "image/class/text": texts(text.encode()),
-        "image/object/bbox/xmin": floats(0.0),
-        "image/object/bbox/ymin": floats(0.0),
-        "image/object/bbox/xmax": floats(1.0),
-        "image/object/bbox/ymax": floats(1.0),
-        "image/object/bbox/label": ints(label),
-        "image/format": texts(b"JPEG"),
-        "image/filename": texts(filename.encode()),
-        "image/encoded": texts(tf.io.encode_jpeg(image, quality=90).numpy()),
+        "image/height": integer(image.shape[0]),
+        "image/width": integer(image.shape[1]),
+        "image/colorspace": bytes_of(b"RGB"),
+        "image/channels": integer(3),
+        "image/class/label": integer(label),
+        "image/class/synset": bytes_of(text.encode()),
+        "image/class/text": bytes_of(text.encode()),
+        "image/object/bbox/xmin": real(0.0),
+        "image/object/bbox/ymin": real(0.0),
+        "image/object/bbox/xmax": real(1.0),
+        "image/object/bbox/ymax": real(1.0),
+        "image/object/bbox/label": integer(label),
+        "image/format": bytes_of(b"JPEG"),
+        "image/filename": bytes_of(filename.encode()),
+        "image/encoded": bytes_of(tf.io.encode_jpeg(image, quality=90).numpy()),
     }
     return tf.train.Example(features=tf.train.Features(feature=feature))

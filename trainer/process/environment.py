@@ -21,13 +21,14 @@ def write(spec: TrialSpec, folder: RunFolder) -> None:
         name: without_secrets(storable(value))
         for name, value in switches.variables(spec, os.environ).items()
     }
-    of_checkout = {"commit": software.commit(), "diff": software.diff()}
-    _write(
-        folder,
-        software.describe()
-        | of_checkout
-        | {"set_by_trial": set_by_trial, "cuda_build": "", "cudnn_build": ""},
-    )
+    environment = software.describe() | {
+        "commit": software.commit(),
+        "diff": software.diff(),
+        "set_by_trial": set_by_trial,
+        "cuda_build": "",
+        "cudnn_build": "",
+    }
+    _write(folder, environment)
 
 
 def add_build(folder: RunFolder, build: Mapping[str, Any]) -> None:

@@ -1,17 +1,17 @@
-"""`python -P -m trainer.process.fork_server SOCKET MODULE`: loads a trainer once, then forks one per order,
-in hundredths of a second.
+"""`python -P -m trainer.process.fork_server SOCKET MODULE`: loads a trainer once, then forks it.
 
 ```
-  orchestrator ── {"start": folder, "environment": {...}} ──►  server ── fork ──►  trainer: session, log, environment of its own
-               ◄── {"pid": 123} ──────────────────────────                           │
-               ── {"reap": 123} ─────────────────────────►       ◄── wait ───────────┘
+  orchestrator ── {"start": folder, "environment": {...}} ──►  server ── fork ──►  trainer
+               ◄── {"pid": 123} ──────────────────────────                            │
+               ── {"reap": 123} ─────────────────────────►          ◄── wait ─────────┘
                ◄── {"exit_code": 0} ──────────────────────
 ```
 
-One thread; no op is ever run and no device listed here, so that every trainer finds TensorFlow as a
-fresh import leaves it. An ended trainer is reaped when told, and so keeps its number until then. At
-the end of the socket the server ends, and its trainers with it. Not the standard library's
-forkserver, which has one environment for all and imports __main__ again in each.
+A fork takes hundredths of a second. The server has one thread, runs no op and lists no device, so
+that every trainer finds TensorFlow as a fresh import leaves it. An ended trainer keeps its number
+until the orchestrator has it reaped. At the end of the socket the server ends, and its trainers
+with it. The standard library's forkserver has one environment for all, and imports __main__ again
+in each.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def main(descriptor: int, module_name: str) -> NoReturn:
 
 def leave_out_idle_libraries() -> None:
     """Hide pyarrow from pandas, which Keras loads: its idle threads would forbid forking."""
-    sys.modules["pyarrow"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
+    # importing it fails, as where it is not installed
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]
 
 
 def _obey(order: dict[str, Any], module: ModuleType, descriptor: int) -> dict[str, Any]:

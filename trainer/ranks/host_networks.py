@@ -1,10 +1,9 @@
-"""Gives each host of a distributed trial a network of its own on one machine, with links of a
-limited rate: `planted.link_mbit`.
+"""Gives each host of a trial its own network on one machine, with links of a limited rate.
 
 ```
   host 0: eth0 10.77.0.1 ──tbf── port0 ┐
-  host 1: eth0 10.77.0.2 ──tbf── port1 ┼ bridge      each a network namespace; what leaves eth0 or a port
-  host 2: eth0 10.77.0.3 ──tbf── port2 ┘                         goes no faster than the rate
+  host 1: eth0 10.77.0.2 ──tbf── port1 ┼ bridge    each a network namespace; what leaves eth0 or a
+  host 2: eth0 10.77.0.3 ──tbf── port2 ┘           port goes no faster than the rate
 ```
 
 Namespaces live as long as a process has them open or is inside: they end with the processes,
@@ -39,7 +38,7 @@ class HostNetworks:
     """Network namespaces, one per host."""
 
     files: tuple[int, ...]  # of the hosts' namespaces, open in this process
-    switch: int  # of the bridge's
+    switch: int  # the bridge's
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -65,10 +64,11 @@ def host_networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
         raise UnsupportedTrialError(
             f"hosts={num_hosts}: wanted {MOST_HOSTS} or fewer with planted.link_mbit"
         )
-    if missing := [program for program in PROGRAMS if not shutil.which(program)]:
+    missing = [program for program in PROGRAMS if not shutil.which(program)]
+    if missing:
         raise UnsupportedTrialError(
-            f"planted.link_mbit: no {' and '.join(missing)} on PATH, which limited links are made with; run "
-            "scripts/install-iproute2, or leave planted.link_mbit out"
+            f"planted.link_mbit: no {' and '.join(missing)} on PATH, which limited links are made "
+            "with; run scripts/install-iproute2, or leave planted.link_mbit out"
         )
     with ExitStack() as opened:
         switch, *hosts = (_new_namespace() for _ in range(1 + num_hosts))
@@ -80,21 +80,19 @@ def host_networks(num_hosts: int, mbit: float) -> Iterator[HostNetworks]:
 
 
 def _join(networks: HostNetworks, mbit: float) -> None:
-    hosts = range(len(networks.files))
-    ports = [
-        f"link add port{host} type veth peer name eth0 netns {_path(networks.files[host])}"
-        for host in hosts
-    ]
-    raised = [f"link set port{host} master bridge up" for host in hosts]
-    bridge = ["link add bridge type bridge", "link set bridge up"]
-    _batch(networks.switch, "ip", [*bridge, *ports, *raised])
+    limit = f"root tbf rate {round(mbit * 1e6)}bit burst {BURST_BYTES} latency 100ms"
+    links = ["link add bridge type bridge", "link set bridge up"]
+    limits = []
+    for host, file in enumerate(networks.files):
+        links.append(f"link add port{host} type veth peer name eth0 netns {_path(file)}")
+        links.append(f"link set port{host} master bridge up")
+        limits.append(f"qdisc add dev port{host} {limit}")
+    _batch(networks.switch, "ip", links)
     for file, address in zip(networks.files, networks.addresses, strict=True):
-        _batch(
-            file, "ip", ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"]
-        )
+        own = ["link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up"]
+        _batch(file, "ip", own)
     if mbit:
-        limit = f"root tbf rate {round(mbit * 1e6)}bit burst {BURST_BYTES} latency 100ms"
-        _batch(networks.switch, "tc", [f"qdisc add dev port{host} {limit}" for host in hosts])
+        _batch(networks.switch, "tc", limits)
         for file in networks.files:
             _batch(file, "tc", [f"qdisc add dev eth0 {limit}"])
 
@@ -105,9 +103,9 @@ def _batch(namespace: int, program: str, lines: list[str]) -> None:
     command = ["nsenter", f"--net={_path(namespace)}", "--", program, "-batch", "-"]
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
     if ended.returncode:
-        told = ended.stderr.strip().replace("\n", "; ")
+        error = ended.stderr.strip().replace("\n", "; ")
         raise UnsupportedTrialError(
-            f"planted.link_mbit: {program} could not make the hosts' networks: {told}; {_REMEDY}"
+            f"planted.link_mbit: {program} could not make the hosts' networks: {error}; {_REMEDY}"
         )
 
 

@@ -31,23 +31,21 @@ def started(num_hosts: int, claim: Callable[[Rank], object]) -> Iterator[Cluster
         ports = stack.enter_context(reserved(2 * num_hosts))
         addresses = tuple(f"127.0.0.1:{port}" for port in ports)
         cluster = Cluster(worker_hosts=addresses[:num_hosts], ps_hosts=addresses[num_hosts:])
-        ready = {
-            rank: _fork(stack, cluster, rank, claim) for rank in cluster.ranks if rank != WORKER_0
-        }
-        for rank, connection in ready.items():
+        others = [rank for rank in cluster.ranks if rank != WORKER_0]
+        connections = [_fork(stack, cluster, rank, claim) for rank in others]
+        for rank, connection in zip(others, connections, strict=True):
             _wait_for(rank, connection)
         yield cluster
 
 
 def _wait_for(rank: Rank, ready: Connection) -> None:
-    if not ready.poll(START_TIMEOUT_S):
-        raise LostRankError(
-            f"{rank.name} did not start within {START_TIMEOUT_S:g} s; what it said stands above"
-        )
     try:
-        ready.recv()
-    except EOFError:
-        raise LostRankError(f"{rank.name} did not start; what it said stands above") from None
+        if ready.poll(START_TIMEOUT_S):
+            ready.recv()
+            return
+    except EOFError:  # it has ended
+        pass
+    raise LostRankError(f"{rank.name} did not start; what it said is above")
 
 
 def _fork(

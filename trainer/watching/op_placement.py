@@ -1,5 +1,4 @@
-"""Reads back from TensorFlow what really ran where: convolutions, reductions, updates, data format,
-precision, XLA.
+"""Reads back from TensorFlow what really ran where.
 
 One client's partition graphs are those of all devices that it drives, of other hosts, too; devices
 are named by their task there.
@@ -21,23 +20,9 @@ from tensorflow.python.eager import context
 from trainer.devices import Devices, short_name
 from trainer.towers import VariableUpdate
 
-_CONVOLUTIONS = (
-    "Conv2D",
-    "_FusedConv2D",
-    "_MklFusedConv2D",
-    "_MklConv2D",
-    "_MklNativeConv2D",
-    "_MklNativeFusedConv2D",
-)
-_PRODUCTS = (
-    *_CONVOLUTIONS,
-    "MatMul",
-    "_FusedMatMul",
-    "_MklMatMul",
-    "_MklFusedMatMul",
-    "_MklNativeMatMul",
-    "_MklNativeFusedMatMul",
-)
+# as TensorFlow and oneDNN rename them when they fuse
+_CONVOLUTION = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?Conv2D")
+_PRODUCT = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?(Conv2D|MatMul)")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _XLA = ("_XlaRun", "XlaLaunch")
 _REDUCE_SCOPE = re.compile(r"(^|/)reduce(_\d+)?/")
@@ -73,13 +58,12 @@ class OpPlacement:
 
     def summary(self) -> dict[str, dict[str, int]]:
         """Return role -> "AddN @ CPU:1" -> count, for `result.json`."""
-        return {
-            role: {
-                f"{kind} @ {short_name(device)}": count
-                for (kind, device), count in sorted(counter.items())
-            }
-            for role, counter in self.counts.items()
-        }
+        summary: dict[str, dict[str, int]] = {}
+        for role, counter in self.counts.items():
+            summary[role] = {}
+            for (kind, device), count in sorted(counter.items()):
+                summary[role][f"{kind} @ {short_name(device)}"] = count
+        return summary
 
     def problem(self, wanted: Wanted) -> str | None:
         """Return where the ops are not what and where the trial says; None when all is right."""
@@ -89,14 +73,9 @@ class OpPlacement:
             self._misplaced("convolution", replicas, optional=True)
             or self._misplaced("update", set(update.update_devices))
             or self._misplaced("reduction", reductions, partial=True)
-            or self._other(
-                "reduction",
-                update.reduction_ops,
-                "gradients were reduced by",
-                all_of_them=bool(reductions),
-            )
-            or self._other("data_format", (wanted.data_format,), "convolutions ran in")
-            or self._other("compute_type", (wanted.compute_type,), "products were computed in")
+            or self._other("reduction", set(update.reduction_ops), "gradients were reduced by")
+            or self._other("data_format", {wanted.data_format}, "convolutions ran in")
+            or self._other("compute_type", {wanted.compute_type}, "products were computed in")
             or self._compiled_otherwise(wanted.xla, replicas)
         )
 
@@ -108,30 +87,24 @@ class OpPlacement:
         if optional and not found:
             return None
         if found - wanted or (wanted and not found) or (not partial and wanted - found):
-            names = [
-                ", ".join(sorted(map(short_name, devices))) or "nowhere"
-                for devices in (found, wanted)
-            ]
-            return f"{role} ops ran on {names[0]}, the variable update says {names[1]}"
+            return f"{role} ops ran on {_listed(found)}, the variable update says {_listed(wanted)}"
         return None
 
-    def _other(
-        self, role: str, wanted: tuple[str, ...], told: str, *, all_of_them: bool = False
-    ) -> str | None:
+    def _other(self, role: str, wanted: set[str], told: str) -> str | None:
+        """Compare kinds; that none was found is another check's problem."""
         found = self.kinds(role)
-        if found - set(wanted) or (all_of_them and set(wanted) - found):
-            return f"{told} {', '.join(sorted(found))}, not {' and '.join(wanted)}"
+        if found and found != wanted:
+            return f"{told} {', '.join(sorted(found))}, not {' and '.join(sorted(wanted))}"
         return None
 
     def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:
         """Auto-clustering may find nothing worth compiling; on and off must be what they say."""
         found = self.devices("xla")
         if xla == "on" and found != replicas:
-            return (
-                f"XLA compiled on {', '.join(sorted(map(short_name, found))) or 'no device'}, "
-                "not on every replica"
-            )
-        return "XLA compiled something, the trial says xla=off" if xla == "off" and found else None
+            return f"XLA compiled on {_listed(found)}, not on every replica"
+        if xla == "off" and found:
+            return "XLA compiled something, the trial says xla=off"
+        return None
 
 
 @contextmanager
@@ -159,10 +132,10 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
             device = node.device or caller_device
             if node.op in _CALLS:
                 visit(bodies.get(node.attr["f"].func.name, ()), device)
-            if node.op in _CONVOLUTIONS:
+            if _CONVOLUTION.fullmatch(node.op):
                 counts["convolution"][node.op, device] += 1
                 counts["data_format"][node.attr["data_format"].s.decode(), device] += 1
-            if node.op in _PRODUCTS:
+            if _PRODUCT.fullmatch(node.op):
                 counts["compute_type"][_type_name(node.attr["T"].type), device] += 1
             if node.op in _REDUCTIONS and _REDUCE_SCOPE.search(node.name):
                 counts["reduction"][node.op, device] += 1
@@ -173,6 +146,10 @@ def _count(graph: GraphDef, placement: OpPlacement) -> None:
 
     counts = placement.counts
     visit(graph.node, "")
+
+
+def _listed(devices: set[str]) -> str:
+    return ", ".join(sorted(map(short_name, devices))) or "no device"
 
 
 def _type_name(number: int) -> str:

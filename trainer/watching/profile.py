@@ -20,8 +20,7 @@ Interval = tuple[int, int]
 
 
 def capture(take_step: Callable[[], None], num_steps: int, folder: Path) -> Path:
-    """Profile so many calls of `take_step`, and two more, into the folder as TensorBoard and xprof
-    read it; returns the file.
+    """Profile so many calls of `take_step`, and two more; return TensorFlow's file of it.
 
     The first pays for starting the profiler, and the last is not recorded whole: `read` leaves both
     out.
@@ -39,7 +38,7 @@ def capture(take_step: Callable[[], None], num_steps: int, folder: Path) -> Path
         tf.profiler.experimental.stop(save=False)
         raise
     tf.profiler.experimental.stop()
-    (path,) = set(_files(folder)) - before
+    (path,) = set(_files(folder)) - before  # it has the time in its name
     return path
 
 
@@ -61,30 +60,27 @@ def read(path: Path, input_wait_s: float) -> Profile:
 
 def describe(profile: Profile) -> list[str]:
     """Write a few lines for the log."""
-    step_s = profile.step_s
-    total_s = sum(profile.op_class_s.values())
+    step_s, total_s = profile.step_s, sum(profile.op_class_s.values())
     lines = [
-        (
-            f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input "
-            f"wait {_ms(profile.input_wait_s)}"
-        ),
-        f"  gradients reduced during {_ms(profile.reduction_s)} ({profile.reduction_s / step_s:.0%} of the step), "
-        f"{_ms(profile.exposed_reduction_s)} of it beside no other work; {profile.num_copies} copies between devices",
+        f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input wait "
+        f"{_ms(profile.input_wait_s)}",
+        f"  gradients reduced during {_ms(profile.reduction_s)} "
+        f"({profile.reduction_s / step_s:.0%} of the step), {_ms(profile.exposed_reduction_s)} of "
+        f"it beside no other work; {profile.num_copies} copies between devices",
     ]
     if profile.launch_gap_share is not None:
         lines.append(f"  launch gaps {profile.launch_gap_share:.0%} of the step")
     if profile.tensor_core_share is not None:
-        lines.append(
-            f"  tensor cores {profile.tensor_core_share:.0%} of the time of convolutions and "
-            "matmuls"
-        )
+        share = f"{profile.tensor_core_share:.0%}"
+        lines.append(f"  tensor cores {share} of the time of convolutions and matmuls")
     for name, seconds in sorted(profile.op_class_s.items(), key=lambda item: -item[1]):
         lines.append(f"  {name:<14}{_ms(seconds):>12}  {seconds / total_s:>4.0%}")
     for device, num_ops in sorted(profile.num_ops.items()):
-        lines.append(
-            f"  {device:<14}{num_ops:>8} ops  {profile.busy_share.get(device, 0):>4.0%} busy"
-        )
-    return [*lines, f"  not recorded: {profile.problems}"] if profile.problems else lines
+        busy = profile.busy_share.get(device, 0)
+        lines.append(f"  {device:<14}{num_ops:>8} ops  {busy:>4.0%} busy")
+    if profile.problems:
+        lines.append(f"  not recorded: {profile.problems}")
+    return lines
 
 
 def _add_up(
@@ -117,6 +113,7 @@ def _add_up(
     reduction_ps = _length(merged_reducing)
     either_ps = _length(_merge([*merged_reducing, *merged_computing]))
     kernels = [event for event in events if event.kernel]
+    copied_bytes = sum(kernel.num_bytes for kernel in kernels)
     return Profile(
         num_steps=num_steps,
         step_s=(end_ps - begin_ps) * _PS / num_steps,
@@ -124,9 +121,7 @@ def _add_up(
         reduction_s=reduction_ps * _PS / num_steps,
         exposed_reduction_s=(either_ps - _length(merged_computing)) * _PS / num_steps,
         num_copies=round(num_copies / num_steps),
-        copied_bytes=round(sum(kernel.num_bytes for kernel in kernels) / num_steps)
-        if kernels
-        else None,
+        copied_bytes=round(copied_bytes / num_steps) if kernels else None,
         num_ops={device: round(num / num_steps) for device, num in num_ops.items()},
         busy_share={
             device: _length(_merge(intervals)) / (end_ps - begin_ps)
@@ -141,11 +136,9 @@ def _add_up(
 
 
 def _class(event: Event) -> str:
-    return (
-        op_classes.INPUT
-        if event.is_input
-        else op_classes.classify(event.op, event.name, event.kernel)
-    )
+    if event.is_input:
+        return op_classes.INPUT
+    return op_classes.classify(event.op, event.name, event.kernel)
 
 
 def _launch_gap_share(kernels: list[Event], steps: list[Interval]) -> float | None:
@@ -169,10 +162,8 @@ def _tensor_core_share(kernels: list[Event]) -> float | None:
     total_ps = sum(kernel.self_ps for kernel in eligible)
     if not total_ps:
         return None
-    return (
-        sum(kernel.self_ps for kernel in eligible if op_classes.uses_tensor_cores(kernel.kernel))
-        / total_ps
-    )
+    on_cores = [kernel for kernel in eligible if op_classes.uses_tensor_cores(kernel.kernel)]
+    return sum(kernel.self_ps for kernel in on_cores) / total_ps
 
 
 def _merge(intervals: Iterable[Interval]) -> list[Interval]:

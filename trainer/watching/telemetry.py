@@ -19,11 +19,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Any, TextIO
 
 import pynvml
 
@@ -34,8 +35,6 @@ from scalemark.records.placement import Placement
 from scalemark.records.trial import TrialSpec
 from trainer.process import parent
 from trainer.watching.nvml import GPU_IDLE, Gpus, Reading
-
-Value = TypeVar("Value")
 
 INTERVAL_S = 0.5
 SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too
@@ -145,33 +144,34 @@ def take_samples(
 
 
 def _summary(seen: list[Reading]) -> GpuTelemetry:
-    reasons = {name for reading in seen for name in reading.throttle_reasons or ()} - {GPU_IDLE}
-    clocks = _known(reading.sm_clock_mhz for reading in seen)
-    powers = _known(reading.power_w for reading in seen)
-    utilizations = _known(reading.utilization for reading in seen)
-    processes = _known(reading.pids for reading in seen)
+    def known(name: str) -> list[Any]:
+        values = [getattr(reading, name) for reading in seen]
+        return [value for value in values if value is not None]
+
+    def combined(combine: Callable[[list[Any]], float], name: str) -> Any:
+        values = known(name)
+        return combine(values) if values else None
+
+    reasons = set(chain.from_iterable(known("throttle_reasons")))
     num_foreign_processes = None
-    if any(processes):
+    pids = known("pids")
+    if any(pids):
         # One of them is ours. In a container NVML knows the host's process ids, so it is unknown
         # which one.
-        num_foreign_processes = max(len(set(pids)) for pids in processes) - 1
+        num_foreign_processes = max(len(set(of_sample)) for of_sample in pids) - 1
     return GpuTelemetry(
         uuid=seen[0].uuid,
         num_samples=len(seen),
-        sm_clock_mhz=statistics.median(clocks) if clocks else None,
-        max_sm_clock_mhz=max(_known(reading.max_sm_clock_mhz for reading in seen), default=None),
-        power_w=statistics.fmean(powers) if powers else None,
-        power_limit_w=min(_known(reading.power_limit_w for reading in seen), default=None),
-        temperature_c=max(_known(reading.temperature_c for reading in seen), default=None),
-        utilization=statistics.fmean(utilizations) if utilizations else None,
-        memory_used_bytes=max(_known(reading.memory_used_bytes for reading in seen), default=None),
-        throttle_reasons=tuple(sorted(reasons)),
+        sm_clock_mhz=combined(statistics.median, "sm_clock_mhz"),
+        max_sm_clock_mhz=combined(max, "max_sm_clock_mhz"),
+        power_w=combined(statistics.fmean, "power_w"),
+        power_limit_w=combined(min, "power_limit_w"),
+        temperature_c=combined(max, "temperature_c"),
+        utilization=combined(statistics.fmean, "utilization"),
+        memory_used_bytes=combined(max, "memory_used_bytes"),
+        throttle_reasons=tuple(sorted(reasons - {GPU_IDLE})),
         num_foreign_processes=num_foreign_processes,
     )
-
-
-def _known(values: Iterable[Value | None]) -> list[Value]:
-    return [value for value in values if value is not None]
 
 
 def _samples_in(path: Path) -> list[Sample]:

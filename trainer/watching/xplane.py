@@ -1,5 +1,4 @@
-"""Reads TensorFlow's profile of a few steps: which op, kernel or copy ran when, and on which
-device.
+"""Reads TensorFlow's profile: which op, kernel or copy ran when, and on which device.
 
 ```
   plane /host:CPU, a line per thread             plane /device:GPU:0, a line per stream
@@ -109,9 +108,8 @@ class _Plane:
     def __init__(self, plane: Any) -> None:
         self.lines = plane.lines
         self._names = {number: metadata.name for number, metadata in plane.event_metadata.items()}
-        self._stat_names = {
-            number: metadata.name for number, metadata in plane.stat_metadata.items()
-        }
+        stats = plane.stat_metadata.items()
+        self._stat_names = {number: metadata.name for number, metadata in stats}
 
     def spans(self, line: Any) -> Iterator[tuple[_Span, list[_Span]]]:
         """Yield all events that take time, in order, with those around them, outermost first."""
@@ -123,9 +121,8 @@ class _Plane:
             start_ps = begin_ps + event.offset_ps
             while around and around[-1].end_ps <= start_ps:
                 around.pop()
-            span = _Span(
-                self._names[event.metadata_id], start_ps, start_ps + event.duration_ps, event
-            )
+            end_ps = start_ps + event.duration_ps
+            span = _Span(self._names[event.metadata_id], start_ps, end_ps, event)
             yield span, around
             around.append(span)
 
@@ -185,14 +182,13 @@ class _Host:
                         self._parts.setdefault(span.part, _Part()).run = stats["id"]
                 elif span.name == "ExecutorState::ProcessAsync::Start":
                     stats = plane.stats(span)
-                    self._add_op(
-                        stats["name"], stats["kernel_type"], span, around, stats, is_input_thread
-                    )
+                    is_input = is_input_thread or _is_input(around)
+                    self._add_op(stats["name"], stats["kernel_type"], span, around, stats, is_input)
                 elif found := _OP.match(span.name):
-                    stats = plane.stats(span) if found.group(2) == "_Send" else {}
-                    self._add_op(
-                        found.group(1), found.group(2), span, around, stats, is_input_thread
-                    )
+                    name, op = found.groups()
+                    stats = plane.stats(span) if op == "_Send" else {}
+                    is_input = is_input_thread or _is_input(around)
+                    self._add_op(name, op, span, around, stats, is_input)
 
     def _add_op(
         self,
@@ -201,16 +197,16 @@ class _Host:
         span: _Span,
         around: list[_Span],
         stats: dict[str, Any],
-        is_input_thread: bool,
+        is_input: bool,
     ) -> None:
         span.is_op = True
-        if outer := next((other for other in reversed(around) if other.is_op), None):
-            outer.nested_ps += span.end_ps - span.start_ps
+        for outer in reversed(around):
+            if outer.is_op:
+                outer.nested_ps += span.end_ps - span.start_ps
+                break
         number = _innermost_part(around)
         ends = (stats["from"], stats["to"]) if "from" in stats and "to" in stats else ()
-        self._ops.append(
-            _HostOp(name, op, number, span, ends, is_input_thread or _is_input(around))
-        )
+        self._ops.append(_HostOp(name, op, number, span, ends, is_input))
         if number is not None:
             self._learn_device(self._parts[number], name, op, stats)
 
@@ -226,13 +222,13 @@ class _Host:
 
     def events(self) -> list[Event]:
         placed = {number: self._place(number) for number in self._parts}
-        return [
-            self._event(op, *(placed[op.part] if op.part is not None else ("", False)))
-            for op in self._ops
-        ]
+        events = []
+        for op in self._ops:
+            device, is_input = ("", False) if op.part is None else placed[op.part]
+            events.append(self._event(op, device, is_input or op.is_input))
+        return events
 
     def _event(self, op: _HostOp, device: str, is_input: bool) -> Event:
-        is_input = is_input or op.is_input
         return Event(
             name=op.name,
             op=op.op,
@@ -252,16 +248,24 @@ class _Host:
         while current is not None and current in self._parts and current not in seen:
             seen.add(current)
             part = self._parts[current]
-            told = (self._receivers.get((part.run, name), "") for name in part.received)
-            device = device or part.device or next(filter(None, told), "")
+            device = device or part.device or self._receiving_device(part)
             if part.is_input:
                 return device, True
             current = part.caller
         return device, False
 
+    def _receiving_device(self, part: _Part) -> str:
+        for name in part.received:
+            if (part.run, name) in self._receivers:
+                return self._receivers[part.run, name]
+        return ""
+
 
 def _innermost_part(around: list[_Span]) -> int | None:
-    return next((span.part for span in reversed(around) if span.part is not None), None)
+    for span in reversed(around):
+        if span.part is not None:
+            return span.part
+    return None
 
 
 def _is_input(around: list[_Span]) -> bool:

@@ -40,9 +40,7 @@ def test_batches_are_on_the_device_of_their_replica(make_devices, prefetch, step
 
 
 @pytest.mark.parametrize("num_replicas", [1, 3])
-def test_a_call_of_several_steps_takes_the_batches_of_as_many_calls_of_one_step(
-    make_devices, num_replicas
-):
+def test_a_call_of_several_steps_takes_the_batches_of_as_many_calls(make_devices, num_replicas):
     devices = make_devices(num_replicas)
     single, several = (
         feed(devices, batch_size=2),

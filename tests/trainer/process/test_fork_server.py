@@ -71,7 +71,7 @@ def test_the_server_ends_well_at_the_end_of_its_socket():
         server.answer()
 
 
-def test_an_order_that_cannot_be_carried_out_ends_the_trainer_and_not_the_server(folder, tmp_path):
+def test_an_impossible_order_ends_the_trainer_and_not_the_server(folder, tmp_path):
     with closing(Server("tests.sweeper.starts.scripted")) as server:
         server.answer()
         pid = server.ask(start=str(tmp_path / "missing"), environment={})["pid"]
@@ -79,7 +79,7 @@ def test_an_order_that_cannot_be_carried_out_ends_the_trainer_and_not_the_server
         assert run_script(server, folder, "exit_code = 5") == {"exit_code": 5}
 
 
-def test_a_trainer_has_no_other_variables_than_its_own_and_does_not_hold_the_socket(folder):
+def test_a_trainer_has_its_own_variables_and_no_socket(folder):
     script = """
 import os
 open_files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]

@@ -121,7 +121,7 @@ def test_the_processes_that_a_trial_has_on_a_host_share_the_limit(folder, spec, 
     assert told(folder, **spec)[1][-1] == (limit_bytes, limit_bytes)
 
 
-def test_a_limit_in_which_tensorflow_has_no_place_in_each_rank_says_how_many_they_are(folder):
+def test_a_memory_limit_too_small_for_all_ranks_counts_them(folder):
     worker_0 = ("--job_name=worker", "--task_index=0", "--worker_hosts=127.0.0.1:1,127.0.0.1:2")
     message = run(folder, given(host_memory_bytes=2**25), *worker_0, **RING).message
     assert message.startswith("launcher.host_memory_gib=0.03125: TensorFlow alone takes ")

@@ -126,7 +126,7 @@ def test_nodes_that_are_not_of_the_job_are_told_as_what_they_are(begin):
     trial.exit_code()
     outcome, message = trial.outcome()
     assert outcome == Outcome.FAILED
-    assert "scontrol tells no address of n9" in message
+    assert "scontrol gives no address of n9" in message
 
 
 def test_tensorflow_trains_over_two_nodes(begin):

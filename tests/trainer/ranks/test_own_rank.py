@@ -146,7 +146,7 @@ def command(folder, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(asked, capture_output=True, text=True, check=False)
 
 
-def test_a_refused_rank_ends_as_unsupported_and_leaves_no_result_in_the_folder_of_all(tmp_path):
+def test_a_refused_rank_leaves_no_result_in_the_shared_folder(tmp_path):
     (tmp_path / "trial.json").write_text(MIRRORED.to_json())
     ended = command(tmp_path, "--job_name=chief", "--task_index=0", "--worker_hosts=a:1,b:1")
     assert (ended.returncode, ended.stderr) == (
@@ -184,9 +184,7 @@ def test_a_flag_that_is_given_empty_is_not_taken_for_one_that_is_not_given(tmp_p
         (small(planted="link_mbit=200"), "planted.link_mbit: wanted hosts=2 or more"),
     ],
 )
-def test_a_trial_by_hand_that_wants_hosts_where_it_has_none_is_refused_before_anything_is_started(
-    tmp_path, spec, message
-):
+def test_hosts_that_a_hand_written_trial_cannot_have_are_refused(tmp_path, spec, message):
     (tmp_path / "trial.json").write_text(spec.to_json())
     ended = command(tmp_path)
     assert ended.returncode == 3
@@ -226,7 +224,7 @@ def test_a_refused_trial_of_one_process_says_so_in_its_result(tmp_path, monkeypa
     assert "TF_CONFIG is set" in RunFolder(tmp_path).read_result().message
 
 
-def test_a_refused_rank_is_told_in_one_sentence_also_where_the_run_folder_is_to_be_made(tmp_path):
+def test_a_refusal_makes_the_run_folder_and_is_one_sentence(tmp_path):
     (tmp_path / "trial.json").write_text(small().to_json())
     started = [sys.executable, "-m", "trainer", str(tmp_path / "trial.json")]
 

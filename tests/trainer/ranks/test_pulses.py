@@ -92,7 +92,7 @@ def test_of_ranks_that_join_and_one_that_is_silent_the_silent_one_is_named(watch
     assert (rank, told) == (WORKER_0, "gave no sign of life for launcher.rank_timeout_s=30")
 
 
-def test_a_rank_that_joins_in_vain_is_not_blamed_for_one_that_was_stopped_meanwhile(tmp_path):
+def test_a_rank_that_joins_in_vain_is_not_blamed_for_a_stopped_one(tmp_path):
     watched = Watched(RunFolder(tmp_path), RankLimits(start_timeout_s=20, timeout_s=30))
     watched.look_for(1, *CLUSTER.ranks)
     watched.folder.rank_beat(WORKER_1).write_text(f"1000{JOINING}")
@@ -103,7 +103,7 @@ def test_a_rank_that_joins_in_vain_is_not_blamed_for_one_that_was_stopped_meanwh
     )
 
 
-def test_of_a_rank_that_never_started_and_one_that_waits_to_join_it_the_former_is_named(watched):
+def test_a_rank_that_never_started_is_named_before_one_that_joins(watched):
     watched.folder.rank_beat(PS_0).write_text(f"1{JOINING}")
     told = "could not be reached within launcher.rank_start_timeout_s=300"
     assert watched.look_for(300, WORKER_0, PS_1) == (WORKER_1, told)

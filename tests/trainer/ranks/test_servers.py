@@ -17,7 +17,7 @@ from trainer.ranks import local_servers, servers
 pytestmark = pytest.mark.integration
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
-TAKEN = "another process has this port .`ss -ltnp` tells which.*end that process, or give the rank another port"
+TAKEN = "another process has this port .`ss -ltnp` shows which.*give the rank another one"
 STARTS = """
 import multiprocessing, signal
 from trainer.ranks import local_servers
@@ -77,7 +77,7 @@ def test_a_server_that_is_never_ready_is_not_waited_for_without_end(monkeypatch)
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb"), os.fdopen(reading, "rb") as silent:
         connection = local_servers.Connection(os.dup(silent.fileno()), writable=False)
-        with pytest.raises(LostRankError, match=r"worker-1 did not start within 0\.1 s"):
+        with pytest.raises(LostRankError, match="worker-1 did not start"):
             local_servers._wait_for(WORKER_1, connection)
         connection.close()
 

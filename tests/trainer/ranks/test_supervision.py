@@ -122,7 +122,7 @@ def start(request):
     return request.param
 
 
-def test_what_worker_0_came_to_is_what_the_trial_came_to_and_the_others_are_ended(begin, start):
+def test_worker_0s_result_is_the_trials_and_the_others_are_ended(begin, start):
     trial = begin(
         f"""
         exec({HEALTHY!r})
@@ -276,7 +276,7 @@ def test_a_rank_that_has_done_its_part_may_go(begin):
     assert trial.outcome() == (0, Outcome.COMPLETED, "")
 
 
-def test_what_worker_0_wrote_counts_although_another_rank_crashed_meanwhile(begin):
+def test_worker_0s_result_counts_though_another_rank_crashed(begin):
     trial = begin(
         f"""
         import os
@@ -356,9 +356,7 @@ def test_a_rank_that_is_lost_but_did_not_end_is_told_by_worker_0(begin):
     ("stopped", "failing", "log"),
     [("worker-1", "worker-0", "log-worker-1.txt"), ("worker-0", "worker-1", "log.txt")],
 )
-def test_a_stopped_rank_is_named_and_not_the_one_that_failed_for_want_of_it(
-    begin, stopped, failing, log
-):
+def test_a_stopped_rank_is_named_and_not_the_one_it_made_fail(begin, stopped, failing, log):
     trial = begin(
         f"""
         exec({HEALTHY!r})

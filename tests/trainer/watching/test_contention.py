@@ -48,7 +48,7 @@ def test_what_is_busy_and_not_ours_is_taken_by_others(cpus, own_cpu_s, cores):
     assert contention.cores_taken_by_others(before, after) == pytest.approx(cores)
 
 
-def test_steal_and_interrupts_are_busy_and_waiting_for_disks_and_guests_are_not():
+def test_steal_and_interrupts_are_busy_and_disk_waits_are_not():
     #                        user nice system idle iowait irq softirq steal guest guest_nice
     assert contention.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {
         0: 654_321

@@ -303,7 +303,7 @@ def test_on_gpus_time_is_that_of_kernels_and_ops_are_those_launched(two_gpus):
     assert found.problems == "dropped 3 events"
 
 
-def test_a_reduction_lasts_from_the_copy_to_its_sum_through_nccl_however_many_overlap(two_gpus):
+def test_a_reduction_lasts_from_its_copy_to_its_sum(two_gpus):
     found = profile.read(two_gpus, input_wait_s=0.0)
     assert found.reduction_s == pytest.approx((450 - 400 + 98 + (600 - 550)) * 1e-6)
     assert found.exposed_reduction_s == pytest.approx((600 - 500) * 1e-6)
