@@ -1,4 +1,4 @@
-"""Reasons why a trial cannot run or go on, each told to its user in one sentence."""
+"""Reasons why a trial cannot run or go on; each message is one sentence for its user."""
 
 
 class UnsupportedTrialError(Exception):

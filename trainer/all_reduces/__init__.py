@@ -1,6 +1,5 @@
-"""All-reduces, one file each: how the replicas' copies of one gradient become the same sum on every
-replica.
+"""All-reduces, one file each: they sum the replicas' copies of a gradient on every replica.
 
-Each file declares ABILITIES, see `scalemark/abilities/`, and offers `create(devices) ->
-AllReduce`; the protocol stands in `trainer/towers.py`.
+Each declares ABILITIES (see `scalemark/abilities/`) and `create(devices) -> AllReduce`, a protocol
+of `trainer/towers.py`.
 """

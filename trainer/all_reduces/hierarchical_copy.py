@@ -1,5 +1,4 @@
-"""Two groups of neighbors: each sums on one of its replicas, the two partial sums are exchanged,
-and spread in the group.
+"""Two groups of neighbors: each sums on one replica, the partial sums are exchanged and spread.
 
 ```
   group 0: 0 1 2 3 ─► sum on 1 ─┐  ┌─► both add ─► copies to 0 1 2 3

@@ -1,8 +1,6 @@
-"""Every gradient is cut into one shard per replica; replica i sums shard i, then all gather all
-shards.
+"""Cuts gradients into a shard per replica; replica i sums shard i, then all gather all shards.
 
-The shuffle all-reduce of tf_cnn_benchmarks with the GPUs as gather devices: no device sums a whole
-large tensor.
+This is tf_cnn_benchmarks' shuffle with the GPUs as gather devices: no device sums a whole tensor.
 """
 
 from __future__ import annotations
@@ -40,9 +38,8 @@ class Shuffle:
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         devices = self.reduction_devices
         shape = copies[0].shape
-        sizes = [
-            len(range(shard, shape.num_elements(), len(devices))) for shard in range(len(devices))
-        ]
+        num = len(devices)
+        sizes = [len(range(shard, shape.num_elements(), num)) for shard in range(num)]
         pieces = []
         for device, copy in zip(devices, copies, strict=True):
             with tf.device(device):

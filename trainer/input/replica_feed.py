@@ -22,12 +22,10 @@ from trainer.towers import Batch
 
 
 class ReplicaFeed:
-    """Of N replicas, replica i gets batches i, i + N, i + 2 N, ..., whatever steps_per_execution
-    is.
+    """Gives replica i of N the batches i, i + N, i + 2 N, ..., for any steps_per_execution.
 
     With prefetch=0 nothing waits on the devices; one batch per replica still waits on the host. In
-    a distributed trial the pipeline runs on worker 0 alone, which sends each batch to its replica
-    ahead of time: its cores and its link feed all hosts.
+    a distributed trial the pipeline runs on worker 0 alone: its cores and its link feed all hosts.
     """
 
     def __init__(self, images: tf.data.Dataset, spec: TrialSpec, devices: Devices) -> None:
@@ -48,7 +46,7 @@ class ReplicaFeed:
         )
 
     def next(self) -> list[Batch]:
-        """Raises what TensorFlow raises."""
+        """Return the batches of one call. Raises what TensorFlow raises."""
         return self._iterator.get_next()
 
     def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
@@ -61,12 +59,13 @@ class ReplicaFeed:
 
 def _stacked(batches: tf.data.Dataset, num_steps: int, num_replicas: int) -> tf.data.Dataset:
     """Join the batches that one replica takes in one call."""
+
+    def stack(_: tf.Tensor, window: tf.data.Dataset) -> tf.data.Dataset:
+        own = window.map(lambda _, batch: batch)
+        return own.batch(num_steps, drop_remainder=True)
+
     return batches.enumerate().group_by_window(
-        key_func=lambda number, _: number % num_replicas,
-        reduce_func=lambda _, window: window.map(lambda _, batch: batch).batch(
-            num_steps, drop_remainder=True
-        ),
-        window_size=num_steps,
+        key_func=lambda number, _: number % num_replicas, reduce_func=stack, window_size=num_steps
     )
 
 

@@ -1,5 +1,4 @@
-"""Ranks as Ray tasks on the hosts of the agent that runs this trial: its own Ray task starts them
-(sweeper/ray/rank_service.py).
+"""Ranks as Ray tasks on the hosts of our agent, whose own task (sweeper/ray/) starts them.
 
 ```
   supervisor ── socket of the agent's Ray task ──►  host 0: worker-0, ps-0    its log, the trial's share of the host's GPUs
@@ -76,13 +75,13 @@ def _connected() -> socket.socket:
 
 def _hosts(connection: socket.socket, job: RanksJob) -> Sequence[Mapping[str, Any]]:
     """Raises OSError, UnsupportedTrialError."""
-    told = b""
-    while not told.endswith(b"\n"):
+    answer = b""
+    while not answer.endswith(b"\n"):
         part = connection.recv(4096)
         if not part:
             raise ConnectionResetError("the Ray task of our agent hung up")
-        told += part
-    hosts: Sequence[Mapping[str, Any]] = json.loads(told)["hosts"]
+        answer += part
+    hosts: Sequence[Mapping[str, Any]] = json.loads(answer)["hosts"]
     if len(hosts) != job.spec.hosts:
         raise UnsupportedTrialError(
             f"rank_start=ray: hosts={job.spec.hosts} wanted, and our agent has {len(hosts)}"
@@ -132,5 +131,5 @@ def _end(connection: socket.socket) -> None:
             while connection.recv(4096):
                 pass
         except TimeoutError:
-            told = f"ranks were not ended within {END_TIMEOUT_S:g} s; Ray is left to do it"
-            print(told, file=sys.stderr, flush=True)
+            complaint = f"ranks were not ended within {END_TIMEOUT_S:g} s; Ray is left to do it"
+            print(complaint, file=sys.stderr, flush=True)

@@ -20,7 +20,7 @@ LOOK_EVERY_S = 0.1
 JOINING = " joining"  # follows the number of a rank that may be silent until it has met the others
 
 # of this process, which is one rank
-_joins, _has_told, _hurry = threading.Event(), threading.Event(), threading.Event()
+_joins, _announced, _hurry = threading.Event(), threading.Event(), threading.Event()
 
 
 def start(folder: RunFolder, rank: Rank, every_s: float = BEAT_EVERY_S) -> None:
@@ -38,10 +38,10 @@ def start(folder: RunFolder, rank: Rank, every_s: float = BEAT_EVERY_S) -> None:
 @contextmanager
 def joining() -> Iterator[None]:
     """Announce that no beat can come: waiting for other ranks holds the interpreter."""
-    _has_told.clear()
+    _announced.clear()
     _joins.set()
     _hurry.set()
-    _has_told.wait()
+    _announced.wait()
     try:
         yield
     finally:
@@ -80,7 +80,7 @@ def _beat(folder: RunFolder, rank: Rank, every_s: float, end_after_s: float) -> 
         else:
             failing_since_s = None
             if joins:
-                _has_told.set()
+                _announced.set()
         _hurry.wait(every_s)
 
 

@@ -1,8 +1,7 @@
-"""Measures the rate of the network between hosts, once training has connected them: tensors are
-copied as training copies them.
+"""Measures the rate of the network between hosts: tensors are copied as training copies them.
 
 ```
-  worker 0 ══ tensor ══► worker 1, back, worker 2, back, ...     the slowest of these ways tells
+  worker 0 ══ tensor ══► worker 1, back, worker 2, back, ...     the slowest way counts
 ```
 """
 

@@ -1,14 +1,13 @@
-"""Keeps the workers of a trial at the same step where each runs its own loop: worker 0 alone
-decides when all stop.
+"""Keeps workers that each run their own loop at the same step; worker 0 decides when all stop.
 
 ```
   step        n-2    n-1     n      n+1     n+2
   worker 0    ──── measures ────►  says "n+2 is the last" within these two, which nobody measures
   worker 1    follows ──────────►  hears it when n+1 is done at the latest ──► takes n+2, and stops
 ```
-Each step ends in a collective that waits for all workers: who took one more would wait for ever. So
-what is said travels with the losses, which are reduced in every step anyway, and no clock but
-worker 0's decides anything.
+Each step ends in a collective that waits for all workers: one that took one more would wait for
+ever. So the last step travels with the losses, which are reduced in every step anyway, and only
+worker 0's clock decides.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class Lockstep:
                 float(take_call())
         except tf.errors.OpError:
             traceback.print_exc()
-            told = "another worker ended during the last calls, after all was measured"
-            print(told, file=sys.stderr, flush=True)
+            complaint = "another worker ended during the last calls, after all was measured"
+            print(complaint, file=sys.stderr, flush=True)
 
     def follow(self, take_call: Callable[[], SupportsFloat]) -> int:
         """Take calls until worker 0 ends them; return how many. Every other worker calls it.

@@ -25,7 +25,7 @@ _KNOWN_BY_EXIT = (Outcome.OUT_OF_MEMORY, Outcome.UNSUPPORTED)
 class RankEnds:
     """How ranks ended, before the others were ended."""
 
-    exit_codes: Mapping[Rank, int | None]  # as StartedRanks.look tells
+    exit_codes: Mapping[Rank, int | None]  # see StartedRanks.look
     missed: tuple[Rank, str] | None = None  # one that missed a deadline, and which
     interrupted: bool = False
     # the kernel killed something of this control group for memory meanwhile

@@ -1,5 +1,4 @@
-"""One task of the srun of trainer/rank_starts/srun.py: starts the rank that is to run here, and
-tells how it ended.
+"""One task of trainer/rank_starts/srun.py: starts the rank of this node, and reports its end.
 
 A program of its own, which needs the standard library only: `python srun_task.py JSON`, by node a
 list of ranks, of which the task takes the one of its number on that node.

@@ -50,7 +50,7 @@ def job(spec: TrialSpec, folder: RunFolder) -> RanksJob:
 def look_after(job: RanksJob) -> int:
     """Start the ranks, watch them to their end, and write result.json; return the exit code."""
     _clear(job.folder)
-    if job.given is None:  # by hand any file may have told it; ranks read that of the run folder
+    if job.given is None:  # ranks read the run folder's trial, not any named by hand
         job.folder.write(job.folder.trial, job.spec.to_json())
     try:
         result, exit_code = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))

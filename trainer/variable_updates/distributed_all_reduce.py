@@ -1,5 +1,4 @@
-"""Every replica of every host owns a copy of all variables; all of them reduce together, and each
-applies the same sum.
+"""Every replica of every host owns a copy of all variables; all of them reduce together.
 
 ```
   host 0: replica 0 ─► replica 1 ─┐         ring: one ring through all replicas, host by host

@@ -1,5 +1,4 @@
-"""Every variable lives on one of the hosts' parameter servers, which sums and applies its
-gradients; replicas keep nothing.
+"""Every variable is on one host's parameter server, which sums and applies its gradients.
 
 ```
   ps 0: weights a ─► hosts ─► replicas ─► gradients ─► summed per host ─┬─► ps 0: summed and applied to a

@@ -1,5 +1,4 @@
-"""Every replica owns a copy of all variables; parameter servers hold master copies, apply
-gradients, hand out the result.
+"""Every replica owns a copy of all variables; parameter servers apply gradients to master copies.
 
 ```
   host 0: replicas ─► gradients ─► all-reduce within the host ─┐                        ┌─► copies of all replicas

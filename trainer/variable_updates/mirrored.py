@@ -1,8 +1,7 @@
-"""tf.distribute.MirroredStrategy mirrors the variables, runs the towers and reduces the gradients:
-what users know, to compare.
+"""tf.distribute.MirroredStrategy, which users know, to compare.
 
-Model, optimizer ops and input are those of every other mode, so that only the way of sharing
-differs.
+It mirrors the variables, runs the towers and reduces the gradients. Model, optimizer ops and input
+are those of every other mode, so that only the way of sharing differs.
 """
 
 from __future__ import annotations

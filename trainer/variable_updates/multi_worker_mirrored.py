@@ -1,12 +1,12 @@
-"""tf.distribute.MultiWorkerMirroredStrategy: every worker runs the same loop on its own devices.
-What users know, to compare.
+"""tf.distribute.MultiWorkerMirroredStrategy, which users know, to compare.
 
 ```
   worker 0: GPU 0, GPU 1: weights ─► gradients ─┐            ┌─► update weights
   worker 1: GPU 0, GPU 1: weights ─► gradients ─┴ all-reduce ┴─► update weights
 ```
-Model, optimizer ops and input are those of every other mode, so that only the way of sharing
-differs. On CPUs the strategy takes one device of each process.
+Every worker runs the same loop on its own devices. Model, optimizer ops and input are those of
+every other mode, so that only the way of sharing differs. On CPUs the strategy takes one device of
+each process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""One copy of every variable, on the host or spread over the GPUs; replicas fetch weights and send
-gradients.
+"""One copy of every variable, on the host or spread over the GPUs, to which gradients are sent.
 
 ```
   owner of a variable: weights ──► GPU 0 ─► gradient ─┐

@@ -1,5 +1,4 @@
-"""Every replica owns a copy of all variables; gradients are all-reduced, and each replica applies
-the same sum.
+"""Every replica owns a copy of all variables, and applies the same all-reduced gradients.
 
 ```
   GPU 0: weights ─► gradients ─┐            ┌─► update weights

@@ -90,11 +90,11 @@ class OpPlacement:
             return f"{role} ops ran on {_listed(found)}, the variable update says {_listed(wanted)}"
         return None
 
-    def _other(self, role: str, wanted: set[str], told: str) -> str | None:
+    def _other(self, role: str, wanted: set[str], what: str) -> str | None:
         """Compare kinds; that none was found is another check's problem."""
         found = self.kinds(role)
         if found and found != wanted:
-            return f"{told} {', '.join(sorted(found))}, not {' and '.join(sorted(wanted))}"
+            return f"{what} {', '.join(sorted(found))}, not {' and '.join(sorted(wanted))}"
         return None
 
     def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:

@@ -45,9 +45,9 @@ _MEMORY_STATS = {"memalloc_details", "memfree_details", "memory_residency_detail
 class Event:
     """One op on a thread of the host, or one kernel or copy on a stream of a GPU."""
 
-    name: str  # of the node; empty where a kernel does not tell
+    name: str  # of the node; empty where a kernel does not say
     op: str  # type of the op; empty likewise
-    device: str  # as "CPU:1"; empty where nothing tells
+    device: str  # as "CPU:1"; empty where unknown
     start_ps: int
     end_ps: int
     self_ps: int  # duration without what is nested in it
@@ -142,7 +142,7 @@ class _Part:
     run: int = 0  # the same for the parts on all devices
     caller: int | None = None
     is_input: bool = False
-    device: str = ""  # as its own sending tells
+    device: str = ""  # known from what it sends
     received: list[str] = field(default_factory=list)
 
 
