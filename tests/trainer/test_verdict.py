@@ -60,55 +60,30 @@ def test_a_trial_that_did_not_do_what_it_says_is_invalid():
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        (
-            {"steady": False},
-            "step times had not settled in 1 warm-up steps; raise min_warm_up_steps=2",
-        ),
-        (
-            {"durations_s": [0.1] * 10 + [0.2] * 10},
-            "steps became 100% slower within the window; look for heat or neighbors",
-        ),
-        (
-            {"throughput_low": 70.0, "throughput_high": 130.0},
-            "the interval is +/- 30%; raise num_steps=4",
-        ),
-        (
-            {"throughput_low": None, "throughput_high": None},
-            "step times vary too much to know an interval; raise num_steps=4",
-        ),
-        (
-            {"durations_s": [0.1] * 7},
-            "7 calls of 1 steps are too few to know their spread; raise num_steps=4",
-        ),
-        (
-            {
-                "spec": small(device_kind=DeviceKind.GPU, num_gpus=2),
-                "gpus": (COOL,),
-                "num_gpus_here": 2,
-            },
-            "clocks and neighbors of 1 GPUs were not watched; see log.txt",
-        ),
-        (
-            {"num_skipped_steps": 3},
-            "3 steps, warm-up included, overflowed and were skipped; choose a smaller loss_scale",
-        ),
-        ({"cores_taken_by_others": 0.7}, "others took 0.7 of 2 cores; end them, or measure again"),
-        (
-            {"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)},
-            "GPU-a was throttled: hw_slowdown",
-        ),
-        ({"gpus": (replace(COOL, sm_clock_mhz=900.0),)}, "GPU-a ran at 900 of 1410 MHz"),
-        (
-            {"gpus": (COOL, replace(COOL, num_foreign_processes=2))},
-            "2 other processes computed on GPU-a",
-        ),
-    ],
-)
-def test_a_doubt_makes_it_suspect_and_says_why(changes, reason):
-    assert verdict(**changes) == (Verdict.SUSPECT, (reason,))
+DOUBTS = {
+    "unsteady": {"steady": False},
+    "drifting": {"durations_s": [0.1] * 10 + [0.2] * 10},
+    "wide interval": {"throughput_low": 70.0, "throughput_high": 130.0},
+    "no interval": {"throughput_low": None, "throughput_high": None},
+    "few calls": {"durations_s": [0.1] * 7},
+    "unwatched": {
+        "spec": small(device_kind=DeviceKind.GPU, num_gpus=2),
+        "gpus": (COOL,),
+        "num_gpus_here": 2,
+    },
+    "skipped": {"num_skipped_steps": 3},
+    "contention": {"cores_taken_by_others": 0.7},
+    "throttled": {"gpus": (replace(COOL, throttle_reasons=("hw_slowdown", "gpu_idle")),)},
+    "slow clock": {"gpus": (replace(COOL, sm_clock_mhz=900.0),)},
+    "neighbors": {"gpus": (COOL, replace(COOL, num_foreign_processes=2))},
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_a_doubt_makes_it_suspect_and_says_why(doubt, snapshot):
+    judged, reasons = verdict(**DOUBTS[doubt])
+    assert (judged, len(reasons)) == (Verdict.SUSPECT, 1)
+    assert reasons == snapshot
 
 
 def test_gpus_of_other_hosts_need_not_be_watched():
