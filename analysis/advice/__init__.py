@@ -1,3 +1,1 @@
-"""What to do: the best way for a goal, how sure that is, and the cheapest trials that could change
-it.
-"""
+"""What to do: the best way for a goal, how sure that is, and the cheapest trials to run next."""

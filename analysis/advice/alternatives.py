@@ -1,4 +1,4 @@
-"""What the pick changes about the training, and the best choice without that."""
+"""What the pick changes about the training, and the best choice that does not."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from analysis.advice.ranking import Candidate
 
-_PLAIN = "fp32"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """The pick does something that may not be wanted."""
+    """A property of the pick that may be unwanted."""
 
     caveat: str  # what it does, and why one might not want it
     without: str  # as `in fp32`
@@ -20,56 +18,45 @@ class Alternative:
     ratio: float | None  # its score, times that of the pick
 
 
-def alternatives(pick: Candidate, all_of_them: Sequence[Candidate]) -> list[Alternative]:
-    return list(_alternatives(pick, sorted(all_of_them, key=lambda one: one.score, reverse=True)))
+_AXES = {
+    "staged_vars": "staged_vars uses the weights of the step before: a different algorithm than SGD",
+    "compact_gradients": "compact_gradients sends gradients as half precision",
+}
 
 
-def _alternatives(pick: Candidate, best_first: Sequence[Candidate]) -> Iterator[Alternative]:
-    axes = pick.result.axes
+def alternatives(pick: Candidate, candidates: Sequence[Candidate]) -> Iterator[Alternative]:
+    best_first = sorted(candidates, key=lambda one: one.score, reverse=True)
+    for axis, caveat in _AXES.items():
+        if pick.result.axes.get(axis):
+            others = [one for one in best_first if not one.result.axes.get(axis)]
+            yield _alternative(caveat, f"without {axis}", pick, others)
     precision = _precision(pick)
-    if axes.get("staged_vars"):
-        yield _without(
-            "staged_vars uses the weights of the step before: a different algorithm than SGD",
-            "without staged_vars",
-            pick,
-            [one for one in best_first if not one.result.axes.get("staged_vars")],
-        )
-    if axes.get("compact_gradients"):
-        yield _without(
-            "compact_gradients sends gradients as half precision",
-            "without compact_gradients",
-            pick,
-            [one for one in best_first if not one.result.axes.get("compact_gradients")],
-        )
-    if precision not in (_PLAIN, ""):
-        yield _without(
-            f"{precision} changes the numerics of the training",
-            f"in {_PLAIN}",
-            pick,
-            [one for one in best_first if _precision(one) == _PLAIN],
-        )
-    if smaller := [one for one in best_first if _trains_on_smaller(one, pick)]:
-        size, unit = (_in_all, "{} in all") if _is_strong(pick) else (_per_device, "batch_size {}")
-        least = min(map(size, smaller))
-        yield _without(
-            f"a larger batch changes the training (here {_per_device(pick)} per device, {_in_all(pick)} in all): "
-            "what is told is throughput only",
-            f"with {unit.format(least)}",
-            pick,
-            [one for one in smaller if size(one) == least],
-        )
+    if precision not in ("fp32", ""):
+        others = [one for one in best_first if _precision(one) == "fp32"]
+        caveat = f"{precision} changes the numerics of the training"
+        yield _alternative(caveat, "in fp32", pick, others)
+    smaller = [one for one in best_first if _trains_on_smaller(one, pick)]
+    if not smaller:
+        return
+    size, unit = _per_device, "batch_size {}"
+    if _is_strong(pick):
+        size, unit = _in_all, "{} in all"
+    least = min(size(one) for one in smaller)
+    caveat = (
+        f"a larger batch changes the training ({_per_device(pick)} per device, {_in_all(pick)} in "
+        "all): this is about throughput only"
+    )
+    others = [one for one in smaller if size(one) == least]
+    yield _alternative(caveat, f"with {unit.format(least)}", pick, others)
 
 
-def _without(
+def _alternative(
     caveat: str, without: str, pick: Candidate, others: Sequence[Candidate]
 ) -> Alternative:
-    best = others[0] if others else None
-    return Alternative(
-        caveat=caveat,
-        without=without,
-        candidate=best,
-        ratio=None if best is None else best.score / pick.score,
-    )
+    if not others:
+        return Alternative(caveat=caveat, without=without, candidate=None, ratio=None)
+    ratio = others[0].score / pick.score
+    return Alternative(caveat=caveat, without=without, candidate=others[0], ratio=ratio)
 
 
 def _precision(one: Candidate) -> str:
@@ -77,10 +64,11 @@ def _precision(one: Candidate) -> str:
 
 
 def _trains_on_smaller(one: Candidate, pick: Candidate) -> bool:
-    """By the batch of all devices together. Under weak scaling that fewer devices take less is not
-    counted.
+    """Return whether its batch of all devices is smaller.
+
+    Under weak scaling fewer devices with the same batch each do not count.
     """
-    if not _per_device(one) or not _per_device(pick) or _in_all(one) >= _in_all(pick):
+    if not _per_device(one) or _in_all(one) >= _in_all(pick):
         return False
     return _per_device(one) < _per_device(pick) or (_is_strong(one) and _is_strong(pick))
 
@@ -90,7 +78,7 @@ def _is_strong(one: Candidate) -> bool:
 
 
 def _per_device(one: Candidate) -> int:
-    """0 where a source does not tell."""
+    """Return the batch of a device; 0 where a source does not report it."""
     return int(one.result.axes["batch_size"] or 0)
 
 

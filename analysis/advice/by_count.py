@@ -1,6 +1,4 @@
-"""What more GPUs buy, and more hosts: the fastest choice on each number of GPUs, and the last step
-up to a pick.
-"""
+"""What more GPUs buy, or as many over more hosts: from the best on fewer to the pick and beyond."""
 
 from __future__ import annotations
 
@@ -14,26 +12,22 @@ from scalemark.stats.welch import known_ratio_interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bought:
-    """By more GPUs, or by as many over more hosts: of the fastest strategies, and of the same in
-    all else where there is such.
-    """
+    """One step from fewer GPUs or hosts to more."""
 
     fewer: Candidate
     more: Candidate
-    gain: float  # images/s
-    low: float | None  # 95 % interval over processes; None where a side is one process alone
+    gain: float  # images/s, more over fewer
+    low: float | None  # 95 % CI over processes; None where a side is a single run
     high: float | None
 
     @property
     def is_alike(self) -> bool:
-        """Whether strategy, GPUs and hosts are all that differs: then nothing else brought the
-        gain.
-        """
+        """Nothing but strategy, GPUs and hosts differs, so nothing else brought the gain."""
         return setting(self.fewer.result) == setting(self.more.result)
 
     @property
     def gpu_hours(self) -> float:
-        """Times those that the fewer take in the same time."""
+        """GPU-hours in the same time, times those of the fewer."""
         return self.more.result.num_gpus / self.fewer.result.num_gpus
 
     @property
@@ -43,49 +37,40 @@ class Bought:
 
 
 def by_count(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The fastest on each number of GPUs, over however many hosts: each says over how many."""
+    """Return the fastest on each number of GPUs, over however many hosts."""
     fastest: dict[int, Candidate] = {}
     for one in candidates:
         known = fastest.get(one.result.num_gpus)
         if known is None or one.throughput > known.throughput:
             fastest[one.result.num_gpus] = one
-    return [fastest[num] for num in sorted(fastest)]
+    return [fastest[num_gpus] for num_gpus in sorted(fastest)]
 
 
 def bought(pick: Candidate, candidates: Sequence[Candidate]) -> list[Bought]:
-    """Up to the pick from the fastest on fewer GPUs, and from the pick on to the next, where there
-    are such.
-    """
-    below = _alike(pick, [one for one in candidates if one.result.num_gpus < pick.result.num_gpus])
-    above = by_count(
-        _alike(pick, [one for one in candidates if one.result.num_gpus > pick.result.num_gpus])
-    )
-    return [
-        *([_bought(_fastest(below), pick)] if below else []),
-        *(_bought(pick, one) for one in above[:1]),
-    ]
-
-
-def spread(pick: Candidate, candidates: Sequence[Candidate]) -> Bought | None:
-    """Up to the pick from the fastest on as many GPUs over fewer hosts; None where there is
-    none.
-    """
-    closer = [
-        one
-        for one in candidates
-        if one.result.num_gpus == pick.result.num_gpus and one.result.hosts < pick.result.hosts
-    ]
-    return _bought(_fastest(_alike(pick, closer)), pick) if closer else None
+    """Compare the pick with fewer GPUs, with the next more, and with as many on fewer hosts."""
+    num_gpus, hosts = pick.result.num_gpus, pick.result.hosts
+    fewer = [one for one in candidates if one.result.num_gpus < num_gpus]
+    more = [one for one in candidates if one.result.num_gpus > num_gpus]
+    as_many = [one for one in candidates if one.result.num_gpus == num_gpus]
+    closer = [one for one in as_many if one.result.hosts < hosts]
+    found = []
+    if fewer:
+        found.append(_bought(_fastest(_alike(pick, fewer)), pick))
+    if more:
+        found.append(_bought(pick, by_count(_alike(pick, more))[0]))
+    if closer:
+        found.append(_bought(_fastest(_alike(pick, closer)), pick))
+    return found
 
 
 def _alike(pick: Candidate, others: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Those that differ from it in strategy, GPUs and hosts alone; all of them where none does."""
+    """Return those that differ in strategy, GPUs and hosts alone; all where none does."""
     wanted = setting(pick.result)
     return [one for one in others if setting(one.result) == wanted] or others
 
 
-def _fastest(of: Sequence[Candidate]) -> Candidate:
-    return max(of, key=lambda one: one.throughput)
+def _fastest(candidates: Sequence[Candidate]) -> Candidate:
+    return max(candidates, key=lambda one: one.throughput)
 
 
 def _bought(fewer: Candidate, more: Candidate) -> Bought:

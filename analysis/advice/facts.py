@@ -1,4 +1,4 @@
-"""What advice must know beside the results: durations, watts, prices, and what the machine has."""
+"""What advice must know beside the results: durations, power, prices, and what the machine has."""
 
 from __future__ import annotations
 
@@ -16,52 +16,51 @@ from store.reading.queries import Row
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Behind the results of a source; each is read when it is first asked for."""
+    """Facts behind the results of a source; each is read when it is first asked for."""
 
     source: Source
     _durations: dict[str, Durations] = field(default_factory=dict)  # by machine
 
     def watts(self, result: Result) -> list[float | None]:
-        """Of each process of a result, of all its GPUs; of simulated ones as their profile says.
-        None where nobody knows.
+        """Return the power of all GPUs, for each process of a result; None where not known.
+
+        Simulated GPUs draw what their profile says.
         """
+        unknown: list[float | None] = [None] * len(result.repeats)
         if result.place.origin is Origin.PUBLISHED:
-            return [None] * len(result.repeats)
+            return unknown
         if profile := self.profile(result.place):
-            return [None if profile.power_w is None else profile.power_w * result.num_gpus] * len(
-                result.repeats
-            )
+            if profile.power_w is None:
+                return unknown
+            return [profile.power_w * result.num_gpus] * len(result.repeats)
         if result.hosts > 1 and not result.is_on_one_machine:
-            return [None] * len(result.repeats)  # NVML tells of the GPUs of one machine
-        quotable = [one for one in result.attempt_ids if is_quotable(self.source.attempts[one])]
-        return [self._powers_w.get(attempt) for attempt in quotable]
+            return unknown  # NVML sees the GPUs of one machine
+        attempts = self.source.attempts
+        quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
+        return [self._powers_w.get(number) for number in quotable]
 
     def attempt_without_number(self, result: Result) -> int:
-        """The last one of a result of which some failed."""
-        return next(
-            one
-            for one in reversed(result.attempt_ids)
-            if not is_quotable(self.source.attempts[one])
-        )
+        """Return the last attempt that failed, of a result of which some did."""
+        attempts = self.source.attempts
+        failed = [number for number in result.attempt_ids if not is_quotable(attempts[number])]
+        return failed[-1]
 
     def profile(self, place: Place) -> Hardware | None:
-        """Of a simulated place."""
         return Hardware.from_json(place.hardware_profile) if place.hardware_profile else None
 
     def machine(self, place: Place) -> Row | None:
-        """As `store.reading.provenance.machines` has it; None of published figures."""
+        """Return a row of `store.reading.provenance.machines`; None for published figures."""
         return self._machines.get(place.key)
 
     def durations(self, place: Place) -> Durations:
-        """Recorded on the machine of a place."""
+        """Return the durations that were recorded on a machine."""
         machine = self.machine(place)
         if machine is None:
             return Durations()
         key = machine["key"]
         if key not in self._durations:
-            self._durations[key] = Durations(
-                recorded_durations_s(self.source.engine, key, on_devices=True)
-            )
+            recorded = recorded_durations_s(self.source.engine, key, on_devices=True)
+            self._durations[key] = Durations(recorded)
         return self._durations[key]
 
     @cached_property
@@ -69,13 +68,11 @@ class Facts:
         if self.source.selection.origin is Origin.PUBLISHED:
             return {}
         by_key = {machine["key"]: machine for machine in self.source.machines}
-        first = {
-            result.place.key: result.attempt_ids[0] for result in reversed(self.source.results)
-        }
-        return {
-            place: by_key[self.source.attempts[attempt]["machine"]]
-            for place, attempt in first.items()
-        }
+        found = {}
+        for result in reversed(self.source.results):
+            attempt = self.source.attempts[result.attempt_ids[0]]
+            found[result.place.key] = by_key[attempt["machine"]]
+        return found
 
     @cached_property
     def _powers_w(self) -> dict[int, float]:

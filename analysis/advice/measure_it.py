@@ -1,10 +1,6 @@
-"""The command that measures on one's own machine what others published: what of it can be said in
-words of `sweep.py`.
-"""
+"""The command that measures on one's own machine what others published."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from analysis.advice.questions import Question
 from analysis.results import Result
@@ -13,39 +9,27 @@ from scalemark.host.own_code import typed
 from scalemark.models import trainable
 from scalemark.records.strategies import STRATEGY_COLUMNS
 
-_DATA = ("synthetic",)  # which pictures the real ones of others are, and where, is for each to say
 
+def measure_it(question: Question, pick: Result) -> str:
+    """Return the command for all numbers of GPUs of the question; empty without such a model.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureIt:
-    """How to run what was published."""
-
-    command: str
-    is_the_same: bool  # whether the command says all that the source does
-
-
-def measure_it(question: Question, pick: Result) -> MeasureIt | None:
-    """On all numbers of GPUs of the question. None where `sweep.py` lacks the model."""
+    Axes that the source does not report, or not in our words, are left to the sweep.
+    """
     model = question.model.rstrip("?")
     if model not in trainable():
-        return None
+        return ""
     precision, _, compiler = str(pick.axes["precision"]).partition("+")
-    batch_size, data = pick.axes["batch_size"], str(pick.axes["data"])
-    told = {
-        "strategy": pick.strategy if pick.strategy in STRATEGY_COLUMNS.values() else "",
-        "batch_size": str(batch_size or ""),
-        "precision": precision if precision in names("trainer/precisions") else "",
-        "data": data if data in _DATA else "",
-    }
-    xla = ["xla=on"] if compiler == "XLA" else []
-    counts = ",".join(str(num) for num in sorted({one.num_gpus for one in question.able}))
-    said = [
-        f"model={model}",
-        *(f"{axis}={value}" for axis, value in told.items() if value),
-        *xla,
-        f"num_gpus={counts}",
-    ]
-    return MeasureIt(
-        command=" ".join([typed("sweep"), "-m", *said]),
-        is_the_same=model == question.model and all(told.values()),
-    )
+    said = [f"model={model}"]
+    if pick.strategy in STRATEGY_COLUMNS.values():
+        said.append(f"strategy={pick.strategy}")
+    if pick.axes["batch_size"]:
+        said.append(f"batch_size={pick.axes['batch_size']}")
+    if precision in names("trainer/precisions"):
+        said.append(f"precision={precision}")
+    if pick.axes["data"] == "synthetic":  # where real pictures are is for each to say
+        said.append("data=synthetic")
+    if compiler == "XLA":
+        said.append("xla=on")
+    counts = sorted({one.num_gpus for one in question.able})
+    said.append(f"num_gpus={','.join(map(str, counts))}")
+    return " ".join([typed("sweep"), "-m", *said])

@@ -1,6 +1,4 @@
-"""Which results answer one question: the same work in the same place. What differs beyond that is a
-choice.
-"""
+"""Group results into questions: the same work in one environment. All other axes are a choice."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ _WORK = (
     *("model", "image_px", "num_classes", "data", "data_dir", "distortions"),
     *("optimizer", "learning_rate", "momentum", "weight_decay", "planted"),
 )
-"""Axes that make it other work, or another training; sources tell of few of them."""
+"""Axes that make it other work, or another training; sources report few of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +31,7 @@ class Question:
 
     @property
     def able(self) -> list[Result]:
-        """Those that have a number."""
+        """The choices that have a number."""
         return [result for result in self.choices if result.throughput is not None]
 
     @property
@@ -42,7 +40,7 @@ class Question:
 
 
 def questions(results: Sequence[Result]) -> list[Question]:
-    """In the order of their first results."""
+    """Return questions in the order of their first results."""
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
         grouped[result.place.key, *_work(result).values()].append(result)

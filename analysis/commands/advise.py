@@ -212,7 +212,7 @@ def _record(one: Answer) -> dict[str, Any]:
                 "gpu_hours": bought.gpu_hours,
                 "gpu_hours_per_image": bought.per_image,
             }
-            for bought in (*one.bought, *([one.spread] if one.spread else []))
+            for bought in one.bought
         ],
         "pays_up_to_num_gpus": one.stop and one.stop.num_gpus,
         "alternatives": [

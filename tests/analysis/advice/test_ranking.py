@@ -93,13 +93,6 @@ def test_repeats_of_some_do_not_tell_of_others_that_scatter():
     assert [one.candidate.scores for one in found.unclear] == [(75.0, 120.0)]
 
 
-def test_too_few_repeats_are_told_from_repeats_that_scatter():
-    few = ranked([[100.0, 101.5], [94.0, 95.4], [50.0], [40.0]])
-    assert [one.is_of_too_few for one in few.unclear] == [True]
-    scattered = ranked([[100.0, 120.0], [97.0, 106.0], [50.0], [40.0]])
-    assert [one.is_of_too_few for one in scattered.unclear] == [False]
-
-
 @pytest.mark.parametrize("repeats", [[95.0], [94.0, 99.0]])
 def test_what_a_race_put_out_is_told_so_and_never_called_worse_for_it(repeats):
     assert ranked([[100.0, 101.0], repeats]).worse == ()
