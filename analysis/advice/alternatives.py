@@ -19,7 +19,7 @@ class Alternative:
 
 
 _AXES = {
-    "staged_vars": "staged_vars uses the weights of the step before: a different algorithm than SGD",
+    "staged_vars": "staged_vars uses the weights of the step before: another algorithm than SGD",
     "compact_gradients": "compact_gradients sends gradients as half precision",
 }
 

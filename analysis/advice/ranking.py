@@ -75,7 +75,8 @@ class Behind:
 
     candidate: Candidate
     ratio: float  # of the highest score to its
-    # CI over processes, so wide that in 95 % of rankings all hold; None where a side is a single run
+    # CI over processes, so wide that in 95 % of rankings all hold; None where a side is a single
+    # run
     low: float | None
     high: float | None
     variance: float  # of log scores of a process, drawn towards what the other choices show

@@ -193,8 +193,8 @@ def _buys(one: Bought) -> str:
         differing = f", not by GPUs alone: {names[0]} is compared with {names[1]}"
     verb = "are slower:" if one.gain < 1 else "buys"
     return (
-        f"{more.width} instead of {fewer.counted}{on_one_host} {verb} {one.gain:.2f}x{interval} the "
-        f"images/s for {one.gpu_hours:.3g}x the GPU-hours (each image then takes "
+        f"{more.width} instead of {fewer.counted}{on_one_host} {verb} {one.gain:.2f}x{interval} "
+        f"the images/s for {one.gpu_hours:.3g}x the GPU-hours (each image then takes "
         f"{one.per_image:.2f}x the GPU-hours){differing}."
     )
 
@@ -205,7 +205,8 @@ def _changes(answer: Answer, ranking: Ranking) -> Iterator[str]:
             yield f"Mind that {one.caveat}; nothing that can be advised was tried {one.without}."
         else:
             best = described(one.candidate.result, against=ranking.pick.result)
-            yield f"Mind that {one.caveat}; {one.without} the best is {best}, {one.ratio:.2f}x as good."
+            good = f"{one.ratio:.2f}x as good"
+            yield f"Mind that {one.caveat}; {one.without} the best is {best}, {good}."
 
 
 def _further(answer: Answer, ranking: Ranking) -> Iterator[str]:

@@ -147,7 +147,7 @@ def _print(console: Console, one: Explanation) -> None:
         if command:
             _say(console, f"  {command}")
     if one.measure_all:
-        _say(console, one.measure_all_why)
+        _say(console, "All but a larger batch at once:")
         _say(console, f"  {one.measure_all}")
     console.print()
 
@@ -198,8 +198,7 @@ def _record(one: Explanation) -> dict[str, Any]:
         "doubts": list(diagnosis.doubts),
         "remedies": [asdict(remedy) for remedy in one.remedies],
         "missing": [
-            {"rung": str(needed.rung), "command": needed.command, "elsewhere": needed.elsewhere}
-            for needed in diagnosis.needed
+            {"rung": str(needed.rung), "command": needed.command} for needed in diagnosis.needed
         ],
         "measure_all": one.measure_all,
         "notes": list(one.notes),

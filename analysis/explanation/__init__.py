@@ -1,3 +1,1 @@
-"""Where the missing speed-up of a trial goes: the trials to subtract, the waterfall, the verdict
-and what to do.
-"""
+"""Where the missing speed-up of a trial goes: its ablation, waterfall, verdict and remedies."""

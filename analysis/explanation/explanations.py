@@ -1,10 +1,8 @@
-"""Explains trials: their waterfalls, their verdicts, and what to do. The file that ties the others
-together.
-"""
+"""Explain trials: their waterfalls, their verdicts, and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.explanation.host_links import HostLinks, host_links
@@ -28,7 +26,7 @@ from scalemark.records.strategies import STRATEGY_COLUMNS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Of one target."""
+    """All that is said of one target."""
 
     fall: Waterfall
     seen: Observed
@@ -41,7 +39,6 @@ class Explanation:
     # the command that makes what is missing, but for a larger batch; empty where nothing is, or no
     # such model
     measure_all: str
-    measure_all_why: str
 
     @property
     def target(self) -> Result:
@@ -54,7 +51,7 @@ def explain_all(
     observe: Callable[[Result], Observed],
     bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
 ) -> list[Explanation]:
-    """Of targets that have a number; `ladder` of all results that they may be compared with."""
+    """Explain results that have a number; `ladder` has all that they may be compared with."""
     return [_explained(target, ladder, observe, bandwidth(target)) for target in targets]
 
 
@@ -70,6 +67,7 @@ def _explained(
     check = quick_check(target, seen.num_parameters, bandwidth)
     inner = inner_links(target, check)
     diagnosis = diagnose(fall, seen, of_rungs, inner)
+    refuted = _refuted(fall)
     return Explanation(
         fall=fall,
         seen=seen,
@@ -77,99 +75,73 @@ def _explained(
         quick_check=check,
         inner_links=inner,
         host_links=host_links(fall, seen, of_rungs.get(Rung.FAST_LINKS, NOTHING)),
-        remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))),
+        remedies=tuple(remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)),
         notes=tuple(_notes(fall)),
         measure_all=_measure_all(fall),
-        measure_all_why=(
-            "All of it on a machine of your own:"
-            if target.place.origin is Origin.PUBLISHED
-            else "All but a larger batch at once:"
-        ),
     )
 
 
-def _refuted(fall: Waterfall) -> tuple[str, ...]:
-    """Many steps per call that saved next to nothing, and distortions without which the trial is a
-    rung already.
-    """
-    calls = (
-        ("steps_per_execution",)
-        if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS
-        else ()
-    )
-    undistorted = (
-        ("distortions",)
-        if fall.rungs.own is Rung.DISTORTING and Rung.READING in fall.rungs.found
-        else ()
-    )
-    return (*calls, *undistorted)
+def _refuted(fall: Waterfall) -> list[str]:
+    """Return axes that trials have shown to bring nothing."""
+    found = []
+    if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS:
+        found.append("steps_per_execution")
+    if fall.rungs.own is Rung.DISTORTING and Rung.READING in fall.rungs.found:
+        found.append("distortions")  # without them it is a rung already
+    return found
 
 
 def _measure_all(fall: Waterfall) -> str:
-    """The set of `experiment=explain` around this target."""
+    """Return the `experiment=explain` around the target, where a rung of it is missing."""
     target = fall.target
-    if not {one.rung for one in fall.rungs.missing} - {Rung.LARGER_BATCH}:
+    if all(one.rung is Rung.LARGER_BATCH for one in fall.rungs.missing):
         return ""
     if target.place.origin is not Origin.PUBLISHED:
         spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
-        return overrides.sweep(
-            ["experiment=explain", *overrides.overrides(spec, target.place.hardware)]
-        )
+        axes = overrides.overrides(spec, target.place.hardware)
+        return overrides.sweep(["experiment=explain", *axes])
     if target.axes["model"] not in trainable():
         return ""
-    asked = {
-        "model": target.axes["model"],
-        "num_gpus": target.num_gpus,
-        "batch_size": target.axes["batch_size"],
-    }
+    asked = {name: target.axes[name] for name in ("model", "num_gpus", "batch_size")}
     if target.strategy in STRATEGY_COLUMNS.values():
         asked["strategy"] = target.strategy
     return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
 
 
 def chosen(results: Sequence[Result], ladder: Ladder) -> list[Result]:
-    """Of each curve, over each number of hosts and with each rate of links, the result on the most
-    GPUs, unless it is a rung of another's ladder: there it is explained already.
+    """Choose the result on the most GPUs of each curve.
+
+    A result that is a rung of another's ladder is left out: there it is explained already.
     """
-    largest: dict[tuple[str, tuple[str, int, object]], Result] = {}
+    largest: dict[tuple[str, object], Result] = {}
     for result in results:
+        key = (result.place.key, result.course)
         if result.throughput is None or not result.axes["batch_size"]:
             continue
-        key = (result.place.key, result.course)
         if key not in largest or result.num_gpus > largest[key].num_gpus:
             largest[key] = result
     within: set[tuple[str, str]] = set()
     for result in largest.values():
-        around = ladder.around(result)
-        others = (
-            found for rung, found in around.found.items() if found.trial_id != result.trial_id
-        )
-        within |= {(found.place.key, found.trial_id) for found in others}
-    free = [
-        result for result in largest.values() if (result.place.key, result.trial_id) not in within
-    ]
-    return free or list(largest.values())
+        for found in ladder.around(result).found.values():
+            if found.trial_id != result.trial_id:
+                within.add((found.place.key, found.trial_id))
+    targets = list(largest.values())
+    return [one for one in targets if (one.place.key, one.trial_id) not in within] or targets
 
 
-def _notes(fall: Waterfall) -> Iterable[str]:
+def _notes(fall: Waterfall) -> Iterator[str]:
     target = fall.target
     if target.place.device_kind is DeviceKind.CPU_STAND_IN and target.num_gpus > 1:
         yield (
-            "CPU stand-ins share the cores of one machine: as many, each for itself, are the ideal here, "
-            "and verdicts are about what differs from that"
+            "CPU devices share the cores of one machine: as many, each for itself, are the ideal "
+            "here, and verdicts are about what differs from that"
         )
     yield from host_notes([target])
-    for one in fall.rungs.missing:
-        if one.elsewhere:
-            yield (
-                f"{one.rung}: there is one on {one.elsewhere}, which is another machine or "
-                "software, and does not count"
-            )
-    for rung, result in fall.rungs.trials.items():
-        if rung in LADDER and (found := contradiction(Sample.of(result.repeats))):
+    ladder = [(rung, one) for rung, one in fall.rungs.trials.items() if rung in LADDER]
+    for rung, result in ladder:
+        if found := contradiction(Sample.of(result.repeats)):
             yield f"repeats of {rung} contradict each other ({found.words}){_again(result)}"
-    for rung, result in fall.rungs.trials.items():
-        if rung in LADDER and result.failed:
+        if result.failed:
             yield f"repeats of {rung} brought no number ({failed_repeats(result)})"
     alone = fall.rungs.found.get(Rung.ALONE)
     if alone is not None and target.num_gpus > 1 and alone.axes["local_parameter_device"] == "cpu":
@@ -177,15 +149,11 @@ def _notes(fall: Waterfall) -> Iterable[str]:
             "the one replica fetches its variables from the CPU, too: part of its compute is "
             "communication"
         )
-    if fall.base is not Rung.ALONE and fall.ideal is None:
-        yield "without its ideal nothing tells how much is lost"
 
 
 def _again(result: Result) -> str:
     if not result.attempt_ids:
         return ""
     place = result.place
-    return (
-        "; measure it again: "
-        f"{overrides.again(result.spec, place.hardware, repeats=3, shares_host=place.shares_host)}"
-    )
+    command = overrides.again(result.spec, place.hardware, repeats=3, shares_host=place.shares_host)
+    return f"; measure it again: {command}"

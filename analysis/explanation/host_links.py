@@ -1,6 +1,4 @@
-"""What the links between a trial's hosts take of a step, worked out: bytes of its way of training
-over their measured rate.
-"""
+"""What the links between a trial's hosts take of a step: its bytes over their measured rate."""
 
 from __future__ import annotations
 
@@ -20,18 +18,14 @@ from scalemark.records.planted import read_planted
 
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
 COMPACT_BYTES = 2  # of one, with compact_gradients
-PHASES = ("weights", "gradients")
-"""Where a step has two, which pass the links in one order or the other, as many bytes of each; one
-alone is a reduction.
-"""
 PAYLOAD = 1448 / 1514  # bytes of TensorFlow in a full frame of Ethernet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLinks:
-    """Of one target."""
+    """The communication between the hosts of one target."""
 
-    # bytes over the busiest link, one after the other, of each step; see PHASES
+    # bytes over the busiest link of each step: of a reduction, or of weights and then gradients
     phases: tuple[float, ...]
     bytes_per_s: float
     told_by: str  # how that is known
@@ -41,63 +35,50 @@ class HostLinks:
 
     @property
     def link_bytes(self) -> float:
-        """Per step."""
         return sum(self.phases)
 
     @property
     def seconds(self) -> float:
-        """Of a step."""
+        """The part of a step, if nothing hid it."""
         return self.link_bytes / self.bytes_per_s
 
     @property
     def expected_step_s(self) -> Seconds | None:
-        """Of the target, as if nothing of either hid behind the other. What fast links take is not
-        taken twice.
-        """
+        """The target's step, as if nothing of either hid behind the other."""
         if self.rest is None:
             return None
-        in_rest_s = (
-            min(self.seconds, self.link_bytes / self.rest_bytes_per_s)
-            if self.rest_bytes_per_s
-            else 0.0
-        )
+        in_rest_s = 0.0  # what fast links take is not counted twice
+        if self.rest_bytes_per_s:
+            in_rest_s = min(self.seconds, self.link_bytes / self.rest_bytes_per_s)
         return step_s(self.rest).plus(self.seconds - in_rest_s)
 
 
 def host_links(fall: Waterfall, seen: Observed, rest_seen: Observed = NOTHING) -> HostLinks | None:
-    """`rest_seen` over fast links. None on one host, and where the rate of the links or the number
-    of parameters is not known.
+    """Return None on one host, and where rate or parameters are unknown.
+
+    `seen` is of the target, `rest_seen` of the same trial over fast links.
     """
-    rate, told_by = _rate(fall.target.axes, seen)
+    axes = fall.target.axes
+    rate, told_by = seen.link_bytes_per_s, "measured before the steps"
+    injected = read_planted(axes.get("planted", "")).get(PLANTED_LINK)
+    if not rate and injected is not None:
+        rate, told_by = injected * 1e6 / 8 * PAYLOAD, "injected, headers left out"
     if not rate or not seen.num_parameters:
         return None
-    phases = _phases(fall.target.axes, seen.num_parameters)
+    phases = _phases(axes, seen.num_parameters)
     if not any(phases):
         return None
-    rest = fall.rungs.found.get(Rung.FAST_LINKS)
     return HostLinks(
         phases=phases,
         bytes_per_s=rate,
         told_by=told_by,
-        rest=rest,
+        rest=fall.rungs.found.get(Rung.FAST_LINKS),
         rest_bytes_per_s=rest_seen.link_bytes_per_s,
     )
 
 
-def _rate(axes: Mapping[str, Any], seen: Observed) -> tuple[float | None, str]:
-    """Measured where the way of training has a client that can, else what was planted, without
-    headers.
-    """
-    planted = read_planted(axes.get("planted", "")).get(PLANTED_LINK)
-    if seen.link_bytes_per_s or planted is None:
-        return seen.link_bytes_per_s, "measured before the steps"
-    return planted * 1e6 / 8 * PAYLOAD, "planted, headers left out"
-
-
 def link_bytes(axes: Mapping[str, Any], num_parameters: int) -> float:
-    """That a step of a trial of these axes sends over the busiest link, one after the other; 0 on
-    one host.
-    """
+    """Return the bytes that a step sends over the busiest link; 0 on one host."""
     return sum(_phases(axes, num_parameters))
 
 
@@ -112,7 +93,7 @@ def _phases(axes: Mapping[str, Any], num_parameters: int) -> tuple[float, ...]:
 
 
 def _tensor_bytes(axes: Mapping[str, Any], num_parameters: int) -> list[float]:
-    """By the layers of its network; of one that is not known, equal parts on each host."""
+    """Return the bytes of each tensor; for an unknown network equal parts on each host."""
     per_element = COMPACT_BYTES if axes.get("compact_gradients") else BYTES_PER_PARAMETER
     try:
         tensors = network(str(axes["model"]), axes.get("image_px"), axes.get("num_classes")).tensors

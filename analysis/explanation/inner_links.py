@@ -1,5 +1,4 @@
-"""What the links within one host take of a step, worked out: the cost model's communication of its
-own way of training.
+"""What the links within one host take of a step: the cost model's communication.
 
 The quick check is one ring over NVLink, without latencies. A parameter server sends 16 times as
 much over PCIe, and a small model's tensors take their time one by one, so that the check alone is
@@ -28,35 +27,35 @@ CHECK_EXPLAINS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerLinks:
-    """Of one target."""
+    """The communication of one target."""
 
     seconds: float  # of a step, as if nothing hid it; in the slowest of the boxes that it may be
     check_s: float  # of the quick check
 
     @property
     def at_most_s(self) -> float:
-        """More than that the links do not explain, however badly they are used."""
+        """The most that the links explain, however badly they are used."""
         return max(WAY_EXPLAINS * self.seconds, CHECK_EXPLAINS * self.check_s)
 
 
 def inner_links(target: Result, check: QuickCheck | None) -> InnerLinks | None:
-    """None where there is no quick check, and where the cost model does not know the model, the way
-    or a link that it takes.
-    """
+    """Return None without a quick check, and where the cost model does not know the target."""
     if check is None:
         return None
     guess = guess_of(target.place, target.num_gpus)
-    boxes = (guess.hardware, *(one.hardware for one in guess.others))
-    seconds = [known for box in boxes for known in _communication_s(target, box)]
+    boxes = [guess.hardware, *(one.hardware for one in guess.others)]
+    seconds: list[float] = []
+    for box in boxes:
+        seconds += _communication_s(target, box)
     return InnerLinks(seconds=max(seconds), check_s=check.seconds) if seconds else None
 
 
 def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
-    """Of the target's own way; of each that it may be, where nobody told."""
+    """Yield the seconds of the target's own strategy; of all where it is not reported."""
     try:
         own = row(target, box)
-        ways = [own.strategy] if own.is_told else list(STRATEGY_COLUMNS)
-        for update, device, all_reduce in ways:
+        strategies = [own.strategy] if own.is_told else list(STRATEGY_COLUMNS)
+        for update, device, all_reduce in strategies:
             # Gradients are fp32 whatever the precision, which a box need not have.
             work = replace(
                 own.work,
@@ -66,5 +65,5 @@ def _communication_s(target: Result, box: Hardware) -> Iterator[float]:
                 all_reduce=all_reduce,
             )
             yield costs(work, box).communication_s
-    except ValueError:
+    except ValueError:  # a model, strategy or link that the cost model does not know
         return

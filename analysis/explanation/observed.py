@@ -1,6 +1,4 @@
-"""What was seen beside the step times of a trial: waiting for input, clocks, neighbors, and
-TensorFlow's profile.
-"""
+"""What was seen beside the step times of a trial: waiting for input, clocks, neighbors, profile."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ THROTTLING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Medians over the attempts of one trial that have a number. None where nobody looked."""
+    """Medians over the attempts of one trial that have a number; None where nobody looked."""
 
     data_wait_share: float | None = None  # of the measured window
     cores_taken: float | None = None  # by others, of all cores: 0..1
@@ -34,18 +32,16 @@ class Observed:
     throttled: tuple[str, ...] = ()  # reasons that were seen
     num_parameters: int | None = None
     link_bytes_per_s: float | None = None  # between its hosts, before the measured steps
-    doubts: tuple[str, ...] = ()  # why an attempt is suspect, what is planted left out
+    doubts: tuple[str, ...] = ()  # why an attempt is suspect, but for injected faults
     # of the newest attempt that has one: a scalemark.records.measurement.Profile
     profile: Mapping[str, Any] | None = None
 
     @property
     def exposed_share(self) -> float | None:
-        """Of the step while profiled, in which gradients were reduced and nothing else was done."""
-        return (
-            None
-            if self.profile is None
-            else self.profile["exposed_reduction_s"] / self.profile["step_s"]
-        )
+        """Share of the profiled step in which gradients were reduced and nothing else was done."""
+        if self.profile is None:
+            return None
+        return float(self.profile["exposed_reduction_s"] / self.profile["step_s"])
 
     @property
     def launch_gap_share(self) -> float | None:
@@ -56,51 +52,57 @@ NOTHING = Observed()
 
 
 def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
-    """Of rows of `store.reading.queries.attempt_details`, oldest first."""
-    taken = [
-        row["cores_taken_by_others"] / row["num_cores"]
-        for row in attempts
-        if row["cores_taken_by_others"] is not None
-    ]
-    gpus = [gpu for row in attempts for gpu in row.get("recorded_telemetry") or ()]
-    seen = {reason for gpu in gpus for reason in gpu["throttle_reasons"] if reason in THROTTLING}
-    doubts = (
-        reason
-        for row in attempts
-        for reason in row["verdict_reasons"] or ()
-        if not reason.startswith(PLANTED_REASON)
-    )
+    """Summarize rows of `store.reading.queries.attempt_details`, oldest first."""
+    if not attempts:
+        return NOTHING
+    taken: list[float] = []
+    clock_losses: list[float | None] = []
+    throttled: set[str] = set()
+    doubts: dict[str, None] = {}
+    profile = None
+    for row in attempts:
+        if row["cores_taken_by_others"] is not None:
+            taken.append(row["cores_taken_by_others"] / row["num_cores"])
+        gpus = row.get("recorded_telemetry") or ()
+        clock_losses.append(_clock_loss(gpus))
+        for gpu in gpus:
+            throttled.update(set(gpu["throttle_reasons"]).intersection(THROTTLING))
+        for reason in row["verdict_reasons"] or ():
+            if not reason.startswith(PLANTED_REASON):
+                doubts[reason] = None
+        profile = row["recorded_profile"] or profile
+    newest = attempts[-1]
     return Observed(
         data_wait_share=_median(row["data_wait_share"] for row in attempts),
         cores_taken=_median(taken),
-        num_cores=attempts[-1]["num_cores"] if attempts else None,
-        clock_loss=_median(_clock_loss(row.get("recorded_telemetry") or ()) for row in attempts),
-        throttled=tuple(sorted(seen)),
-        num_parameters=attempts[-1]["num_parameters"] if attempts else None,
+        num_cores=newest["num_cores"],
+        clock_loss=_median(clock_losses),
+        throttled=tuple(sorted(throttled)),
+        num_parameters=newest["num_parameters"],
         link_bytes_per_s=_median(row["link_bytes_per_s"] for row in attempts),
-        doubts=tuple(dict.fromkeys(doubts)),
-        profile=next(
-            (row["recorded_profile"] for row in reversed(attempts) if row["recorded_profile"]), None
-        ),
+        doubts=tuple(doubts),
+        profile=profile,
     )
 
 
 def observer(source: Source) -> Callable[[Result], Observed]:
-    """Of each of its results; of published figures nothing."""
+    """Return what observes a result of the source; of published figures nothing is seen."""
 
     def observe(result: Result) -> Observed:
         rows = [source.attempts[number] for number in result.attempt_ids]
-        return observed([row for row in rows if is_quotable(row)]) if rows else NOTHING
+        return observed([row for row in rows if is_quotable(row)])
 
     return observe
 
 
 def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:
-    """Of the one that lost most."""
-    clocks = ((gpu["sm_clock_mhz"], gpu["max_sm_clock_mhz"]) for gpu in gpus)
-    return max(
-        (1 - clock / highest for clock, highest in clocks if clock and highest), default=None
-    )
+    """Return the loss of the GPU that lost most."""
+    losses = []
+    for gpu in gpus:
+        clock, highest = gpu["sm_clock_mhz"], gpu["max_sm_clock_mhz"]
+        if clock and highest:
+            losses.append(1 - clock / highest)
+    return max(losses, default=None)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

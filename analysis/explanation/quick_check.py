@@ -1,5 +1,4 @@
-"""The performance guide's quick check: reducing gradients takes about parameters x 4 bytes /
-bandwidth.
+"""The performance guide's quick check: a reduction takes about parameters x 4 bytes / bandwidth.
 
 "Optimize TensorFlow GPU performance with the TensorFlow Profiler", section "Optimize gradient
 AllReduce"; gradients are sent in fp32 whatever the precision.
@@ -7,7 +6,6 @@ AllReduce"; gradients are sent in fp32 whatever the precision.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,28 +19,19 @@ from costs.networks import UnknownNetworkError, network
 BYTES_PER_PARAMETER = 4
 PCIE_GB_PER_S = 12.0  # NCCL's own figure of PCIe 3.0 x16: what a GPU has at least
 
-
-@dataclass(frozen=True, slots=True)
-class _Generation:
-    """Of NVLinks."""
-
-    gb_per_s: float  # of one, of NCCL (src/graph/tuning.cc)
-    per_gpu: int  # that a GPU has at most
-
-
 _NVLINKS = {
-    "6": _Generation(18.0, 4),
-    "7": _Generation(20.0, 6),
-    "8": _Generation(20.0, 12),
-    "9": _Generation(20.6, 18),
-    "10": _Generation(40.1, 18),
+    "6": (18.0, 4),
+    "7": (20.0, 6),
+    "8": (20.0, 12),
+    "9": (20.6, 18),
+    "10": (40.1, 18),
 }
-"""By the first number of the compute capability."""
+"""Major compute capability -> GB/s of one NVLink by NCCL (src/graph/tuning.cc), most per GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """Of the links that gradients take, one direction."""
+    """The rate of the links that gradients take, one direction."""
 
     gb_per_s: float
     told_by: str
@@ -63,9 +52,7 @@ class QuickCheck:
 def quick_check(
     target: Result, num_parameters: int | None, bandwidth: Bandwidth | None
 ) -> QuickCheck | None:
-    """None on one replica, where parameters or bandwidth are not known, and between hosts: see
-    `host_links` there.
-    """
+    """Return None on one replica, between hosts, and where parameters or bandwidth are unknown."""
     known = num_parameters or _counted(target)
     if target.num_gpus == 1 or several_hosts(target.axes) or not known or bandwidth is None:
         return None
@@ -73,7 +60,7 @@ def quick_check(
 
 
 def _counted(target: Result) -> int | None:
-    """By the layers of its network, where nobody measured."""
+    """Count the parameters of its network, where they were not measured."""
     try:
         return network(str(target.axes["model"]).rstrip("?")).num_parameters
     except UnknownNetworkError:
@@ -81,64 +68,44 @@ def _counted(target: Result) -> int | None:
 
 
 def of_profile(hardware_profile: str) -> Bandwidth:
-    """Of simulated hardware, by its canonical JSON."""
-    hardware = Hardware.from_json(hardware_profile)
-    nvlink = None
-    if hardware.nvlink_gb_per_s and not hardware.is_bridged:
-        nvlink = Bandwidth(gb_per_s=hardware.nvlink_gb_per_s, told_by=f"{hardware.name}: NVLink")
-    return _of_ring(
-        nvlink, Bandwidth(gb_per_s=hardware.pcie_gb_per_s, told_by=f"{hardware.name}: PCIe")
-    )
+    """Return the bandwidth of simulated hardware, given as canonical JSON."""
+    box = Hardware.from_json(hardware_profile)
+    if box.nvlink_gb_per_s and not box.is_bridged:
+        return Bandwidth(gb_per_s=box.nvlink_gb_per_s, told_by=f"{box.name}: NVLink")
+    return Bandwidth(gb_per_s=box.pcie_gb_per_s, told_by=f"{box.name}: PCIe")
 
 
 def of_links(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:
-    """Of a machine's GPUs, by `store.reading.provenance.links`; None without links."""
+    """Return the bandwidth of a ring through all GPUs of a machine; None without links.
+
+    `links` as `store.reading.provenance.links` has them. A ring uses all NVLinks of a GPU where
+    they reach everywhere, as the cost model and NCCL have it, and else PCIe.
+    """
     if not links:
         return None
-    return _of_ring(
-        _nvlink(links, compute_capability),
-        Bandwidth(gb_per_s=PCIE_GB_PER_S, told_by="PCIe 3.0 x16, at least"),
-    )
-
-
-def _of_ring(nvlink: Bandwidth | None, pcie: Bandwidth) -> Bandwidth:
-    """Through all GPUs of the box: over all NVLinks of a GPU where they reach everywhere, as the
-    cost model and NCCL have it.
-    """
-    return nvlink or pcie
-
-
-def _nvlink(links: Sequence[Mapping[str, Any]], compute_capability: str) -> Bandwidth | None:
-    """Of the GPU with the fewest; None where NVLinks alone do not reach all GPUs, or their rate is
-    not known.
-    """
-    generation = _NVLINKS.get(re.sub(r"\..*", "", compute_capability))
+    generation = _NVLINKS.get(compute_capability.partition(".")[0])
     if generation is None or not _reaches_all(links):
-        return None
-    num_nvlinks: Counter[str] = Counter()
+        return Bandwidth(gb_per_s=PCIE_GB_PER_S, told_by="PCIe 3.0 x16, at least")
+    gb_per_s, most = generation
+    per_gpu: Counter[str] = Counter()
     for link in links:
-        num_nvlinks.update(
-            {link["first_uuid"]: link["num_nvlinks"], link["second_uuid"]: link["num_nvlinks"]}
-        )
-    # those to a switch are told once for each GPU behind it
-    fewest = min(*num_nvlinks.values(), generation.per_gpu)
-    return Bandwidth(
-        gb_per_s=fewest * generation.gb_per_s,
-        told_by=f"{fewest} NVLinks of {generation.gb_per_s:g} GB/s",
-    )
-
-
-def _reaches_all(links: Sequence[Mapping[str, Any]]) -> bool:
-    gpus = {link[end] for link in links for end in _ENDS}
-    reached = {links[0]["first_uuid"]}
-    for _ in gpus:
-        near = (
-            link
-            for link in links
-            if link["num_nvlinks"] and reached.intersection(link[end] for end in _ENDS)
-        )
-        reached |= {link[end] for link in list(near) for end in _ENDS}
-    return reached == gpus
+        for end in _ENDS:
+            per_gpu[link[end]] += link["num_nvlinks"]
+    # The links to a switch are listed once for each GPU behind it.
+    fewest = min(*per_gpu.values(), most)
+    return Bandwidth(gb_per_s=fewest * gb_per_s, told_by=f"{fewest} NVLinks of {gb_per_s:g} GB/s")
 
 
 _ENDS = ("first_uuid", "second_uuid")
+
+
+def _reaches_all(links: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether NVLinks alone lead from any GPU to all others."""
+    gpus = {link[end] for link in links for end in _ENDS}
+    reached = {links[0]["first_uuid"]}
+    for _ in gpus:  # after as many rounds as there are GPUs the farthest is reached
+        for link in links:
+            ends = {link[end] for end in _ENDS}
+            if link["num_nvlinks"] and ends & reached:
+                reached |= ends
+    return reached == gpus

@@ -1,5 +1,4 @@
-"""What the performance guide recommends against each verdict, as the same trial with one axis
-changed: run it, and see.
+"""What the performance guide recommends against each verdict, as trials with one axis changed.
 
 "Optimize TensorFlow GPU performance with the TensorFlow Profiler" (source 001), and its checklist
 for several GPUs.
@@ -8,21 +7,17 @@ for several GPUs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.explanation.host_links import link_bytes
 from analysis.explanation.suspects import Bound
 from analysis.results import Origin, Result
-from costs.hardware import Hardware
-from costs.memory import memory_bytes
-from costs.work import Work
 from scalemark.abilities import ALL_REDUCES, DEFAULT_UPDATE, trains_apart
 from scalemark.records import overrides
 from scalemark.records.axes import Engine
 from scalemark.records.devices import DeviceKind
 from scalemark.records.strategies import STRATEGY_AXES, STRATEGY_NAMES
-from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_to
 
 _NOT_SIMULATED = unknown_to(Engine.simulated)
@@ -46,157 +41,123 @@ def remedies(
     *,
     refuted: Collection[str] = (),
 ) -> list[Remedy]:
-    """None where nothing can be said. `num_cores` of the machine; `refuted`: axes of which trials
-    told what they bring.
-    """
+    """Return the remedies against a verdict, but for axes that trials have `refuted`."""
     if bound is None:
         return []
     spec = None if target.place.origin is Origin.PUBLISHED else target.spec
-    found = []
     kind = target.place.device_kind
-    for changes, why in _AGAINST[bound](spec or target.axes, kind, num_cores or 8):
+    found = []
+    for changes, why in _AGAINST[bound](target.axes, kind, num_cores or 8):
         if kind is DeviceKind.SIMULATED_GPU and set(_NOT_SIMULATED).intersection(changes):
             continue
         if set(refuted).intersection(changes):
             continue
-        if (
-            spec
-            and target.place.hardware_profile
-            and not _fits(replace(spec, **changes), target.place.hardware_profile)
-        ):
-            continue
-        change = " ".join(
-            f"{axis}={str(value).lower() if isinstance(value, bool) else value}"
-            for axis, value in changes.items()
-        )
-        command = (
-            overrides.as_often(replace(spec, **changes), target.place.hardware, len(target.repeats))
-            if spec
-            else ""
-        )
-        found.append(Remedy(change=change, why=why, command=command))
+        command = ""
+        if spec:
+            changed = replace(spec, **changes)
+            command = overrides.as_often(changed, target.place.hardware, len(target.repeats))
+        found.append(Remedy(change=_said(changes), why=why, command=command))
     return found
 
 
-def _fits(spec: TrialSpec, hardware_profile: str) -> bool:
-    """Into the memory of a simulated GPU, as the simulator has it; a network that it does not know
-    fits into none.
-    """
-    try:
-        needed = memory_bytes(Work.of(asdict(spec)))
-    # unknown, or of an image too small for it: an imported trial may be of a model of others
-    except ValueError:
-        return False
-    return needed <= Hardware.from_json(hardware_profile).memory_gib * 2**30
+def _said(changes: Mapping[str, Any]) -> str:
+    said = []
+    for axis, value in changes.items():
+        text = str(value).lower() if isinstance(value, bool) else value
+        said.append(f"{axis}={text}")
+    return " ".join(said)
 
 
+Axes = Mapping[str, Any]  # of published figures a few
 Changes = Iterator[tuple[dict[str, Any], str]]
-Trial = TrialSpec | Mapping[str, Any]  # of published figures the axes alone
 
 
-def _of(trial: Trial, axis: str, default: Any) -> Any:
-    return getattr(trial, axis) if isinstance(trial, TrialSpec) else trial.get(axis, default)
-
-
-def _input(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
-    if not _of(trial, "cache", True):
+def _input(axes: Axes, kind: DeviceKind, num_cores: int) -> Changes:
+    if not axes.get("cache", True):
         yield {"cache": True}, "records are read from memory once they were read"
-    if _of(trial, "data_threads", 0) not in (0, num_cores):
+    if axes.get("data_threads", 0) not in (0, num_cores):
         yield {"data_threads": num_cores}, "more images are decoded at once"
-    if _of(trial, "prefetch", 2) < MORE_BATCHES:
-        yield (
-            {"prefetch": MORE_BATCHES},
-            "batches wait on the devices, and hide what takes unevenly long",
-        )
-    if _of(trial, "distortions", False):
-        yield {"distortions": False}, "what distorting costs: if it is all, distort less"
-    if kind is not DeviceKind.CPU_STAND_IN and _of(trial, "gpu_thread_mode", "global") == "global":
-        yield (
-            {"gpu_thread_mode": "gpu_private"},
-            "the input's threads no longer keep kernels waiting",
-        )
+    if axes.get("prefetch", 2) < MORE_BATCHES:
+        yield {"prefetch": MORE_BATCHES}, "waiting batches hide what takes unevenly long"
+    if axes.get("distortions", False):
+        yield {"distortions": False}, "it shows what distorting costs: if that is all, distort less"
+    yield from _own_threads(axes, kind, "the input's threads no longer keep kernels waiting")
 
 
-def _launch(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
-    yield {"batch_size": 4 * _of(trial, "batch_size", 1)}, "each kernel that is launched does more"
-    if _of(trial, "steps_per_execution", 1) < 10:
+def _launch(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
+    yield {"batch_size": 4 * axes.get("batch_size", 1)}, "each kernel that is launched does more"
+    if axes.get("steps_per_execution", 1) < 10:
         yield {"steps_per_execution": 10}, "what a call costs is paid once for ten steps"
-    if _of(trial, "xla", "off") == "off":
+    if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins small kernels"
-    if kind is not DeviceKind.CPU_STAND_IN and _of(trial, "gpu_thread_mode", "global") == "global":
-        yield {"gpu_thread_mode": "gpu_private"}, "kernels are launched from threads of their own"
+    yield from _own_threads(axes, kind, "kernels are launched from threads of their own")
 
 
-def _communication(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
-    yield (
-        {"batch_size": 2 * _of(trial, "batch_size", 1)},
-        "gradients are sent as often, for twice the images",
-    )
-    if _of(trial, "hosts", 1) > 1:
-        yield from _between_hosts(trial, kind)
+def _communication(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
+    why = "gradients are sent as often, for twice the images"
+    yield {"batch_size": 2 * axes.get("batch_size", 1)}, why
+    if axes.get("hosts", 1) > 1:
+        yield from _between_hosts(axes, kind)
         return
-    is_replicated = _of(trial, "variable_update", "") == _REPLICATED["variable_update"]
-    own = _of(trial, "all_reduce", "") if is_replicated else ""
+    changes: dict[str, Any] = {}
+    own = axes.get("all_reduce", "")
+    is_replicated = axes.get("variable_update", "") == DEFAULT_UPDATE
+    if not is_replicated:
+        changes = {
+            "variable_update": DEFAULT_UPDATE,
+            "local_parameter_device": "gpu",
+            "staged_vars": False,
+        }
+        own = ""
     for all_reduce in ("nccl", "pscpu", "hierarchical_copy"):
         if all_reduce != own and _can_run(all_reduce, kind):
-            apart = {} if is_replicated else _REPLICATED | {"staged_vars": False}
-            yield {**apart, "all_reduce": all_reduce}, "gradients take another way"
-    if is_replicated and not _of(trial, "gradient_repacking", 0):
+            yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
+    if is_replicated and not axes.get("gradient_repacking", 0):
         yield {"gradient_repacking": FEW_PACKS}, "few large messages instead of one per tensor"
 
 
-def _between_hosts(trial: Trial, kind: DeviceKind) -> Changes:
-    """Other ways that send fewer bytes over each host's link, fewest first; of equal ones the
-    first.
-    """
-    axes = {
-        name: _of(trial, name, None)
-        for name in ("model", "hosts", "num_gpus", "compact_gradients", *STRATEGY_AXES)
-    }
+def _between_hosts(axes: Axes, kind: DeviceKind) -> Changes:
+    """Yield strategies that send fewer bytes over each host's link, fewest first."""
     now = link_bytes(axes, _SOME_PARAMETERS)
     fewer: dict[float, dict[str, Any]] = {}
-    for way in STRATEGY_NAMES:
-        changes = dict(zip(STRATEGY_AXES, way, strict=True))
-        sent = link_bytes(axes | changes, _SOME_PARAMETERS)
+    for strategy in STRATEGY_NAMES:
+        changes = dict(zip(STRATEGY_AXES, strategy, strict=True))
+        sent = link_bytes({**axes, **changes}, _SOME_PARAMETERS)
         if _can_run(changes["all_reduce"], kind) and 0 < sent < now:
             fewer.setdefault(sent, changes)
     for sent, changes in sorted(fewer.items()):
         yield changes, f"{sent / now:.0%} of the bytes go over each host's link"
 
 
+_SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
+
+
 def _can_run(all_reduce: str, kind: DeviceKind) -> bool:
     return kind is not DeviceKind.CPU_STAND_IN or not ALL_REDUCES[all_reduce].gpu_only
 
 
-def _contention(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
-    if kind is not DeviceKind.CPU_STAND_IN and _of(trial, "gpu_thread_mode", "global") == "global":
-        yield (
-            {"gpu_thread_mode": "gpu_private"},
-            "each GPU's kernels are launched from threads of their own",
-        )
-    if _of(trial, "steps_per_execution", 1) < 10:
+def _contention(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
+    yield from _own_threads(axes, kind, "each GPU's kernels are launched from threads of their own")
+    if axes.get("steps_per_execution", 1) < 10:
         yield {"steps_per_execution": 10}, "the host is asked less often"
 
 
-def _compute(trial: Trial, kind: DeviceKind, num_cores: int) -> Changes:
-    if _of(trial, "precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_STAND_IN:
-        # replicas that exchange nothing cannot agree on skipping a step
-        apart = trains_apart(_of(trial, "variable_update", ""))
-        scale = {"loss_scale": "none" if apart else "dynamic"}
-        yield (
-            {"precision": "fp16", **scale, "data_format": "NHWC"},
-            (
-                "half as many bits to calculate with: tensor cores gain much, other cores "
-                "little or nothing"
-            ),
-        )
-    if _of(trial, "xla", "off") == "off":
+def _compute(axes: Axes, kind: DeviceKind, _num_cores: int) -> Changes:
+    if axes.get("precision", "fp32") == "fp32" and kind is not DeviceKind.CPU_STAND_IN:
+        # Replicas that exchange nothing cannot agree on skipping a step.
+        apart = trains_apart(axes.get("variable_update", ""))
+        loss_scale = "none" if apart else "dynamic"
+        changes = {"precision": "fp16", "loss_scale": loss_scale, "data_format": "NHWC"}
+        yield changes, "tensor cores gain much by half precision, other cores little or nothing"
+    if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
 
 
-_SOME_PARAMETERS = 1_000_000  # shares of them are those of any number
+def _own_threads(axes: Axes, kind: DeviceKind, why: str) -> Changes:
+    mode = axes.get("gpu_thread_mode", "global")
+    if kind is not DeviceKind.CPU_STAND_IN and mode == "global":
+        yield {"gpu_thread_mode": "gpu_private"}, why
 
-_REPLICATED = {"variable_update": DEFAULT_UPDATE, "local_parameter_device": "gpu"}
 
 _AGAINST = {
     Bound.INPUT: _input,

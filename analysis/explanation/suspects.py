@@ -1,6 +1,4 @@
-"""What may hold a trial back, and how much of its step each suspect takes: the evidence of a
-verdict.
-"""
+"""What may hold a trial back, and how much of its step each takes: the evidence of a verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from analysis.explanation.host_links import HostLinks, host_links
 from analysis.explanation.inner_links import InnerLinks
 from analysis.explanation.observed import NOTHING, Observed
 from analysis.explanation.rungs import FLOOR, Rung, reads
-from analysis.explanation.step_times import Seconds, difference, step_s
+from analysis.explanation.step_times import Seconds, about, difference, step_s
 from analysis.explanation.waterfall import Cause, Part, Waterfall, shares_cores
 from costs.networks import network
 from scalemark.records.devices import DeviceKind
@@ -30,8 +28,8 @@ class Bound(StrEnum):
     HEALTHY = "healthy"
 
 
-# of the step, before what does not grow with the batch is held against launching: small batches use
-# less, too
+# of the step, from which on what does not grow with the batch is held against launching: small
+# batches use less of a device, too
 FIXED_FROM = 0.25
 MOSTLY_FIXED = 0.5  # of the step: kernels that do not fill a device at their ends take less
 # of the step: a model that takes not even twice as long as the trivial one is all fixed costs
@@ -44,15 +42,28 @@ WEIGHTS_GB_PER_S = {
     DeviceKind.SIMULATED_GPU: 200.0,
     DeviceKind.CPU_STAND_IN: 4.0,
 }
-"""At least (K80: 240 at its peak), so that what is left of the fixed costs is none of the weights'
-own.
-"""
+"""At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
 NEIGHBORS_FROM = 0.10  # of the cores, that others take
 THROTTLED_FROM = 0.10  # of the clock
 POWER_SHARED_FROM = 0.05  # of the clock, that a GPU among others lost and one alone did not
 # times what the bytes of its own way of training take at the measured rate
 HOST_LINKS_EXPLAIN = 4.0
+
+
+_KEPT_APART = (Cause.COMMUNICATION, Cause.NETWORK, Cause.CONTENTION)
+"""What may be left of a difference, the likeliest first."""
+
+_BOUND = {
+    Cause.CONTENTION: Bound.CONTENTION,
+    Cause.COMMUNICATION: Bound.COMMUNICATION,
+    Cause.NETWORK: Bound.COMMUNICATION,
+    Cause.INPUT: Bound.INPUT,
+    Cause.DISTORTIONS: Bound.INPUT,
+}
+
+_EXCHANGING_NOTHING = (Rung.ALONE, Rung.INDEPENDENT)
+"""Rungs that read nothing either: lower than all that a step may wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +74,7 @@ class _Links:
     at_most_s: float  # however badly they are used
 
     def contradict(self, lost_s: float) -> str:
-        """Why communication cannot be all that was lost, as a sentence's part; empty where it
-        can.
-        """
+        """Return why communication cannot be all that was lost; empty where it can."""
         if lost_s <= self.at_most_s:
             return ""
         return (
@@ -82,7 +91,7 @@ class Suspect:
     seconds: Seconds
     is_direct: bool  # measured for itself; else inferred from what is not
     because: str  # a part of a sentence
-    # by what the links would take, as a sentence's part; empty where they may explain it
+    # by what the links would take, as a part of a sentence; empty where they may explain it
     contradicted: str = ""
 
 
@@ -92,32 +101,32 @@ def suspects(
     of_rungs: Mapping[Rung, Observed],
     inner: InnerLinks | None = None,
 ) -> list[Suspect]:
-    """Largest first. `seen` of the target, `of_rungs` of all that were found.
+    """Return suspects, largest first; `seen` of the target, `of_rungs` of all that were found.
 
-    `inner`: what the links within one host would take; None where nobody knows.
+    `inner` is what the links within one host would take; None where nobody knows.
     """
     found = [
         *_of_parts(fall, seen, _expected(fall, seen, inner)),
-        *_links(fall, seen),
+        *_host_links(fall, seen),
         *_waiting(fall, seen),
         *_launching(fall, seen, of_rungs),
         *_neighbors(fall, seen),
     ]
-    found = [
-        *_without_neighbors(found, fall, seen),
-        *_clocks(fall, seen, of_rungs.get(Rung.ALONE, seen)),
-    ]
+    found = [_without_neighbors(one, fall, seen) for one in found]
+    found += _clocks(fall, seen, of_rungs.get(Rung.ALONE, seen))
     return sorted(found, key=lambda one: -one.seconds.value)
 
 
 def at_most_launching_s(fall: Waterfall) -> float | None:
-    """What launching may take: all that is fixed, or the floor and each kernel for itself; None
-    where neither is known.
+    """Return the most that launching may take; None where nothing limits it.
+
+    That is all that is fixed, or the floor and each kernel for itself.
     """
     known = []
     if fall.fixed:
         known.append(_highest(fall.fixed.seconds))
-    if fall.floor and (kernels_s := _kernels_s(fall.target.axes)) is not None:
+    kernels_s = _kernels_s(fall.target.axes)
+    if fall.floor and kernels_s is not None:
         known.append(_highest(fall.floor.seconds) + kernels_s)
     return min(known, default=None)
 
@@ -127,9 +136,7 @@ def _highest(seconds: Seconds) -> float:
 
 
 def _kernels_s(axes: Mapping[str, Any]) -> float | None:
-    """All kernels of a step, if each waited for the host as long as the performance guide saw it;
-    None of unknown models.
-    """
+    """Return the launches of a step, if each waited as long as the performance guide saw it."""
     try:
         return network(str(axes["model"]).rstrip("?"), axes.get("image_px")).num_kernels * LAUNCH_S
     except ValueError:  # unknown, or of an image too small for it
@@ -137,7 +144,7 @@ def _kernels_s(axes: Mapping[str, Any]) -> float | None:
 
 
 def _expected(fall: Waterfall, seen: Observed, inner: InnerLinks | None) -> _Links | None:
-    """None where nobody knows."""
+    """Return what the links would take; None where nobody knows."""
     if links := host_links(fall, seen):
         return _Links(seconds=links.seconds, at_most_s=HOST_LINKS_EXPLAIN * links.seconds)
     return None if inner is None else _Links(seconds=inner.seconds, at_most_s=inner.at_most_s)
@@ -147,95 +154,85 @@ def _of_parts(fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator
     single: dict[Bound, list[Part]] = {}
     for part in fall.parts:
         bounds = {_BOUND.get(cause) for cause in part.causes}
-        if len(bounds) == 1 and (bound := bounds.pop()):
-            single.setdefault(bound, []).append(part)
-        elif bounds - {None} and part.seconds.value > 0:
+        known = [bound for bound in bounds if bound is not None]
+        if len(bounds) == 1 and known:
+            single.setdefault(known[0], []).append(part)
+        elif known and part.seconds.value > 0:
             yield from _lump(part, fall, seen, links)
-    # neighbors on the ladder: reading and distorting are both input
+    # Parts of one bound are neighbors on the ladder: reading and distorting are both input.
     for bound, parts in single.items():
         seconds = difference(parts[-1].after, parts[0].before)
-        if seconds.value > 0:
-            causes = " and ".join(cause for part in parts for cause in part.causes)
-            contradicted = (
-                links.contradict(seconds.value) if links and bound is Bound.COMMUNICATION else ""
-            )
-            yield Suspect(
-                bound=bound,
-                seconds=seconds,
-                is_direct=True,
-                because=_told(causes, seconds),
-                contradicted=contradicted,
-            )
-
-
-def _lump(part: Part, fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator[Suspect]:
-    """Several causes in one difference: split as far as something else tells of them."""
-    left, causes = part.seconds.value, part.causes
-    if Cause.NETWORK in causes and (between := host_links(fall, seen)):
-        on_links = _of_links(between, at_most_s=left)
-        yield on_links
-        left, causes = left - on_links.seconds.value, _but_for(causes, Cause.NETWORK)
-    if Cause.INPUT in causes:
-        if seen.data_wait_share is None:
-            yield Suspect(
-                bound=None,
-                seconds=part.seconds,
-                is_direct=False,
-                because=_told(_either(part.causes), part.seconds),
-            )
-            return
-        waited_s = seen.data_wait_share * fall.step.value  # see _waiting
-        left, causes = left - waited_s, _but_for(causes, Cause.INPUT, Cause.DISTORTIONS)
-    if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
-        exposed_s = max(0.0, min(left, seen.exposed_share * fall.step.value))
-        because = (
-            f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} "
-            "of the step"
-        )
-        yield Suspect(
-            bound=Bound.COMMUNICATION, seconds=_about(exposed_s), is_direct=False, because=because
-        )
-        left, causes = left - exposed_s, _but_for(causes, Cause.COMMUNICATION)
-        if Cause.CORES in causes:  # the ideal has them, too
-            return
-    if left > 0:
-        seconds = part.seconds if left == part.seconds.value else _about(left)
-        because = _told(_either(causes) if causes else "what nothing tells of", seconds)
-        bound = _likeliest(causes)
-        contradicted = links.contradict(left) if links and bound is Bound.COMMUNICATION else ""
-        if contradicted:
-            bound = None
+        if seconds.value <= 0:
+            continue
+        causes = [cause for part in parts for cause in part.causes]
+        contradicted = ""
+        if links and bound is Bound.COMMUNICATION:
+            contradicted = links.contradict(seconds.value)
         yield Suspect(
             bound=bound,
             seconds=seconds,
-            is_direct=False,
-            because=because,
+            is_direct=True,
+            because=_more(" and ".join(causes), seconds),
             contradicted=contradicted,
         )
 
 
-def _but_for(causes: Sequence[Cause], *others: Cause) -> tuple[Cause, ...]:
-    return tuple(cause for cause in causes if cause not in others)
-
-
-def _likeliest(causes: Sequence[Cause]) -> Bound | None:
-    """Of what is left of a difference."""
-    if Cause.CORES in causes:
-        return None
-    return next(
-        (
-            _BOUND[cause]
-            for cause in (Cause.COMMUNICATION, Cause.NETWORK, Cause.CONTENTION)
-            if cause in causes
-        ),
-        None,
+def _lump(part: Part, fall: Waterfall, seen: Observed, links: _Links | None) -> Iterator[Suspect]:
+    """Split several causes in one difference, as far as something else is known of them."""
+    left_s, causes = part.seconds.value, list(part.causes)
+    between = host_links(fall, seen)
+    if Cause.NETWORK in causes and between:
+        on_links = _of_links(between, at_most_s=left_s)
+        yield on_links
+        left_s -= on_links.seconds.value
+        causes.remove(Cause.NETWORK)
+    if Cause.INPUT in causes:
+        if seen.data_wait_share is None:
+            because = _more(" or ".join(part.causes), part.seconds)
+            yield _inferred(None, part.seconds, because)
+            return
+        left_s -= seen.data_wait_share * fall.step.value  # which `_waiting` yields
+        causes = [cause for cause in causes if _BOUND.get(cause) is not Bound.INPUT]
+    if Cause.COMMUNICATION in causes and seen.exposed_share is not None:
+        exposed_s = max(0.0, min(left_s, seen.exposed_share * fall.step.value))
+        because = (
+            f"the profile has gradients reduced with nothing beside for {seen.exposed_share:.0%} "
+            "of the step"
+        )
+        yield _inferred(Bound.COMMUNICATION, about(exposed_s), because)
+        left_s -= exposed_s
+        causes.remove(Cause.COMMUNICATION)
+        if Cause.CORES in causes:  # the ideal has them, too
+            return
+    if left_s <= 0:
+        return
+    seconds = part.seconds if left_s == part.seconds.value else about(left_s)
+    bound, contradicted = _likeliest(causes), ""
+    if links and bound is Bound.COMMUNICATION:
+        contradicted = links.contradict(left_s)
+    yield Suspect(
+        bound=None if contradicted else bound,
+        seconds=seconds,
+        is_direct=False,
+        because=_more(" or ".join(causes) or "of unknown cause", seconds),
+        contradicted=contradicted,
     )
 
 
-def _links(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
-    """Between hosts, where no subtraction tells of communication."""
+def _likeliest(causes: Sequence[Cause]) -> Bound | None:
+    if Cause.CORES in causes:
+        return None
+    for cause in _KEPT_APART:
+        if cause in causes:
+            return _BOUND[cause]
+    return None
+
+
+def _host_links(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
+    """Yield what links between hosts take, where no subtraction shows communication."""
     causes = {cause for part in fall.parts for cause in part.causes}
-    if not causes & {Cause.NETWORK, Cause.COMMUNICATION} and (links := host_links(fall, seen)):
+    links = host_links(fall, seen)
+    if links and causes.isdisjoint((Cause.NETWORK, Cause.COMMUNICATION)):
         yield _of_links(links, at_most_s=fall.step.value)
 
 
@@ -244,105 +241,87 @@ def _of_links(links: HostLinks, at_most_s: float) -> Suspect:
         f"{links.link_bytes / 1e6:.3g} MB per step over links of {links.bytes_per_s / 1e6:.3g} "
         f"MB/s are {_ms(links.seconds)}"
     )
-    return Suspect(
-        bound=Bound.COMMUNICATION,
-        seconds=_about(min(links.seconds, at_most_s)),
-        is_direct=False,
-        because=because,
-    )
+    return _inferred(Bound.COMMUNICATION, about(min(links.seconds, at_most_s)), because)
 
 
 def _waiting(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
-    """For batches, where no subtraction tells of the input alone."""
+    """Yield the wait for batches, where no subtraction shows the input alone."""
     if not reads(fall.target.axes) or not seen.data_wait_share:
         return
     if Cause.INPUT not in {part.causes[0] for part in fall.parts if len(part.causes) == 1}:
         because = f"{seen.data_wait_share:.0%} of the step is spent waiting for batches"
-        seconds = _about(seen.data_wait_share * fall.step.value)
-        yield Suspect(bound=Bound.INPUT, seconds=seconds, is_direct=False, because=because)
+        yield _inferred(Bound.INPUT, about(seen.data_wait_share * fall.step.value), because)
 
 
 def _launching(
     fall: Waterfall, seen: Observed, of_rungs: Mapping[Rung, Observed]
 ) -> Iterator[Suspect]:
-    """What calls, and launching from them, cost: the largest that is known."""
+    """Yield what calls, and launching from them, cost, by each way that shows it."""
     if fall.calls and fall.calls.seconds.value > 0:
         steps = fall.calls.trials[1].axes["steps_per_execution"]
-        because = (
-            f"{steps} steps per call save {fall.share(fall.calls.seconds.value):.0%} of the step"
-        )
-        yield Suspect(
-            bound=Bound.LAUNCH, seconds=fall.calls.seconds, is_direct=True, because=because
-        )
-    if (
-        fall.fixed
-        and (fixed := _without_weights(fall, fall.fixed.seconds, seen)).value
-        >= FIXED_FROM * fall.step.value
-    ):
-        because = (
-            f"{fall.share(fixed.value):.0%} of the step is there whatever the batch, and more "
-            "than the weights explain"
-        )
-        is_direct = fixed.value >= MOSTLY_FIXED * fall.step.value
-        yield Suspect(bound=Bound.LAUNCH, seconds=fixed, is_direct=is_direct, because=because)
+        share = fall.share(fall.calls.seconds.value)
+        because = f"{steps} steps per call save {share:.0%} of the step"
+        yield _launch(fall.calls.seconds, because)
+    if fall.fixed:
+        fixed = _without_weights(fall, fall.fixed.seconds, seen)
+        share = fall.share(fixed.value)
+        if share >= FIXED_FROM:
+            because = f"{share:.0%} of the step is there whatever the batch"
+            yield _launch(fixed, because, is_direct=share >= MOSTLY_FIXED)
     if fall.floor:
-        yield from _of_floor(fall, fall.floor.seconds, of_rungs.get(Rung.FLOOR, NOTHING))
-    if fall.target.axes["model"] == FLOOR and (seconds := _own_costs(fall, seen)):
+        floor = fall.floor.seconds
+        because = f"the trivial model's step is {fall.share(floor.value):.0%} of this one"
+        # That model computes nothing, but updates its weights.
+        launching = _without_weights(fall, floor, of_rungs.get(Rung.FLOOR, NOTHING))
+        if fall.share(floor.value) >= MOSTLY_FLOOR:
+            yield _launch(floor, because)
+        elif fall.share(launching.value) >= FLOOR_FROM:
+            yield _launch(launching, because)
+    own = _own_costs(fall, seen)
+    if fall.target.axes["model"] == FLOOR and own:
         because = "the model computes almost nothing: a step is its fixed costs"
-        is_direct = fall.base in _EXCHANGING_NOTHING
-        yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=is_direct, because=because)
+        yield _launch(own, because, is_direct=fall.base in _EXCHANGING_NOTHING)
     if seen.launch_gap_share:
         because = (
             f"the profile has GPUs idle between kernels for {seen.launch_gap_share:.0%} of the step"
         )
-        seconds = _about(seen.launch_gap_share * fall.step.value)
-        yield Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=False, because=because)
+        seconds = about(seen.launch_gap_share * fall.step.value)
+        yield _launch(seconds, because, is_direct=False)
+
+
+def _launch(seconds: Seconds, because: str, *, is_direct: bool = True) -> Suspect:
+    return Suspect(bound=Bound.LAUNCH, seconds=seconds, is_direct=is_direct, because=because)
 
 
 def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
-    """What is left of a step without reduction and input; None where they may be most of it."""
+    """Return the step without reduction and input; None where they may be most of it."""
     if fall.base in _EXCHANGING_NOTHING:
         return step_s(fall.ideal) if fall.ideal and shares_cores(fall.target) else fall.base_s
     if fall.target.num_gpus == 1 and seen.data_wait_share is not None:
-        return _about((1 - seen.data_wait_share) * fall.step.value)
+        return about((1 - seen.data_wait_share) * fall.step.value)
     return None
-
-
-def _of_floor(fall: Waterfall, floor: Seconds, seen: Observed) -> Iterator[Suspect]:
-    """The trivial model computes nothing but updates its weights."""
-    because = f"the trivial model's step is {fall.share(floor.value):.0%} of this one"
-    launching = _without_weights(fall, floor, seen)
-    if fall.share(floor.value) >= MOSTLY_FLOOR:
-        yield Suspect(bound=Bound.LAUNCH, seconds=floor, is_direct=True, because=because)
-    elif fall.share(launching.value) >= FLOOR_FROM:
-        yield Suspect(bound=Bound.LAUNCH, seconds=launching, is_direct=True, because=because)
 
 
 def _without_weights(fall: Waterfall, fixed: Seconds, seen: Observed) -> Seconds:
     rate = WEIGHTS_GB_PER_S[fall.target.place.device_kind] * 1e9
-    weights_s = WEIGHT_PASSES * 4 * (seen.num_parameters or 0) / rate
-    low, high = (None if bound is None else bound - weights_s for bound in (fixed.low, fixed.high))
-    return Seconds(
-        value=fixed.value - weights_s, low=low, high=high, over_processes=fixed.over_processes
-    )
+    return fixed.plus(-WEIGHT_PASSES * 4 * (seen.num_parameters or 0) / rate)
 
 
 def _neighbors(fall: Waterfall, seen: Observed) -> Iterator[Suspect]:
-    """Other programs on the cores that stand-ins compute on; GPUs need few of them. Computing is
-    slowed, waiting is not.
+    """Yield other programs on the cores that CPU devices compute on; GPUs need few of them.
 
-    Fixed costs that are slowed are still what holds back who computes almost nothing.
+    Computing is slowed, waiting is not. Fixed costs that are slowed still hold back what computes
+    almost nothing.
     """
     if shares_cores(fall.target) and seen.cores_taken and not _computes_almost_nothing(fall):
-        because = f"other programs took {seen.cores_taken:.0%} of the cores"
-        computing_s = min(
-            fall.step.value, step_s(fall.ideal).value if fall.ideal else fall.step.value
-        )
+        computing_s = fall.step.value
+        if fall.ideal:
+            computing_s = min(computing_s, step_s(fall.ideal).value)
         yield Suspect(
             bound=Bound.CONTENTION,
-            seconds=_about(seen.cores_taken * computing_s),
+            seconds=about(seen.cores_taken * computing_s),
             is_direct=True,
-            because=because,
+            because=f"other programs took {seen.cores_taken:.0%} of the cores",
         )
 
 
@@ -352,71 +331,45 @@ def _computes_almost_nothing(fall: Waterfall) -> bool:
     return fall.floor is not None and fall.share(fall.floor.seconds.value) >= MOSTLY_FLOOR
 
 
-def _without_neighbors(
-    found: Sequence[Suspect], fall: Waterfall, seen: Observed
-) -> Iterator[Suspect]:
-    """Batches that would come in time, had others not taken the cores that make them, are no fault
-    of the input.
-    """
-    reducing = fall.rungs.found.get(Rung.REDUCING)
+def _without_neighbors(one: Suspect, fall: Waterfall, seen: Observed) -> Suspect:
+    """Blame neighbors for batches that would come in time, had others not taken the cores."""
     taken = seen.cores_taken or 0.0
-    for one in found:
-        if one.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
-            yield one
-            continue
-        busy_s = (
-            step_s(reducing).value
-            if reducing
-            else (1 - (seen.data_wait_share or 0.0)) * fall.step.value
-        )
-        saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
-        if saved_s < 0.5 * one.seconds.value:
-            yield one
-            continue
-        because = (
-            f"other programs took {taken:.0%} of the cores that make batches, which come late "
-            "for it"
-        )
-        seconds = one.seconds.scaled(saved_s / one.seconds.value)
-        yield Suspect(bound=Bound.CONTENTION, seconds=seconds, is_direct=False, because=because)
+    if one.bound is not Bound.INPUT or taken < NEIGHBORS_FROM or shares_cores(fall.target):
+        return one
+    busy_s = (1 - (seen.data_wait_share or 0.0)) * fall.step.value
+    if reducing := fall.rungs.found.get(Rung.REDUCING):
+        busy_s = step_s(reducing).value
+    saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
+    if saved_s < 0.5 * one.seconds.value:
+        return one
+    because = f"other programs took {taken:.0%} of the cores that make batches"
+    return _inferred(Bound.CONTENTION, one.seconds.scaled(saved_s / one.seconds.value), because)
 
 
 def _clocks(fall: Waterfall, seen: Observed, alone: Observed) -> Iterator[Suspect]:
-    """Power and heat that GPUs share make them contend; what slows one alone, too, is its own."""
-    if (lost := seen.clock_loss) is None or lost < THROTTLED_FROM:
+    """Yield GPUs below their clocks: contention for power, unless one alone is slowed, too."""
+    lost = seen.clock_loss
+    if lost is None or lost < THROTTLED_FROM:
         return
     why = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
-    because = f"GPUs ran {lost:.0%} below their highest clock{why}"
     together = alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM
     base = fall.rungs.found.get(Rung.ALONE)
-    slowed_s = lost * (step_s(base).value if base else fall.base_s.value)
-    bound = Bound.CONTENTION if together else Bound.COMPUTE
-    yield Suspect(bound=bound, seconds=_about(slowed_s), is_direct=True, because=because)
+    base_s = step_s(base) if base else fall.base_s
+    yield Suspect(
+        bound=Bound.CONTENTION if together else Bound.COMPUTE,
+        seconds=about(lost * base_s.value),
+        is_direct=True,
+        because=f"GPUs ran {lost:.0%} below their highest clock{why}",
+    )
 
 
-def _about(value: float) -> Seconds:
-    return Seconds(value=value, low=None, high=None, over_processes=False)
+def _inferred(bound: Bound | None, seconds: Seconds, because: str) -> Suspect:
+    return Suspect(bound=bound, seconds=seconds, is_direct=False, because=because)
 
 
-def _told(causes: str, seconds: Seconds) -> str:
+def _more(causes: str, seconds: Seconds) -> str:
     return f"{causes}: {_ms(seconds.value)} more per step"
-
-
-def _either(causes: Sequence[Cause]) -> str:
-    return " or ".join(causes)
 
 
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{1e3 * seconds:.0f} ms"
-
-
-_EXCHANGING_NOTHING = (Rung.ALONE, Rung.INDEPENDENT)
-"""And reading nothing: lower than all that a step may wait for."""
-
-_BOUND = {
-    Cause.CONTENTION: Bound.CONTENTION,
-    Cause.COMMUNICATION: Bound.COMMUNICATION,
-    Cause.NETWORK: Bound.COMMUNICATION,
-    Cause.INPUT: Bound.INPUT,
-    Cause.DISTORTIONS: Bound.INPUT,
-}

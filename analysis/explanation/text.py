@@ -1,13 +1,12 @@
-"""What an explanation says to people: rows with bars, and sentences."""
+"""An explanation as rows with bars, and as sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from analysis.explanation.explanations import Explanation
-from analysis.explanation.host_links import PHASES, HostLinks
 from analysis.explanation.rungs import LADDER, Rung, is_on_one_host, reads
-from analysis.explanation.step_times import Seconds, global_images, step_s
+from analysis.explanation.step_times import Seconds, about, global_images
 from analysis.explanation.suspects import Bound
 from analysis.explanation.verdicts import Confidence
 from analysis.explanation.waterfall import Cause, shares_cores
@@ -21,249 +20,202 @@ _TRIAL_ID = 8  # characters, as `python -m store list` has them
 
 
 def title(target: Result) -> str:
-    """As `vgg16 on 8 GPUs: replicated_nccl, batch_size 32, fp32, real data`."""
+    """Return as `vgg16 on 8 GPUs: replicated_nccl, batch_size 32, fp32, synthetic data`."""
     axes = target.axes
-    told = [
-        target.strategy,
-        f"batch_size {axes['batch_size']}",
-        str(axes["precision"]),
-        f"{axes['data']} data",
-    ]
+    said = [target.strategy, f"batch_size {axes['batch_size']}"]
     if axes.get("image_px"):
-        told.insert(2, f"image_px {axes['image_px']}")
-    quiet = ("precision", "data", "hosts")
-    told += (
-        [f"{axis}={axes[axis]}" for axis in unusual_axes(axes) if axis not in quiet]
-        if "seed" in axes
-        else []
-    )
-    return f"{axes['model']} on {target.counted}: {', '.join(told)}"
+        said.append(f"image_px {axes['image_px']}")
+    said += [str(axes["precision"]), f"{axes['data']} data"]
+    if target.place.origin is not Origin.PUBLISHED:
+        unusual = [axis for axis in unusual_axes(axes) if axis not in _SAID]
+        said += [f"{axis}={axes[axis]}" for axis in unusual]
+    return f"{axes['model']} on {target.counted}: {', '.join(said)}"
+
+
+_SAID = ("precision", "data", "hosts")  # in other words already
 
 
 def rows(explained: Explanation) -> Iterator[list[str]]:
-    """Of the ladder from its base to the target's whole step; then what stands beside it."""
+    """Yield the step from its base upwards, the whole step, and what stands beside it."""
     fall = explained.fall
-    yield _row(explained, _base(explained), fall.base_s, [_first(explained)], without=False)
+    first = fall.parts[0].before if fall.parts else fall.target
+    yield _row(explained, _base(explained), fall.base_s, [first])
     for part in fall.parts:
-        yield _row(
-            explained,
-            " or ".join(part.causes),
-            part.seconds,
-            [part.before, part.after],
-            without=True,
-        )
-    yield _row(explained, "= the step", fall.step, [fall.target], without=False)
-    beside = {
-        "within: calls of the function": fall.calls,
-        "within: fixed, whatever the batch": fall.fixed,
-    }
-    for what, one in beside.items():
+        trials = [part.before, part.after]
+        yield _row(explained, " or ".join(part.causes), part.seconds, trials, is_lost=True)
+    yield _row(explained, "= the step", fall.step, [fall.target])
+    for what, one in (
+        ("calls of the function", fall.calls),
+        ("fixed, whatever the batch", fall.fixed),
+    ):
         if one is not None:
-            yield _row(explained, what, one.seconds, list(one.trials), without=True)
+            yield _row(explained, f"within: {what}", one.seconds, one.trials, is_lost=True)
     if fall.floor is not None:
-        yield _row(
-            explained,
-            "beside: the trivial model's step",
-            fall.floor.seconds,
-            list(fall.floor.trials),
-            without=False,
-        )
+        what = "beside: the trivial model's step"
+        yield _row(explained, what, fall.floor.seconds, fall.floor.trials)
     if links := explained.host_links:
-        what = (
-            f"beside: {links.link_bytes / 1e6:.4g} MB between hosts at "
-            f"{links.bytes_per_s / 1e6:.4g} MB/s"
-        )
-        about = Seconds(value=links.seconds, low=None, high=None, over_processes=False)
-        yield _row(explained, what, about, [], without=False)
+        rate = f"{links.bytes_per_s / 1e6:.4g} MB/s"
+        what = f"beside: {links.link_bytes / 1e6:.4g} MB between hosts at {rate}"
+        yield _row(explained, what, about(links.seconds), [])
     if check := explained.quick_check:
-        what = (
-            f"beside: {check.num_parameters * 4 / 1e6:.4g} MB at {check.bandwidth.gb_per_s:g} GB/s"
-        )
-        about = Seconds(value=check.seconds, low=None, high=None, over_processes=False)
-        yield _row(explained, what, about, [], without=False)
+        rate = f"{check.bandwidth.gb_per_s:g} GB/s"
+        what = f"beside: {check.num_parameters * 4 / 1e6:.4g} MB at {rate}"
+        yield _row(explained, what, about(check.seconds), [])
 
 
 def _row(
-    explained: Explanation, what: str, seconds: Seconds, trials: list[Result], *, without: bool
+    explained: Explanation,
+    what: str,
+    seconds: Seconds,
+    trials: Sequence[Result],
+    *,
+    is_lost: bool = False,
 ) -> list[str]:
     fall = explained.fall
     share = fall.share(seconds.value)
-    left_s = fall.step.value - seconds.value
-    interval = ""
+    interval, without = "", ""
     if seconds.low is not None and seconds.high is not None:
-        interval = f"[{span(1e3 * seconds.low, 1e3 * seconds.high, 1e3 * seconds.value)}]{'' if seconds.over_processes else '*'}"
+        mark = "" if seconds.over_processes else "*"
+        interval = f"[{span(1e3 * seconds.low, 1e3 * seconds.high, 1e3 * seconds.value)}]{mark}"
+    left_s = fall.step.value - seconds.value
+    if is_lost and left_s > 0:
+        without = number(global_images(fall.target) / left_s)
     return [
         what,
         number(1e3 * seconds.value),
         interval,
         percent(share),
         "█" * round(BAR_WIDTH * min(1.0, max(0.0, share))),
-        number(global_images(fall.target) / left_s) if without and left_s > 0 else "",
+        without,
         " - ".join(trial.trial_id[:_TRIAL_ID] for trial in reversed(trials)),
     ]
 
 
-def _first(explained: Explanation) -> Result:
-    fall = explained.fall
-    return fall.parts[0].before if fall.parts else fall.target
-
-
 def _base(explained: Explanation) -> str:
-    fall = explained.fall
-    one = fall.target.place.counted(1)
+    place, num_gpus = explained.target.place, explained.target.num_gpus
     names = {
-        Rung.ALONE: f"{one} alone: compute",
-        Rung.ALONE_READING: f"{one} alone, with its input",
-        Rung.INDEPENDENT: f"{fall.target.place.counted(fall.target.num_gpus)}, each for itself",
+        Rung.ALONE: f"{place.counted(1)} alone: compute",
+        Rung.ALONE_READING: f"{place.counted(1)} alone, with its input",
+        Rung.INDEPENDENT: f"{place.counted(num_gpus)}, each for itself",
     }
-    return names.get(fall.base, "not known: the whole step")
+    return names.get(explained.fall.base, "not known: the whole step")
 
 
 def percent(share: float) -> str:
-    """With digits where it would be told as the threshold that it misses."""
-    return (
-        f"{100 * share:.3g}%"
-        if 0.095 <= share < 0.105 or 0.895 <= share < 0.905
-        else f"{share:.0%}"
-    )
+    """Format a share, with digits where it would else read as the threshold that it misses."""
+    if 0.095 <= share < 0.105 or 0.895 <= share < 0.905:
+        return f"{100 * share:.3g}%"
+    return f"{share:.0%}"
 
 
 def verdict(explained: Explanation) -> str:
-    """One sentence."""
-    diagnosis = explained.diagnosis
+    diagnosis, fall = explained.diagnosis, explained.fall
     why = "; ".join(diagnosis.evidence)
     if diagnosis.bound is None:
         return f"Cannot tell: {why}."
     sure = "" if diagnosis.confidence is Confidence.SURE else f" ({diagnosis.confidence})"
-    return f"Verdict: {diagnosis.bound}{sure}: {why}.{_of_efficiency(explained)}"
-
-
-def _of_efficiency(explained: Explanation) -> str:
-    fall = explained.fall
-    if (
-        fall.efficiency is None
-        or fall.target.num_gpus == 1
-        or explained.diagnosis.bound is Bound.HEALTHY
-    ):
-        return ""
-    ideal = (
-        "as many, each for itself"
-        if shares_cores(fall.target)
-        else f"{fall.target.num_gpus} times one alone"
-    )
-    return f" It reaches {percent(fall.efficiency)} of {ideal}."
+    found = f"Verdict: {diagnosis.bound}{sure}: {why}."
+    if fall.efficiency is None or fall.target.num_gpus == 1 or diagnosis.bound is Bound.HEALTHY:
+        return found
+    ideal = f"{fall.target.num_gpus} times one alone"
+    if shares_cores(fall.target):
+        ideal = "as many, each for itself"
+    return f"{found} It reaches {percent(fall.efficiency)} of {ideal}."
 
 
 def sentences(explained: Explanation) -> Iterator[str]:
-    """After the verdict: why it is not surer, what else was seen, what must be known."""
+    """Yield why the verdict is not surer, what else was seen, and what must be known."""
     if explained.diagnosis.doubts:
         yield f"Not sure, because {'; '.join(explained.diagnosis.doubts)}."
     yield from _seen(explained)
     yield from _host_links(explained)
     yield from _quick_check(explained)
-    yield from (f"{note[0].upper()}{note[1:]}." for note in explained.notes)
-    if any(
-        not part.seconds.over_processes and part.seconds.low is not None
-        for part in explained.fall.parts
-    ):
-        yield "* within single processes: too narrow, another process may differ by more."
+    for note in explained.notes:
+        yield f"{note[0].upper()}{note[1:]}."
+    seconds = [part.seconds for part in explained.fall.parts]
+    if any(not one.over_processes and one.low is not None for one in seconds):
+        yield "* within a single run: too narrow, another run may differ by more."
 
 
 def _seen(explained: Explanation) -> Iterator[str]:
-    seen, target = explained.seen, explained.target
-    if reads(target.axes) and seen.data_wait_share is not None:
+    seen = explained.seen
+    if reads(explained.target.axes) and seen.data_wait_share is not None:
         yield f"{percent(seen.data_wait_share)} of the measured time was spent waiting for batches."
     if seen.cores_taken is not None and seen.cores_taken >= 0.05:
         yield f"Other programs took {percent(seen.cores_taken)} of the cores."
-    if seen.clock_loss is not None and (seen.throttled or percent(seen.clock_loss) != percent(0)):
-        throttled = f"; throttled: {', '.join(seen.throttled)}" if seen.throttled else ""
+    if seen.clock_loss is not None and (seen.throttled or seen.clock_loss >= 0.005):
+        throttled = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
         yield f"The slowest GPU ran {percent(seen.clock_loss)} below its highest clock{throttled}."
     if profile := seen.profile:
         step_s = profile["step_s"]
-        told = [
-            f"gradients being reduced for {percent(profile['reduction_s'] / step_s)} of a step",
-            f"{percent(profile['exposed_reduction_s'] / step_s)} with nothing else beside",
-            f"waiting for input {percent(profile['input_wait_s'] / step_s)}",
-        ]
-        if profile["launch_gap_share"] is not None:
-            told.append(f"GPUs idle between kernels {percent(profile['launch_gap_share'])}")
-        yield f"TensorFlow's profile, which takes time itself, has {', '.join(told)}."
+        yield (
+            "TensorFlow's profile, which takes time itself, has gradients being reduced for "
+            f"{percent(profile['reduction_s'] / step_s)} of a step, "
+            f"{percent(profile['exposed_reduction_s'] / step_s)} with nothing else beside, and "
+            f"waiting for input {percent(profile['input_wait_s'] / step_s)}."
+        )
 
 
 def _host_links(explained: Explanation) -> Iterator[str]:
     links = explained.host_links
     if links is None:
         return
-    told = (
-        f"{_sent(links)}, {number(1e3 * links.seconds)} ms at the "
+    sent = " and then ".join(f"{number(phase / 1e6)} MB" for phase in links.phases)
+    said = (
+        f"A step sends {sent} over the busiest host's link, {_ms(links.seconds)} at the "
         f"{number(links.bytes_per_s / 1e6)} MB/s {links.told_by}"
     )
-    if links.rest is None or links.expected_step_s is None:
-        yield f"{told}."
-        return
-    step = explained.fall.step.value
-    yield (
-        f"{told}; with the {number(1e3 * step_s(links.rest).value)} ms of {links.rest.trial_id[:_TRIAL_ID]}, which no slow link "
-        f"holds up, {number(1e3 * links.expected_step_s.value)} ms are expected ({links.expected_step_s.value / step - 1:+.0%})."
-    )
-
-
-def _sent(links: HostLinks) -> str:
-    if len(links.phases) == 1:
-        return f"A step sends {number(links.link_bytes / 1e6)} MB over each host's link each way"
-    one_by_one = " and ".join(
-        f"{number(sent / 1e6)} MB of {what}"
-        for sent, what in zip(links.phases, PHASES, strict=True)
-    )
-    return f"A step sends {one_by_one} over the busiest host's link, one after the other"
+    expected = links.expected_step_s
+    if links.rest is not None and expected is not None:
+        off = expected.value / explained.fall.step.value - 1
+        said += (
+            f"; with {links.rest.trial_id[:_TRIAL_ID]} over fast links the expected step is "
+            f"{_ms(expected.value)} ({off:+.0%})"
+        )
+    yield f"{said}."
 
 
 def _quick_check(explained: Explanation) -> Iterator[str]:
-    check = explained.quick_check
+    check, inner = explained.quick_check, explained.inner_links
     if check is None:
         return
-    lost = [part for part in explained.fall.parts if Cause.COMMUNICATION in part.causes]
-    told = (
-        f"The guide's quick check expects a reduction of {number(1e3 * check.seconds)} ms "
-        f"({check.bandwidth.told_by})"
+    said = (
+        "The guide's quick check expects a reduction of "
+        f"{_ms(check.seconds)} ({check.bandwidth.told_by})"
     )
-    if not lost:
-        yield f"{told}."
-        return
-    found, inner = lost[0].seconds.value, explained.inner_links
-    if inner:
-        told = f"{told}, the cost model up to {number(1e3 * inner.seconds)} ms of communication"
-    if found <= 0:
-        yield f"{told}; nothing of it is left over beside the other work."
-    elif inner and found > inner.at_most_s:
-        yield f"{told}; {number(1e3 * found)} ms were lost, which the links do not explain."
-    elif found > 2 * (inner.seconds if inner else check.seconds):
-        yield (
-            f"{told}; {number(1e3 * found)} ms were lost: the links are used badly, or it is not "
-            "them alone."
-        )
-    else:
-        yield f"{told}; {number(1e3 * found)} ms of the step were lost, what is hidden left out."
+    lost = [part for part in explained.fall.parts if Cause.COMMUNICATION in part.causes]
+    if lost:
+        lost_s = lost[0].seconds.value
+        if inner:
+            said += f", the cost model up to {_ms(inner.seconds)} of communication"
+        said += f"; {_ms(max(0.0, lost_s))} were lost"
+        if inner and lost_s > inner.at_most_s:
+            said += ", which the links do not explain"
+    yield f"{said}."
+
+
+def _ms(seconds: float) -> str:
+    return f"{number(1e3 * seconds)} ms"
 
 
 def missing(explained: Explanation) -> Iterator[tuple[str, str]]:
-    """Trials that would tell more, and the command for each."""
-    target = explained.target
+    """Yield trials that would say more, and the command for each."""
+    is_published = explained.target.place.origin is Origin.PUBLISHED
     for one in explained.diagnosis.needed:
-        if target.place.origin is not Origin.PUBLISHED:
-            where = " (on one host)" if is_on_one_host(one.rung, target) else ""
-            yield f"missing, {_TELLS[one.rung]}{where}", one.command
-        elif one.rung in LADDER:
-            yield f"missing, {_TELLS[one.rung]}", ""
+        if not is_published or one.rung in LADDER:
+            where = ""
+            if not is_published and is_on_one_host(one.rung, explained.target):
+                where = " (on one host)"
+            yield f"missing, {_SHOWS[one.rung]}{where}", one.command
 
 
-_TELLS = {
+_SHOWS = {
     Rung.ALONE: "one replica alone, the ideal",
     Rung.INDEPENDENT: "independent replicas, which tell contention from communication",
-    Rung.FAST_LINKS: "the same without a slow network between hosts, which tells what that costs",
-    Rung.REDUCING: "the same on synthetic data, which tells what the input costs",
+    Rung.FAST_LINKS: "the same without a slow network between hosts, which shows what that costs",
+    Rung.REDUCING: "the same on synthetic data, which shows what the input costs",
     Rung.READING: "the same without distortions",
-    Rung.MANY_STEPS: "many steps per call, which tell what calls cost",
-    Rung.LARGER_BATCH: "a larger batch, which tells what is fixed",
+    Rung.MANY_STEPS: "many steps per call, which show what calls cost",
+    Rung.LARGER_BATCH: "a larger batch, which shows what is fixed",
     Rung.FLOOR: "the trivial model, the floor of a step",
 }

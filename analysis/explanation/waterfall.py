@@ -14,10 +14,10 @@ from scalemark.records.devices import DeviceKind
 
 
 class Cause(StrEnum):
-    """Of time that a step takes longer than on the rung before."""
+    """Why a step takes longer than on the rung before."""
 
     CONTENTION = "contention"  # for host, power and memory
-    CORES = "shared cores"  # of CPU stand-ins: more of them make no machine larger
+    CORES = "shared cores"  # of CPU devices: more of them make no machine larger
     COMMUNICATION = "communication"
     NETWORK = "network between hosts"
     INPUT = "input"
@@ -26,7 +26,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a step takes longer on one rung than on another, below it on the ladder."""
+    """What a step takes longer on one rung than on a lower one."""
 
     causes: tuple[Cause, ...]  # several: the trials that would tell them apart are missing
     seconds: Seconds
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """A cost within the parts, told by trials beside the ladder."""
+    """A cost within the parts, known by trials beside the ladder."""
 
     seconds: Seconds
     trials: tuple[Result, ...]
@@ -44,7 +44,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waterfall:
-    """Of one target. `base` and all parts add up to its step."""
+    """The step of one target: `base` and all parts add up to it."""
 
     rungs: Rungs
     step: Seconds
@@ -61,9 +61,7 @@ class Waterfall:
 
     @property
     def ideal(self) -> Result | None:
-        """What the target would be without any loss; of CPU stand-ins as many as there are, each
-        for itself.
-        """
+        """The target without any loss; on CPU devices as many as there are, each for itself."""
         found = self.rungs.found
         if shares_cores(self.target):
             return found.get(Rung.INDEPENDENT)
@@ -71,16 +69,16 @@ class Waterfall:
 
     @property
     def efficiency(self) -> float | None:
-        """Of the ideal, 1.0 = nothing is lost."""
+        """The share of the ideal that is reached; 1.0 loses nothing."""
         return None if self.ideal is None else step_s(self.ideal).value / self.step.value
 
     def share(self, seconds: float) -> float:
-        """Of the target's step."""
+        """Return a share of the target's step."""
         return seconds / self.step.value
 
 
 def waterfall(rungs: Rungs) -> Waterfall:
-    """Of a target that has a number."""
+    """Take the step of a target apart, which has a number."""
     steps = _steps(rungs)
     return Waterfall(
         rungs=rungs,
@@ -95,15 +93,13 @@ def waterfall(rungs: Rungs) -> Waterfall:
 
 
 def shares_cores(target: Result) -> bool:
-    """Replicas that are parts of one machine, and not more of it."""
+    """Return whether replicas are parts of one machine, and not more of it."""
     return target.place.device_kind is DeviceKind.CPU_STAND_IN
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A trial on the ladder. It may be several rungs: of one replica alone and independent are the
-    same.
-    """
+    """A trial on the ladder; it may be several rungs, as one replica alone and independent are."""
 
     result: Result
     lowest: Rung
@@ -113,14 +109,13 @@ class _Step:
 def _steps(rungs: Rungs) -> list[_Step]:
     steps: dict[str, _Step] = {}
     for rung in LADDER[: LADDER.index(rungs.own) + 1]:
-        if result := rungs.found.get(rung):
-            lowest = steps[result.trial_id].lowest if result.trial_id in steps else rung
-            steps[result.trial_id] = _Step(result, lowest, rung)
-    if (
-        len(steps) == 1
-        and (alone := rungs.found.get(Rung.ALONE_READING))
-        and alone.trial_id not in steps
-    ):
+        result = rungs.found.get(rung)
+        if result is None:
+            continue
+        known = steps.get(result.trial_id)
+        steps[result.trial_id] = _Step(result, known.lowest if known else rung, rung)
+    alone = rungs.found.get(Rung.ALONE_READING)
+    if len(steps) == 1 and alone and alone.trial_id not in steps:
         return [_Step(alone, Rung.ALONE_READING, Rung.ALONE), *steps.values()]
     return list(steps.values())
 
@@ -142,9 +137,8 @@ def _part(before: _Step, after: _Step, rungs: Rungs) -> Part:
     if target.trains_apart:
         del added[Rung.REDUCING]
     climbed = LADDER[LADDER.index(before.highest) + 1 : LADDER.index(after.lowest) + 1]
-    causes = tuple(added[rung] for rung in climbed if rung in added)
     return Part(
-        causes=causes,
+        causes=tuple(added[rung] for rung in climbed if rung in added),
         seconds=difference(after.result, before.result),
         before=before.result,
         after=after.result,
@@ -152,7 +146,7 @@ def _part(before: _Step, after: _Step, rungs: Rungs) -> Part:
 
 
 def _calls(found: Mapping[Rung, Result]) -> Beside | None:
-    """t(k) = work + cost / k of k steps per call; the cost per step as the target has it."""
+    """Solve t(k) = work + cost / k of k steps per call for the cost per step of the target."""
     once, many = found.get(Rung.REDUCING), found.get(Rung.MANY_STEPS)
     if once is None or many is None:
         return None
@@ -161,15 +155,13 @@ def _calls(found: Mapping[Rung, Result]) -> Beside | None:
 
 
 def _fixed(found: Mapping[Rung, Result]) -> Beside | None:
-    """t(b) = fixed + b work of one replica's batch b."""
+    """Solve t(b) = fixed + b work of one replica's batch b for what is fixed."""
     small, large = found.get(Rung.ALONE), found.get(Rung.LARGER_BATCH)
     if small is None or large is None:
         return None
     ratio = large.axes["batch_size"] / small.axes["batch_size"]
-    return Beside(
-        seconds=combined([(ratio / (ratio - 1), small), (-1 / (ratio - 1), large)]),
-        trials=(small, large),
-    )
+    terms = [(ratio / (ratio - 1), small), (-1 / (ratio - 1), large)]
+    return Beside(seconds=combined(terms), trials=(small, large))
 
 
 def _floor(found: Mapping[Rung, Result]) -> Beside | None:

@@ -41,9 +41,7 @@ def ranked(repeats, out_of_race=(), aim=THROUGHPUT):
 
 
 @pytest.mark.parametrize(("num", "num_repeats"), [(20, 2), (20, 3), (20, 10), (5, 5)])
-def test_of_many_equal_choices_one_is_called_worse_in_5_percent_of_rankings_at_most(
-    num, num_repeats
-):
+def test_one_of_many_equals_is_called_worse_in_at_most_5_percent(num, num_repeats):
     random = np.random.default_rng(1)
     wrong = sum(
         bool(ranked(100 * np.exp(0.01 * random.normal(size=(num, num_repeats)))).worse)
@@ -58,13 +56,13 @@ def test_of_many_choices_one_that_is_far_behind_is_worse():
     assert [one.ratio > 1.9 for one in found.worse] == [True]
 
 
-def test_of_single_processes_what_is_less_than_10_percent_behind_is_unclear():
+def test_single_runs_less_than_10_percent_behind_are_unclear():
     found = ranked([[100.0], [90.7], [89.9]])
     assert [one.candidate.score for one in found.unclear] == [90.7]
 
 
 @pytest.mark.parametrize("deviation", [0.005, 0.05])
-def test_of_few_equals_of_two_repeats_one_is_called_worse_in_5_percent_of_rankings_at_most(
+def test_one_of_few_equals_is_called_worse_in_at_most_5_percent(
     deviation,
 ):
     random = np.random.default_rng(3)
@@ -74,7 +72,7 @@ def test_of_few_equals_of_two_repeats_one_is_called_worse_in_5_percent_of_rankin
     assert wrong <= 10
 
 
-def test_of_two_repeats_each_what_is_far_behind_is_worse_however_many_choices_there_are():
+def test_two_repeats_far_behind_are_worse_among_many_choices():
     equals = 100 * np.exp(0.01 * np.random.default_rng(4).normal(size=(3, 2)))
     found = ranked([*equals, *([speed, speed * 1.02] for speed in np.linspace(10, 85, 16))])
     assert len(found.worse) == 16

@@ -63,7 +63,7 @@ def test_a_ladder_in_the_database_is_explained_in_rows_and_sentences(analysis):
     )
     assert "It reaches 67% of as many, each for itself." in verdict
     assert any(line.startswith("Try batch_size=32: ") for line in lines)
-    assert any(line.startswith("CPU stand-ins share the cores of one machine") for line in lines)
+    assert any(line.startswith("CPU devices share the cores of one machine") for line in lines)
 
 
 def test_the_json_holds_all_of_it(analysis):
@@ -109,10 +109,6 @@ def test_what_ran_with_other_software_does_not_count(analysis):
     newer = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.99.0"}}
     fill("results.db", repeated(100, num_gpus=2, **INDEPENDENT), name="second", environment=newer)
     found = explained(analysis, "variable_update=replicated")
-    assert any(
-        note.startswith("independent: there is one on testbox (TensorFlow 2.99.0")
-        for note in found[0]["notes"]
-    )
     assert found[0]["verdict"] is None
 
 
@@ -212,7 +208,6 @@ def test_published_vgg16_is_communication_bound_and_says_how_to_measure_it_onese
         "Verdict: communication-bound (likely): contention or communication: 90 ms more per step (29% of the step)."
         in ended.stdout
     )
-    assert "All of it on a machine of your own:" in ended.stdout
     assert (
         "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 strategy=replicated_nccl"
         in ended.stdout
@@ -264,7 +259,7 @@ def test_a_trial_over_a_slow_link_is_told_with_what_it_sends_and_what_was_expect
     fill("results.db", [*LADDER[:6], *FLOOR, *slow, *fast])
     (one,) = explained(analysis, "hosts=2", "planted~*link_mbit*")
     links = one["host_links"]
-    assert (links["link_bytes"], links["told_by"]) == (4000.0, "planted, headers left out")
+    assert (links["link_bytes"], links["told_by"]) == (4000.0, "injected, headers left out")
     assert links["rest"] == fast[0][0].trial_id
     assert links["expected_step_s"]["value"] == pytest.approx(
         0.143 + 4000 / (25e6 * 1448 / 1514), rel=1e-3

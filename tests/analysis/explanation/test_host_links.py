@@ -67,7 +67,7 @@ def test_what_links_between_hosts_do_not_explain_is_not_laid_on_them():
     assert Rung.INDEPENDENT in [one.rung for one in found.diagnosis.needed]
 
 
-def test_bytes_over_the_rate_and_the_step_without_slow_links_make_the_expected_step():
+def test_links_and_the_step_over_fast_ones_make_the_expected_step():
     links = explained(*LADDER, seen={SLOW.trial_id: SEEN}).host_links
     assert links
     assert (
@@ -92,8 +92,9 @@ def test_people_are_told_what_was_expected():
     found = explained(*LADDER, seen={SLOW.trial_id: SEEN})
     (sentence,) = (one for one in text.sentences(found) if "host's link" in one)
     assert sentence == (
-        "A step sends 2.00 MB of weights and 2.00 MB of gradients over the busiest host's link, one after the other, 200 ms at the 20.0 MB/s measured before the steps; "
-        f"with the 105 ms of {FAST.trial_id[:8]}, which no slow link holds up, 305 ms are expected (-2%)."
+        "A step sends 2.00 MB and then 2.00 MB over the busiest host's link, 200 ms at the 20.0 MB/s "
+        f"measured before the steps; with {FAST.trial_id[:8]} over fast links the expected step is "
+        "305 ms (-2%)."
     )
     assert ["beside: 4 MB between hosts at 20 MB/s", "200"] in [row[:2] for row in text.rows(found)]
 
@@ -123,7 +124,7 @@ def test_a_link_that_nobody_measured_is_as_fast_as_planted():
     links = explained(*LADDER, seen={SLOW.trial_id: Observed(num_parameters=1_000_000)}).host_links
     assert links
     assert links.bytes_per_s == pytest.approx(25e6 * 1448 / 1514)
-    assert links.told_by == "planted, headers left out"
+    assert links.told_by == "injected, headers left out"
 
 
 def test_a_link_of_which_nothing_is_known_tells_nothing():
@@ -168,7 +169,7 @@ def test_each_number_of_hosts_is_explained():
     assert chosen(results, Ladder(results)) == [one_host, FAST]
 
 
-def test_what_the_trivial_model_takes_over_several_hosts_may_be_their_network():
+def test_the_trivial_model_over_several_hosts_may_wait_for_the_network():
     target = result(105, **TWO_HOSTS | {"model": "trivial"})
     here = result(100, **HERE, model="trivial", **INDEPENDENT)
     alone = result(60, place=STAND_INS, model="trivial", **INDEPENDENT)

@@ -110,7 +110,7 @@ def test_no_communication_of_the_cost_model_is_denied_in_a_known_box(name):
 
 
 @pytest.mark.parametrize("name", BOXES)
-def test_no_communication_of_the_cost_model_is_denied_in_a_box_of_which_nobody_knows(name):
+def test_no_modeled_communication_is_denied_in_an_unknown_box(name):
     for one, lost, check in communicating(SOUND[name], FEW):
         unknown = replace(one, place=GPUS)
         links = inner_links(unknown, check)
@@ -178,7 +178,7 @@ def test_of_words_that_the_cost_model_does_not_know_nothing_is_denied():
     assert inner_links(odd, None) is None
 
 
-def test_stand_ins_whose_links_are_told_have_the_slowest_box_that_they_may_be():
+def test_cpu_devices_with_known_links_have_the_slowest_possible_box():
     odd = result(100, STAND_INS, num_gpus=2)
     check = quick_check(odd, 1000, of_profile(profile("dgx1_v100").to_json()))
     links = inner_links(odd, check)

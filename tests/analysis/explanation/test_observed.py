@@ -23,7 +23,7 @@ def attempt(*clocks_mhz):
     return {**row, "num_cores": 2, "link_bytes_per_s": None, "recorded_telemetry": gpus}
 
 
-def test_the_gpu_that_lost_most_of_its_clock_is_told_for_the_others_wait_for_it():
+def test_the_clock_loss_is_that_of_the_slowest_gpu():
     assert observed([attempt(2000.0, 1500.0, 1900.0)]).clock_loss == pytest.approx(0.25)
 
 

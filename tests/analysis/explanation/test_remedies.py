@@ -121,7 +121,7 @@ def test_a_simulated_trial_is_told_no_remedy_that_cannot_be_simulated():
     assert axes.isdisjoint(unknown_to(Engine.simulated))
 
 
-def test_what_trials_have_refuted_is_not_offered_and_remedies_are_run_as_often_as_the_target():
+def test_refuted_remedies_are_not_offered_and_others_run_as_often():
     target = result(100, num_gpus=8)
     plain = remedies(Bound.CONTENTION, target, 8)
     assert [one.change for one in plain if "steps_per_execution" in one.change] == [
@@ -141,23 +141,3 @@ def test_a_remedy_that_is_a_rung_already_is_not_proposed():
     kept = [one for one in others if one not in undistorted]
     assert undistorted
     assert "distortions=false" in [one.change for one in explained(target, *kept).remedies]
-
-
-@pytest.mark.parametrize(("batch_size", "is_proposed"), [(32, True), (128, False)])
-def test_a_batch_that_no_simulated_gpu_can_hold_is_not_proposed(batch_size, is_proposed):
-    place = replace(
-        GPUS,
-        device_kind=DeviceKind.SIMULATED_GPU,
-        hardware_profile=profile("p100_pcie_8").to_json(),
-    )
-    target = result(
-        100,
-        place,
-        num_gpus=8,
-        model="resnet50",
-        image_px=224,
-        num_classes=1001,
-        batch_size=batch_size,
-    )
-    found = [one.change for one in remedies(Bound.COMMUNICATION, target)]
-    assert (f"batch_size={2 * batch_size}" in found) is is_proposed

@@ -53,14 +53,14 @@ def test_a_rung_that_is_missing_joins_the_causes_around_it():
 
 
 @pytest.mark.parametrize("own", ["", "input_s=0.3"])
-def test_a_rung_in_which_something_idle_is_planted_stands_in_only_where_there_is_no_clean_one(own):
+def test_a_trial_with_an_idle_fault_counts_only_without_a_clean_one(own):
     planted, clean = result(120, planted="input_s=0.3"), result(110, factors=(1.0,))
     target = result(150, planted=own, **PHOTOS)
     assert Ladder([planted, target, clean]).around(target).found[Rung.REDUCING] is clean
     assert Ladder([planted, target]).around(target).found[Rung.REDUCING] is planted
 
 
-def test_beside_the_ladder_clean_trials_go_before_those_with_something_idle_planted_too():
+def test_clean_trials_beside_the_ablation_go_first_too():
     idle = {"planted": "input_s=0.3"}
     target = result(150, **PHOTOS)
     calls = [
@@ -89,7 +89,7 @@ def test_what_is_fixed_follows_from_two_batches():
     assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
 
 
-def test_one_replica_with_its_own_variables_is_alone_and_communicates_nothing():
+def test_one_replica_with_its_own_variables_communicates_nothing():
     found = fall(result(100), result(90, **INDEPENDENT))
     assert (found.base, found.parts) == (Rung.ALONE, ())
 
@@ -229,7 +229,7 @@ def test_nvlinks_that_leave_a_gpu_out_make_no_ring():
     assert of_links([], "7.0") is None
 
 
-def test_one_replica_that_fetches_its_variables_from_the_cpu_is_not_alone_where_another_is():
+def test_one_replica_with_variables_on_the_cpu_is_the_second_choice():
     target, server, copies = result(650, num_gpus=8, **PS), result(577, **PS), result(495)
     found = fall(target, server, copies)
     assert found.rungs.found[Rung.ALONE] is copies
