@@ -1,3 +1,1 @@
-"""Calibration: the rates of the cost model as a place's own rows tell them, how sure they are, and
-what follows.
-"""
+"""Calibration: learn the rates of the cost model from rows of one environment, and predict."""

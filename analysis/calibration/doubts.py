@@ -1,15 +1,13 @@
-"""Why a prediction may be further off than rows and priors let expect: each reason with the error
-that it may bring.
-"""
+"""Why a prediction may be further off than rows and priors let expect, and by how much."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis.calibration.fit import Fit, Prepared
 from analysis.calibration.layout import precision_class
-from costs.topology import BETWEEN_CLIQUES, Traffic
+from costs.topology import BETWEEN_CLIQUES
 
 _VISIBLE = 0.08  # of a step: communication below it cannot spoil much
 _WRONG_BY = 0.5  # of the communication, where no row shows how fast it is
@@ -27,216 +25,192 @@ _WIDE = 0.3  # half of an interval, over its middle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """One reason."""
+    """One reason for doubt."""
 
     reason: str  # empty: no more than a wider interval
     error: float  # standard deviation that it adds, of the step time's logarithm
 
 
 def doubts(target: Prepared, fit: Fit) -> list[Doubt]:
-    """Of one target, before its interval is known."""
-    found = [
-        _topology(target, fit),
-        _strategy(target, fit),
-        _input(target, fit),
-        _turned(target, fit),
-        _misfit(target, fit),
-        _untold(target, fit),
-        _host(target, fit),
-        _guessed(target, fit),
-        _extrapolation(target, fit),
-    ]
-    return [doubt for doubt in [*found, _precision(target, fit)] if doubt is not None]
+    """Return the doubts about one target, before its interval is known."""
+    case = _Case(target=target, fit=fit, share=_share(target, fit))
+    return [doubt for check in _CHECKS if (doubt := check(case)) is not None]
 
 
 def guess_doubt(fits: Sequence[tuple[float, Fit]], index: int) -> str:
-    """Said of a target for which it matters how GPUs are linked, where nothing tells it."""
+    """Return a doubt where it matters how GPUs are linked, and nothing shows it."""
     target = fits[0][1].targets[index]
     share = sum(weight * _share(fit.targets[index], fit) for weight, fit in fits)
-    if (
-        len(fits) == 1
-        or share < _VISIBLE
-        or target.row.work.num_gpus <= _most_gpus(target, fits[0][1])
-    ):
+    most = _Case(target=target, fit=fits[0][1], share=share).most_gpus
+    if len(fits) == 1 or share < _VISIBLE or target.row.work.num_gpus <= most:
         return ""
     return (
-        f"nothing tells how the GPUs are linked, and communication is about {share:.0%} of the "
+        f"how the GPUs are linked is not known, and communication is about {share:.0%} of the "
         "step; see --hardware"
     )
 
 
 def width_doubt(half_width: float) -> str:
-    """Said of an interval that is too wide to decide by."""
-    if half_width >= 1:
-        return f"the interval is wide: half of it is {half_width:.1f} times the figure"
+    """Return a doubt about an interval that is too wide to decide by."""
     return f"the interval is wide: plus or minus {half_width:.0%}" if half_width > _WIDE else ""
 
 
 def _share(target: Prepared, fit: Fit) -> float:
-    told = target.costs(fit.vector)
-    return told.communication_s / told.step_s
+    costs = target.costs(fit.vector)
+    return costs.communication_s / costs.step_s
 
 
-def _topology(target: Prepared, fit: Fit) -> Doubt | None:
-    crossed = _crossings(target) - {
-        kind
-        for one in fit.rows
-        if one.row.strategy == target.row.strategy
-        for kind in _crossings(one)
-    }
-    share = _share(target, fit)
-    if not crossed or share < _VISIBLE:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    target: Prepared
+    fit: Fit
+    share: float  # of the step, that is communication
+
+    @property
+    def num_gpus(self) -> int:
+        return self.target.row.work.num_gpus
+
+    @property
+    def of_strategy(self) -> list[Prepared]:
+        """The rows of the target's strategy."""
+        strategy = self.target.row.strategy
+        return [one for one in self.fit.rows if one.row.strategy == strategy]
+
+    @property
+    def most_gpus(self) -> int:
+        """The most that a row of the strategy has; one GPU does not communicate."""
+        return max((one.row.work.num_gpus for one in self.of_strategy), default=1)
+
+
+def _topology(case: _Case) -> Doubt | None:
+    crossed = _crossings(case.target)
+    for one in case.of_strategy:
+        crossed -= _crossings(one)
+    if not crossed or case.share < _VISIBLE:
         return None
-    return Doubt(
-        reason=(
-            f"communication ({share:.0%} of the step) crosses {' and '.join(sorted(crossed))}, "
-            "which no row does"
-        ),
-        error=_WRONG_BY * share,
-    )
-
-
-def _host(target: Prepared, fit: Fit) -> Doubt | None:
-    """GPUs of a second socket reach the memory of the first by a way that no row shows; mostly that
-    costs little.
-    """
-    if not _reaches_far_memory(target) or any(
-        _reaches_far_memory(one) for one in fit.rows if one.row.strategy == target.row.strategy
-    ):
-        return None
-    return Doubt(reason="", error=_HOST_WRONG_BY * _share(target, fit))
-
-
-def _guessed(target: Prepared, fit: Fit) -> Doubt | None:
-    """Slots differ in width, and sockets in what hangs off them: GPUs that no row has may have
-    other links than the first.
-    """
-    if fit.is_known or target.row.work.num_gpus <= _most_gpus(target, fit):
-        return None
-    return Doubt(reason="", error=_GUESSED_WRONG_BY * _share(target, fit))
-
-
-def _extrapolation(target: Prepared, fit: Fit) -> Doubt | None:
-    most = max((one.row.work.num_gpus for one in fit.rows), default=0)
-    share = _share(target, fit)
-    if not most or target.row.work.num_gpus <= _TIMES_GPUS * most or share < _VISIBLE:
-        return None
-    times = target.row.work.num_gpus / most
-    return Doubt(reason=f"it has {times:g} times the most GPUs that rows have, {most}", error=0.0)
-
-
-def _most_gpus(target: Prepared, fit: Fit) -> int:
-    """That a row of the target's strategy has; one GPU does not communicate."""
-    return max(
-        (one.row.work.num_gpus for one in fit.rows if one.row.strategy == target.row.strategy),
-        default=1,
-    )
-
-
-def _reaches_far_memory(one: Prepared) -> bool:
-    uses_host = any(
-        "host memory" in _kinds(traffic)
-        for traffic in (one.step.exchange.pull, one.step.exchange.push)
-    )
-    return uses_host and one.row.work.num_gpus > one.step.hardware.gpus_per_socket
+    links = " and ".join(sorted(crossed))
+    reason = f"communication ({case.share:.0%} of the step) crosses {links}, which no row does"
+    return Doubt(reason=reason, error=_WRONG_BY * case.share)
 
 
 def _crossings(one: Prepared) -> set[str]:
-    found = set()
-    for traffic in (one.step.exchange.pull, one.step.exchange.push):
-        found |= {_NAMED[kind] for kind in _kinds(traffic) if kind in _NAMED}
-    return found
+    return {name for kind, name in _CROSSED.items() if kind in _kinds(one)}
 
 
-_NAMED = {
+_CROSSED = {
     BETWEEN_CLIQUES: "from one NVLink clique to another",
     "sockets": "from one CPU socket to another",
 }
 
 
-def _kinds(traffic: Traffic) -> set[str]:
-    return {kind for kind, _, _ in traffic.busy_s}
+def _kinds(one: Prepared) -> set[str]:
+    """Return the kinds of links that its traffic takes."""
+    exchange = one.step.exchange
+    return {kind for kind, _, _ in (*exchange.pull.busy_s, *exchange.push.busy_s)}
 
 
-def _strategy(target: Prepared, fit: Fit) -> Doubt | None:
-    seen = any(
-        one.row.strategy == target.row.strategy and one.row.work.num_gpus > 1 for one in fit.rows
-    )
-    share = _share(target, fit)
-    if seen or share < _VISIBLE:
+def _strategy(case: _Case) -> Doubt | None:
+    if case.most_gpus > 1 or case.share < _VISIBLE:
         return None
-    told = " ".join(filter(None, target.row.strategy))
-    return Doubt(reason=f"no row has {told} on more than one GPU", error=_WRONG_BY * share)
+    name = " ".join(part for part in case.target.row.strategy if part)
+    return Doubt(reason=f"no row has {name} on more than one GPU", error=_WRONG_BY * case.share)
 
 
-def _untold(target: Prepared, fit: Fit) -> Doubt | None:
-    share = _share(target, fit)
-    if target.row.is_told or target.row.work.num_gpus == 1:
+def _input(case: _Case) -> Doubt | None:
+    costs = case.target.costs(case.fit.vector)
+    share = costs.input_s / costs.step_s
+    if share < _SATURATED or not case.target.row.work.real_data:
         return None
-    return Doubt(
-        reason="how variables are shared is not told, or in other words than ours",
-        error=_WRONG_BY * share,
-    )
+    reason = f"making batches takes {share:.0%} of the step: input is, or is near, the limit"
+    return Doubt(reason=reason, error=_SATURATION_ERROR)
 
 
-def _input(target: Prepared, fit: Fit) -> Doubt | None:
-    told = target.costs(fit.vector)
-    if told.input_s < _SATURATED * told.step_s or not target.row.work.real_data:
+def _turned(case: _Case) -> Doubt | None:
+    """Doubt a curve whose last rows gain little, or lose: it has met a limit."""
+    rows = [one.row for one in case.fit.rows if one.row.curve == case.target.row.curve]
+    rows.sort(key=lambda row: row.work.num_gpus)
+    if len(rows) < 2 or case.num_gpus <= rows[-1].work.num_gpus:
         return None
-    return Doubt(
-        reason=(
-            f"making batches takes {told.input_s / told.step_s:.0%} of the step: input is, or is "
-            "near, the limit"
-        ),
-        error=_SATURATION_ERROR,
-    )
-
-
-def _turned(target: Prepared, fit: Fit) -> Doubt | None:
-    """The last rows of its curve gain little, or lose: a limit is met that may turn the curve."""
-    curve = sorted(
-        (one.row for one in fit.rows if one.row.curve == target.row.curve),
-        key=lambda row: row.work.num_gpus,
-    )
-    if len(curve) < 2 or target.row.work.num_gpus <= curve[-1].work.num_gpus:
-        return None
-    before, last = curve[-2], curve[-1]
+    before, last = rows[-2], rows[-1]
     more_gpus = last.work.num_gpus / before.work.num_gpus - 1
-    if more_gpus <= 0:
-        return None
     gained = before.step_s / last.step_s * (more_gpus + 1) - 1
-    if gained > _GAIN_EXPECTED * more_gpus:
+    if more_gpus <= 0 or gained > _GAIN_EXPECTED * more_gpus:
         return None
-    return Doubt(
-        reason=(
-            f"from {before.work.num_gpus} to {last.work.num_gpus} GPUs its rows gain "
-            f"{gained:.0%} of {more_gpus:.0%}"
-        ),
-        error=_SATURATION_ERROR,
+    reason = (
+        f"from {before.work.num_gpus} to {last.work.num_gpus} GPUs its rows gain {gained:.0%} of "
+        f"{more_gpus:.0%}"
     )
+    return Doubt(reason=reason, error=_SATURATION_ERROR)
 
 
-def _misfit(target: Prepared, fit: Fit) -> Doubt | None:
-    """Rows that the model cannot follow: they contradict each other, or know what it does not."""
-    close = [
-        abs(float(residual))
-        for one, residual in zip(fit.rows, fit.residuals, strict=True)
-        if one.row.strategy == target.row.strategy
-        and one.row.work.network == target.row.work.network
-    ]
-    if not close or max(close) < _CONTRADICTS:
+def _misfit(case: _Case) -> Doubt | None:
+    """Doubt rows that the model cannot follow: they know what it does not, or contradict."""
+    network = case.target.row.work.network
+    worst = 0.0
+    for one, residual in zip(case.fit.rows, case.fit.residuals, strict=True):
+        if one.row.strategy == case.target.row.strategy and one.row.work.network == network:
+            worst = max(worst, abs(float(residual)))
+    if worst < _CONTRADICTS:
         return None
-    return Doubt(
-        reason=f"a row like it is {max(close):.0%} off the model, as if rows contradicted each other",
-        error=max(close) / 2,
-    )
+    reason = f"a row like it is {worst:.0%} off the model, as if rows contradicted each other"
+    return Doubt(reason=reason, error=worst / 2)
 
 
-def _precision(target: Prepared, fit: Fit) -> Doubt | None:
-    wanted = precision_class(target.row)
-    if any(
-        precision_class(one.row) == wanted and one.row.work.network == target.row.work.network
-        for one in fit.rows
-    ):
+def _unreported(case: _Case) -> Doubt | None:
+    if case.target.row.is_told or case.num_gpus == 1:
         return None
-    return Doubt(reason=f"no row has {target.row.work.network.name} in {wanted}", error=0.0)
+    reason = "how variables are shared is assumed"
+    return Doubt(reason=reason, error=_WRONG_BY * case.share)
+
+
+def _host(case: _Case) -> Doubt | None:
+    """Doubt GPUs of a second socket, which reach the memory of the first as no row shows.
+
+    Mostly that costs little.
+    """
+    is_seen = any(_reaches_far_memory(one) for one in case.of_strategy)
+    if is_seen or not _reaches_far_memory(case.target):
+        return None
+    return Doubt(reason="", error=_HOST_WRONG_BY * case.share)
+
+
+def _reaches_far_memory(one: Prepared) -> bool:
+    is_far = one.row.work.num_gpus > one.step.hardware.gpus_per_socket
+    return is_far and "host memory" in _kinds(one)
+
+
+def _guessed(case: _Case) -> Doubt | None:
+    """Doubt GPUs that no row has: slots differ in width, sockets in what hangs off them."""
+    if case.fit.is_known or case.num_gpus <= case.most_gpus:
+        return None
+    return Doubt(reason="", error=_GUESSED_WRONG_BY * case.share)
+
+
+def _extrapolation(case: _Case) -> Doubt | None:
+    most = max((one.row.work.num_gpus for one in case.fit.rows), default=0)
+    if not most or case.num_gpus <= _TIMES_GPUS * most or case.share < _VISIBLE:
+        return None
+    times = case.num_gpus / most
+    return Doubt(reason=f"it has {times:g} times the most GPUs that rows have, {most}", error=0.0)
+
+
+def _precision(case: _Case) -> Doubt | None:
+    wanted, network = precision_class(case.target.row), case.target.row.work.network
+    for one in case.fit.rows:
+        if precision_class(one.row) == wanted and one.row.work.network == network:
+            return None
+    return Doubt(reason=f"no row has {network.name} in {wanted}", error=0.0)
+
+
+_CHECKS: tuple[Callable[[_Case], Doubt | None], ...] = (
+    _topology,
+    _strategy,
+    _input,
+    _turned,
+    _misfit,
+    _unreported,
+    _host,
+    _guessed,
+    _extrapolation,
+    _precision,
+)

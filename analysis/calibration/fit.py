@@ -1,4 +1,4 @@
-"""The rates that rows speak for: a Bayesian fit of the cost model to their step times.
+"""A Bayesian fit of the cost model to the step times of rows.
 
 log t(row) = log t(model, rates) + what the physics leaves out + noise. Priors of the rates:
 `analysis.calibration.priors`. What is left out is a Gaussian process: a walk along log2(GPUs), one
@@ -30,7 +30,7 @@ _SMALL = 1e-4  # standard deviations of a prior
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A row, and all of its step that does not depend on rates."""
+    """A row with all of its step that does not depend on rates."""
 
     row: Row
     step: Step
@@ -40,13 +40,13 @@ class Prepared:
         return self.step.costs(self.rates(vector))
 
     def log_step(self, vectors: Floats) -> Floats:
-        """Log of the seconds of a step, for each of many vectors (D, P), or for one."""
+        """Return the log of the step time, for each of many vectors (D, P), or for one."""
         return np.log(self.step.seconds(self.rates(vectors)).step_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Of one place."""
+    """The most probable rates of one environment, and how sure they are."""
 
     rows: tuple[Prepared, ...]  # it rests on
     targets: tuple[Prepared, ...]
@@ -60,13 +60,14 @@ class Fit:
 
     @property
     def residuals(self) -> Floats:
-        """(R,) of the most probable rates: log of measured over computed step time."""
+        """(R,) logs of measured over computed step times, by the most probable rates."""
         return _residuals(self.rows, self.vector)
 
     @property
     def log_evidence(self) -> float:
-        """How well rows speak for this hardware, all rates considered (Laplace); compares fits of
-        the same rows alone.
+        """How well rows speak for this hardware, all rates considered (Laplace).
+
+        It compares fits of the same rows alone.
         """
         if not self.rows:
             return 0.0
@@ -88,23 +89,25 @@ def fit(
     left_out: LeftOut = LEFT_OUT,
     start: Floats | None = None,
 ) -> Fit:
-    """`target_hardware` where it is another; `is_known`: a profile describes the hardware, else its
-    links are guesses; `start`: rates to begin at, as those of the same rows and targets on hardware
-    like it.
+    """Fit the rates to rows, for targets on `target_hardware` where it is another.
 
-    Raises MissingLinkError, and ValueError for what the hardware cannot do."""
+    `is_known` says that a profile describes the hardware, whose links else are guesses. `start` are
+    rates to begin at, as those of the same rows and targets on hardware like it.
+
+    Raises MissingLinkError, and ValueError for what the hardware cannot do.
+    """
     layout = Layout.of([*rows, *targets], is_known=is_known)
     known = tuple(_prepared(row, hardware, layout) for row in rows)
     asked = tuple(_prepared(row, target_hardware or hardware, layout) for row in targets)
     vector = layout.start if start is None else start
     for _ in range(_ROUNDS):
-        inner = _left_out(known, known, vector, left_out) + np.diag(
-            [_noise(one.row, left_out) ** 2 for one in known]
-        )
+        noise = [_noise(one.row, left_out) ** 2 for one in known]
+        inner = _left_out(known, known, vector, left_out) + np.diag(noise)
         vector, covariance = _most_probable(known, vector, inner)
-    outer = [
-        float(_left_out([one], [one], vector, left_out)[0, 0]) + left_out.noise**2 for one in asked
-    ]
+    outer = []
+    for one in asked:
+        variance = float(_left_out([one], [one], vector, left_out)[0, 0])
+        outer.append(variance + left_out.noise**2)
     return Fit(
         rows=known,
         targets=asked,
@@ -148,10 +151,10 @@ def _most_probable(rows: Sequence[Prepared], start: Floats, inner: Floats) -> tu
 
 
 def _slopes(rows: Sequence[Prepared], vector: Floats) -> Floats:
-    """(R, P) of the residuals: a rate is tried on those rows alone that have it."""
+    """Return (R, P) slopes of the residuals: a rate is tried on the rows alone that have it."""
     found = np.zeros((len(rows), len(vector)))
     for index, one in enumerate(rows):
-        places = [place for place, _ in one.rates.places]
+        places = one.rates.places
         tried = np.tile(vector, (1 + len(places), 1))
         tried[np.arange(1, len(tried)), places] += _SMALL
         logs = one.log_step(tried)
@@ -160,14 +163,14 @@ def _slopes(rows: Sequence[Prepared], vector: Floats) -> Floats:
 
 
 def _noise(row: Row, left_out: LeftOut) -> float:
-    """Processes that agree within a thousandth still differ from those of another day."""
+    """Return the noise of a row; processes that agree still differ from those of another day."""
     return float(np.hypot(row.spread, left_out.noise / 2)) if row.spread else left_out.noise
 
 
 def _left_out(
     some: Sequence[Prepared], others: Sequence[Prepared], vector: Floats, of: LeftOut
 ) -> Floats:
-    """Covariance (S, O) of what physics leaves out."""
+    """Return the covariance (S, O) of what physics leaves out."""
     if not some or not others:
         return np.zeros((len(some), len(others)))
     walked = np.minimum.outer(_doublings(some), _doublings(others))
@@ -189,9 +192,9 @@ def _doublings(rows: Sequence[Prepared]) -> Floats:
 
 
 def _overheads(rows: Sequence[Prepared], vector: Floats) -> Floats:
-    """Shares of the steps that are not computing."""
-    told = [one.step.seconds(one.rates(vector)) for one in rows]
-    return np.array([1 - min(1.0, float(one.compute_s / one.step_s)) for one in told])
+    """Return the shares of the steps that are not computing."""
+    seconds = [one.step.seconds(one.rates(vector)) for one in rows]
+    return np.array([1 - min(1.0, float(one.compute_s / one.step_s)) for one in seconds])
 
 
 def _same(

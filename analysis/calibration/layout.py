@@ -2,7 +2,7 @@
 
 ```
  compute   one per model, times one per precision      link, overlap, host_s   one per strategy
- start, latency, across, sockets, sync, board, input, feed      one for the place
+ start, latency, across, sockets, sync, board, input, feed      one for the environment
 ```
 """
 
@@ -23,26 +23,41 @@ from costs.step import OWN_PROCESSES, Rates
 Floats = NDArray[np.float64]
 Key = tuple[str, ...]
 
+# share of the memory bandwidth over that of the peak: both are used alike well or badly
+_MEMORY = 0.7 / priors.COMPUTE.median
+
+_OF_ALL: dict[str, Prior] = {
+    "start": priors.BATCH_START,
+    "latency": priors.LATENCY,
+    "across": priors.ACROSS,
+    "sockets": priors.SOCKETS,
+    "sync": priors.SYNC,
+    "board": priors.BOARD,
+    "feed": priors.FEED,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Of all rows that are looked at together."""
+    """The rates of all rows that are looked at together."""
 
     priors: dict[Key, Prior]  # in the order of the vector
 
     @classmethod
     def of(cls, rows: Iterable[Row], *, is_known: bool) -> Layout:
-        """`is_known`: a profile describes the box; else its links are guesses."""
-        found = dict(_PLACE)
+        """Lay out the rates of rows; `is_known` says that a profile describes the box."""
+        found: dict[Key, Prior] = {(name,): prior for name, prior in _OF_ALL.items()}
         for row in rows:
-            for key, prior in zip(_keys(row), _OF_ROW, strict=True):
-                found[key] = prior
-            found[_input(row)] = (
-                priors.INPUT_OF_CONTAINERS
-                if row.work.variable_update in OWN_PROCESSES
-                else priors.INPUT
+            keys = _keys(row)
+            found[keys["model"]] = priors.COMPUTE
+            found[keys["precision"]] = priors.PRECISION
+            found[keys["both"]] = priors.MODEL_AND_PRECISION
+            found[keys["overlap"]] = priors.OVERLAP
+            found[keys["host_s"]] = priors.HOST
+            found[keys["input"]] = (
+                priors.INPUT_OF_CONTAINERS if _has_own_processes(row) else priors.INPUT
             )
-            found["link", *row.strategy] = priors.LINK if is_known else priors.GUESSED_LINK
+            found[keys["link"]] = priors.LINK if is_known else priors.GUESSED_LINK
         return cls(priors=found)
 
     @property
@@ -50,93 +65,52 @@ class Layout:
         return np.zeros(len(self.priors))
 
     def rates(self, row: Row) -> RatesOf:
-        """Of a row, for any vector."""
         names = list(self.priors)
-        keys = (*_keys(row), _input(row), ("link", *row.strategy), *_PLACE)
-        return RatesOf(places=tuple((names.index(key), self.priors[key]) for key in keys))
+        places = {name: (names.index(key), self.priors[key]) for name, key in _keys(row).items()}
+        return RatesOf(by_name=places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatesOf:
-    """Which entries of the vector are a row's."""
+    """The entries of the vector that are a row's."""
 
-    places: tuple[tuple[int, Prior], ...]
+    by_name: dict[str, tuple[int, Prior]]
+
+    @property
+    def places(self) -> list[int]:
+        return [index for index, _ in self.by_name.values()]
 
     def __call__(self, vector: Floats) -> Rates:
-        """Of one vector (P,), or of many (D, P)."""
-        told = [prior.value(vector[..., index]) for index, prior in self.places]
-        (
-            model,
-            precision,
-            both,
-            overlap,
-            host_s,
-            decoding,
-            link,
-            start,
-            latency,
-            across,
-            sockets,
-            sync,
-            board,
-            feed,
-        ) = told
-        compute = model * precision * both
-        return Rates(
-            compute=compute,
-            memory=0.7 * compute / priors.COMPUTE.median,
-            start=start,
-            link=link,
-            latency=latency,
-            across=across,
-            sockets=sockets,
-            overlap=overlap,
-            board=board,
-            host_s=host_s,
-            sync=sync,
-            input=decoding,
-            feed=feed,
-        )
+        """Return the rates of one vector (P,), or of many (D, P)."""
+        values = {
+            name: prior.value(vector[..., index]) for name, (index, prior) in self.by_name.items()
+        }
+        compute = values.pop("model") * values.pop("precision") * values.pop("both")
+        return Rates(compute=compute, memory=_MEMORY * compute, **values)
 
 
-_PLACE: dict[Key, Prior] = {
-    ("start",): priors.BATCH_START,
-    ("latency",): priors.LATENCY,
-    ("across",): priors.ACROSS,
-    ("sockets",): priors.SOCKETS,
-    ("sync",): priors.SYNC,
-    ("board",): priors.BOARD,
-    ("feed",): priors.FEED,
-}
-_OF_ROW = (
-    priors.COMPUTE,
-    priors.PRECISION,
-    priors.MODEL_AND_PRECISION,
-    priors.OVERLAP,
-    priors.HOST,
-)
+def _keys(row: Row) -> dict[str, Key]:
+    """Return the key of each rate of a row, by its name in `Rates`; three make its compute."""
+    model, precision = row.work.network.name, precision_class(row)
+    # A process per GPU feeds itself, often with the GPUs' help.
+    feeding = "own processes" if _has_own_processes(row) else "one process"
+    keys: dict[str, Key] = {
+        "model": ("compute", model),
+        "precision": ("precision", precision),
+        "both": ("compute", model, precision),
+        "overlap": ("overlap", *row.strategy),
+        "host_s": ("host", *row.strategy),
+        "input": ("input", feeding),
+        "link": ("link", *row.strategy),
+    }
+    return keys | {name: (name,) for name in _OF_ALL}
 
 
-def _input(row: Row) -> Key:
-    """A process per GPU feeds itself, often with GPUs' help."""
-    return (
-        "input",
-        "own processes" if row.work.variable_update in OWN_PROCESSES else "one process",
-    )
+def _has_own_processes(row: Row) -> bool:
+    return row.work.variable_update in OWN_PROCESSES
 
 
 def precision_class(row: Row) -> str:
-    """What compute speed depends on, beside the model."""
+    """Return what compute speed depends on, beside the model."""
     kind = "half" if is_half(row.work.precision) else row.work.precision
     return f"{kind}+XLA" if row.work.xla else kind
-
-
-def _keys(row: Row) -> tuple[Key, ...]:
-    model, precision = row.work.network.name, precision_class(row)
-    return (
-        ("compute", model),
-        ("precision", precision),
-        ("compute", model, precision),
-        ("overlap", *row.strategy),
-        ("host", *row.strategy),
-    )

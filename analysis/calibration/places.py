@@ -1,11 +1,9 @@
-"""Which hardware a place is, as far as is told: a profile that ships, one like it, or a guess from
-the GPU's name.
-"""
+"""Guess which hardware a machine is: a shipped profile, one like it, or from the GPU's name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.calibration.boxes import Possible, possible
@@ -18,7 +16,7 @@ from costs.profiles import profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """Of hardware."""
+    """A guess of hardware."""
 
     hardware: Hardware  # the likeliest before any row is seen
     reason: str
@@ -31,58 +29,57 @@ class Guess:
 
 
 def guess_of(place: Place, num_gpus: int) -> Guess:
-    """`num_gpus`: the most that is asked of the place."""
+    """Guess the hardware of a machine; `num_gpus` is the most that is asked of it."""
     if place.hardware_profile:
         own = Hardware.from_json(place.hardware_profile)
-        return Guess(
-            hardware=replace(own, num_gpus=max(own.num_gpus, num_gpus)),
-            reason=f"simulated on {own.name}",
-        )
+        box = replace(own, num_gpus=max(own.num_gpus, num_gpus))
+        return Guess(hardware=box, reason=f"simulated on {own.name}")
     return of_gpus(place.gpus, num_gpus) if place.gpus else guessed(place.machine, num_gpus)
 
 
 def of_gpus(gpus: Gpus, num_gpus: int) -> Guess:
-    """Of a machine whose GPUs are told: known where its GPU, their number and their NVLinks are
-    those of a profile.
-    """
+    """Guess from GPUs: known where name, number and NVLinks are those of a profile."""
     text = f"{gpus.num} x {gpus.name or 'several kinds of GPUs'}"
-    name = next((name for pattern, name in _BY_GPU if re.search(pattern, gpus.name.lower())), None)
+    has_nvlink = gpus.num_nvlink_pairs > 0
+    name = _matching(_BY_GPU, gpus.name.lower())
     if name is None:
-        return _by_name(text, max(num_gpus, gpus.num), has_nvlink=gpus.num_nvlink_pairs > 0)
+        return _by_name(text, max(num_gpus, gpus.num), has_nvlink=has_nvlink)
     there = profile(name)
-    box = _large_enough(_with_memory(there, gpus), max(num_gpus, gpus.num))
-    links = f"{gpus.num_nvlink_pairs} pairs with NVLink"
+    box = _large_enough(there, max(num_gpus, gpus.num))
+    if gpus.memory_bytes:
+        box = replace(box, memory_gib=gpus.memory_bytes / 2**30)
     if (gpus.num, gpus.num_nvlink_pairs) == (there.num_gpus, there.num_nvlink_pairs):
-        return Guess(hardware=box, reason=f"{text!r}, {links}, is like {name}")
-    wanted = f"{name} has {there.num_gpus} GPUs and {there.num_nvlink_pairs} pairs"
+        return Guess(hardware=box, reason=f"{text!r} is like {name}")
+    is_of_pcie = there.nvlink_gb_per_s is None
     return Guess(
         hardware=box,
-        reason=f"{text!r}, {links}: {wanted}, so links are guessed",
+        reason=(
+            f"{text!r} with {gpus.num_nvlink_pairs} pairs of NVLink is not quite {name} "
+            f"({there.num_gpus} GPUs, {there.num_nvlink_pairs} pairs), so links are guessed"
+        ),
         others=possible(
-            box,
-            is_gpu_known=there.nvlink_gb_per_s is None and not gpus.num_nvlink_pairs,
-            has_nvlink=there.nvlink_gb_per_s is None and gpus.num_nvlink_pairs > 0,
+            box, is_gpu_known=is_of_pcie and not has_nvlink, has_nvlink=is_of_pcie and has_nvlink
         ),
     )
 
 
 def guessed(text: str, num_gpus: int) -> Guess:
-    """Of the text by which a source names its hardware, and the most GPUs that its rows use."""
-    told = normalized(text)
-    has_nvlink = re.search(r"\bnvlink\b", told) is not None
-    name = next((name for pattern, name in _BOXES if re.search(pattern, told)), None)
+    """Guess from the text by which a source names its hardware, and the most GPUs of its rows."""
+    words = normalized(text)
+    has_nvlink = re.search(r"\bnvlink\b", words) is not None
+    name = _matching(_BOXES, words)
     if name is None:
         return _by_name(text, num_gpus, has_nvlink=has_nvlink)
     box = _large_enough(profile(name), num_gpus)
     if has_nvlink and box.nvlink_gb_per_s is None:
         others = possible(box, is_gpu_known=True, has_nvlink=True)
-        reason = f"{text!r} tells of NVLink, which {name} does not have: links guessed"
+        reason = f"{text!r} has NVLink, which {name} does not have: links guessed"
         return Guess(hardware=box, reason=reason, others=others)
     return Guess(hardware=box, reason=f"{text!r} is like {name}")
 
 
 def unknown(text: str, num_gpus: int) -> Guess:
-    """Of a place whose words tell nothing."""
+    """Guess a box whose words say nothing."""
     box = _generic(_UNKNOWN, _most(text, num_gpus))
     return Guess(
         hardware=box,
@@ -92,27 +89,30 @@ def unknown(text: str, num_gpus: int) -> Guess:
 
 
 def _by_name(text: str, num_gpus: int, *, has_nvlink: bool = False) -> Guess:
-    gpu = next(
-        (gpu for pattern, gpu in _GPUS.items() if re.search(pattern, normalized(text))), None
-    )
-    if gpu is None:
+    name = _matching(_GPU_WORDS, normalized(text))
+    if name is None:
         return unknown(text, num_gpus)
+    gpu = next(gpu for gpu in _GPUS if gpu.name == name)
     box = _generic(gpu, _most(text, num_gpus))
-    others = possible(box, is_gpu_known=True, has_nvlink=has_nvlink)
-    with_nvlink = ", some with NVLink" if has_nvlink else ""
     return Guess(
-        hardware=box, reason=f"{text!r}: GPU {gpu.name}{with_nvlink}, links guessed", others=others
+        hardware=box,
+        reason=f"{text!r}: GPU {name}, links guessed",
+        others=possible(box, is_gpu_known=True, has_nvlink=has_nvlink),
     )
+
+
+def _matching(patterns: Sequence[tuple[str, str]], words: str) -> str | None:
+    """Return the first name whose pattern is in the words."""
+    for pattern, name in patterns:
+        if re.search(pattern, words):
+            return name
+    return None
 
 
 def _most(text: str, num_gpus: int) -> int:
-    """GPUs of the box: those that its words tell, unless no box has so many."""
-    told = read(text).gpus_per_host or 0
-    return max(num_gpus, told if told <= MOST_GPUS else 0)
-
-
-def _with_memory(box: Hardware, gpus: Gpus) -> Hardware:
-    return replace(box, memory_gib=gpus.memory_bytes / 2**30) if gpus.memory_bytes else box
+    """Return the GPUs of the box: those that its words name, unless no box has so many."""
+    named = read(text).gpus_per_host or 0
+    return max(num_gpus, named if named <= MOST_GPUS else 0)
 
 
 _BY_GPU = (  # the name of a GPU, as NVML has it; a part of another (MIG) is none of them
@@ -132,7 +132,8 @@ _BOXES = (  # words of a source, in any order
     (r"\bdgx[ -]?2h?\b|^(?=.*\bv100\b)(?=.*\bsxm3\b)", "dgx2_v100"),
     (rf"\bdgx[ -]?1v\b|^{_NVLINKED}(?=.*\bv100\b)", "dgx1_v100"),
     (
-        r"\bp3\.(8|16)xlarge\b|\bp3dn\b|^(?!.*\bpcie\b)(.*\bgce\b.*\bv100\b|.*\b8 x (nvidia |tesla )*v100\b)",
+        r"\bp3\.(8|16)xlarge\b|\bp3dn\b"
+        r"|^(?!.*\bpcie\b)(.*\bgce\b.*\bv100\b|.*\b8 x (nvidia |tesla )*v100\b)",
         "dgx1_v100",
     ),
     (rf"\bdgx[ -]?1p\b|^{_NVLINKED}(?=.*\bp100\b)", "dgx1_p100"),
@@ -146,85 +147,59 @@ _BOXES = (  # words of a source, in any order
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Gpu:
-    """Rough figures: rows of one GPU replace those of compute. None was checked against a data
-    sheet.
-    """
+    """Rough figures, none of them checked: rows of one GPU replace those of compute."""
 
+    words: str  # by which sources name it
     name: str
-    fp32: float
+    fp32: float  # TFLOP/s
     fp16: float
     gb_per_s: float
     gib: float
     peer_to_peer: bool = True
 
 
-_GPUS = {
-    r"\b1080 ?ti\b": _Gpu(name="GeForce GTX 1080 Ti", fp32=11.3, fp16=11.3, gb_per_s=484, gib=11),
-    r"\bgtx ?1080\b": _Gpu(name="GeForce GTX 1080", fp32=8.9, fp16=8.9, gb_per_s=320, gib=8),
-    r"\btitan xp\b|\btitan x\b.*\bpascal\b": _Gpu(
-        name="TITAN Xp", fp32=12, fp16=12, gb_per_s=548, gib=12
-    ),
-    r"\btitan v\b": _Gpu(name="TITAN V", fp32=14, fp16=110, gb_per_s=653, gib=12),
-    r"\btitan rtx\b": _Gpu(
-        name="TITAN RTX", fp32=16, fp16=130, gb_per_s=672, gib=24, peer_to_peer=False
-    ),
-    r"\b2080 ?ti\b": _Gpu(
-        name="GeForce RTX 2080 Ti", fp32=13.4, fp16=54, gb_per_s=616, gib=11, peer_to_peer=False
-    ),
-    r"\b3090\b": _Gpu(
-        name="GeForce RTX 3090", fp32=35, fp16=71, gb_per_s=936, gib=24, peer_to_peer=False
-    ),
-    r"\b4090\b": _Gpu(
-        name="GeForce RTX 4090", fp32=82, fp16=165, gb_per_s=1008, gib=24, peer_to_peer=False
-    ),
-    r"\b5090\b": _Gpu(
-        name="GeForce RTX 5090", fp32=105, fp16=210, gb_per_s=1792, gib=32, peer_to_peer=False
-    ),
-    r"\bm40\b": _Gpu(name="Tesla M40", fp32=6.8, fp16=6.8, gb_per_s=288, gib=12),
-    r"\bm60\b|\bg3\.": _Gpu(name="Tesla M60", fp32=4.8, fp16=4.8, gb_per_s=160, gib=8),
-    r"\bp40\b": _Gpu(name="Tesla P40", fp32=11.8, fp16=11.8, gb_per_s=346, gib=24),
-    r"\bt4\b|\bg4dn\b": _Gpu(name="Tesla T4", fp32=8.1, fp16=65, gb_per_s=320, gib=16),
-    r"\brtx ?[68]000\b(?!.*\bada\b)": _Gpu(
-        name="Quadro RTX 6000", fp32=16, fp16=130, gb_per_s=672, gib=24
-    ),
-    r"\ba6000\b": _Gpu(name="RTX A6000", fp32=38, fp16=155, gb_per_s=768, gib=48),
-    r"\ba100\b(?!.*\bmig\b)": _Gpu(
-        name="A100-PCIE-40GB", fp32=19.5, fp16=312, gb_per_s=1555, gib=40
-    ),
-    r"^(?!.*\bmig\b)(?=.*\b(pcie|nvl)\b)(?=.*\bh100\b)": _Gpu(
-        name="H100 PCIe", fp32=51, fp16=756, gb_per_s=2000, gib=80
-    ),
-    r"\ba10g?\b|\bg5\.": _Gpu(name="A10", fp32=31, fp16=125, gb_per_s=600, gib=24),
-    r"\bl4\b": _Gpu(name="L4", fp32=30, fp16=121, gb_per_s=300, gib=24),
-    r"\bl40s?\b": _Gpu(name="L40", fp32=90, fp16=181, gb_per_s=864, gib=48),
-}
-_UNKNOWN = _Gpu(name="unknown GPU", fp32=12, fp16=60, gb_per_s=600, gib=16)
+_GPUS = (
+    _Gpu(r"\b1080 ?ti\b", "GeForce GTX 1080 Ti", 11.3, 11.3, 484, 11),
+    _Gpu(r"\bgtx ?1080\b", "GeForce GTX 1080", 8.9, 8.9, 320, 8),
+    _Gpu(r"\btitan xp\b|\btitan x\b.*\bpascal\b", "TITAN Xp", 12, 12, 548, 12),
+    _Gpu(r"\btitan v\b", "TITAN V", 14, 110, 653, 12),
+    _Gpu(r"\btitan rtx\b", "TITAN RTX", 16, 130, 672, 24, peer_to_peer=False),
+    _Gpu(r"\b2080 ?ti\b", "GeForce RTX 2080 Ti", 13.4, 54, 616, 11, peer_to_peer=False),
+    _Gpu(r"\b3090\b", "GeForce RTX 3090", 35, 71, 936, 24, peer_to_peer=False),
+    _Gpu(r"\b4090\b", "GeForce RTX 4090", 82, 165, 1008, 24, peer_to_peer=False),
+    _Gpu(r"\b5090\b", "GeForce RTX 5090", 105, 210, 1792, 32, peer_to_peer=False),
+    _Gpu(r"\bm40\b", "Tesla M40", 6.8, 6.8, 288, 12),
+    _Gpu(r"\bm60\b|\bg3\.", "Tesla M60", 4.8, 4.8, 160, 8),
+    _Gpu(r"\bp40\b", "Tesla P40", 11.8, 11.8, 346, 24),
+    _Gpu(r"\bt4\b|\bg4dn\b", "Tesla T4", 8.1, 65, 320, 16),
+    _Gpu(r"\brtx ?[68]000\b(?!.*\bada\b)", "Quadro RTX 6000", 16, 130, 672, 24),
+    _Gpu(r"\ba6000\b", "RTX A6000", 38, 155, 768, 48),
+    _Gpu(r"\ba100\b(?!.*\bmig\b)", "A100-PCIE-40GB", 19.5, 312, 1555, 40),
+    _Gpu(r"^(?!.*\bmig\b)(?=.*\b(pcie|nvl)\b)(?=.*\bh100\b)", "H100 PCIe", 51, 756, 2000, 80),
+    _Gpu(r"\ba10g?\b|\bg5\.", "A10", 31, 125, 600, 24),
+    _Gpu(r"\bl4\b", "L4", 30, 121, 300, 24),
+    _Gpu(r"\bl40s?\b", "L40", 90, 181, 864, 48),
+)
+_GPU_WORDS = [(gpu.words, gpu.name) for gpu in _GPUS]
+_UNKNOWN = _Gpu("", "unknown GPU", 12, 60, 600, 16)
 
 
 def _large_enough(box: Hardware, num_gpus: int) -> Hardware:
-    """Of the same kind, with as many GPUs as rows were made with."""
-    return (
-        box
-        if num_gpus <= box.num_gpus
-        else replace(box, num_gpus=num_gpus, name=f"{box.name} x {num_gpus}")
-    )
+    """Return a box of the same kind with as many GPUs as rows were made with."""
+    if num_gpus <= box.num_gpus:
+        return box
+    return replace(box, num_gpus=num_gpus, name=f"{box.name} x {num_gpus}")
 
 
 def _generic(gpu: _Gpu, num_gpus: int) -> Hardware:
-    """Most boxes have two sockets with up to four GPUs each, two below a switch."""
-    tflops: Mapping[str, float] = {
-        "fp32": gpu.fp32,
-        "fp16": gpu.fp16,
-        "bf16": gpu.fp16,
-        "tf32": gpu.fp32,
-    }
+    """Return a box as most are: two sockets with up to four GPUs each, two below a switch."""
     return replace(
         profile("v100_pcie_8"),
         name="guessed",
         gpu=gpu.name,
-        tflops=tflops,
+        tflops={"fp32": gpu.fp32, "fp16": gpu.fp16, "bf16": gpu.fp16, "tf32": gpu.fp32},
         memory_gb_per_s=gpu.gb_per_s,
         memory_gib=gpu.gib,
         peer_to_peer=gpu.peer_to_peer,

@@ -1,6 +1,4 @@
-"""What rows of a place tell of others: by its profile, or by all boxes that it may be, each as far
-as the rows speak for it.
-"""
+"""Predict from rows, by the box's profile or by all boxes that it may be."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def predicted(
     *,
     left_out: LeftOut = LEFT_OUT,
 ) -> list[Predictive]:
-    """`target_hardware` where it is another than the rows'.
+    """Predict targets; `target_hardware` where it is another than the rows'.
 
     Raises MissingLinkError, and ValueError for what the hardware cannot do.
     """
@@ -41,25 +39,22 @@ def weighed(
     *,
     left_out: LeftOut = LEFT_OUT,
 ) -> list[tuple[float, Fit]]:
-    """A fit for each box that it may be, with its probability."""
+    """Return a fit for each box that it may be, with its probability by the rows."""
     if guess.is_known:
         return [(1.0, fit(rows, targets, guess.hardware, target_hardware, left_out=left_out))]
     fits: list[Fit] = []
-    for one in guess.others:
-        start = fits[-1].vector if fits else None
-        fits.append(
-            fit(
-                rows,
-                targets,
-                one.hardware,
-                target_hardware,
-                is_known=False,
-                left_out=left_out,
-                start=start,
-            )
+    logs = []
+    for box in guess.others:
+        one = fit(
+            rows,
+            targets,
+            box.hardware,
+            target_hardware,
+            is_known=False,
+            left_out=left_out,
+            start=fits[-1].vector if fits else None,  # the rates of a box like it are near
         )
-    logs = np.array(
-        [np.log(box.weight) + one.log_evidence for box, one in zip(guess.others, fits, strict=True)]
-    )
-    weights = np.exp(logs - logs.max())
+        fits.append(one)
+        logs.append(np.log(box.weight) + one.log_evidence)
+    weights = np.exp(np.array(logs) - max(logs))
     return list(zip((weights / weights.sum()).tolist(), fits, strict=True))

@@ -1,6 +1,4 @@
-"""What a fit says of the rows that it was asked for: images/s with an interval, and the parts of a
-step.
-"""
+"""The predictive distribution of fits: images/s with an interval, and the parts of a step."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from analysis.calibration.doubts import doubts, guess_doubt, width_doubt
-from analysis.calibration.fit import Fit
+from analysis.calibration.fit import Fit, Prepared
 from analysis.calibration.layout import Floats
 from costs.step import Costs
 from costs.work import Work
@@ -25,7 +23,7 @@ _TAILS = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictive:
-    """Of one row."""
+    """The prediction of one row."""
 
     throughput: float  # median
     low: float  # 95 % predictive interval: of a single figure or process, noise included
@@ -35,73 +33,76 @@ class Predictive:
 
     @property
     def half_width(self) -> float:
-        """Of the interval, over the median."""
+        """Half of the interval, over the median."""
         return (self.high - self.low) / 2 / self.throughput
 
 
 def predictive(fits: Sequence[tuple[float, Fit]], seed: int = 0) -> list[Predictive]:
-    """Of fits of the same rows and targets, each with its weight, together 1: the boxes that one
-    may be.
+    """Predict the targets of fits of the same rows, one for each box with its weight, in all 1.
 
-    What is said of a target does not depend on what else is asked for: each rate and each target
-    has its own random numbers.
+    A prediction does not depend on what else is asked for: each rate and each target has its own
+    random numbers.
     """
     shares = _shares(fits)
-    drawn = [
-        _draws(fit, num, (seed, box))
-        for box, (num, (_, fit)) in enumerate(zip(shares, fits, strict=True))
-        if num
-    ]
-    logs, noisy = (np.concatenate([of[index] for of in drawn]) for index in (0, 1))
-    return [_one(fits, index, logs[:, index], noisy[:, index]) for index in range(logs.shape[1])]
+    logs, noisy = [], []
+    for box, (num, (_, fit)) in enumerate(zip(shares, fits, strict=True)):
+        if num:
+            drawn, with_noise = _draws(fit, num, (seed, box))
+            logs.append(drawn)
+            noisy.append(with_noise)
+    both = np.concatenate(logs).T, np.concatenate(noisy).T  # (T, D) each
+    return [_one(fits, index, *of) for index, of in enumerate(zip(*both, strict=True))]
 
 
 def _shares(fits: Sequence[tuple[float, Fit]]) -> list[int]:
-    """Of the draws, so that no more than rounding differs from the weights."""
+    """Return how many draws each box has, by its weight."""
     ends = np.rint(NUM_DRAWS * np.cumsum([weight for weight, _ in fits])).astype(int)
     return [int(num) for num in np.diff(ends, prepend=0)]
 
 
 def _draws(fit: Fit, num: int, seed: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Log step times (D, T), without and with noise: draws of the rates, and what the rows'
-    residuals say of what the physics leaves out.
+    """Return log step times (D, T), without and with noise.
+
+    They follow from draws of the rates, and from what the rows' residuals say of what the physics
+    leaves out.
     """
     normal = np.column_stack([_random(seed, name).standard_normal(num) for name in fit.names])
     vectors = fit.vector + normal @ np.linalg.cholesky(fit.covariance).T
     logs = np.column_stack([one.log_step(vectors) for one in fit.targets])
-    further = np.array(
-        [sum(doubt.error**2 for doubt in doubts(target, fit)) for target in fit.targets]
-    )
+    further = np.array([_further(target, fit) for target in fit.targets])
     spread = np.sqrt(fit.outer + further)
     if fit.rows:
         measured = np.log([one.row.step_s for one in fit.rows])
         computed = np.column_stack([one.log_step(vectors) for one in fit.rows])
         weights = cho_solve(cho_factor(fit.inner), fit.cross.T).T  # (T, R)
         logs = logs + (measured - computed) @ weights.T
-        spread = np.sqrt(
-            np.maximum(fit.outer - np.sum(weights * fit.cross, axis=1), 1e-6) + further
-        )
-    t = np.column_stack(
-        [_random(seed, _told(one.row.work)).standard_t(_TAILS, num) for one in fit.targets]
-    )
+        left = np.maximum(fit.outer - np.sum(weights * fit.cross, axis=1), 1e-6)
+        spread = np.sqrt(left + further)
+    tails = [_random(seed, _name(one.row.work)).standard_t(_TAILS, num) for one in fit.targets]
+    t = np.column_stack(tails)
     return logs, logs + t / np.sqrt(_TAILS / (_TAILS - 2)) * spread
 
 
+def _further(target: Prepared, fit: Fit) -> float:
+    """Return the variance that doubts add."""
+    return sum(doubt.error**2 for doubt in doubts(target, fit))
+
+
 def _random(seed: tuple[int, int], name: tuple[object, ...]) -> np.random.Generator:
-    """The same for the same name, in whatever company."""
+    """Return the same numbers for the same name, in whatever company."""
     return np.random.default_rng([*seed, crc32(repr(name).encode())])
 
 
-def _told(work: Work) -> tuple[object, ...]:
-    """Without the layers of its network."""
-    axes = (getattr(work, field.name) for field in fields(Work) if field.name != "network")
+def _name(work: Work) -> tuple[object, ...]:
+    """Name a target by its axes, without the layers of its network."""
+    axes = [getattr(work, field.name) for field in fields(Work) if field.name != "network"]
     return (work.network.name, work.network.image_px, *axes)
 
 
 def _one(
     fits: Sequence[tuple[float, Fit]], index: int, log_steps: Floats, noisy: Floats
 ) -> Predictive:
-    """The parts, and reasons to doubt, are of the likeliest box."""
+    """Summarize the draws; parts and reasons to doubt are of the likeliest box."""
     _, fit = max(fits, key=lambda one: one[0])
     target = fit.targets[index]
     images = target.row.work.num_gpus * target.row.work.batch_size

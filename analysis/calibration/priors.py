@@ -1,7 +1,6 @@
-"""What is believed of rates before any row is seen, and why: medians and spreads of log-normal (of
-shares logit-normal) priors.
+"""Priors of the rates, and why: log-normal, of shares logit-normal.
 
-They were set from physics and from what sources tell, not fitted to the figures that predictions
+They were set from physics and from what sources report, not fitted to the figures that predictions
 are judged by.
 """
 
@@ -17,36 +16,31 @@ from costs.overlap import Values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Of the logarithm of a rate; of `is_share` of its log-odds."""
+    """A normal distribution of the logarithm of a rate; of a share of its log-odds."""
 
     median: float
     spread: float  # standard deviation of the logarithm
     is_share: bool = False
 
     def value(self, standard: Values) -> Values:
-        """At so many standard deviations from the median; of one, or of many at once."""
+        """Return the rate at so many standard deviations from the median, for one or for many."""
         if self.is_share:
-            return 1 / (
-                1 + np.exp(-(math.log(self.median / (1 - self.median)) + self.spread * standard))
-            )
+            odds = self.median / (1 - self.median)
+            return 1 / (1 + np.exp(-(math.log(odds) + self.spread * standard)))
         return self.median * np.exp(self.spread * standard)
 
 
 COMPUTE = Prior(median=0.5, spread=0.6)
-"""Of a model, share of the peak: K80 boards reach a quarter of it, cuDNN on P100 about half, small
-layers less.
-"""
+"""Share of the peak that a model reaches: a quarter on K80, about half with cuDNN on P100."""
 
 PRECISION = Prior(median=1.0, spread=0.4)
-"""Of a precision, times COMPUTE: tensor cores differ in how well convolutions feed them, and XLA in
-what it fuses.
-"""
+"""A precision's factor: convolutions feed tensor cores more or less well, and XLA fuses."""
 
 MODEL_AND_PRECISION = Prior(median=1.0, spread=0.15)
 """Times both: not every network gains alike."""
 
 BATCH_START = Prior(median=2.0, spread=0.8)
-"""Launches' time that a kernel takes whatever the batch: 1 where kernels are short, 5 on GPUs of
+"""Launches' time that a kernel takes whatever the batch: 1 where kernels are short, 5 on GPUs with
 few, slow multiprocessors.
 """
 
@@ -58,7 +52,7 @@ twice as fast or half.
 GUESSED_LINK = Prior(median=0.75, spread=0.6)
 
 LATENCY = Prior(median=1.0, spread=0.5)
-"""Profiles tell orders of magnitude."""
+"""Profiles have orders of magnitude."""
 
 ACROSS = Prior(median=0.4, spread=0.7)
 """DGX-1's rings pass both cliques by one link of four per GPU at least, by all with a library that
@@ -66,9 +60,7 @@ knows the mesh.
 """
 
 SOCKETS = Prior(median=0.9, spread=0.35)
-"""Profiles tell what NCCL's model allows peers; copies through the host's memory do better, or
-worse.
-"""
+"""Profiles have what NCCL's model allows peers; copies through the host's memory differ."""
 
 OVERLAP = Prior(median=0.65, spread=1.0, is_share=True)
 """TensorFlow sends gradients as they come, but copies and kernels wait for each other: all from a
@@ -94,9 +86,7 @@ to make 200 to 325 images/s per core (its commits f567510 and 1528c46).
 """
 
 INPUT_OF_CONTAINERS = Prior(median=5.0, spread=0.5)
-"""Where each GPU has its own process, as in NVIDIA's containers, decoding is often done by DALI, in
-part on the GPUs.
-"""
+"""Rate with a process per GPU, as in NVIDIA's containers, where DALI often decodes on the GPUs."""
 
 FEED = Prior(median=0.15, spread=1.0)
 """Cores that decode do not launch."""
@@ -104,7 +94,7 @@ FEED = Prior(median=0.15, spread=1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """What the physics does not tell, as standard deviations of the logarithm of step times."""
+    """What the physics leaves out, as standard deviations of the logarithm of step times."""
 
     # of one published figure, or of one process: clocks and placement make processes differ by a
     # hundredth

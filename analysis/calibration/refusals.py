@@ -1,4 +1,4 @@
-"""What is too far from the rows to be predicted: how far, and what to measure first."""
+"""Refuse what is too far from the rows to be predicted, and say what to measure first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOO_MUCH_MEMORY = 1.25  # times the GPU's: the estimate is no better
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Of one row that was asked for."""
+    """Why one row cannot be predicted."""
 
     reason: str
     missing: Row | None = None  # what to measure, so that it can be predicted
@@ -27,13 +27,14 @@ class Refusal:
 def refusal(
     asked: Row, rows: Sequence[Row], hardware: Hardware, ran: Sequence[Row] | None = None
 ) -> Refusal | None:
-    """None when it can be predicted from the rows. `ran`: rows known to fit into this hardware;
-    None are those that it is predicted from.
+    """Return None when it can be predicted from the rows.
+
+    `ran` are rows known to fit into this hardware; None stands for those to predict from.
     """
     if asked.undivided:
         return Refusal(reason=asked.undivided)
-    if no := _no_room(asked, hardware):
-        return no
+    if asked.work.num_gpus > hardware.num_gpus:
+        return _no_room(asked, hardware)
     try:
         Step.of(asked.work, hardware)
     except ValueError as error:
@@ -50,68 +51,68 @@ def _on(row: Row, num_gpus: int) -> Row:
     return replace(row, work=replace(row.work, num_gpus=num_gpus), throughput=None)
 
 
-def _no_room(asked: Row, hardware: Hardware) -> Refusal | None:
-    """With the ways to ask for a larger box."""
+def _no_room(asked: Row, hardware: Hardware) -> Refusal:
+    """Refuse more GPUs than the box has, with the ways to ask for a larger box."""
     wanted = asked.work.num_gpus
-    if wanted <= hardware.num_gpus:
-        return None
     larger = [one.name for one in sound() if one.num_gpus >= wanted]
-    other = f", or of another box: --on {' or '.join(larger)}" if larger else ""
+    other = f", or --on {' or '.join(larger)}" if larger else ""
     return Refusal(
-        reason=f"num_gpus={wanted}: {hardware.name} has {hardware.num_gpus}; ask what a larger one of its kind would give: "
-        f"--link num_gpus={wanted}{other}"
+        reason=(
+            f"num_gpus={wanted}: {hardware.name} has {hardware.num_gpus}; ask for a larger box: "
+            f"--link num_gpus={wanted}{other}"
+        )
     )
 
 
 def _no_compute(asked: Row, rows: Sequence[Row]) -> Refusal | None:
     name = asked.work.network.name
-    if any(row.work.network.name == name for row in rows):
+    known = sorted({row.work.network.name for row in rows})
+    if name in known:
         return None
-    told = ", ".join(sorted({row.work.network.name for row in rows})) or "none"
-    return Refusal(
-        reason=(
-            f"model={name}: no row of it, so nothing tells how fast this hardware computes it; "
-            f"there are rows of {told}"
-        ),
-        missing=_on(asked, 1),
+    reason = (
+        f"model={name}: no row of it, so how fast this hardware computes it is not known; there "
+        f"are rows of {', '.join(known) or 'none'}"
     )
+    return Refusal(reason=reason, missing=_on(asked, 1))
 
 
 def _too_many_gpus(asked: Row, rows: Sequence[Row]) -> Refusal | None:
     most = max(row.work.num_gpus for row in rows)
-    if asked.work.num_gpus <= _TIMES_GPUS * most:
+    wanted = asked.work.num_gpus
+    if wanted <= _TIMES_GPUS * most:
         return None
-    return Refusal(
-        reason=f"num_gpus={asked.work.num_gpus}: {asked.work.num_gpus / most:g} times the most that rows have, {most}; wanted at "
-        f"most {_TIMES_GPUS} times",
-        missing=_on(asked, max(2, asked.work.num_gpus // _TIMES_GPUS)),
+    reason = (
+        f"num_gpus={wanted}: {wanted / most:g} times the most that rows have, {most}; wanted at "
+        f"most {_TIMES_GPUS} times"
     )
+    return Refusal(reason=reason, missing=_on(asked, max(2, wanted // _TIMES_GPUS)))
 
 
 def _other_batch(asked: Row, rows: Sequence[Row]) -> Refusal | None:
-    batches = [
-        row.work.batch_size for row in rows if row.work.network.name == asked.work.network.name
-    ]
-    wanted = asked.work.batch_size
+    name, wanted = asked.work.network.name, asked.work.batch_size
+    batches = sorted({row.work.batch_size for row in rows if row.work.network.name == name})
     times = min(max(wanted / one, one / wanted) for one in batches)
     if times <= _TIMES_BATCH:
         return None
-    return Refusal(
-        reason=f"batch_size={wanted}: {times:g} times away from the nearest that rows of {asked.work.network.name} have, of "
-        f"{', '.join(map(str, sorted(set(batches))))}; wanted at most {_TIMES_BATCH} times",
-        missing=_on(asked, 1),
+    reason = (
+        f"batch_size={wanted}: {times:g} times away from the nearest that rows of {name} have, of "
+        f"{', '.join(map(str, batches))}; wanted at most {_TIMES_BATCH} times"
     )
+    return Refusal(reason=reason, missing=_on(asked, 1))
 
 
 def _memory(asked: Row, hardware: Hardware, ran: Sequence[Row]) -> Refusal | None:
-    """What needs no more than a row that ran is never refused: the estimate is wrong then, or what
-    is told of the GPU.
+    """Refuse what does not fit, but never what needs no more than a row that ran.
+
+    The estimate is wrong then, or what is known of the GPU.
     """
     needed, there = memory_bytes(asked.work), hardware.memory_gib * 2**30
     most = max((memory_bytes(row.work) for row in ran if row.is_batch_told), default=0.0)
     if needed <= max(_TOO_MUCH_MEMORY * there, most):
         return None
     return Refusal(
-        reason=f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.0f} GiB, and {hardware.gpu} has "
-        f"{hardware.memory_gib:g}; choose a smaller batch"
+        reason=(
+            f"batch_size={asked.work.batch_size}: needs about {needed / 2**30:.0f} GiB, and "
+            f"{hardware.gpu} has {hardware.memory_gib:g}; choose a smaller batch"
+        )
     )

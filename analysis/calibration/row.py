@@ -1,6 +1,4 @@
-"""A row that calibration learns from, or that it is asked for: a result as the cost model sees
-it.
-"""
+"""A row to learn from or to predict: a result as the cost model sees it."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from scalemark.stats.welch import error_of_log_mean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Of one place."""
+    """A cell of one environment, with or without its throughput."""
 
     work: Work
     throughput: float | None  # None = asked for
@@ -43,43 +41,32 @@ class Row:
     undivided: str = ""  # why no batch per GPU makes it; its work is then the nearest that there is
 
     def asked(self, work: Work, *, is_named: bool = False) -> Row:
-        """Asked for, with other work."""
+        """Ask for other work."""
         is_told = self.is_told and (work.num_gpus == 1 or self.is_told_of_more)
         return replace(
             self, work=work, throughput=None, spread=0.0, is_told=is_told, is_named=is_named
         )
 
     def on(self, num_gpus: int) -> Row:
-        """Asked for, on so many GPUs; under strong scaling with the same batch in all."""
+        """Ask for other GPUs; under strong scaling with the same batch in all."""
         work = replace(self.work, num_gpus=num_gpus)
-        asked = self.asked(work)
         if not self.is_strong:
-            return asked
+            return self.asked(work)
         images = self.work.batch_size * self.work.num_gpus
-        told = (
-            f"num_gpus={num_gpus}: {images} images in all (scaling=strong) do not divide among "
-            f"{num_gpus} GPUs"
-        )
-        return replace(
-            asked,
-            work=replace(work, batch_size=max(1, images // num_gpus)),
-            undivided=f"{told}; choose a number of GPUs that divides {images}"
-            if images % num_gpus
-            else "",
-        )
+        undivided = ""
+        if images % num_gpus:
+            undivided = (
+                f"num_gpus={num_gpus}: {images} images in all (scaling=strong) do not divide among "
+                f"{num_gpus} GPUs; choose a number of GPUs that divides {images}"
+            )
+        work = replace(work, batch_size=max(1, images // num_gpus))
+        return replace(self.asked(work), undivided=undivided)
 
     @property
     def cell(self) -> tuple[object, ...]:
-        """Equal for rows that are the same cell: others are never taken for it, though the cost
-        model has one figure for both.
-        """
-        return (
-            self.work,
-            self.undivided,
-            self.is_told or self.is_named,
-            self.is_batch_told,
-            self.apart,
-        )
+        """What is equal for rows of one cell; the cost model may have one figure for several."""
+        is_told = self.is_told or self.is_named
+        return self.work, self.undivided, is_told, self.is_batch_told, self.apart
 
     @property
     def step_s(self) -> float:
@@ -93,16 +80,16 @@ class Row:
 
     @property
     def curve(self) -> Work:
-        """The same for rows that differ in the number of GPUs alone."""
+        """What is equal for rows that differ in the number of GPUs alone."""
         return replace(self.work, num_gpus=1)
 
 
 def row(result: Result, hardware: Hardware, note: str = "") -> Row:
-    """Raises costs.networks.UnknownNetworkError, and ValueError for axes that the cost model cannot
-    take.
+    """Return a result as the cost model sees it.
 
     A batch that a source does not report is assumed to be the largest power of two, up to 256, that
-    fits into the GPU.
+    fits into the GPU. Raises costs.networks.UnknownNetworkError, and ValueError for axes that the
+    cost model cannot take.
     """
     axes = completed(result.axes, hardware, note)
     assumed = tuple(_assumed(result.axes, axes))
@@ -120,8 +107,9 @@ def row(result: Result, hardware: Hardware, note: str = "") -> Row:
 
 
 def completed(axes: Mapping[str, Any], hardware: Hardware, note: str = "") -> dict[str, Any]:
-    """With what a published figure's note tells beyond its axes, in the cost model's words, and
-    with a batch.
+    """Return the axes in the cost model's words, with a batch.
+
+    A published figure's note may say more than its axes.
     """
     told = dict(axes)
     told["variable_update"], told["local_parameter_device"], told["all_reduce"] = _way(axes)
@@ -139,7 +127,7 @@ def completed(axes: Mapping[str, Any], hardware: Hardware, note: str = "") -> di
 
 
 def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]:
-    """Each assumption in a sentence: nothing that a source does not report is said as if it did."""
+    """Yield each assumption as a sentence: what a source does not report is not given as a fact."""
     if told["batch_size"] is None:
         batch = taken["batch_size"]
         yield (
@@ -156,8 +144,7 @@ def _assumed(told: Mapping[str, Any], taken: Mapping[str, Any]) -> Iterator[str]
 
 
 def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
-    """How variables are shared; where a source does not tell, or in words of its own, what is most
-    like it.
+    """Return how variables are shared, or what is most like the words of the source.
 
     Raises ValueError for words that are like nothing that is known: another strategy is another
     figure.
@@ -167,35 +154,35 @@ def _way(axes: Mapping[str, Any]) -> tuple[str, str, str]:
     )
     device = "cpu" if device == "cpu" else "gpu"
     if update in updates():
-        reduced = next(
-            (name for start, name in _ALL_REDUCES.items() if all_reduce.startswith(start)),
-            all_reduce,
-        )
-        return update, device, {"": "none", "n/a": "none", "default": "none"}.get(reduced, reduced)
+        if all_reduce in ("", "n/a", "default"):
+            return update, device, "none"
+        for start, name in _ALL_REDUCES.items():
+            if all_reduce.startswith(start):
+                return update, device, name
+        return update, device, all_reduce
     if update in ("", "n/a"):
         return "replicated", "gpu", "nccl"
-    way = next((way for pattern, way in _WAYS.items() if re.search(pattern, update)), None)
-    if way is None:
-        known = ", ".join(updates())
-        raise ValueError(
-            f"variable_update={axes['variable_update']!r} is no strategy that the cost model "
-            f"knows: {known}"
-        )
-    return way
+    for pattern, way in _WAYS.items():
+        if re.search(pattern, update):
+            return way
+    known = ", ".join(updates())
+    raise ValueError(
+        f"variable_update={axes['variable_update']!r} is no strategy that the cost model knows: "
+        f"{known}"
+    )
 
 
 def is_told(axes: Mapping[str, Any]) -> bool:
-    """Whether the cost model knows the way by its name, and nothing of it is assumed."""
+    """Return whether the strategy is known by its name, and nothing of it is assumed."""
     return _bare(axes["variable_update"]) in updates() and not _unreported(axes)
 
 
 def _unreported(axes: Mapping[str, Any]) -> list[str]:
-    """Axes without which a variable update may be one of several strategies; on one GPU nothing is
-    reduced.
-    """
-    if axes["num_gpus"] == 1 and _bare(axes["variable_update"]) == "replicated":
-        return []
-    needed = _NEEDED.get(_bare(axes["variable_update"]), ())
+    """Return axes without which a variable update may be one of several strategies."""
+    update = _bare(axes["variable_update"])
+    if axes["num_gpus"] == 1 and update == "replicated":
+        return []  # on one GPU nothing is reduced
+    needed = _NEEDED.get(update, ())
     return [axis for axis in needed if _bare(axes[axis]) in ("", "n/a")]
 
 
@@ -226,15 +213,12 @@ _PRECISIONS = {
 
 
 def _bare(text: object) -> str:
-    """Without doubts and remarks."""
+    """Return the text without doubts and remarks."""
     return re.sub(r"[?(].*", "", str(text or "")).strip().lower()
 
 
 def _fitting(axes: dict[str, Any], hardware: Hardware) -> int:
-    batch = 256
-    while (
-        batch > 1
-        and memory_bytes(Work.of({**axes, "batch_size": batch})) > hardware.memory_gib * 2**30
-    ):
-        batch //= 2
-    return batch
+    for batch in (256, 128, 64, 32, 16, 8, 4, 2):
+        if memory_bytes(Work.of({**axes, "batch_size": batch})) <= hardware.memory_gib * 2**30:
+            return batch
+    return 1

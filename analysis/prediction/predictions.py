@@ -1,11 +1,9 @@
-"""Predictions: cells that nobody tried, from the rows of the same place; see
-`analysis.calibration`.
-"""
+"""Predict cells that nobody tried from rows of the same environment."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -29,12 +27,12 @@ from store.errors import StoreError
 
 
 class NothingToLearnError(StoreError):
-    """One place has no row to predict from; others may."""
+    """Raised where one environment has no row to predict from; others may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Of one cell in one place. It is no measurement, and is never stored as one."""
+    """The prediction of one cell. It is no measurement, and is never stored as one."""
 
     place: Place
     hardware: Hardware  # that it is for
@@ -56,7 +54,7 @@ class Prediction:
 
     @property
     def error(self) -> float | None:
-        """Of the prediction, over the figure."""
+        """The error of the prediction, over the figure."""
         if self.predictive is None or self.figure is None:
             return None
         return self.predictive.throughput / self.figure - 1
@@ -70,7 +68,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """The rows of one place that the cost model can take."""
+    """The rows of one environment that the cost model can take."""
 
     place: Place
     guess: Guess
@@ -82,13 +80,13 @@ class Learned:
 def learned(
     results: Sequence[Result], guess: Guess, notes: Mapping[str, str] | None = None
 ) -> Learned:
-    """Of one place. Raises NothingToLearnError when no row is left."""
+    """Learn from results of one environment. Raises NothingToLearnError when no row is left."""
     rows, left_out = [], []
     for result in results:
         if result.throughput is None:
             continue
-        if told := several_hosts(result):
-            left_out.append(told)
+        if why := several_hosts(result):
+            left_out.append(why)
             continue
         try:
             one = row(result, guess.hardware, (notes or {}).get(result.trial_id, ""))
@@ -97,35 +95,33 @@ def learned(
         except ValueError as error:
             left_out.append(str(error))
     if not rows:
-        told = "; ".join(dict.fromkeys(left_out)) or "none of these has images/s"
-        raise NothingToLearnError(f"{results[0].place.host}: nothing to learn from: {told}")
+        why = "; ".join(dict.fromkeys(left_out)) or "none of these has images/s"
+        raise NothingToLearnError(f"{results[0].place.host}: nothing to learn from: {why}")
     return Learned(
         place=results[0].place,
         guess=guess,
         results=tuple(results),
-        rows=tuple(_told_apart(rows)),
+        rows=tuple(_kept_apart(rows)),
         left_out=tuple(dict.fromkeys(left_out)),
     )
 
 
-def _told_apart(rows: Sequence[tuple[Row, Result]]) -> Iterator[Row]:
-    """With the axes in which some rows of the place differ, though the cost model takes them for
-    the same: another data set or input pipeline, another optimizer.
+def _kept_apart(rows: Sequence[tuple[Row, Result]]) -> Iterator[Row]:
+    """Name the axes in which rows differ, though the cost model takes them for the same.
+
+    These are another data set or input pipeline, or another optimizer.
     """
-    told: dict[str, dict[object, set[str]]] = {axis: defaultdict(set) for axis in _NOT_SEEN}
-    for one, result in rows:
-        for axis in _NOT_SEEN:
+    axes = []
+    for axis in _NOT_SEEN:
+        values: dict[object, set[str]] = defaultdict(set)
+        for one, result in rows:
             if axis in result.axes:
-                told[axis][_seen(axis, one.work)].add(_value(axis, result))
-    axes = [
-        axis
-        for axis, by_seen in told.items()
-        if any(len(values) > 1 for values in by_seen.values())
-    ]
+                values[_seen(axis, one.work)].add(_value(axis, result))
+        if any(len(found) > 1 for found in values.values()):
+            axes.append(axis)
     for one, result in rows:
-        yield replace(
-            one, apart=tuple((axis, _value(axis, result)) for axis in axes if axis in result.axes)
-        )
+        apart = [(axis, _value(axis, result)) for axis in axes if axis in result.axes]
+        yield replace(one, apart=tuple(apart))
 
 
 def _value(axis: str, result: Result) -> str:
@@ -134,20 +130,18 @@ def _value(axis: str, result: Result) -> str:
 
 
 def _seen(axis: str, work: Work) -> object:
-    """What the cost model makes of it; None where it does not look at it."""
+    """Return what the cost model makes of an axis; None where it does not look at it."""
     own = {"model": work.network.name, "data": work.real_data, "precision": work.precision}
     return own.get(axis)
 
 
 def several_hosts(result: Result) -> str:
-    """Why the cost model, which knows one host, cannot take a result; empty where it can. Sources
-    tell hosts by words alone.
+    """Return why the cost model, which knows one host, cannot take a result; empty where it can.
+
+    Sources name hosts by words alone.
     """
-    update, hosts, place = (
-        str(result.axes["variable_update"]),
-        int(result.axes.get("hosts", 1)),
-        result.place,
-    )
+    update, hosts = str(result.axes["variable_update"]), int(result.axes.get("hosts", 1))
+    place = result.place
     found, rows_of_one = "", "variable_update=replicated,parameter_server or hosts=1"
     if rank_jobs(update) or update.startswith("distributed"):
         found = f"variable_update={update} is of several hosts"
@@ -156,35 +150,36 @@ def several_hosts(result: Result) -> str:
     elif place.origin is Origin.PUBLISHED:
         found = why_several(place.machine, result.num_gpus)
         rows_of_one = f"'num_gpus<={read(place.machine).gpus_per_host or 1}'"
-    return (
-        f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}"
-        if found
-        else ""
-    )
+    if not found:
+        return ""
+    return f"{found}, and the cost model knows one: choose rows of one, as {rows_of_one}"
 
 
 def most_gpus(results: Sequence[Result]) -> int:
-    """That a row of one host has."""
+    """Return the most that a row of one host has."""
     return max((result.num_gpus for result in results if not several_hosts(result)), default=1)
 
 
 def cells(rows: Sequence[Row], to: Mapping[str, Sequence[str]]) -> list[Row]:
-    """All that differ from rows in these axes alone, each once; under strong scaling with the same
-    batch in all, unless a batch is told. Raises StoreError for axes or values that there are not.
+    """Return all cells that differ from rows in these axes alone, each once.
+
+    Under strong scaling they have the same batch in all, unless a batch is given. Raises StoreError
+    for axes or values that there are not.
     """
     found: dict[object, Row] = {}
     for values in product(*to.values()):
         change = dict(zip(to, values, strict=True))
         for one in rows:
             cell = _changed(one, change)
-            if not _is_told_by_others(one, cell, rows):
+            if not _is_reported_by_others(one, cell, rows):
                 found.setdefault(cell.cell, cell)
     return list(found.values())
 
 
-def _is_told_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
-    """Whether a cell of more GPUs would only guess from a row on 1 GPU what rows on more GPUs
-    report: what is reduced how.
+def _is_reported_by_others(one: Row, cell: Row, rows: Sequence[Row]) -> bool:
+    """Return whether rows on more GPUs report what a cell would guess from a row on one.
+
+    That is what is reduced how.
     """
     if cell.is_named or cell.is_told or not one.is_told:
         return False
@@ -206,47 +201,36 @@ def _changed(one: Row, change: Mapping[str, str]) -> Row:
     )
     is_named = not _NAMING.isdisjoint(change) or (one.is_told and "all_reduce" in change)
     if one.is_strong and "batch_size" not in change:
-        return replace(
-            replace(one, work=replace(work, num_gpus=one.work.num_gpus)).on(work.num_gpus),
-            is_named=is_named,
-        )
+        before = replace(one, work=replace(work, num_gpus=one.work.num_gpus))
+        return replace(before.on(work.num_gpus), is_named=is_named)
     return one.asked(work, is_named=is_named)
 
 
 def predictions(
     known: Learned, asked: Sequence[Row], target: Hardware | None = None
 ) -> list[Prediction]:
-    """In the order of what is asked for. What is among the rows is predicted from those that are
-    not, all else from all of them.
+    """Predict in the order of what is asked for.
 
+    What is among the rows is predicted from those that are not asked for, all else from all rows.
     Raises NothingToLearnError when nothing is left to learn from.
     """
     elsewhere = target is not None and target != known.guess.hardware
     figures = {} if elsewhere else {one.cell: one.throughput for one in known.rows}
-    beside = {one.cell for one in asked if one.cell in figures}
-    kept = [one for one in known.rows if one.cell not in beside]
+    there = [one for one in asked if one.cell in figures]
+    others = [one for one in asked if one.cell not in figures]
+    cells_there = {one.cell for one in there}
+    kept = [one for one in known.rows if one.cell not in cells_there]
     if not kept:
         raise NothingToLearnError(
-            f"{known.place.host}: the rows that were chosen are those that shall be predicted; choose others to learn from, "
-            "as 'num_gpus<=4' --to num_gpus=8"
+            f"{known.place.host}: the rows that were chosen are those that shall be predicted; "
+            "choose others to learn from, as 'num_gpus<=4' --to num_gpus=8"
         )
-    is_beside = [one.cell in beside for one in asked]
-    of_both = {
-        side: iter(
-            _from(
-                rows,
-                [one for one, its in zip(asked, is_beside, strict=True) if its is side],
-                known,
-                target,
-            )
-        )
-        for side, rows in ((True, kept), (False, known.rows))
-    }
-    found = [next(of_both[side]) for side in is_beside]
-    return [
-        replace(one, figure=figures[cell.cell]) if side else one
-        for one, cell, side in zip(found, asked, is_beside, strict=True)
-    ]
+    found = {}
+    for one, prediction in zip(there, _from(kept, there, known, target), strict=True):
+        found[id(one)] = replace(prediction, figure=figures[one.cell])
+    for one, prediction in zip(others, _from(known.rows, others, known, target), strict=True):
+        found[id(one)] = prediction
+    return [found[id(one)] for one in asked]
 
 
 def _from(
@@ -256,108 +240,75 @@ def _from(
     ran = known.rows if hardware.memory_gib >= known.guess.hardware.memory_gib else ()
     refused = [refusal(one, rows, hardware, ran) for one in asked]
     possible = [one for one, no in zip(asked, refused, strict=True) if no is None]
-    told = iter(predicted(rows, possible, known.guess, target))
-    return [
-        Prediction(
+    predictive = iter(predicted(rows, possible, known.guess, target))
+    found = []
+    for one, no in zip(asked, refused, strict=True):
+        prediction = Prediction(
             place=known.place,
             hardware=hardware,
             work=one.work,
-            predictive=next(told) if no is None else None,
+            predictive=next(predictive) if no is None else None,
             refusal=no,
             rests_on=tuple(row.name for row in rows),
-            measure_first=measuring(no.missing.work, known.results)
-            if no is not None and no.missing
-            else "",
             is_told=one.is_told or one.is_named,
             is_batch_told=one.is_batch_told,
             apart=one.apart,
             is_undivided=bool(one.undivided),
         )
-        for one, no in zip(asked, refused, strict=True)
-    ]
+        if no is not None and no.missing:
+            first = measuring(no.missing.work, known.results)
+            prediction = replace(prediction, measure_first=first)
+        found.append(prediction)
+    return found
 
 
 def changed(work: Work, axis: str, value: str) -> Work:
-    """The same work with another value of an axis, as `--to` says it. Raises StoreError."""
+    """Return the work with another value of an axis, as `--to` says it. Raises StoreError."""
     if axis not in _CHANGES:
         raise StoreError(f"--to {axis}={value}: no such axis; there are {', '.join(_CHANGES)}")
     try:
-        return _CHANGES[axis](work, value)
-    except (ValueError, KeyError) as error:
+        return _with(work, axis, value)
+    except ValueError as error:
         raise StoreError(f"--to {axis}={value}: {error}") from None
 
 
-def _number(axis: str) -> Callable[[Work, str], Work]:
-    def change(work: Work, value: str) -> Work:
-        lowest = 0 if axis == "gradient_repacking" else 1
-        if not value.isdecimal() or int(value) < lowest:
-            raise ValueError(f"wanted a whole number, {lowest} or more")
-        return _replaced(work, {axis: int(value)})
-
-    return change
-
-
-def _yes_or_no(axis: str) -> Callable[[Work, str], Work]:
-    def change(work: Work, value: str) -> Work:
+def _with(work: Work, axis: str, value: str) -> Work:
+    """Raises ValueError."""
+    values: dict[str, Any] = {axis: value}
+    if axis == "model":
+        values = {"network": network(value)}
+    elif axis == "data":
+        is_real = value != "synthetic"
+        values = {"real_data": is_real, "distortions": is_real}
+    elif axis == "strategy":
+        known = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
+        if value not in known:
+            axes = ", ".join(STRATEGY_AXES)
+            raise ValueError(f"wanted one of {', '.join(known)}; others are given by {axes}")
+        values = dict(zip(STRATEGY_AXES, known[value], strict=True))
+    elif axis in _LEAST:
+        if not value.isdecimal() or int(value) < _LEAST[axis]:
+            raise ValueError(f"wanted a whole number, {_LEAST[axis]} or more")
+        values[axis] = int(value)
+    elif axis in _SWITCHES:
         if value.lower() not in _YES_OR_NO:
             raise ValueError("wanted true or false")
-        return _replaced(work, {axis: _YES_OR_NO[value.lower()]})
-
-    return change
-
-
-def _word(axis: str) -> Callable[[Work, str], Work]:
-    return lambda work, value: _replaced(work, {axis: value})
-
-
-def _strategy(work: Work, value: str) -> Work:
-    axes = {name: axes for axes, name in STRATEGY_COLUMNS.items()}
-    if value not in axes:
-        raise ValueError(
-            f"wanted one of {', '.join(axes)}; others are told by {', '.join(STRATEGY_AXES)}"
-        )
-    return _replaced(work, dict(zip(STRATEGY_AXES, axes[value], strict=True)))
-
-
-def _model(work: Work, value: str) -> Work:
-    return replace(work, network=network(value))
-
-
-def _data(work: Work, value: str) -> Work:
-    return replace(work, real_data=value != "synthetic", distortions=value != "synthetic")
-
-
-def _replaced(work: Work, values: dict[str, Any]) -> Work:
+        values[axis] = _YES_OR_NO[value.lower()]
     return replace(work, **values)
 
 
+_LEAST = {"num_gpus": 1, "batch_size": 1, "gradient_repacking": 0, "steps_per_execution": 1}
+_SWITCHES = ("compact_gradients", "staged_vars", "xla")
+_YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
+_CHANGES = (
+    *("num_gpus", "batch_size", "strategy", *STRATEGY_AXES, "precision", "gradient_repacking"),
+    *("steps_per_execution", *_SWITCHES, "data", "model"),
+)
+
 _NAMING = {"strategy", "variable_update"}
 """Axes of `--to` after which nothing is assumed of how variables are shared."""
-_SEEN = {
-    *(field.name for field in fields(Work)),
-    *STRATEGY_AXES,
-    "model",
-    "image_px",
-    "data",
-    "distortions",
-    "precision",
-}
-_NOT_SEEN = ("model", "data", "precision", *(axis for axis in COMPARED if axis not in _SEEN))
-"""Axes of which the cost model sees nothing, or not all: not which data set or pipeline, nor whose
-half precision.
-"""
 
-_YES_OR_NO = {"true": True, "false": False, "on": True, "off": False}
-_CHANGES: dict[str, Callable[[Work, str], Work]] = {
-    "num_gpus": _number("num_gpus"),
-    "batch_size": _number("batch_size"),
-    "strategy": _strategy,
-    **{axis: _word(axis) for axis in (*STRATEGY_AXES, "precision")},
-    "gradient_repacking": _number("gradient_repacking"),
-    "compact_gradients": _yes_or_no("compact_gradients"),
-    "staged_vars": _yes_or_no("staged_vars"),
-    "steps_per_execution": _number("steps_per_execution"),
-    "xla": _yes_or_no("xla"),
-    "data": _data,
-    "model": _model,
-}
+_SEEN = {field.name for field in fields(Work)} | {*STRATEGY_AXES, "image_px"}
+_PARTLY_SEEN = ("model", "data", "precision")  # not which data set, nor whose half precision
+_NOT_SEEN = (*_PARTLY_SEEN, *(axis for axis in COMPARED if axis not in (*_SEEN, *_PARTLY_SEEN)))
+"""Axes of which the cost model sees nothing, or not all."""

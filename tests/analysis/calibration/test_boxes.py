@@ -71,7 +71,7 @@ def test_a_ring_that_reaches_its_second_switch_costs_hardly_more(
 def test_links_that_nobody_told_are_doubted_where_they_matter() -> None:
     heavy, none = predicted(FEW, [ring("vgg16", 8), ring("vgg16", 1)], GUESS)
     assert any(
-        "nothing tells how the GPUs are linked, and communication is about" in why
+        "how the GPUs are linked is not known, and communication is about" in why
         for why in heavy.uncertain
     )
     assert none.uncertain == ()

@@ -72,10 +72,10 @@ def test_another_precision_is_doubted() -> None:
 
 def test_a_way_that_its_source_does_not_tell_is_doubted() -> None:
     found = one(replace(row("vgg16", 4, "nccl"), is_told=False), rows())
-    assert any("how variables are shared is not told" in why for why in found.uncertain)
+    assert any("how variables are shared is assumed" in why for why in found.uncertain)
 
 
-def test_the_memory_of_another_socket_widens_the_interval_and_is_no_reason_to_doubt() -> None:
+def test_the_memory_of_another_socket_only_widens_the_interval() -> None:
     target = row("vgg16", 8, "ps_cpu", batch_size=32)
     one_socket = replace(BOX, num_sockets=1)
     near, far = one(target, rows(), one_socket), one(target, rows())
@@ -83,7 +83,7 @@ def test_the_memory_of_another_socket_widens_the_interval_and_is_no_reason_to_do
     assert far.uncertain == ()
 
 
-def test_more_than_twice_the_gpus_of_all_rows_are_doubted_where_communication_matters() -> None:
+def test_more_than_twice_the_gpus_of_all_rows_are_doubted() -> None:
     two = [one for one in rows() if one.work.num_gpus <= 2]
     assert any(
         "it has 4 times the most GPUs that rows have, 2" in why

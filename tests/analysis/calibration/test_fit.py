@@ -81,7 +81,7 @@ def test_rates_that_rows_do_not_tell_keep_their_prior() -> None:
 
 
 @pytest.mark.slow
-def test_nearly_all_intervals_hold_the_truth_of_boxes_drawn_from_the_priors() -> None:
+def test_most_intervals_hold_the_truth_of_boxes_drawn_from_the_priors() -> None:
     assert covered(150) >= 0.92
 
 

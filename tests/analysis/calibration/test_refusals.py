@@ -19,7 +19,7 @@ def test_a_model_without_rows_is_refused() -> None:
     assert found is not None
     assert (
         found.reason
-        == "model=vgg16: no row of it, so nothing tells how fast this hardware computes it; there are rows of resnet50"
+        == "model=vgg16: no row of it, so how fast this hardware computes it is not known; there are rows of resnet50"
     )
     assert found.missing is not None
     assert (found.missing.work.num_gpus, found.missing.work.network.name) == (1, "vgg16")

@@ -142,7 +142,7 @@ def test_a_row_is_as_sure_as_the_mean_of_its_processes(repeats: list[float], err
     assert row(replace(found, low=low, high=high), BOX).spread == pytest.approx(error, rel=1e-3)
 
 
-def test_how_alike_the_steps_of_one_process_are_tells_nothing_of_another_process() -> None:
+def test_the_interval_of_a_single_run_is_no_spread_over_processes() -> None:
     (found,) = made(({"model": "resnet50"}, [100.0]))
     assert row(replace(found, low=99.9, high=100.1), BOX).spread == 0
 
