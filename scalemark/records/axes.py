@@ -98,6 +98,7 @@ def axis(
     least: float | None = None,
     most: float | None = None,
     below: float | None = None,
+    engines: tuple[Engine, ...] = (Engine.tensorflow,),
     in_curve: bool = True,
     sets_step_time: bool = True,
 ) -> Any:
@@ -111,6 +112,7 @@ def axis(
     - `given`: the command line's default, where that is not the field's.
     - `set_by`: the group or setting that says it on the command line, where that is not its name.
     - `least`, `most`, `below`: bounds of a number.
+    - `engines`: those that read it. The others refuse every value but the default.
     - `in_curve`: trials that differ in it are of different scaling curves.
     - `sets_step_time`: the time of a step can depend on it.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.axes import Engine, axis
+from scalemark.records.axes import Engine
 from scalemark.records.trial import AXES
 from tests.conftest import PROJECT
 
@@ -60,8 +60,3 @@ def test_an_engine_reads_every_axis_it_declares(engine):
 def test_an_axis_that_is_only_set_is_not_read():
     assert names_in(["spec.clipping = 1", "print(spec.seed)", "axes['model']"]) >= {"seed", "model"}
     assert "clipping" not in names_in(["spec.clipping = 1"])
-
-
-def test_a_definition_names_its_engines():
-    with pytest.raises(TypeError, match="engines"):
-        axis("of nobody")  # type: ignore[call-arg]

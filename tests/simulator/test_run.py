@@ -246,10 +246,6 @@ def test_an_axis_that_the_cost_model_does_not_know_is_refused(axis, value):
     )
 
 
-def test_an_axis_is_not_simulated_until_its_definition_says_so():
-    assert axis("of somebody").metadata["engines"] == (Engine.tensorflow,)
-
-
 def test_a_name_that_is_no_axis_is_refused_with_the_nearest_that_is(tmp_path):
     told = json.loads(spec_of().to_json())
     (tmp_path / "trial.json").write_text(json.dumps(told | {"prefetchh": 7}))
