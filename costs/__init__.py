@@ -1,3 +1,1 @@
-"""The cost model: what a training step takes on hardware that may not be here. Standard library and
-numpy only.
-"""
+"""The cost model: what a step takes on hardware that may not be here, with numpy only."""

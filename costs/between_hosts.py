@@ -1,5 +1,4 @@
-"""How many bytes a step sends between hosts, for each way of training over several: the formulas,
-and where they come from.
+"""How many bytes a step sends between hosts, by strategy: the formulas and their reasons.
 
 S = bytes of all gradients, H hosts, N replicas in all; parameter server h holds s_h of S, whole
 variables, largest first, each on the server with the fewest bytes. What host h sends:
@@ -32,43 +31,39 @@ from scalemark.abilities.variable_update import SendsBetweenHosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """All that is on its way at once. Bytes by host."""
+    """All that is on its way at once, bytes by host."""
 
     sent: tuple[float, ...]
     received: tuple[float, ...]
 
     @property
     def busiest(self) -> float:
-        """Of one direction of one link."""
+        """The most that one link passes in one direction."""
         return max(*self.sent, *self.received)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenHosts:
-    """Of one step, phases one after another."""
+    """One step, in phases one after another."""
 
     phases: tuple[Phase, ...]
 
     @property
     def link_bytes(self) -> float:
-        """That one link passes while all others wait for it, or pass as many: divided by its rate,
-        the step's seconds.
-        """
+        """The bytes over the busiest link: divided by its rate, the step's seconds."""
         return sum(phase.busiest for phase in self.phases)
 
     def sent(self, host: int) -> float:
-        """In all."""
         return sum(phase.sent[host] for phase in self.phases)
 
     def received(self, host: int) -> float:
-        """In all."""
         return sum(phase.received[host] for phase in self.phases)
 
 
 def between_hosts(
     variable_update: str, all_reduce: str, tensor_bytes: Sequence[float], hosts: int, num_gpus: int
 ) -> BetweenHosts:
-    """`tensor_bytes` of each gradient. Raises ValueError for a way that is of one host."""
+    """Work out a step from the bytes of each gradient. Raises ValueError for a way of one host."""
     if not rank_jobs(variable_update):
         several = ", ".join(distributed())
         raise ValueError(

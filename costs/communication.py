@@ -1,5 +1,4 @@
-"""What each way of sharing variables and reducing gradients sends, and when: before the forward
-pass, or during the backward.
+"""What each strategy sends, and when: before the forward pass, or during the backward.
 
 S = bytes of all gradients, n = GPUs:
   to owners, on the host   pull S, push S per GPU; the host sums n S
@@ -26,14 +25,12 @@ from scalemark.abilities.all_reduce import HOST
 from scalemark.abilities.variable_update import Sends
 
 _FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}
-"""Of the buffers in which these send gradients, by default (Horovod's and PyTorch's
-documentation).
-"""
+"""Buffers in which these send gradients by default, by their documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """Of one step."""
+    """What one step sends."""
 
     pull: Traffic  # of variables, while the forward pass wants them
     push: Traffic  # of gradients, as the backward pass brings them; and of their sums, back
@@ -43,24 +40,21 @@ class Exchange:
     updated_bytes: float  # of variables that one GPU updates, or the host
     updates_on_host: bool
 
-    @property
-    def uses_nccl(self) -> bool:
-        return self.push.uses_nccl
-
 
 def exchange(work: Work, hardware: Hardware) -> Exchange:
-    """Raises MissingLinkError, and ValueError for a way that the cost model does not know."""
+    """Work out what a step sends.
+
+    Raises MissingLinkError, and ValueError for a strategy that the cost model does not know.
+    """
     name = work.variable_update
     if name in _FUSED_BYTES:
         return _fused(work, hardware)
-    abilities = VARIABLE_UPDATES.get(name)
-    formula = _FORMULAS.get(abilities.sends) if abilities else None
-    if formula is None:
+    if name not in updates():
         known = ", ".join(sorted(updates()))
         raise ValueError(
             f"variable_update={name}: the cost model does not know what it sends; it knows {known}"
         )
-    return formula(work, hardware)
+    return _FORMULAS[VARIABLE_UPDATES[name].sends](work, hardware)
 
 
 def _parameter_server(work: Work, hardware: Hardware) -> Exchange:
@@ -108,7 +102,7 @@ def _independent(work: Work, hardware: Hardware) -> Exchange:
 
 
 def _fused(work: Work, hardware: Hardware) -> Exchange:
-    """A process per GPU, which sends gradients in buffers of a fixed size."""
+    """Send gradients in buffers of a fixed size, from a process per GPU."""
     if work.num_gpus == 1:
         return _independent(work, hardware)
     total = sum(_element_bytes(work) * elements for elements in work.network.tensors)
@@ -145,12 +139,12 @@ _VARIABLE_BYTES = 4  # variables and their slots are fp32, however gradients are
 
 
 def _element_bytes(work: Work) -> int:
-    """Gradients are fp32 also in mixed precision, unless they are sent compact."""
+    """Return bytes of a gradient: fp32 also in mixed precision, unless sent compact."""
     return 2 if work.compact_gradients else 4
 
 
 def _sizes(work: Work) -> tuple[float, ...]:
-    """Bytes of each message."""
+    """Return the bytes of each message."""
     per_element = _element_bytes(work)
     if not work.gradient_repacking:
         return tuple(float(per_element * elements) for elements in work.network.tensors)
@@ -170,6 +164,6 @@ _FORMULAS: dict[Sends, Callable[[Work, Hardware], Exchange]] = {
 
 
 def updates() -> tuple[str, ...]:
-    """The variable updates that the cost model knows, ours and others'."""
+    """Return the variable updates that the cost model knows, ours and others'."""
     known = [name for name, one in VARIABLE_UPDATES.items() if one.sends in _FORMULAS]
     return (*known, *_FUSED_BYTES)

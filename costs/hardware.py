@@ -1,6 +1,4 @@
-"""A box of GPUs as the cost model knows it: a file in `conf/hardware/`, or what was learned of a
-real one.
-"""
+"""A box of GPUs as the cost model knows it, from a file in `conf/hardware/` or a guess."""
 
 from __future__ import annotations
 
@@ -84,70 +82,51 @@ class Hardware:
 
     @property
     def is_mesh(self) -> bool:
-        """Each pair of GPUs has NVLinks of its own; else a switch or a bridge gives all of a GPU's
-        links to any.
-        """
-        return (
-            self.nvlink_gb_per_s is not None
-            and self.nvlink_clique < self.num_gpus
-            and not self.is_bridged
-        )
+        """Each pair of GPUs has NVLinks of its own; a switch gives all of a GPU's links to any."""
+        has_cliques = self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
+        return has_cliques and not self.is_bridged
 
     @property
     def num_nvlink_pairs(self) -> int:
-        """GPUs that reach each other directly: all of a clique, and in a mesh those of the same
-        place in the next.
-        """
+        """Pairs that reach each other directly: in a clique all, and partners in the next."""
         if self.nvlink_gb_per_s is None:
             return 0
-        num_cliques = -(-self.num_gpus // self.nvlink_clique)
         if self.is_bridged:
             return self.num_gpus // _PAIR
-        return (
-            num_cliques * math.comb(self.nvlink_clique, 2) + (num_cliques - 1) * self.nvlink_clique
-        )
+        num_cliques = -(-self.num_gpus // self.nvlink_clique)
+        within = num_cliques * math.comb(self.nvlink_clique, 2)
+        return within + (num_cliques - 1) * self.nvlink_clique
 
     def to_json(self) -> str:
-        """Canonical: equal hardware gives equal text."""
+        """Return canonical JSON: equal hardware gives equal text."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Hardware:
-        """Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers
-        where these are wanted.
+        """Read a profile; whole numbers do where others are wanted.
 
-        Whole numbers do where others are wanted.
+        Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers
+        where these are wanted.
         """
-        if not isinstance(values, Mapping):
-            raise ValueError(f"not a hardware profile: wanted names and values, found {values!r}")
-        known = {one.name for one in fields(cls)}
-        if unknown := set(values) - known:
-            raise ValueError(
-                f"not a hardware profile: unknown {', '.join(sorted(unknown))}; known are "
-                f"{', '.join(sorted(known))}"
-            )
-        peaks = values.get("tflops", {})
+        peaks = values.get("tflops") if isinstance(values, Mapping) else None
         if not isinstance(peaks, Mapping):
             raise ValueError(
-                f"not a hardware profile: tflops={peaks!r}: wanted a number for each precision"
+                "not a hardware profile: wanted names and values, and in tflops a number for each "
+                f"precision, found {values!r}"
             )
-        figures = {name: value for name, value in values.items() if name in _BOUNDS} | {
-            f"tflops.{of}": peaks[of] for of in peaks
-        }
+        figures = {name: value for name, value in values.items() if name in _BOUNDS}
+        figures |= {f"tflops.{precision}": peak for precision, peak in peaks.items()}
         for name, value in figures.items():
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int | float)
-            ):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not is_number:
                 raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
-        floats = {one.name for one in fields(cls) if str(one.type).startswith("float")}
-        told: dict[str, Any] = {
-            name: float(value) if name in floats and isinstance(value, int) else value
-            for name, value in values.items()
-        }
-        if "tflops" in told:
-            told["tflops"] = {precision: float(peak) for precision, peak in told["tflops"].items()}
+        # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
+        read = dict(values) | {"tflops": {name: float(peak) for name, peak in peaks.items()}}
+        for one in fields(cls):
+            if str(one.type).startswith("float") and isinstance(read.get(one.name), int):
+                read[one.name] = float(read[one.name])
         try:
-            return cls(**told)
+            return cls(**read)
         except TypeError as error:
             raise ValueError(f"not a hardware profile: {error}") from None
 
@@ -190,10 +169,11 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "power_w": (0, 1e6),
     "decode_images_per_s_per_core": (1e-3, 1e9),
 }
-"""Field -> what it may be, where it is known."""
+"""Field -> the least and the most that it may be, where it is known."""
 
 
 class MissingLinkError(ValueError):
-    """A strategy needs a link whose bandwidth the profile does not tell. The message says which,
-    and how to supply it.
+    """Raised for a strategy that needs a link whose bandwidth the profile does not have.
+
+    The message says which, and how to supply it.
     """

@@ -1,6 +1,4 @@
-"""Memory that one GPU needs: variables, gradients, the optimizer's slot, activations, and what the
-framework takes.
-"""
+"""Memory that a GPU needs: variables, gradients, optimizer's slot, activations, framework."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ _KEPT = 0.6
 
 
 def is_half(precision: str) -> bool:
-    """Activations have 2 bytes."""
+    """Return whether activations have 2 bytes."""
     abilities = precision_of(precision)
     return abilities is not None and abilities.activation_bytes == 2
 

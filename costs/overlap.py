@@ -21,8 +21,9 @@ Values = float | Floats
 def exposed_after(
     shares: Floats, ready: Floats, transfer_s: Values, latency_s: Values, pass_s: Values
 ) -> Values:
-    """Seconds from the end of the backward pass to that of the last message. Messages go one after
-    another, as they are ready.
+    """Return seconds from the end of the backward pass to that of the last message.
+
+    Messages go one after another, as they are ready.
 
     `shares` (M,) of the bytes and `ready` (M,) as a share of the pass, both in the order in which
     messages are ready. Seconds are numbers, or (D,) of as many cases.
@@ -37,8 +38,10 @@ def exposed_after(
 
 
 def exposed_before(wanted: Floats, transfer_s: Values, latency_s: Values, pass_s: Values) -> Values:
-    """Seconds that the forward pass waits for variables. All set out at once and come in no order:
-    of the first k layers' the last is there after k / (k + 1) of the time.
+    """Return seconds that the forward pass waits for variables.
+
+    All set out at once and come in no order: of the first k layers' the last is there after
+    k / (k + 1) of the time.
 
     `wanted` (M,) as a share of the pass, in the order of the layers. Seconds are numbers, or (D,)
     of as many cases.
@@ -51,6 +54,6 @@ def exposed_before(wanted: Floats, transfer_s: Values, latency_s: Values, pass_s
 
 
 def _waited(seconds: Values, transfer_s: Values, latency_s: Values) -> Values:
-    """Nobody waits for nothing."""
+    """Return the wait; where nothing is sent there is none."""
     waited: Floats = np.where(np.add(transfer_s, latency_s) > 0, np.maximum(0.0, seconds), 0.0)
     return waited

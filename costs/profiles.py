@@ -18,24 +18,31 @@ FOLDER = Path(__file__).resolve().parent.parent / "conf" / "hardware"
 
 
 class BrokenProfileError(ValueError):
-    """A file in the folder is no profile that can be used; the message names the file, and what is
-    wrong with it.
-    """
+    """Raised for a file that is no profile; the message names the file, and what is wrong."""
 
 
 class UnknownProfileError(ValueError):
-    """There is no such profile; the message names those that there are."""
+    """Raised for an unknown name; the message lists those that there are."""
 
 
 @cache
 def profiles() -> tuple[str, ...]:
-    """Their names; the other files of the folder are of machines that exist."""
+    """Return the names; the other files of the folder are of machines that exist."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml") if _may_be_one(path)))
+
+
+def _may_be_one(path: Path) -> bool:
+    """Keep also what cannot be read: it is named where it is asked for."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError):
+        return True
+    return not isinstance(content, dict) or "profile" in content
 
 
 @cache
 def profile(name: str) -> Hardware:
-    """Raises UnknownProfileError and BrokenProfileError."""
+    """Read a profile. Raises UnknownProfileError and BrokenProfileError."""
     if name not in profiles():
         close = difflib.get_close_matches(name, profiles(), n=1)
         meant = f"did you mean {close[0]}? " if close else ""
@@ -52,42 +59,31 @@ def profile(name: str) -> Hardware:
 
 
 def sound() -> tuple[Hardware, ...]:
-    """All that can be used: a file that is broken stands in nobody's way who does not ask for
-    it.
-    """
-    return tuple(found for name in profiles() if (found := _sound(name)))
-
-
-def _sound(name: str) -> Hardware | None:
-    try:
-        return profile(name)
-    except BrokenProfileError:
-        return None
-
-
-def _may_be_one(path: Path) -> bool:
-    """What cannot be read is named where it is asked for."""
-    try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError):
-        return True
-    return not isinstance(told, dict) or "profile" in told
+    """Return all that can be used: a broken file harms nobody who does not ask for it."""
+    found = []
+    for name in profiles():
+        try:
+            found.append(profile(name))
+        except BrokenProfileError:
+            continue
+    return tuple(found)
 
 
 def overrides_of(hardware_profile: str) -> tuple[str, ...]:
-    """What `sweep.py` must be told to simulate this hardware (JSON): its name, and in what it
-    differs from the file so named.
+    """Return the overrides that simulate this hardware (JSON) with `sweep.py`.
+
+    They name the profile, and in what the hardware differs from the file so named.
     """
-    told = json.loads(hardware_profile)
-    name = told["name"]
-    changed = (
-        _changed(told, asdict(profile(name)), "hardware.profile") if name in profiles() else ()
-    )
-    return ("engine=simulated", f"hardware={name}", *changed)
+    wanted = json.loads(hardware_profile)
+    name = wanted["name"]
+    found = ["engine=simulated", f"hardware={name}"]
+    if name in profiles():
+        found += _changed(wanted, asdict(profile(name)), "hardware.profile")
+    return tuple(found)
 
 
 def _changed(wanted: Mapping[str, Any], shipped: Mapping[str, Any], at: str) -> Iterator[str]:
-    """In Hydra's syntax; sources change nothing."""
+    """Yield what differs in Hydra's syntax; sources change nothing."""
     for name, value in wanted.items():
         if name == "sources" or (name in shipped and value == shipped[name]):
             continue

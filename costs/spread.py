@@ -1,6 +1,4 @@
-"""How whole variables are spread over the devices, or servers, that own them: as tf_cnn_benchmarks
-does.
-"""
+"""Spread whole variables over the devices that own them, as tf_cnn_benchmarks does."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Sequence
 
 
 def owners(sizes: Sequence[float], num: int) -> list[int]:
-    """Of each variable, in order: the one of `num` that holds the fewest bytes so far."""
+    """Return the owner of each variable: the one of `num` with the fewest bytes so far."""
     load = [0.0] * num
     found = []
     for size in sizes:
@@ -19,7 +17,7 @@ def owners(sizes: Sequence[float], num: int) -> list[int]:
 
 
 def spread(sizes: Sequence[float], num: int) -> tuple[float, ...]:
-    """What each of `num` holds in the end."""
+    """Return what each of `num` holds in the end."""
     load = [0.0] * num
     for size, owner in zip(sizes, owners(sizes, num), strict=True):
         load[owner] += size

@@ -1,6 +1,4 @@
-"""How long one step takes, and what of: compute, launches, communication that nothing hides,
-input.
-"""
+"""How long a step takes: compute, launches, communication that nothing hides, input."""
 
 from __future__ import annotations
 
@@ -20,8 +18,10 @@ from scalemark.abilities import trains_apart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What data sheets do not tell. Defaults are guesses; `analysis.calibration` learns them from
-    rows, and tries many at once: then each is an array (D,) of as many values.
+    """What data sheets leave out. Defaults are guesses.
+
+    `analysis.calibration` learns them from rows, and tries many at once: then each is an array
+    (D,) of as many values.
     """
 
     # share of the peak that convolutions and matmuls reach, once fast algorithms have shortened
@@ -48,41 +48,56 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seconds:
+    """The parts of a step: numbers, or (D,) of as many rates."""
+
+    compute_s: Values  # forward and backward on one GPU, with N working
+    launch_s: Values  # GPUs idle, because kernels come too slowly
+    communication_s: Values  # of gradients and variables, as if nothing hid it
+    # part of communication_s that nothing hides, and what the hidden part takes from computing
+    exposed_s: Values
+    update_s: Values  # of the variables
+    host_s: Values
+    sync_s: Values  # waiting for the slowest replica
+    # per step, to make the next batches: hidden unless it is the longest; 0 of synthetic data
+    input_s: Values
+
+    @property
+    def busy_s(self) -> Values:
+        """The step without waiting for its batches."""
+        passes_s = self.compute_s + self.launch_s + self.exposed_s
+        return passes_s + self.update_s + self.host_s + self.sync_s
+
+    @property
+    def step_s(self) -> Values:
+        longest: Values = np.maximum(self.input_s, self.busy_s)
+        return longest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Of one step, seconds. step_s = max(input_s, compute_s + launch_s + exposed_s + update_s +
-    host_s + sync_s).
-    """
+    """One step, seconds: step_s is the longer of input_s and all parts but communication_s."""
 
     step_s: float
-    compute_s: float  # forward and backward on one GPU, with N working
-    launch_s: float  # GPUs idle, because kernels come too slowly
-    communication_s: float  # of gradients and variables, as if nothing hid it
-    # part of communication_s that nothing hides, and what the hidden part takes from computing
+    compute_s: float  # as `Seconds` has these
+    launch_s: float
+    communication_s: float
     exposed_s: float
-    update_s: float  # of the variables
+    update_s: float
     host_s: float
-    sync_s: float  # waiting for the slowest replica
-    # per step, to make the next batches: hidden unless it is the longest; 0 of synthetic data
+    sync_s: float
     input_s: float
-    bottleneck: (
-        # which link communication_s is of, as "pcie", "switch", "sockets", "host memory", "host
-        # sum", "nvlink", "latency"
-        str
-    )
+    # which link communication_s is of, as "pcie", "switch", "sockets", "host memory", "host sum",
+    # "nvlink", "latency"
+    bottleneck: str
     memory_bytes: float  # that one GPU needs
     images: int  # of all GPUs
 
     @property
     def busy_s(self) -> float:
-        """Of a step, all but waiting for its batches."""
-        return (
-            self.compute_s
-            + self.launch_s
-            + self.exposed_s
-            + self.update_s
-            + self.host_s
-            + self.sync_s
-        )
+        """The step without waiting for its batches."""
+        passes_s = self.compute_s + self.launch_s + self.exposed_s
+        return passes_s + self.update_s + self.host_s + self.sync_s
 
     @property
     def throughput(self) -> float:
@@ -90,8 +105,9 @@ class Costs:
 
 
 def costs(work: Work, hardware: Hardware, rates: Rates | None = None) -> Costs:
-    """Raises costs.hardware.MissingLinkError, and ValueError for a precision that the hardware does
-    not have.
+    """Work out a step.
+
+    Raises costs.hardware.MissingLinkError, and ValueError for what the hardware cannot do.
     """
     return Step.of(work, hardware).costs(rates or Rates())
 
@@ -123,35 +139,8 @@ OWN_PROCESSES = ("horovod", "ddp")  # a process per GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seconds:
-    """The parts of a step as `Costs` has them: numbers, or (D,) of as many rates."""
-
-    compute_s: Values
-    launch_s: Values
-    communication_s: Values
-    exposed_s: Values
-    update_s: Values
-    host_s: Values
-    sync_s: Values
-    input_s: Values
-
-    @property
-    def step_s(self) -> Values:
-        busy_s = (
-            self.compute_s
-            + self.launch_s
-            + self.exposed_s
-            + self.update_s
-            + self.host_s
-            + self.sync_s
-        )
-        longest: Values = np.maximum(self.input_s, busy_s)
-        return longest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """All of a step that does not depend on the rates: worked out once, asked for many rates."""
+    """All of a step that does not depend on the rates: worked out once for many rates."""
 
     work: Work
     hardware: Hardware
@@ -183,15 +172,16 @@ class Step:
         else:
             flops *= 1 - network.winograd_share * (1 - 1 / FAST)
         memory = hardware.memory_gb_per_s * 1e9
+        launch_s = hardware.launch_us * 1e-6
         parameters = 4.0 * network.num_parameters
-        traffic = (
-            _PASSES
-            * network.activation_bytes
-            * batch
-            * activation_share
-            * (_XLA_TRAFFIC if work.xla else 1.0)
-        )
-        kernels = network.num_kernels * (_XLA_KERNELS if work.xla else 1.0)
+        traffic = _PASSES * network.activation_bytes * batch * activation_share
+        kernels: float = network.num_kernels
+        if work.xla:
+            traffic *= _XLA_TRAFFIC
+            kernels *= _XLA_KERNELS
+        packing_s = 0.0
+        if sent.num_casts:
+            packing_s = sent.num_casts * launch_s + 2 * parameters / memory
         update_memory = hardware.host_memory_gb_per_s * 1e9 if sent.updates_on_host else memory
         backward, ready = _readiness(work, sent)
         return cls(
@@ -200,11 +190,9 @@ class Step:
             exchange=sent,
             flops_s=flops / (peak * 1e12),
             traffic_s=traffic / memory,
-            kernels_s=kernels * hardware.launch_us * 1e-6,
+            kernels_s=kernels * launch_s,
             weights_s=_WEIGHT_PASSES * parameters * activation_share / memory,
-            packing_s=(sent.num_casts * hardware.launch_us * 1e-6 + 2 * parameters / memory)
-            if sent.num_casts
-            else 0.0,
+            packing_s=packing_s,
             update_s=_UPDATE_PASSES * sent.updated_bytes / update_memory,
             busy_pull=list(sent.pull.by_kind()),
             busy_push=list(sent.push.by_kind()),
@@ -215,26 +203,27 @@ class Step:
         )
 
     def costs(self, rates: Rates) -> Costs:
-        """Of one value of each rate."""
-        told = self.seconds(rates)
-        parts = {
-            field.name: float(np.ravel(getattr(told, field.name))[0]) for field in fields(Seconds)
-        }
+        """Work out a step by one value of each rate."""
+        seconds = self.seconds(rates)
+        parts = {field.name: _number(getattr(seconds, field.name)) for field in fields(Seconds)}
         return Costs(
             **parts,
-            step_s=float(np.ravel(told.step_s)[0]),
+            step_s=_number(seconds.step_s),
             bottleneck=self._bottleneck(rates),
             memory_bytes=memory_bytes(self.work),
             images=self.work.num_gpus * self.work.batch_size,
         )
 
     def seconds(self, rates: Rates) -> Seconds:
-        """For one value of each rate, or for many at once."""
+        """Work out the parts of a step by one value of each rate, or by many at once."""
         compute_s = self._compute_s(rates)
         launch_s = self._launch_s(compute_s)
         communication_s, exposed_s = self._communication(compute_s + launch_s, rates)
         input_s = self._input_s(rates)
         host_s = rates.feed * input_s
+        update_s: Values = self.update_s
+        if not self.exchange.updates_on_host:
+            update_s = self.update_s / rates.memory
         if self.work.variable_update not in OWN_PROCESSES:
             host_s = host_s + rates.host_s * (self.work.num_gpus - 1)
         return Seconds(
@@ -242,9 +231,7 @@ class Step:
             launch_s=launch_s,
             communication_s=communication_s,
             exposed_s=exposed_s,
-            update_s=self.update_s
-            if self.exchange.updates_on_host
-            else self.update_s / rates.memory,
+            update_s=update_s,
             host_s=host_s,
             sync_s=rates.sync * self.slowest * compute_s,
             input_s=input_s,
@@ -260,16 +247,14 @@ class Step:
         return alone * (1 + rates.board) if shares_board else alone
 
     def _launch_s(self, compute_s: Values) -> Values:
-        """What kernels come later than the GPU could take them; and what each call of the training
-        function begins with.
-        """
+        """Return by how much kernels come too late, and what each call begins with."""
         num_gpus = 1 if self.work.variable_update in OWN_PROCESSES else self.work.num_gpus
         launching = self.kernels_s * (1 + _LAUNCH_CONTENTION * (num_gpus - 1))
         late: Values = np.maximum(0.0, launching - compute_s)
         return late + _CALL_S / self.work.steps_per_execution
 
     def _communication(self, passes_s: Values, rates: Rates) -> tuple[Values, Values]:
-        """As if nothing hid it; and what nothing hides."""
+        """Return communication as if nothing hid it, and what nothing hides."""
         if not (
             self.busy_pull
             or self.busy_push
@@ -289,14 +274,14 @@ class Step:
             pull = np.maximum(0.0, pull_s + pull_latency_s - passes_s)
         hidden = rates.overlap * (total - pull - push)
         exposed = total - hidden + _ISSUED * np.minimum(hidden, pull_latency_s + push_latency_s)
-        if self.exchange.uses_nccl:
+        if self.exchange.push.uses_nccl:
             exposed = exposed + _STOLEN * (total - exposed)
         return total + self.packing_s, exposed + self.packing_s
 
     def _phase(
         self, traffic: Traffic, busy: list[tuple[str, float]], rates: Rates
     ) -> tuple[Values, Values]:
-        """Seconds of the busiest link, and of all latencies."""
+        """Return seconds of the busiest link, and of all latencies."""
         transfer_s: Values = 0.0
         for _, busy_s in self._reached(busy, rates):
             transfer_s = np.maximum(transfer_s, busy_s)
@@ -306,7 +291,7 @@ class Step:
         return transfer_s, latency_s * rates.latency
 
     def _reached(self, busy: list[tuple[str, float]], rates: Rates) -> Iterator[tuple[str, Values]]:
-        """Seconds of each kind of link, at the share of its bandwidth that is reached."""
+        """Yield seconds of each kind of link, at the share of its bandwidth that is reached."""
         reached = {
             "sockets": rates.sockets,
             "host memory": 1.0,
@@ -317,26 +302,30 @@ class Step:
             yield kind, busy_s / reached.get(kind, rates.link)
 
     def _bottleneck(self, rates: Rates) -> str:
-        """Which link communication is of, for one value of each rate."""
-        sent = ((self.exchange.pull, self.busy_pull), (self.exchange.push, self.busy_push))
-        phases = [(self._phase(traffic, busy, rates), busy) for traffic, busy in sent]
-        transfer_s, latency_s = (
-            sum(float(np.ravel(told[index])[0]) for told, _ in phases) for index in (0, 1)
-        )
+        """Return which link communication is of, for one value of each rate."""
+        longest_s, transfer_s, latency_s = -1.0, 0.0, 0.0
+        busiest: list[tuple[str, float]] = []
+        for traffic, busy in (
+            (self.exchange.pull, self.busy_pull),
+            (self.exchange.push, self.busy_push),
+        ):
+            of_links, of_latencies = self._phase(traffic, busy, rates)
+            transfer_s += _number(of_links)
+            latency_s += _number(of_latencies)
+            if _number(of_links) > longest_s:
+                longest_s, busiest = _number(of_links), busy
         if transfer_s <= latency_s:
             return "latency" if latency_s else "none"
-        _, longest = max(phases, key=lambda phase: float(np.ravel(phase[0][0])[0]))
-        return max(self._reached(longest, rates), key=lambda one: float(np.ravel(one[1])[0]))[0]
+        reached = {kind: _number(seconds) for kind, seconds in self._reached(busiest, rates)}
+        return max(reached, key=reached.__getitem__)
 
     def _input_s(self, rates: Rates) -> Values:
-        """The CPUs decode for all GPUs; batches then go to each GPU."""
+        """Return what CPUs decode for all GPUs, or the copies of batches to each GPU, if longer."""
         if not self.work.real_data:
             return 0.0
-        per_core = (
-            self.hardware.decode_images_per_s_per_core
-            * rates.input
-            * (1.0 if self.work.distortions else _UNDISTORTED)
-        )
+        per_core = self.hardware.decode_images_per_s_per_core * rates.input
+        if not self.work.distortions:
+            per_core = per_core * _UNDISTORTED
         decode_s = self.work.num_gpus * self.work.batch_size / (self.hardware.num_cores * per_core)
         batch_bytes = _H2D_BYTES * 3 * self.work.network.image_px**2 * self.work.batch_size
         sharing = min(self.work.num_gpus, self.hardware.gpus_per_switch)
@@ -345,19 +334,24 @@ class Step:
         return longest
 
 
+def _number(values: Values) -> float:
+    """Return the value for the one rate there is."""
+    return float(np.ravel(values)[0])
+
+
 def peak_tflops(hardware: Hardware, precision: str) -> float:
-    """Of a precision, `mixed` being fp16 with fp32 where it must be."""
+    """Return the peak of a precision; `mixed` is fp16 with fp32 where it must be."""
     named = "fp16" if precision == "mixed" else precision
     if named not in hardware.tflops:
         raise ValueError(
-            f"precision={precision}: {hardware.name} does not have it; it has {', '.join(hardware.tflops)}. "
-            f"If it does, add its peak to tflops in the profile"
+            f"precision={precision}: {hardware.name} does not have it; it has "
+            f"{', '.join(hardware.tflops)}. If it does, add its peak to tflops in the profile"
         )
     return hardware.tflops[named]
 
 
 def expected_maximum(num: int) -> float:
-    """Of so many independent standard normal numbers."""
+    """Return the mean of the largest of so many independent standard normal numbers."""
     if num == 1:
         return 0.0
     points = np.linspace(-8, 8, 8001)
@@ -367,9 +361,10 @@ def expected_maximum(num: int) -> float:
 
 
 def _readiness(work: Work, sent: Exchange) -> tuple[Floats, Floats]:
-    """Of messages in the order in which their gradients are ready: their shares of the bytes, and
-    of the backward pass done by then. Every tensor is taken to be as much work as any other; a
-    message of many is ready with its last.
+    """Return the messages' shares of the bytes, and of the backward pass when they are ready.
+
+    They are in the order in which their gradients are ready. Every tensor is taken to be as much
+    work as any other; a message of many is ready with its last.
     """
     sizes = np.array(work.network.tensors[::-1], float)
     done = np.arange(1, len(sizes) + 1) / len(sizes)

@@ -1,4 +1,4 @@
-"""Where bytes go: the links that a copy loads on its way, and for how long each of them is busy.
+"""The links that copies load on their way, and for how long each of them is busy.
 
 ```
  GPU0 ─pcie─┐
@@ -34,7 +34,7 @@ Link = tuple[str, int, str]
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
-    """Of one phase of a step; all of it is on its way at once."""
+    """The copies of one phase of a step, all on their way at once."""
 
     hardware: Hardware
     # at the bandwidths of the profile
@@ -42,10 +42,9 @@ class Traffic:
     num_copies: float = 0.0  # that the host issues
     latency_s: float = 0.0  # of collectives, one after another; copies have theirs by their number
     uses_nccl: bool = False  # its kernels take multiprocessors from the network's
-    crosses_cliques: bool = False
 
     def copy(self, source: int, target: int, num_bytes: float, num_copies: float = 1.0) -> None:
-        """From one GPU to another, or from or to the host."""
+        """Copy from one GPU to another, or from or to the host."""
         if source == target:
             return
         self.num_copies += num_copies
@@ -59,8 +58,10 @@ class Traffic:
             self._peer_copy(source, target, num_bytes)
 
     def collective(self, sizes: Sequence[float], num_gpus: int, launchers: int) -> None:
-        """NCCL all-reduces messages one after another. A process launches the kernel of a message
-        for each of its `launchers` GPUs while the message before is sent.
+        """All-reduce messages by NCCL, one after another.
+
+        A process launches the kernel of a message for each of its `launchers` GPUs while the
+        message before is sent.
         """
         num_bytes = latency_us = 0.0
         us_per_byte = self._ring_us_per_byte(num_gpus)
@@ -83,17 +84,14 @@ class Traffic:
         return 1e6 * probe.busiest()[1]
 
     def ring(self, num_gpus: int, num_bytes: float) -> None:
-        """NCCL: every GPU sends so many bytes to its neighbor; the slowest hop sets the pace."""
+        """Send so many bytes from every GPU to its neighbor; the slowest hop sets the pace."""
         self.uses_nccl = True
         hardware = self.hardware
-        if hardware.nvlink_gb_per_s and not (
-            hardware.is_bridged and num_gpus > hardware.nvlink_clique
-        ):
-            self.crosses_cliques = num_gpus > hardware.nvlink_clique
-            kind = BETWEEN_CLIQUES if self.crosses_cliques else "nvlink"
-            self._load(
-                (kind, 0, "ring"), num_bytes, hardware.nvlink_gb_per_s * self._usable(num_gpus)
-            )
+        crosses_cliques = num_gpus > hardware.nvlink_clique
+        if hardware.nvlink_gb_per_s and not (hardware.is_bridged and crosses_cliques):
+            kind = BETWEEN_CLIQUES if crosses_cliques else "nvlink"
+            rate = hardware.nvlink_gb_per_s * self._usable(num_gpus)
+            self._load((kind, 0, "ring"), num_bytes, rate)
             return
         for gpu in range(num_gpus):
             other = (gpu + 1) % num_gpus
@@ -105,28 +103,24 @@ class Traffic:
                 self._peer_copy(gpu, other, num_bytes, serial=False)
 
     def _usable(self, num_gpus: int) -> float:
-        """Share of a GPU's NVLinks that lead to one of these GPUs: in a mesh each pair of a clique
-        has its own few.
-        """
+        """Return the share of a GPU's NVLinks that lead to these; in a mesh each pair has few."""
         clique = self.hardware.nvlink_clique
         return (num_gpus - 1) / clique if self.hardware.is_mesh and num_gpus <= clique else 1.0
 
     def host_sums(self, num_bytes: float, memory_bytes: float) -> None:
-        """The CPUs add up so many bytes of gradients; all that is done moves so many through the
-        host's memory.
-        """
+        """Add up gradients on the CPUs, which moves so many bytes through the host's memory."""
         self._load(("host sum", 0, ""), num_bytes, self.hardware.host_sum_gb_per_s)
         self._load(("host memory", 0, ""), memory_bytes, self.hardware.host_memory_gb_per_s)
 
     def busiest(self) -> tuple[str, float]:
-        """Kind of the link that is busy for longest, and how long, seconds."""
+        """Return the kind of the link that is busy for longest, and how long, seconds."""
         if not self.busy_s:
             return "latency", 0.0
         link = max(self.busy_s, key=self.busy_s.__getitem__)
         return link[0], self.busy_s[link]
 
     def by_kind(self) -> Iterator[tuple[str, float]]:
-        """Of each kind of link the one that is busy for longest."""
+        """Yield how long the busiest link of each kind is busy."""
         longest: dict[str, float] = {}
         for (kind, _, _), busy in self.busy_s.items():
             longest[kind] = max(longest.get(kind, 0.0), busy)
@@ -138,21 +132,19 @@ class Traffic:
         self._load(("host memory", 0, ""), num_bytes, self.hardware.host_memory_gb_per_s)
 
     def _to_host(self, gpu: int, way: str, num_bytes: float) -> None:
-        """All that lies between a GPU and its host bridge."""
+        """Load all that lies between a GPU and its host bridge."""
         hardware = self.hardware
-        self._load(("pcie", gpu, way), num_bytes, hardware.pcie_gb_per_s)
+        rate = hardware.pcie_gb_per_s
+        self._load(("pcie", gpu, way), num_bytes, rate)
         if hardware.gpus_per_board > 1:
-            self._load(
-                ("board", gpu // hardware.gpus_per_board, way), num_bytes, hardware.pcie_gb_per_s
-            )
+            self._load(("board", gpu // hardware.gpus_per_board, way), num_bytes, rate)
         if hardware.gpus_per_switch > 1:
-            self._load(
-                ("switch", gpu // hardware.gpus_per_switch, way), num_bytes, hardware.pcie_gb_per_s
-            )
+            self._load(("switch", gpu // hardware.gpus_per_switch, way), num_bytes, rate)
 
     def _nvlink(self, source: int, target: int, num_bytes: float) -> bool:
-        """Within a clique, and in a mesh of cliques to the GPU of the same place in the next;
-        others have no direct link.
+        """Copy by a direct NVLink, and return whether there is one.
+
+        There is within a clique, and in a mesh of cliques to the GPU's partner in the next.
         """
         hardware = self.hardware
         if not hardware.nvlink_gb_per_s:
@@ -173,7 +165,7 @@ class Traffic:
         return True
 
     def _staged(self, source: int, target: int) -> bool:
-        """Through the host's memory, because the GPUs cannot reach each other."""
+        """Return whether a copy goes through the host's memory, for want of peer-to-peer."""
         return not self.hardware.peer_to_peer and not self._same_board(source, target)
 
     def _same_board(self, source: int, target: int) -> bool:
@@ -183,7 +175,7 @@ class Traffic:
     def _peer_copy(
         self, source: int, target: int, num_bytes: float, *, serial: bool = True
     ) -> None:
-        """A GPU sends its copies one after another: those to another socket hold up the others."""
+        """Copy between peers; a GPU sends one after another, so slow ones hold up the others."""
         hardware = self.hardware
         slowest = hardware.pcie_gb_per_s
         if self._same_board(source, target) or self._same_switch(source, target):
@@ -202,22 +194,20 @@ class Traffic:
         self._between_sockets(source, target, num_bytes)
 
     def _between_sockets(self, source: int, target: int, num_bytes: float) -> float:
-        """GB/s on the way from one GPU's socket to the other's; infinite below one socket."""
+        """Load the link between sockets, and return its GB/s; infinite below one socket."""
         hardware = self.hardware
         sockets = source // hardware.gpus_per_socket, target // hardware.gpus_per_socket
         if sockets[0] == sockets[1]:
             return math.inf
         if hardware.socket_gb_per_s is None:
             raise MissingLinkError(
-                f"{hardware.name}: GPUs {source} and {target} hang off different CPU sockets, and socket_gb_per_s is not "
-                "known; add it to the profile, or say hardware.profile.socket_gb_per_s=6 to a sweep and "
-                "--link socket_gb_per_s=6 to predict (QPI; UPI has 10, AMD 16)"
+                f"{hardware.name}: GPUs {source} and {target} hang off different CPU sockets, and "
+                "socket_gb_per_s is not known; add it to the profile, or say "
+                "hardware.profile.socket_gb_per_s=6 to a sweep and --link socket_gb_per_s=6 to "
+                "predict (QPI; UPI has 10, AMD 16)"
             )
-        self._load(
-            ("sockets", min(sockets), "up" if sockets[0] < sockets[1] else "down"),
-            num_bytes,
-            hardware.socket_gb_per_s,
-        )
+        way = "up" if sockets[0] < sockets[1] else "down"
+        self._load(("sockets", min(sockets), way), num_bytes, hardware.socket_gb_per_s)
         return hardware.socket_gb_per_s
 
     def _same_switch(self, source: int, target: int) -> bool:

@@ -1,6 +1,4 @@
-"""What is to be done in one step: the axes of a trial, or of a published figure, that the cost
-model looks at.
-"""
+"""The work of one step: the axes of a trial, or of a published figure, that the cost model sees."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from costs.networks import Network, network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Of one trial; one host."""
+    """The work of one trial on one host."""
 
     network: Network
     num_gpus: int
@@ -32,8 +30,7 @@ class Work:
 
     @classmethod
     def of(cls, axes: Mapping[str, Any]) -> Work:
-        """Of the axes of `analysis.results.Result`, measured or published, or of a TrialSpec's
-        fields.
+        """Read the axes of an `analysis.results.Result`, or the fields of a TrialSpec.
 
         Raises costs.networks.UnknownNetworkError.
         """

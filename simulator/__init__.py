@@ -1,3 +1,1 @@
-"""Plays trials by the cost model, as if GPUs of a hardware profile had run them; writes run folders
-as the trainer does.
-"""
+"""Plays trials by the cost model on a hardware profile; leaves run folders as the trainer does."""

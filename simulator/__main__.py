@@ -1,5 +1,6 @@
-"""`python -m simulator TRIAL.json RUN_DIR`: what launchers start with engine=simulated. Ends with
-its outcome's exit code.
+"""`python -m simulator TRIAL.json RUN_DIR`: what launchers start with engine=simulated.
+
+It ends with the exit code of its outcome.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     except NoResultError as error:
         print(f"Error: simulated: {error}", file=sys.stderr)
         return _EXIT_CODES[Outcome.FAILED]
-    # the border of the process: the log keeps the traceback, the result the sentence
+    # The border of the process: the log keeps the traceback, the result the sentence.
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
@@ -54,9 +55,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 
 def preload() -> None:
-    """Everything is imported above; what git says is asked once, for all that are forked from this
-    process.
-    """
+    """Ask git once, for all that are forked from this process; imports are above."""
     environment.load()
 
 

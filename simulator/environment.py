@@ -1,6 +1,4 @@
-"""Writes the software that played a trial into its run folder: `environment.json`. Asked for once
-per process that is forked.
-"""
+"""Writes the software that played a trial into its run folder: `environment.json`."""
 
 from __future__ import annotations
 
@@ -14,20 +12,18 @@ from scalemark.run_folder.folder import RunFolder
 
 
 def write(folder: RunFolder) -> None:
-    environment = _of_checkout() | {
-        "variables": software.result_changing(os.environ),
-        "set_by_trial": {},
-    }
+    variables = {"variables": software.result_changing(os.environ), "set_by_trial": {}}
+    environment = _of_checkout() | variables
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
 
 
 @cache
 def _of_checkout() -> dict[str, Any]:
-    """As `trainer.process.environment` has it, of the code that this process has loaded."""
+    """Describe the code that this process has loaded, as `trainer.process.environment` does."""
     built = {"cuda_build": "", "cudnn_build": ""}
     return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
 
 
 def load() -> None:
-    """Now, so that a process forked from this one need not."""
+    """Ask now, so that processes forked from this one need not."""
     _of_checkout()

@@ -1,6 +1,4 @@
-"""Why no two steps take the same time: a process's own pace, noise that lasts for a few steps,
-drift. A function of its seed.
-"""
+"""Noise of step times, by seed: a process's own pace, autocorrelated noise, and drift."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ AUTOCORRELATION = 0.3  # of the noise of neighboring steps: steps are no indepen
 
 
 def process_factor(random: np.random.Generator, planted: Mapping[str, float]) -> float:
-    """What the step times of one process are multiplied with; log-normal, of mean 1."""
+    """Draw the factor of all step times of one process: log-normal, of mean 1."""
     spread = _log_spread(planted.get("process_noise", 0.0))
     return math.exp(spread * random.standard_normal() - spread**2 / 2)
 
@@ -22,10 +20,9 @@ def process_factor(random: np.random.Generator, planted: Mapping[str, float]) ->
 def step_factors(
     random: np.random.Generator, planted: Mapping[str, float], num_steps: int
 ) -> Iterator[float]:
-    """What the steps of one process are multiplied with, without end; of mean 1.
+    """Yield the factors of the steps of one process without end, of mean 1.
 
-    The drift grows over `num_steps`, from half of it below the mean to half of it above, and stays
-    there.
+    The drift grows over `num_steps`, from half of it below the mean to half of it above.
     """
     spread, drift = _log_spread(planted.get("noise", 0.0)), planted.get("drift", 0.0)
     fresh = math.sqrt(1 - AUTOCORRELATION**2)
@@ -39,16 +36,12 @@ def step_factors(
 def step_times(
     random: np.random.Generator, step_s: float, planted: Mapping[str, float], num_steps: int
 ) -> list[float]:
-    """Durations of the steps of one process whose steps take `step_s` in the mean over all
-    processes, seconds.
-    """
+    """Draw the step times of one process, whose mean over all processes is `step_s`."""
     mean_s = step_s * process_factor(random, planted)
-    return [
-        mean_s * factor
-        for factor in itertools.islice(step_factors(random, planted, num_steps), num_steps)
-    ]
+    factors = step_factors(random, planted, num_steps)
+    return [mean_s * factor for factor in itertools.islice(factors, num_steps)]
 
 
 def _log_spread(deviation: float) -> float:
-    """Of the logarithm, where the standard deviation over the mean is this."""
+    """Return the spread of the logarithm for a standard deviation over the mean."""
     return math.sqrt(math.log1p(deviation**2))

@@ -1,6 +1,4 @@
-"""Plays one trial from its spec to its result: as the trainer would leave it, on hardware that is
-not here.
-"""
+"""Plays one trial from its spec to its result, as the trainer would leave it."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.records.unknown_axes import unknown_axes
 from scalemark.run_folder.folder import RunFolder
 from simulator import play
-from simulator.truth import told, with_planted
+from simulator.truth import recorded, with_planted
 from trainer import measured, verdict
 
 START_S = 0.5  # of a forked trainer, until it builds its model
@@ -35,15 +33,18 @@ THROTTLED = "sw_thermal_slowdown"
 
 
 class NotSimulatedError(Exception):
-    """This trial cannot be played. The message says what is missing."""
+    """Raised for a trial that cannot be played; the message says what is missing."""
 
 
 class NoResultError(Exception):
-    """The process ends without a result, as planted."""
+    """Raised where the process ends without a result, as injected."""
 
 
 def run(spec: TrialSpec, folder: RunFolder) -> Result:
-    """Leaves steps.jsonl in the folder. Raises NotSimulatedError and NoResultError."""
+    """Play a trial, and leave steps.jsonl in the folder.
+
+    Raises NotSimulatedError and NoResultError.
+    """
     machine = folder.read_machine()
     if machine is None or not machine.hardware_profile:
         raise NotSimulatedError(
@@ -53,15 +54,15 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     if problem := next(unknown_axes(spec), None):
         raise NotSimulatedError(problem)
     hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
+    faults = spec.planted_values
     try:
-        truth = with_planted(costs(work, hardware), spec.planted_values, work)
+        truth = with_planted(costs(work, hardware), faults, work)
     except ValueError as error:
         raise NotSimulatedError(str(error)) from error
     random = np.random.default_rng(_seed(spec, folder, machine))
-    if random.random() < spec.planted_values.get("failure_rate", 0.0):
-        raise NoResultError(
-            f"planted.failure_rate={spec.planted_values['failure_rate']:g} met this attempt"
-        )
+    failure_rate = faults.get("failure_rate", 0.0)
+    if random.random() < failure_rate:
+        raise NoResultError(f"planted.failure_rate={failure_rate:g} met this attempt")
     if message := _no_room(spec, truth, hardware):
         return Result(
             outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
@@ -112,39 +113,37 @@ def _played(
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
-        truth=told(truth, spec.planted_values, played.process_factor),
+        truth=recorded(truth, spec.planted_values, played.process_factor),
     )
 
 
 def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
-    """Why it runs out of memory; empty when it does not."""
+    """Return why it runs out of memory; empty when it does not."""
     if spec.planted_values.get("out_of_memory"):
         return "simulated: out of GPU memory, for planted.out_of_memory=1"
     needed_gib = truth.memory_bytes / 2**30
     if needed_gib <= hardware.memory_gib:
         return ""
     return (
-        f"simulated: out of GPU memory: a GPU needs {needed_gib:.1f} GiB and {hardware.name} has {hardware.memory_gib:g}; "
-        "try a smaller batch_size or image_px"
+        f"simulated: out of GPU memory: a GPU needs {needed_gib:.1f} GiB and {hardware.name} has "
+        f"{hardware.memory_gib:g}; try a smaller batch_size or image_px"
     )
 
 
 def _measurement(
     spec: TrialSpec, hardware: Hardware, work: Work, truth: Costs, played: play.Played
 ) -> Measurement:
-    """What nothing simulates is none, and the memory of the host 0."""
+    """Measure what was played; what nothing simulates is None, and the memory of the host 0."""
     timed = played.timed
     taken = spec.planted_values.get("contention", 0.0) * hardware.num_cores
-    per_step = (
-        truth.launch_s
-        + truth.host_s
-        + (truth.input_s * (hardware.num_cores - taken) if work.real_data else 0.0)
-    )
+    cpu_per_step_s = truth.launch_s + truth.host_s
+    if work.real_data:
+        cpu_per_step_s += truth.input_s * (hardware.num_cores - taken)
     num_steps = sum(sample.num_steps for sample in timed.measured())
     num_tensors = len(work.network.tensors) * spec.num_gpus
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
     return measured.measurement(
-        replace(timed, cpu_s=per_step * num_steps),
+        replace(timed, cpu_s=cpu_per_step_s * num_steps),
         images_per_step=spec.num_gpus * spec.batch_size,
         time_to_first_step_s=START_S + trace_s + first_step_s,
         trace_s=trace_s,
@@ -162,15 +161,17 @@ def _measurement(
 def _telemetry(
     spec: TrialSpec, folder: RunFolder, machine: Machine, hardware: Hardware, truth: Costs
 ) -> tuple[GpuTelemetry, ...]:
-    """Of the GPUs that it was given; nothing was sampled."""
+    """Return the telemetry of the GPUs that it was given; nothing was sampled."""
     lost = spec.planted_values.get("throttling", 0.0)
-    clock = hardware.clock_mhz
+    clock, highest = hardware.clock_mhz, None
+    if clock is not None:
+        clock, highest = clock * (1 - lost), round(clock)
     return tuple(
         GpuTelemetry(
             uuid=machine.gpus[number].uuid,
             num_samples=0,
-            sm_clock_mhz=None if clock is None else clock * (1 - lost),
-            max_sm_clock_mhz=None if clock is None else round(clock),
+            sm_clock_mhz=clock,
+            max_sm_clock_mhz=highest,
             power_w=None,
             power_limit_w=hardware.power_w,
             temperature_c=None,
@@ -184,7 +185,7 @@ def _telemetry(
 
 
 def _devices(spec: TrialSpec, folder: RunFolder) -> Sequence[int]:
-    """The first ones, where a folder was made by hand."""
+    """Return its devices: the first ones, where a folder was made by hand."""
     placement = folder.read_placement()
     return placement.devices if placement else range(spec.num_gpus)
 
@@ -194,8 +195,8 @@ def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
 
 
 def _seed(spec: TrialSpec, folder: RunFolder, machine: Machine) -> int:
-    """Of this attempt alone: every sweep counts its repeats from 1, so the sweep is part of it."""
+    """Return a seed of this attempt alone; sweeps all count from 1, so the sweep is part of it."""
     begin = folder.read_attempt()
     attempt = (begin.sweep_uid, begin.repeat, begin.attempt) if begin else ("", 1, 1)
-    told = json.dumps([spec.to_json(), machine.key, *attempt])
-    return int.from_bytes(hashlib.sha256(told.encode()).digest()[:8])
+    identity = json.dumps([spec.to_json(), machine.key, *attempt])
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8])

@@ -1,6 +1,4 @@
-"""What a simulated step takes: the cost model's parts with what is planted in them, before any
-noise.
-"""
+"""What a simulated step takes before any noise: the cost model's parts with injected faults."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from costs.work import Work
 
 
 def with_planted(costs: Costs, planted: Mapping[str, float], work: Work) -> Costs:
-    """`planted` as `TrialSpec.planted_values` has it; see `scalemark.records.planted.PLANTED`.
+    """Add injected faults, as `TrialSpec.planted_values` has them.
 
     Gradients are reduced, and batches made, only where they are: one GPU alone never waits for
     `reduction_s`, synthetic data never for `input_s`. All GPUs draw from one pipeline, so that a
@@ -20,37 +18,29 @@ def with_planted(costs: Costs, planted: Mapping[str, float], work: Work) -> Cost
     """
     slower_clock = 1 / (1 - planted.get("throttling", 0.0))
     fewer_cores = 1 / (1 - planted.get("contention", 0.0))
-    reduces = work.num_gpus > 1 and costs.communication_s > 0
-    reduction_s = planted.get("reduction_s", 0.0) if reduces else 0.0
-    late_s = planted.get("input_s", 0.0) * work.num_gpus if work.real_data else 0.0
-    return _summed(
-        replace(
-            costs,
-            compute_s=costs.compute_s * slower_clock,
-            update_s=costs.update_s * slower_clock,
-            sync_s=costs.sync_s * slower_clock,
-            launch_s=costs.launch_s * fewer_cores + planted.get("launch_s", 0.0),
-            host_s=costs.host_s * fewer_cores,
-            communication_s=costs.communication_s + reduction_s,
-            exposed_s=costs.exposed_s + reduction_s,
-            input_s=costs.input_s * fewer_cores + late_s,
-        )
+    reduction_s = late_s = 0.0
+    if work.num_gpus > 1 and costs.communication_s > 0:
+        reduction_s = planted.get("reduction_s", 0.0)
+    if work.real_data:
+        late_s = planted.get("input_s", 0.0) * work.num_gpus
+    slowed = replace(
+        costs,
+        compute_s=costs.compute_s * slower_clock,
+        update_s=costs.update_s * slower_clock,
+        sync_s=costs.sync_s * slower_clock,
+        launch_s=costs.launch_s * fewer_cores + planted.get("launch_s", 0.0),
+        host_s=costs.host_s * fewer_cores,
+        communication_s=costs.communication_s + reduction_s,
+        exposed_s=costs.exposed_s + reduction_s,
+        input_s=costs.input_s * fewer_cores + late_s,
     )
+    return replace(slowed, step_s=max(slowed.input_s, slowed.busy_s))
 
 
-def told(costs: Costs, planted: Mapping[str, float], process_factor: float) -> dict[str, float]:
-    """As `Result.truth` has it: seconds per step by part, planted values as `planted.NAME`, and
-    what the process drew.
-    """
-    parts = {
-        name: float(value) for name, value in asdict(costs).items() if not isinstance(value, str)
+def recorded(costs: Costs, planted: Mapping[str, float], process_factor: float) -> dict[str, float]:
+    """Return `Result.truth`: seconds per step by part, faults as `planted.NAME`, and the factor."""
+    found = {name: value for name, value in asdict(costs).items() if not isinstance(value, str)}
+    found |= {f"planted.{name}": value for name, value in planted.items()}
+    return {name: float(value) for name, value in found.items()} | {
+        "process_factor": process_factor
     }
-    return (
-        parts
-        | {f"planted.{name}": value for name, value in planted.items()}
-        | {"process_factor": process_factor}
-    )
-
-
-def _summed(costs: Costs) -> Costs:
-    return replace(costs, step_s=max(costs.input_s, costs.busy_s))

@@ -20,7 +20,7 @@ def test_weights_and_sums_of_gradients_cross_once_per_host(update):
     )  # 3/4 of all weights, and of all gradients
 
 
-def test_a_variable_that_is_larger_than_all_others_makes_its_host_the_busiest():
+def test_the_host_of_the_largest_variable_is_the_busiest():
     sent = between_hosts("distributed_parameter_server", "none", [1 * MB, 6 * MB, 1 * MB], 2, 2)
     weights, gradients = sent.phases
     assert weights.sent == gradients.received == (6 * MB, 2 * MB)

@@ -97,7 +97,7 @@ def test_published_spellings_are_found(spelled, name):
     assert network(spelled).name == name
 
 
-def test_every_model_of_the_published_figures_is_known_but_the_one_that_has_no_name():
+def test_every_named_model_of_the_published_figures_is_known():
     with (Path(store.__file__).parent / "published" / "throughput.csv").open() as lines:
         models = {row["model"].rstrip("?") for row in csv.DictReader(lines)}
     unknown = set()
@@ -125,7 +125,7 @@ def test_an_image_too_small_for_the_network_is_refused():
         network("alexnet", 20)
 
 
-def test_a_larger_image_is_more_work_with_the_same_parameters_of_convolutions():
+def test_a_larger_image_is_more_work_for_the_same_convolutions():
     small, large = network("resnet50", 224), network("resnet50", 448)
     assert small.tensors == large.tensors
     assert large.forward_flops / small.forward_flops == pytest.approx(4, rel=0.01)

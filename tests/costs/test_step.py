@@ -78,7 +78,7 @@ def test_launches_of_a_ring_hide_behind_the_message_before() -> None:
     assert quick == usual < slow
 
 
-def test_gpus_that_do_not_reach_each_other_share_the_uplink_of_their_switch() -> None:
+def test_gpus_without_peer_access_share_the_uplink_of_their_switch() -> None:
     """2, 4 and 8 GPUs send 2, 4 and 4 times 2 (n-1)/n of all bytes through it; two sockets are crossed besides."""
     box = replace(BOX, peer_to_peer=False, gpus_per_switch=4, num_sockets=1)
     two, four, eight = (exchange(work("vgg16", num_gpus=n), box).push.busiest() for n in (2, 4, 8))
@@ -281,7 +281,7 @@ def test_variables_are_updated_in_fp32_however_gradients_are_sent(strategy: str)
     assert compact == pytest.approx(whole, rel=1e-3)
 
 
-def test_a_gpu_that_reaches_less_of_its_memory_does_not_slow_the_update_of_the_host() -> None:
+def test_slow_gpu_memory_does_not_slow_the_update_of_the_host() -> None:
     """A bug: the rate of the GPU's memory was taken for the host's."""
     on_host, on_gpu = (
         [costs(work(strategy=one), BOX, Rates(memory=rate)).update_s for rate in (0.3, 0.6)]

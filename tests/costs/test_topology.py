@@ -27,7 +27,7 @@ def test_a_bridge_joins_two_gpus_and_no_nvlink_leads_to_the_next_pair():
     assert BRIDGED.num_nvlink_pairs == 4
 
 
-def test_a_ring_through_bridged_pairs_is_as_slow_as_the_links_between_them():
+def test_a_ring_through_bridged_pairs_is_as_slow_as_their_links():
     assert kinds(BRIDGED, ring=2) == {"nvlink"}
     assert BETWEEN_CLIQUES not in kinds(BRIDGED, ring=4)
     of_pairs, without = (
@@ -39,7 +39,7 @@ def test_a_ring_through_bridged_pairs_is_as_slow_as_the_links_between_them():
     assert of_pairs.busiest() == without.busiest()
 
 
-def test_a_bridged_pair_has_all_of_its_nvlink_and_a_mesh_a_part_for_each_pair():
+def test_a_bridged_pair_has_all_nvlinks_and_a_mesh_pair_a_part():
     traffic = Traffic(hardware=BRIDGED)
     traffic.copy(0, 1, 1e9)
     assert traffic.busiest()[1] == pytest.approx(1 / 50)

@@ -149,7 +149,7 @@ def test_drift_is_seen_by_the_verdict():
     assert "steps became" in result("planted.drift=0.2").verdict_reasons[0]
 
 
-def test_the_same_attempt_gives_the_same_numbers_and_another_repeat_others():
+def test_the_same_attempt_gives_the_same_numbers_again():
     spec = spec_of(noise=True)
     first, again, other, retried = (
         play(spec, repeat, attempt)[1].read_result()
