@@ -74,8 +74,9 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """Of the throughputs in it, as `images/s`."""
-        return ", ".join(dict.fromkeys(result.unit for result in self.results))
+        """Return the one unit of all throughputs in it, as `images/s`."""
+        able = [result for result in self.results if result.throughput is not None]
+        return (able or self.results)[0].unit
 
     @property
     def hosts(self) -> int:
@@ -140,14 +141,15 @@ def pivot(
         _values(results, rest),
         strict=True,
     )
+    items = _items(results)
     num_in: Counter[Label] = Counter()
-    for result, (cell, variant, values) in zip(results, cells, strict=True):
-        where = (result.place.key, variant, *values)
+    for result, item, (cell, variant, values) in zip(results, items, cells, strict=True):
+        where = (result.place.key, item, variant, *values)
         # a source may tell of one thing twice: the second stands in a table of its own
         num_in[where, cell] += 1
         grouped[num_in[where, cell], *where].append(result)
     settings = {
-        key: dict(zip(rest, key[3:], strict=True)) | {_SHARED: of[0].place.shares_host}
+        key: dict(zip(rest, key[4:], strict=True)) | {_SHARED: of[0].place.shares_host}
         for key, of in grouped.items()
     }
     named = _named(settings)
@@ -161,6 +163,23 @@ def pivot(
         )
         for key, of in grouped.items()
     ]
+
+
+def _items(results: Sequence[Result]) -> list[str]:
+    """Return what each result counts; one without a number counts what its model counted elsewhere,
+    so that failures stand beside the numbers that they are missing from.
+    """
+    by_model = {}
+    for result in results:
+        if result.throughput is not None:
+            by_model[result.place.key, result.axes["model"]] = result.item
+    found = []
+    for result in results:
+        if result.throughput is None:
+            found.append(by_model.get((result.place.key, result.axes["model"]), result.item))
+        else:
+            found.append(result.item)
+    return found
 
 
 def lines(results: Iterable[Result]) -> tuple[str, ...]:

@@ -454,11 +454,11 @@ def _preference(candidate: Baseline) -> tuple[int, int, float]:
 def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
     """What a result and its baseline have in common."""
     if rule is not BaselineRule.BEST:
-        return result.place.key, result.curve
+        return result.place.key, result.item, result.curve
     told = setting(result)
     if result.hosts > 1 and "planted" in told:
         told["planted"] = planted_on_one_host(str(told["planted"]))
-    return result.place.key, *told.values()
+    return result.place.key, result.item, *told.values()
 
 
 def setting(result: Result) -> dict[str, object]:

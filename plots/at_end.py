@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cached_property, partial
 from pathlib import Path
 
 from analysis.pivot import usual_tables
@@ -28,127 +29,106 @@ Tell = Callable[[str], None]
 
 
 def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin.MEASURED) -> bool:
-    """False when something could not be drawn or written, which is told, and does not keep the rest
-    from it.
-
-    Whoever interrupts it is told that the results are stored; raises KeyboardInterrupt then.
+    """Return False when something could not be drawn or written; `tell` is called with what and
+    why, and the rest is still shown. Raises KeyboardInterrupt, after saying that the results are
+    stored.
     """
-    doing = "tables"
-    selection = Selection(db=url, sweep=sweep, origin=origin)
+    ending = _Ending(Selection(db=url, sweep=sweep, origin=origin), folder, tell)
     try:
-        is_well = _print_tables(selection, tell)
-        doing = "report"
-        is_well &= _write_report(selection, folder, tell)
-        doing = "charts"
+        ending.attempt("tables", ending.print_tables)
+        ending.attempt("report", ending.write_report)
         from plots.pictures import drawing  # here, because matplotlib is slow to import
 
-        source = _source(selection, "charts")
-        for doing in drawing.names():
-            is_well &= _draw(source, folder, doing, tell)
-        secret = " (with the password for ***)" if masked(url) != url else ""
-        tell(f"ask what it means: {_command('advise', selection, 'analysis')}{secret}")
+        for name in drawing.names():
+            ending.attempt(f"chart {name}", partial(ending.draw, name))
     except LostDatabaseError as error:
         tell(f"sweep: nothing more is drawn: {in_words(error)}")
         return False
     except KeyboardInterrupt:
-        again = f"{_command('report', selection)} and {_command('charts', selection)} draw them"
-        tell(f"sweep: drawing was interrupted at {doing}; the results are stored, {again}")
+        commands = f"{ending.command('report')} and {ending.command('charts')}"
+        tell(
+            f"sweep: drawing was interrupted at {ending.doing}; the results are stored, {commands} "
+            "draw them"
+        )
         raise
-    return is_well
+    secret = " (with the password for ***)" if masked(url) != url else ""
+    tell(f"ask what it means: {ending.command('advise', 'analysis')}{secret}")
+    return ending.is_well
 
 
-def _print_tables(selection: Selection, tell: Tell) -> bool:
-    failures: dict[str, Exception] = {}
-    see = _command("tables", selection)
-    try:
-        source = _source(selection, "tables")
+class _Ending:
+    """Shows one sweep part by part, and remembers whether all went well."""
+
+    def __init__(self, selection: Selection, folder: Path, tell: Tell) -> None:
+        self.is_well = True
+        self.doing = ""
+        self._selection, self._folder, self._tell = selection, folder, tell
+
+    def attempt(self, what: str, make: Callable[[], None]) -> None:
+        """Make one part; a failure is reported with the command that makes the part again."""
+        self.doing = what
+        try:
+            make()
+        except LostDatabaseError:
+            raise
+        except Exception as error:  # whatever it is, the other parts are worth trying
+            self._failed(what, error)
+
+    def print_tables(self) -> None:
+        source = self._source("tables")
         found = usual_tables(source.results)
-        told = document(found[:MOST_TABLES], selection, failed=failures.setdefault)
-        formats.chosen(None)([told], sys.stdout)
-        sys.stdout.flush()
-    except OSError as error:
-        silence(sys.stdout)
-        if not isinstance(error, BrokenPipeError):
-            tell(f"sweep: the tables cannot be written: {error.strerror}; see {see}")
-            return False
-    except LostDatabaseError:
-        raise
-    except Exception as error:  # whatever it is, the report and the charts are worth trying
-        tell(f"sweep: no tables: {in_words(error)}")
-        return False
-    finally:
-        for name, reason in failures.items():
-            tell(f"sweep: no {name}: {in_words(reason)}; the results are stored, see {see}")
-    if len(found) > MOST_TABLES:
-        num = len(found) - MOST_TABLES
-        tell(f"{num} more table{'' if num == 1 else 's'}: {see}")
-    return not failures
+        try:
+            shown = document(found[:MOST_TABLES], self._selection, failed=self._failed)
+            formats.chosen(None)([shown], sys.stdout)
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read it has seen enough
+            silence(sys.stdout)
+        except OSError:
+            silence(sys.stdout)
+            raise
+        num_more = len(found) - MOST_TABLES
+        if num_more > 0:
+            self._tell(f"{num_more} more table{'' if num_more == 1 else 's'}: {source.command}")
 
+    def write_report(self) -> None:
+        from plots.report.page import render  # here, because it takes its time to import
 
-def _write_report(selection: Selection, folder: Path, tell: Tell) -> bool:
-    from plots.report.page import render  # here, because it takes its time to import
+        self._folder.mkdir(parents=True, exist_ok=True)
+        page = render(self._source("report"), datetime.now(UTC), failed=self._failed)
+        path = self._folder / REPORT[self._selection.origin]
+        write(path, page)
+        self._tell(f"report: {path}")
 
-    command = _command("report", selection)
-    failures: dict[str, Exception] = {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        source = _source(selection, "report")
-        write(
-            folder / REPORT[selection.origin],
-            render(source, datetime.now(UTC), failed=failures.setdefault),
-        )
-    except OSError as error:
-        tell(
-            f"sweep: no report: {folder}: {error.strerror}; the results are stored, write it "
-            f"with {command} --out FILE"
-        )
-        return False
-    except LostDatabaseError:
-        raise
-    except Exception as error:  # whatever it is, charts are worth trying
-        tell(
-            f"sweep: no report: {in_words(error)}; the results are stored, write it with "
-            f"{command} --out FILE"
-        )
-        return False
-    tell(f"report: {folder / REPORT[selection.origin]}")
-    for name, reason in failures.items():
-        tell(
-            f"sweep: not in the report: {name}: {in_words(reason)}; the results are stored, "
-            f"write it with {command} --out FILE"
-        )
-    return not failures
+    def draw(self, chart: str) -> None:
+        from plots.pictures import drawing  # here, as above
 
-
-def _draw(source: Source, folder: Path, chart: str, tell: Tell) -> bool:
-    from plots.pictures import drawing  # here, as above
-
-    command = f"{source.command} --chart {chart}"
-    further: list[str] = []
-    try:
+        source = self._of_charts
+        further: list[str] = []
         for path in drawing.draw(
-            source, folder, [chart], most=MOST_PICTURES, cut_short=further.append
+            source, self._folder, [chart], most=MOST_PICTURES, cut_short=further.append
         ):
-            tell(f"chart: {path}")
-    except LostDatabaseError:
-        raise
-    except Exception as error:  # whatever it is, the other charts are worth trying
-        tell(
-            f"sweep: no chart {chart}: {in_words(error)}; the results are stored, draw it "
-            f"with {command} --out FOLDER"
+            self._tell(f"chart: {path}")
+        for text in further:
+            self._tell(f"chart: {text}; all are drawn by {source.command} --chart {chart}")
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self.is_well = False
+        again = self.command("charts" if self.doing.startswith("chart ") else self.doing)
+        self._tell(f"sweep: no {what}: {in_words(error)}; the results are stored, see {again}")
+
+    @cached_property
+    def _of_charts(self) -> Source:
+        """Read the results once for all charts."""
+        return self._source("charts")
+
+    def _source(self, name: str) -> Source:
+        return Source(selection=self._selection, command=self.command(name))
+
+    def command(self, name: str, room: str = "plots") -> str:
+        """Return the command that shows the same sweep again."""
+        selection = self._selection
+        assert selection.sweep is not None
+        is_simulated = selection.origin is Origin.SIMULATED
+        return again.command(
+            name, selection.db, selection.sweep, is_simulated=is_simulated, room=room
         )
-        return False
-    for text in further:
-        tell(f"chart: {text}; all are drawn by {command}")
-    return True
-
-
-def _source(selection: Selection, command: str) -> Source:
-    return Source(selection=selection, command=_command(command, selection))
-
-
-def _command(name: str, selection: Selection, room: str = "plots") -> str:
-    """Shows the same again."""
-    assert selection.sweep is not None
-    is_simulated = selection.origin is Origin.SIMULATED
-    return again.command(name, selection.db, selection.sweep, is_simulated=is_simulated, room=room)

@@ -1,4 +1,4 @@
-"""Options that only the commands of `plots` share; see `analysis.options` for the others."""
+"""Options of `plots` alone, and the selection that its commands share; see `analysis.options`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ ShowOption = Annotated[
     str | None,
     typer.Option(
         "--show",
-        help=f"What stands in each cell, of {', '.join(QUANTITIES)}.",
-        show_default="images/s,speed-up, and the interval where there are repeats",
+        help=f"What each cell holds, of {', '.join(QUANTITIES)}.",
+        show_default="throughput,speed-up, and the interval where there are repeats",
     ),
 ]
 AgainstOption = Annotated[
     list[str] | None,
     typer.Option(
         "--against",
-        help="Ratios to another side: published figures, as tf-benchmarks-2017 or tf-benchmarks-2017/k80, or other attempts, as "
-        "host=otherbox 'started_at<2026-11-01' (one option each).",
+        help=(
+            "Ratios to another side: published figures, as tf-benchmarks-2017/k80, or other "
+            "attempts, as host=otherbox 'started_at<2026-11-01' (one option each)."
+        ),
     ),
 ]
 
 
 def command() -> str:
-    """This command line, as it can be typed again; without passwords."""
+    """Return this command line, as it can be typed again; without passwords."""
     return f"{typed('plots')} {command_line(sys.argv[1:])}"

@@ -1,6 +1,4 @@
-"""Parts of what is shown, as charts, tables and sections: one that fails is named, and never stops
-the others.
-"""
+"""Charts, tables and sections are made one by one: a part that fails never stops the others."""
 
 from __future__ import annotations
 
@@ -13,16 +11,16 @@ from store.errors import StoreError
 T = TypeVar("T")
 
 Failed = Callable[[str, Exception], object]
-"""Is told the name of a part that failed, and why."""
+"""Called with the name of a part that failed, and why."""
 
 
 def stop(name: str, error: Exception) -> None:
-    """Raise the error: what happens where nobody is there to be told."""
+    """Raise the error, where no part may be missing."""
     raise error
 
 
 def attempted(name: str, make: Callable[[], T], failed: Failed) -> T | None:
-    """Return what `make` makes; None where it fails, which `failed` is told."""
+    """Return what `make` makes; None where it fails, after a call of `failed`."""
     try:
         return make()
     except Exception as error:  # whatever it is, the other parts are worth showing
@@ -31,7 +29,11 @@ def attempted(name: str, make: Callable[[], T], failed: Failed) -> T | None:
 
 
 def in_words(error: Exception) -> str:
-    """As a message names it; an error that no message was written for comes with its type."""
-    return quoted(
-        str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-    )
+    """Return the message of an error; one that no message was written for comes with its type."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    elif isinstance(error, StoreError):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__}: {error}"
+    return quoted(text)

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,9 +23,6 @@ from scalemark.text.untrusted import quoted
 from store.command_line import Db, Json
 from store.errors import StoreError
 
-if TYPE_CHECKING:
-    from plots.pictures import drawing
-
 _PATIENCE_S = 2.0  # until a first word, and between words
 
 
@@ -37,8 +34,7 @@ def charts(
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     chart: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this one; may be given several times; see --list."),
+        list[str] | None, typer.Option(help="Draw only this one; may be repeated; see --list.")
     ] = None,
     list_charts: Annotated[
         bool, typer.Option("--list", help="Name the charts, and draw none.")
@@ -52,13 +48,15 @@ def charts(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
     as_json: Json = False,
 ) -> None:
-    """Pictures of the results. Prints their paths. A chart that fails is named at the end; exit
-    code 1 then.
+    """Draw the results, and print the paths of the pictures. A chart that fails is named at the
+    end; exit code 1 then.
     """
     from plots.pictures import drawing  # here, because matplotlib is slow to import
 
+    failures: dict[str, Exception] = {}
     if list_charts:
-        return _list(drawing.names(), drawing.chart, as_json=as_json)
+        _list(drawing.abouts(failures.setdefault), as_json=as_json)
+        return _end(failures)
     chosen = Selection(
         db=db,
         sweep=sweep,
@@ -69,7 +67,6 @@ def charts(
     )
     source = Source(selection=chosen, command=command())
     reasons: list[str] = []
-    failures: dict[str, Exception] = {}
     files = drawing.draw(
         source,
         out,
@@ -80,15 +77,13 @@ def charts(
         failed=failures.setdefault,
     )
     paths = []
-    for path in told_of(files, time.monotonic):
+    for path in with_progress(files, time.monotonic):
         paths.append(str(path))
         if not as_json:
             print(path, flush=True)
     if chart or not paths:
         for reason in reasons:
             print(f"plots: {quoted(reason)}", file=sys.stderr)
-    for name, error in failures.items():
-        print(f"plots: {name}: not drawn: {in_words(error)}", file=sys.stderr)
     if not paths and not failures:
         raise StoreError(
             "no picture: nothing of this selection can be drawn; see python -m plots tables "
@@ -96,20 +91,26 @@ def charts(
         )
     if as_json:
         print(json.dumps(paths))
+    _end(failures)
+
+
+def _end(failures: dict[str, Exception]) -> None:
+    for name, error in failures.items():
+        print(f"plots: {name}: not drawn: {in_words(error)}", file=sys.stderr)
     if failures:
         raise typer.Exit(1)
 
 
-def told_of(paths: Iterable[Path], now: Callable[[], float]) -> Iterator[Path]:
-    """The same; on stderr how far it is, when it takes long."""
-    told_at = now()
+def with_progress(paths: Iterable[Path], now: Callable[[], float]) -> Iterator[Path]:
+    """Yield the paths; on stderr say how many there are so far, when it takes long."""
+    last_s = now()
     for number, path in enumerate(paths, start=1):
         yield path
-        if now() - told_at > _PATIENCE_S:
+        if now() - last_s > _PATIENCE_S:
             print(
                 f"plots: {number} files so far, {path.name} the last", file=sys.stderr, flush=True
             )
-            told_at = now()
+            last_s = now()
 
 
 def _formats(text: str) -> list[PictureFormat]:
@@ -121,9 +122,8 @@ def _formats(text: str) -> list[PictureFormat]:
     return [PictureFormat(part) for part in wanted]
 
 
-def _list(names: list[str], chart: Callable[[str], drawing.Chart], *, as_json: bool) -> None:
-    about = {name: chart(name).ABOUT for name in names}
+def _list(abouts: dict[str, str], *, as_json: bool) -> None:
     if as_json:
-        return print_json([{"chart": name, "about": text} for name, text in about.items()])
-    for name, text in about.items():
-        print(f"{name:<{max(map(len, about))}}  {text}")
+        return print_json([{"chart": name, "about": text} for name, text in abouts.items()])
+    for name, text in abouts.items():
+        print(f"{name:<{max(map(len, abouts))}}  {text}")

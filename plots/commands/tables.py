@@ -48,26 +48,16 @@ def tables(
         Path | None, typer.Option(help="File to write, instead of the terminal.")
     ] = None,
 ) -> None:
-    """Per model a table: strategies x GPU counts, images/s and speed-up; or any axes down and
-    across. A table that cannot be made is named, and the others are printed; exit code 1 then.
+    """Print a table per model: strategies x GPU counts, throughput and speed-up; or any axes down
+    and across. A table that cannot be made is named, and the others are printed; exit code 1 then.
     """
     if form is None and out is not None and not as_json:
         form = formats.of_file(out)
     write = formats.chosen(form, as_json)
-    has_all = as_json or form in _WITH_ALL_NUMBERS
     shown = None if show is None else quantities.chosen(show)
-    if "ratio" in (shown or ()) and not against:
-        raise StoreError("ratio: against what? name the other side with --against")
     if shown is not None and against and "ratio" not in shown:
         shown = (*shown, "ratio")
-    if (
-        baseline is not BaselineRule.SAME
-        and not has_all
-        and not _tells_speed_up(shown, bool(against))
-    ):
-        raise StoreError(
-            f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
-        )
+    _check(shown, against, baseline, has_all_numbers=as_json or form in ("csv", "json"))
     chosen = Selection(
         db=db,
         sweep=sweep,
@@ -95,11 +85,24 @@ def tables(
         raise typer.Exit(1)
 
 
-_WITH_ALL_NUMBERS = ("csv", "json")
-
-
-def _tells_speed_up(shown: Sequence[str] | None, is_compared: bool) -> bool:
-    return not is_compared if shown is None else not {"speed-up", "efficiency"}.isdisjoint(shown)
+def _check(
+    shown: Sequence[str] | None,
+    against: Sequence[str] | None,
+    baseline: BaselineRule,
+    *,
+    has_all_numbers: bool,
+) -> None:
+    """Raise StoreError for an option that would have no effect."""
+    if not against and "ratio" in (shown or ()):
+        raise StoreError("ratio: against what? name the other side with --against")
+    if baseline is BaselineRule.SAME or has_all_numbers:
+        return
+    if shown is None:
+        shown = ("ratio",) if against else ("speed-up",)  # of those that are usual
+    if not {"speed-up", "efficiency"}.intersection(shown):
+        raise StoreError(
+            f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +122,6 @@ class _Shape:
 
 
 def _axes(names: str | None) -> tuple[str, ...] | None:
-    """Split a list with commas."""
     return None if names is None else tuple(name.strip() for name in names.split(","))
 
 

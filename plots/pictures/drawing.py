@@ -7,6 +7,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 
 from analysis.results import Origin
 from plots import charts
-from plots.parts import Failed, stop
+from plots.parts import Failed, attempted, stop
 from plots.pictures.choices import PictureFormat, Theme
 from plots.pictures.sheet import add_footer
 from plots.pictures.theme import PALETTES, Palette, settings
@@ -47,37 +48,42 @@ class Picture:
 
 
 class Chart(Protocol):
-    """What a file of `plots/charts/` has."""
+    """A file of `plots/charts/`."""
 
     ABOUT: str  # one line for --help
 
     def draw(self, source: Source, palette: Palette) -> Iterator[Picture]:
-        """A picture per model, machine, or whatever the chart splits by; none when the results have
-        nothing for it.
+        """Yield a picture per model, machine, or whatever the chart splits by. Raises NothingToShow
+        when the results have nothing for it.
         """
 
 
 def names() -> list[str]:
-    """Of all charts."""
-    return sorted(
-        module.name
-        for module in pkgutil.iter_modules(charts.__path__)
-        if not module.name.startswith("_")
-    )
+    """Return the names of all charts."""
+    found = [module.name for module in pkgutil.iter_modules(charts.__path__)]
+    return sorted(name for name in found if not name.startswith("_"))
 
 
 def chart(name: str) -> Chart:
-    """Raises StoreError for a name that is none."""
+    """Import a chart. Raises StoreError for an unknown name, and whatever its file raises."""
     if name not in names():
         raise StoreError(f"{name[:100]}: no such chart; {nearest(name[:100], names())}")
     found: Chart = import_module(f"plots.charts.{name}")
     return found
 
 
+def abouts(failed: Failed) -> dict[str, str]:
+    """Return a line about each chart; `failed` is called for one that cannot be imported."""
+    found = {name: attempted(name, partial(_about, name), failed) for name in names()}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _about(name: str) -> str:
+    return chart(name).ABOUT
+
+
 class NothingToShow(StoreError):  # noqa: N818 - not an error where all charts were asked for
-    """Why a chart has no picture of these results: passed over, and told where the chart was asked
-    for by name.
-    """
+    """Says why a chart has no picture of these results."""
 
 
 def draw(
@@ -91,39 +97,37 @@ def draw(
     cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
 ) -> Iterator[Path]:
-    """Files as they are written, CHART[-simulated]-WHAT[-dark].png. `passed_over` is told each
-    chart that has nothing to show, and why; `failed` each that cannot be drawn or written, perhaps
-    after some of its files, and the others are drawn.
+    """Yield files as they are written, CHART[-simulated]-WHAT[-dark].png. A chart that has nothing
+    to show is reported to `passed_over`, one that cannot be imported, drawn or written to `failed`,
+    perhaps after some of its files, and one with more than `most` pictures to `cut_short`.
 
-    Of each chart `most` pictures are drawn, and `cut_short` is told where there are more. Raises
-    StoreError for an unknown chart, where there is no result to draw, and where the folder cannot
-    be made.
+    Raises StoreError for an unknown chart, where there is no result to draw, and where the folder
+    cannot be made.
     """
-    found = [(name, chart(name)) for name in dict.fromkeys(wanted)]
+    for name in wanted:
+        if name not in names():
+            chart(name)
     _ = source.results  # refused here once, instead of by every chart
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(error, folder) from error
     for theme in dict.fromkeys(themes):
-        for name, one in found:
+        is_first = theme == themes[0]  # what is reported of a chart holds in every theme
+        for name in dict.fromkeys(wanted):
             paths: list[Path] = []
-            reason: Exception | None = None
-            has_more = False
             try:
-                has_more = _write(
-                    paths, source, folder, name, one, dict.fromkeys(formats), theme, most
-                )
-            except Exception as error:  # whatever it is, the other charts are worth drawing
-                reason = error
-            yield from paths
-            if isinstance(reason, NothingToShow):
-                if theme == themes[0]:
+                has_more = _write(paths, source, folder, name, dict.fromkeys(formats), theme, most)
+                if has_more and is_first:
+                    cut_short(f"{name}: more than {most} pictures")
+            except NothingToShow as reason:
+                if is_first:
                     passed_over(f"{name}: nothing to show: {reason}")
-            elif reason:
-                failed(name, _unwritable(reason, folder) if isinstance(reason, OSError) else reason)
-            if has_more and theme == themes[0]:
-                cut_short(f"{name}: more than {most} pictures")
+            except OSError as error:
+                failed(name, _unwritable(error, folder))
+            except Exception as error:  # whatever it is, the other charts are worth drawing
+                failed(name, error)
+            yield from paths
 
 
 def _unwritable(error: OSError, folder: Path) -> StoreError:
@@ -136,7 +140,6 @@ def _write(
     source: Source,
     folder: Path,
     name: str,
-    one: Chart,
     formats: Iterable[PictureFormat],
     theme: Theme,
     most: int | None,
@@ -144,15 +147,14 @@ def _write(
     """Write all of one chart at once, for matplotlib's settings are its own while it draws, and
     append each file to `paths`. Return whether the chart has more.
     """
+    one = chart(name)
+    is_simulated = source.selection.origin is Origin.SIMULATED
+    first = f"{name}-simulated" if is_simulated else name
     taken: dict[str, str] = {}
     with matplotlib.rc_context(settings(theme)):
         pictures = one.draw(source, PALETTES[theme])
         for picture in islice(pictures, most):
-            stem = _file_name(
-                f"{name}-simulated" if source.selection.origin is Origin.SIMULATED else name,
-                picture.name,
-                theme,
-            )
+            stem = _file_name(first, picture.name, theme)
             if taken.get(stem, picture.name) != picture.name:
                 stem = f"{stem}-{_digest(picture.name)}"  # of two sweeps `a b` and `a_b`
             if stem in taken:
@@ -161,7 +163,12 @@ def _write(
                     f"{picture.name!r}"
                 )
             taken[stem] = picture.name
-            paths.extend(_written(finish(source, picture, PALETTES[theme]), folder, stem, formats))
+            figure = finish(source, picture, PALETTES[theme])
+            for form in formats:
+                path = folder / f"{stem}.{form}"
+                with draft_of(path) as draft:
+                    write(figure, draft, form)
+                paths.append(path)
         has_more = next(pictures, None) is not None
     if not paths:
         raise NothingToShow(f"this chart is of {one.ABOUT}")
@@ -169,44 +176,29 @@ def _write(
 
 
 def finish(source: Source, picture: Picture, palette: Palette) -> Figure:
-    """The figure with its footer: what it was made on and with, from which database, and by which
-    command.
+    """Return the figure with its footer: what it was made on and with, from which database, and by
+    which command.
     """
-    add_footer(picture.figure, footer(source, picture), palette)
+    footer = [*picture.about, *source.selection.notes, source.stored_in]
+    add_footer(picture.figure, [*footer, f"made by: {source.command}"], palette)
     return picture.figure
 
 
-def footer(source: Source, picture: Picture) -> list[str]:
-    """What must stand below a picture."""
-    return [*picture.about, *source.selection.notes, source.stored_in, f"made by: {source.command}"]
-
-
-def write(figure: Figure, path: Path, form: PictureFormat, dpi: int = DPI) -> None:
-    """The same figure is the same bytes. Unlike `Figure.savefig` it does not draw twice, the first
-    time for nothing.
+def write(figure: Figure, path: Path, form: PictureFormat) -> None:
+    """Write the same figure as the same bytes. Unlike `Figure.savefig` this does not draw twice,
+    the first time for nothing.
     """
     if form is PictureFormat.SVG:
         FigureCanvasSVG(figure).print_svg(path, metadata={"Date": None})  # type: ignore[no-untyped-call]  # of matplotlib
     else:
-        figure.set_dpi(dpi)
+        figure.set_dpi(DPI)
         FigureCanvasAgg(figure).print_png(path, pil_kwargs={"compress_level": _COMPRESSION})  # type: ignore[no-untyped-call]  # too
 
 
-def _written(
-    figure: Figure, folder: Path, stem: str, formats: Iterable[PictureFormat]
-) -> Iterator[Path]:
-    for form in formats:
-        path = folder / f"{stem}.{form}"
-        with draft_of(path) as draft:
-            write(figure, draft, form)
-        yield path
-
-
 def _file_name(chart_name: str, shown: str, theme: Theme) -> str:
-    """Of letters that every file system takes, and short enough for all of them."""
-    told = "-".join(
-        part for part in (chart_name, shown, "" if theme is Theme.LIGHT else theme) if part
-    )
+    """Use letters that every file system takes, and no more than fit into all of them."""
+    parts = [chart_name, shown, "" if theme is Theme.LIGHT else theme]
+    told = "-".join(part for part in parts if part)
     name = _FORBIDDEN.sub("_", told)
     is_whole = len(name) <= _LONGEST and not _FORBIDDEN.search(told.replace(" ", "_"))
     return name if is_whole else f"{name[: _LONGEST - 7]}-{_digest(told)}"

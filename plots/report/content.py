@@ -1,6 +1,4 @@
-"""What the page says, before it is HTML: every number, sentence and command, and the results behind
-them.
-"""
+"""Every number, sentence and command of the page, and the results behind them, before it is HTML."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from analysis.advice.aims import Aim
-from analysis.advice.answer import Answer, answers
+from analysis.advice.answer import answers
 from analysis.advice.next_trials import Next
 from analysis.advice.text import heading, sentences
-from analysis.pivot import Table, usual_tables
+from analysis.pivot import Label, Table, usual_tables
 from analysis.results import Origin, Place, Result, is_quotable
 from analysis.selection import Selection
 from analysis.text.summary import Summary, summarize
@@ -38,9 +36,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A line of the list: one result, with what tells whether it can be trusted and how to make it
-    again.
-    """
+    """One result, whether it can be trusted, and how to make it again: a line of the list."""
 
     key: str  # of its line, the same on every page
     trial_id: str
@@ -53,9 +49,10 @@ class Trial:
     setting: str  # the other axes worth naming
     outcome: str
     throughput: float | None
+    unit: str  # of its throughput, as images/s
     low: float | None
     high: float | None
-    repeats: tuple[float, ...]  # images/s of each process
+    repeats: tuple[float, ...]  # throughput of each process
     failed: tuple[str, ...]  # how its repeats that brought no number ended
     speed_up: float | None
     efficiency: float | None
@@ -68,7 +65,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Of one attempt, the calls of its training function."""
+    """The calls of the training function of one attempt."""
 
     trial: int
     attempt: int
@@ -80,7 +77,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A table, what it says, and the lines that its charts draw."""
+    """A table, its summary, and the lines that its charts draw."""
 
     key: str
     layout: Layout
@@ -97,13 +94,13 @@ class Section:
 
     @property
     def is_of_strategies(self) -> bool:
-        """Strategies down, perhaps with numbers of hosts, GPUs across."""
+        """Return whether it has strategies down, perhaps with numbers of hosts, and GPUs across."""
         return bool(self.series) and self.table.rows_by in (("strategy",), ("strategy", "hosts"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceSection:
-    """One machine with one software: numbers of two places never stand together."""
+    """One machine with one software: numbers of two environments never stand together."""
 
     key: str
     title: str
@@ -131,7 +128,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """What `python -m analysis advise` says for throughput, of one work in one place."""
+    """The answer of `python -m analysis advise` for one work in one environment."""
 
     heading: str
     place: str
@@ -141,7 +138,7 @@ class Advised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Everything."""
+    """All that the templates need."""
 
     title: str
     made_at: datetime
@@ -161,14 +158,12 @@ class Page:
 
     @property
     def loud(self) -> list[str]:
-        """What must be read before any number."""
-        notes = list(
-            dict.fromkeys(note for place in self.places if (note := place.place.device_kind.note))
-        )
+        """Return what must be read before any number."""
+        notes = list(dict.fromkeys(place.place.device_kind.note for place in self.places))
         if self.is_published:
             notes.append("Published figures: measured by others, without repeats or intervals")
         notes += [f"This page lacks {part}" for part in self.missing]
-        return notes
+        return [note for note in notes if note]
 
     @property
     def is_published(self) -> bool:
@@ -176,32 +171,42 @@ class Page:
 
     @property
     def devices(self) -> str:
-        """What is counted as `num_gpus` on all of the page."""
+        """Return what is counted as `num_gpus` on all of the page."""
         kinds = {place.place.devices for place in self.places}
         return kinds.pop() if len(kinds) == 1 else "devices"
 
     @property
+    def unit(self) -> str:
+        """Return the unit of all throughputs, as `images/s`; `throughput` where they differ."""
+        able = [trial for trial in self.trials if trial.throughput is not None]
+        units = {trial.unit for trial in able or self.trials}
+        return units.pop() if len(units) == 1 else "throughput"
+
+    @property
     def overview(self) -> str:
-        """One sentence about all."""
+        """Return one sentence about all."""
         models = len({trial.model for trial in self.trials})
         what = "published figure" if self.is_published else "trial"
-        told = [f"{counted(len(self.trials), what)} of {counted(models, 'model')}"]
+        parts = [f"{counted(len(self.trials), what)} of {counted(models, 'model')}"]
         if len(self.places) > 1:
-            told.append(
+            parts.append(
                 f"made in {len(self.places)} places (machine and software), which are never mixed"
             )
-        if failed := sum(trial.throughput is None for trial in self.trials):
-            told.append(f"{failed} without a number")
-        if partly := sum(bool(trial.repeats and trial.failed) for trial in self.trials):
-            told.append(f"{partly} with repeats that brought no number")
-        if suspect := sum(trial.verdict == Verdict.SUSPECT for trial in self.trials):
-            told.append(f"{suspect} suspect")
-        return f"{'; '.join(told)}."
+        counts = {
+            "without a number": sum(trial.throughput is None for trial in self.trials),
+            "with repeats that brought no number": sum(
+                bool(trial.repeats and trial.failed) for trial in self.trials
+            ),
+            "suspect": sum(trial.verdict == Verdict.SUSPECT for trial in self.trials),
+        }
+        parts += [f"{count} {text}" for text, count in counts.items() if count]
+        return f"{'; '.join(parts)}."
 
     @property
     def verdict_counts(self) -> str:
         counts = Counter(trial.verdict for trial in self.trials if trial.verdict)
-        return f"{'; '.join(f'{count} {verdict}' for verdict, count in counts.most_common()) or 'No number to judge'}."
+        parts = [f"{count} {verdict}" for verdict, count in counts.most_common()]
+        return f"{'; '.join(parts) or 'No number to judge'}."
 
     @property
     def failures_by_message(self) -> dict[tuple[str, str], list[Failure]]:
@@ -212,7 +217,7 @@ class Page:
 
     @property
     def left_out(self) -> dict[tuple[str, str], list[str]]:
-        """Reason and sweep -> overrides of the cells."""
+        """Return the overrides of cells that were left out, by reason and sweep."""
         found: dict[tuple[str, str], list[str]] = {}
         for sweep in self.sweeps:
             for cell in sweep["left_out"]:
@@ -221,7 +226,7 @@ class Page:
 
     @property
     def doubtful(self) -> dict[str, list[Trial]]:
-        """Reason -> trials that it stands against."""
+        """Return the trials that each reason is against."""
         found: dict[str, list[Trial]] = {}
         for trial in self.trials:
             for reason in trial.reasons:
@@ -234,7 +239,9 @@ def counted(count: int, what: str) -> str:
 
 
 def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
-    """Say everything but what `failed` is told. Raises StoreError when nothing is found."""
+    """Say everything that can be made; `failed` is called for each part that cannot. Raises
+    StoreError when nothing is found.
+    """
     missing: list[str] = []
 
     def lack(part: str, error: Exception) -> None:
@@ -242,24 +249,20 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
         missing.append(f"{part}: {in_words(error)}")
 
     results = source.results
-    published = source.selection.origin is Origin.PUBLISHED
-    tables = usual_tables(results)
+    is_published = source.selection.origin is Origin.PUBLISHED
     places = list({result.place.key: result.place for result in results}.values())
     numbers = {place.key: number for number, place in enumerate(places)}
-    positions = {
-        (result.place.key, result.trial_id): number for number, result in enumerate(results)
-    }
-    attempts = {} if published else source.attempts
+    attempts = {} if is_published else source.attempts
     trials = tuple(_trial(result, numbers[result.place.key], attempts) for result in results)
-    advised = attempted(
-        "answers", lambda: [_advised(answer) for answer in answers(source, Aim())], lack
-    )
-    steps, num_without_steps = attempted("steps", lambda: _steps(source, results), lack) or ((), 0)
+    sections = _places(source, places, lack)
+    advised = attempted("answers", lambda: _advised(source), lack)
+    steps, num_without_steps = attempted("steps", lambda: _steps(source), lack) or ((), 0)
     failures = attempted("failures", lambda: _failures(results, attempts), lack)
-    machines = None if published else attempted("machines", lambda: source.machines, lack)
     environments = attempted("software", lambda: _environments(attempts), lack)
-    sweeps = None if published else attempted("sweeps", lambda: source.sweeps, lack)
-    sections = tuple(_place(place, tables, positions, source.selection, lack) for place in places)
+    machines = sweeps = None
+    if not is_published:
+        machines = attempted("machines", lambda: source.machines, lack)
+        sweeps = attempted("sweeps", lambda: source.sweeps, lack)
     return Page(
         title=_title(results, places),
         made_at=now,
@@ -279,51 +282,54 @@ def compose(source: Source, now: datetime, failed: Failed = stop) -> Page:
     )
 
 
-def _advised(answer: Answer) -> Advised:
-    return Advised(
-        heading=heading(answer),
-        place=made_with(answer.question.place),
-        sentences=tuple(sentences(answer)),
-        next_trials=answer.next_trials,
-    )
+def _advised(source: Source) -> list[Advised]:
+    return [
+        Advised(
+            heading=heading(answer),
+            place=made_with(answer.question.place),
+            sentences=tuple(sentences(answer)),
+            next_trials=answer.next_trials,
+        )
+        for answer in answers(source, Aim())
+    ]
 
 
 def _title(results: Sequence[Result], places: Sequence[Place]) -> str:
-    models = _shortly(
-        list(dict.fromkeys(str(result.axes["model"]) for result in results)), "models"
-    )
-    hosts = _shortly(list(dict.fromkeys(place.host for place in places)), "machines")
+    models = _shortly([str(result.axes["model"]) for result in results], "models")
+    hosts = _shortly([place.host for place in places], "machines")
     kinds = " and ".join(dict.fromkeys(place.devices for place in places))
     return f"{models} on {hosts} ({kinds})"
 
 
 def _shortly(names: Sequence[str], what: str) -> str:
-    return ", ".join(names) if len(names) <= 4 else f"{len(names)} {what}"
+    different = list(dict.fromkeys(names))
+    return ", ".join(different) if len(different) <= 4 else f"{len(different)} {what}"
 
 
-def _place(
-    place: Place,
-    tables: Sequence[Table],
-    positions: Mapping[tuple[str, str], int],
-    selection: Selection,
-    lack: Failed,
-) -> PlaceSection:
-    own = [table for table in tables if table.place.key == place.key]
-    sections = [
-        attempted(
-            f"table {table_title(table.place, table.setting)}",
-            partial(_section, table, f"{place.key}-{number}", own, positions, selection),
-            lack,
+def _places(source: Source, places: Sequence[Place], lack: Failed) -> tuple[PlaceSection, ...]:
+    tables = usual_tables(source.results)
+    positions = {
+        (result.place.key, result.trial_id): number for number, result in enumerate(source.results)
+    }
+    found = []
+    for place in places:
+        own = [table for table in tables if table.place.key == place.key]
+        sections = []
+        for number, table in enumerate(own):
+            make = partial(
+                _section, table, f"{place.key}-{number}", own, positions, source.selection
+            )
+            part = f"table {table_title(table.place, table.setting)}"
+            sections.append(attempted(part, make, lack))
+        section = PlaceSection(
+            key=place.key,
+            title=place.machine if place.origin.is_ours else made_with(place),
+            place=place,
+            notes=tuple(place_notes(place)),
+            sections=tuple(section for section in sections if section),
         )
-        for number, table in enumerate(own)
-    ]
-    return PlaceSection(
-        key=place.key,
-        title=place.machine if place.origin.is_ours else made_with(place),
-        place=place,
-        notes=tuple(place_notes(place)),
-        sections=tuple(section for section in sections if section),
-    )
+        found.append(section)
+    return tuple(found)
 
 
 def _section(
@@ -333,40 +339,31 @@ def _section(
     positions: Mapping[tuple[str, str], int],
     selection: Selection,
 ) -> Section:
-    cells = list(table.cells.items())
-    told = {str(cell.result.axes.get("scaling") or "") for _, cell in cells}
+    shortly = {}
+    for axis, value in table.setting.items():
+        if axis == "model" or _differs(axis, of_place):
+            shortly[axis] = value
+    is_about_gpus = ("num_gpus",) in (table.rows_by, table.columns_by)
+    scalings = {str(result.axes.get("scaling") or "") for result in table.results}
     return Section(
         key=key,
         layout=lay_out(table, selection),
-        shortly=title(
-            {
-                axis: value
-                for axis, value in table.setting.items()
-                if axis == "model" or _differs(axis, of_place)
-            }
-        ),
+        shortly=title(shortly),
         summary=summarize(table),
-        trials=tuple(positions[cell.result.place.key, cell.result.trial_id] for _, cell in cells),
-        series=tuple(_series(table, row, column) for (row, column), _ in cells)
-        if _is_about_gpus(table)
-        else (),
-        scaling=told.pop() if len(told) == 1 else "",
+        trials=tuple(positions[result.place.key, result.trial_id] for result in table.results),
+        series=tuple(_series(table, *where) for where in table.cells) if is_about_gpus else (),
+        scaling=scalings.pop() if len(scalings) == 1 else "",
     )
 
 
 def _differs(axis: str, tables: Sequence[Table]) -> bool:
-    """Between tables of one model."""
-    found: dict[object, set[object]] = {}
-    for table in tables:
-        found.setdefault(table.setting.get("model"), set()).add(table.setting.get(axis))
-    return any(len(values) > 1 for values in found.values())
+    """Return whether tables of one model differ in this axis."""
+    values = {(table.setting.get("model"), table.setting.get(axis)) for table in tables}
+    return len(values) > len({model for model, _ in values})
 
 
-def _is_about_gpus(table: Table) -> bool:
-    return ("num_gpus",) in (table.rows_by, table.columns_by)
-
-
-def _series(table: Table, row: tuple[Any, ...], column: tuple[Any, ...]) -> str:
+def _series(table: Table, row: Label, column: Label) -> str:
+    """Return the name of the line that a cell is part of."""
     if table.rows_by == ("strategy", "hosts"):
         return table.cells[row, column].result.line
     return ", ".join(str(value) for value in (column if table.rows_by == ("num_gpus",) else row))
@@ -374,11 +371,25 @@ def _series(table: Table, row: tuple[Any, ...], column: tuple[Any, ...]) -> str:
 
 # of the list: a setting need not repeat them
 _IN_COLUMNS = ("model", "num_gpus", "hosts", "batch_size")
+_USUAL = ("image_px", "precision", "data", "scaling")
 
 
 def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
-    own = [attempts[attempt] for attempt in result.attempt_ids]
-    published = result.place.origin is Origin.PUBLISHED
+    is_published = result.place.origin is Origin.PUBLISHED
+    named = dict.fromkeys([*_USUAL, *unusual_axes(result.axes)])
+    setting = {axis: result.axes[axis] for axis in named if axis in result.axes}
+    for axis in _IN_COLUMNS:
+        setting.pop(axis, None)
+    baseline = command = ""
+    if result.baseline:
+        baseline = f"{result.baseline.strategy} on {result.baseline.width}"
+    if not is_published:
+        command = again(
+            result.spec,
+            result.place.hardware,
+            repeats=len(result.repeats),
+            shares_host=result.place.shares_host,
+        )
     return Trial(
         key=f"{result.place.key}-{result.trial_id}",
         trial_id=result.trial_id,
@@ -388,39 +399,22 @@ def _trial(result: Result, place: int, attempts: Mapping[int, Facts]) -> Trial:
         num_gpus=result.num_gpus,
         width=result.width,
         batch_size=result.axes["batch_size"],
-        setting=title(
-            {axis: result.axes[axis] for axis in _told(result) if axis not in _IN_COLUMNS}
-        ),
+        setting=title(setting),
         outcome=result.outcome,
         throughput=result.throughput,
+        unit=result.unit,
         low=result.low,
         high=result.high,
         repeats=result.repeats,
         failed=result.failed,
         speed_up=result.speed_up,
         efficiency=result.efficiency,
-        baseline=f"{result.baseline.strategy} on {result.baseline.width}"
-        if result.baseline
-        else "",
+        baseline=baseline,
         verdict=_verdict(result),
-        reasons=_reasons(own, result),
-        command=""
-        if published
-        else again(
-            result.spec,
-            result.place.hardware,
-            repeats=len(result.repeats),
-            shares_host=result.place.shares_host,
-        ),
-        source=result.place.versions if published else "",
+        reasons=_reasons([attempts[attempt] for attempt in result.attempt_ids], result),
+        command=command,
+        source=result.place.versions if is_published else "",
     )
-
-
-def _told(result: Result) -> list[str]:
-    usual = ("image_px", "precision", "data", "scaling")
-    return [
-        axis for axis in dict.fromkeys([*usual, *unusual_axes(result.axes)]) if axis in result.axes
-    ]
 
 
 def _verdict(result: Result) -> str:
@@ -430,61 +424,60 @@ def _verdict(result: Result) -> str:
 
 
 def _reasons(attempts: Sequence[Facts], result: Result) -> tuple[str, ...]:
-    """Against its number, or against that of a repeat which is therefore left out of it."""
+    """Return what is against its number, or against a repeat that is therefore left out of it."""
     found: dict[str, None] = {}
     for attempt in attempts:
         if attempt["outcome"] != Outcome.COMPLETED:
             continue
-        where = (
-            f" (repeat {attempt['repeat']}, left out)"
-            if result.repeats and not is_quotable(attempt)
-            else ""
-        )
+        where = ""
+        if result.repeats and not is_quotable(attempt):
+            where = f" (repeat {attempt['repeat']}, left out)"
         found |= dict.fromkeys(f"{reason}{where}" for reason in _against(attempt))
     return tuple(found)
 
 
 def _against(attempt: Facts) -> list[str]:
     if attempt["verdict"] != Verdict.INVALID and not is_quotable(attempt):
-        return [f"its images/s are stored as {attempt['throughput']}"]
+        return [f"its throughput is stored as {attempt['throughput']}"]
     if attempt["verdict"] == Verdict.VALID:
         return []
-    unsteady = (
-        []
-        if attempt["verdict"] or attempt["steady"]
-        else ["warm-up had not ended when measuring began"]
-    )
-    return [*map(str, attempt["verdict_reasons"] or []), *unsteady]
+    reasons = [str(reason) for reason in attempt["verdict_reasons"] or ()]
+    if not attempt["verdict"] and not attempt["steady"]:
+        reasons.append("warm-up had not ended when measuring began")
+    return reasons
 
 
-def _steps(source: Source, results: Sequence[Result]) -> tuple[tuple[Steps, ...], int]:
-    """Of every repeat while the page has room for all, else of the newest of each trial, as far as
-    room goes.
+def _steps(source: Source) -> tuple[tuple[Steps, ...], int]:
+    """Return the steps of every repeat while the page has room for all, else of the newest of each
+    trial as far as room goes; and how many trials there was no room for.
     """
-    if source.selection.origin is Origin.PUBLISHED:
-        return (), 0
-    attempts = source.attempts
-    of_trials = [
-        [one for one in result.attempt_ids if attempts[one]["outcome"] == Outcome.COMPLETED]
-        for result in results
-    ]
-    calls = {one: _num_calls(attempts[one]) for of_trial in of_trials for one in of_trial}
-    if sum(calls.values()) > MOST_STEPS:
-        of_trials = [of_trial[-1:] for of_trial in of_trials]
+    attempts = {} if source.selection.origin is Origin.PUBLISHED else source.attempts
+    calls = {
+        number: _num_calls(attempt)
+        for number, attempt in attempts.items()
+        if attempt["outcome"] == Outcome.COMPLETED
+    }
+    has_room_for_all = sum(calls.values()) <= MOST_STEPS
     room = MOST_STEPS
     wanted: dict[int, int] = {}
     num_left_out = 0
-    for number, of_trial in enumerate(of_trials):
-        needed = sum(calls[one] for one in of_trial)
+    for number, result in enumerate(source.results):
+        of_trial = [attempt for attempt in result.attempt_ids if attempt in calls]
+        if not has_room_for_all:
+            of_trial = of_trial[-1:]
+        needed = sum(calls[attempt] for attempt in of_trial)
         if needed > room:
             num_left_out += 1
             continue
         room -= needed
         wanted |= dict.fromkeys(of_trial, number)
     found = source.steps(list(wanted))
-    return tuple(
-        _of_attempt(attempts[one], wanted[one], found[one]) for one in wanted if one in found
-    ), num_left_out
+    steps = [
+        _of_attempt(attempts[attempt], trial, found[attempt])
+        for attempt, trial in wanted.items()
+        if attempt in found
+    ]
+    return tuple(steps), num_left_out
 
 
 def _num_calls(attempt: Facts) -> int:
@@ -504,41 +497,39 @@ def _of_attempt(attempt: Facts, trial: int, steps: Sequence[StepSample]) -> Step
 
 
 def _failures(results: Sequence[Result], attempts: Mapping[int, Facts]) -> list[Failure]:
-    return [
-        Failure(
-            attempt=one,
-            trial=number,
-            outcome=attempts[one]["outcome"],
-            message=attempts[one]["message"],
-            log=str(PurePosixPath(attempts[one]["run_dir"] or "") / "log.txt"),
-            sweep=attempts[one]["sweep"],
-            is_made_up=_repeat(attempts[one]) in made,
-        )
-        for number, result in enumerate(results)
-        for made in [
-            {_repeat(attempts[one]) for one in result.attempt_ids if is_quotable(attempts[one])}
-        ]
-        for one in result.attempt_ids
-        if attempts[one]["outcome"] != Outcome.COMPLETED
-    ]
-
-
-def _repeat(attempt: Facts) -> tuple[str, int]:
-    """Tells it from the other repeats of its trial."""
-    return attempt["sweep"], attempt["repeat"]
+    found = []
+    for number, result in enumerate(results):
+        of_trial = [attempts[attempt] for attempt in result.attempt_ids]
+        brought = {(one["sweep"], one["repeat"]) for one in of_trial if is_quotable(one)}
+        for attempt in of_trial:
+            if attempt["outcome"] == Outcome.COMPLETED:
+                continue
+            failure = Failure(
+                attempt=attempt["attempt"],
+                trial=number,
+                outcome=attempt["outcome"],
+                message=attempt["message"],
+                log=str(PurePosixPath(attempt["run_dir"] or "") / "log.txt"),
+                sweep=attempt["sweep"],
+                is_made_up=(attempt["sweep"], attempt["repeat"]) in brought,
+            )
+            found.append(failure)
+    return found
 
 
 _OF_AN_ENVIRONMENT = ("tensorflow", "keras", "python", "scalemark", "revision", "cuda", "cudnn")
 
 
 def _environments(attempts: Mapping[int, Facts]) -> list[Facts]:
-    """With how many attempts each; those that ended before they could tell have none."""
-    counted = Counter(
+    """Return each environment with its number of attempts; an attempt that ended before it could
+    report its environment has none.
+    """
+    counts = Counter(
         tuple(attempt[name] for name in _OF_AN_ENVIRONMENT)
         for attempt in attempts.values()
         if attempt["tensorflow"]
     )
     return [
-        dict(zip(_OF_AN_ENVIRONMENT, told, strict=True)) | {"attempts": count}
-        for told, count in counted.items()
+        dict(zip(_OF_AN_ENVIRONMENT, values, strict=True)) | {"attempts": count}
+        for values, count in counts.items()
     ]

@@ -63,7 +63,7 @@ const COLUMNS = [
   { title: "batch", text: (trial) => String(trial.batch_size ?? ""), value: (trial) => trial.batch_size },
   { title: "setting", text: (trial) => trial.setting },
   { title: "outcome", text: ended },
-  { title: "images/s", text: (trial) => number(trial.throughput), value: (trial) => trial.throughput },
+  { title: () => data.unit, text: (trial) => number(trial.throughput), value: (trial) => trial.throughput },
   { title: "95 % interval", text: interval, value: (trial) => trial.low },
   { title: "speed-up", text: (trial) => times(trial.speed_up), value: (trial) => trial.speed_up },
   { title: "efficiency", text: (trial) => percent(trial.efficiency), value: (trial) => trial.efficiency },
@@ -107,7 +107,7 @@ const tell = (details) => {
   const index = Number(line.dataset.trials);
   const trial = data.trials[index];
   const facts = make("dl", {}, fact("trial", make("code", {}, trial.trial_id)));
-  if (trial.repeats.length) facts.append(fact("images/s", trial.repeats.map(number).join(", ")));
+  if (trial.repeats.length) facts.append(fact(trial.unit, trial.repeats.map(number).join(", ")));
   if (trial.baseline) facts.append(fact("speed-up over", visible(trial.baseline)));
   for (const reason of trial.reasons) facts.append(fact("against it", visible(reason)));
   if (trial.source) facts.append(fact("source", visible(trial.source)));
@@ -272,7 +272,7 @@ const hover = ({ trial, series, row }) => ({
   high: trial.high,
   speed_up: trial.speed_up,
   efficiency: trial.efficiency,
-  images: number(trial.throughput),
+  throughput_text: `${number(trial.throughput)} ${trial.unit}`,
   interval: !interval(trial) ? "not known" : trial.repeats.length > 1 ? `${interval(trial)} over processes` : `${interval(trial)} process`,
   repeats: trial.repeats.length,
   speed_up_text: trial.speed_up === null ? "no baseline" : `${times(trial.speed_up)} of ${visible(trial.baseline)}`,
@@ -281,6 +281,9 @@ const hover = ({ trial, series, row }) => ({
 });
 
 const QUANTITY = { scaling: "throughput", speed_up: "speed_up", efficiency: "efficiency" };
+const FORMAT = { scaling: ",.4~r", speed_up: ".3~r", efficiency: ".0%" };
+
+const baseOf = (name) => structuredClone({ ...data.specs.base, ...data.specs[name] });
 
 const linePoints = (chart) => {
   const absent = hidden.get(chart.section) ?? new Set();
@@ -291,7 +294,11 @@ const linePoints = (chart) => {
 };
 
 const lineSpec = (chart) => {
-  const spec = structuredClone(data.specs[chart.kind]);
+  const spec = baseOf("lines");
+  const [ideal, bars, line, points] = spec.layer;
+  line.encoding.y.field = points.encoding.y.field = QUANTITY[chart.kind];
+  spec.encoding.y.axis.format = FORMAT[chart.kind];
+  if (chart.kind !== "scaling") spec.layer = [ideal, line, points]; // a ratio's interval is not that of its number
   const names = [...new Set(chart.series)].sort();
   const styles = names.map((name) => data.styles[name]);
   const domain = names.map(visible);
@@ -319,7 +326,7 @@ const lineSpec = (chart) => {
 const [ROW_PX, COLUMN_PX, LABELS_PX] = [34, 140, 220]; // of the heat map
 
 const heatSpec = (chart, key) => {
-  const spec = structuredClone(data.specs.heat_map);
+  const spec = baseOf("heat_map");
   const select = find(`select[data-heat="${CSS.escape(key)}"]`);
   const counts = [...new Set(chart.trials.map((index) => data.trials[index].num_gpus))].sort((one, other) => one - other);
   if (!select.options.length) {
@@ -333,9 +340,9 @@ const heatSpec = (chart, key) => {
   spec.width = Math.min(find(`.chart[data-chart="${CSS.escape(key)}"]`).clientWidth, LABELS_PX + COLUMN_PX * new Set(cells.map(({ series }) => series)).size);
   spec.datasets = {
     points: cells.map((cell) => {
-      const images = quantityOf(cell.trial, "scaling");
-      const share = images === null ? null : images / best.get(cell.row);
-      const text = images !== null ? number(images) : data.symbols[cell.trial.outcome] ?? data.symbols.invalid;
+      const throughput = quantityOf(cell.trial, "scaling");
+      const share = throughput === null ? null : throughput / best.get(cell.row);
+      const text = throughput !== null ? number(throughput) : data.symbols[cell.trial.outcome] ?? data.symbols.invalid;
       return { ...hover(cell), share, share_text: percent(share), text };
     }),
   };
@@ -343,7 +350,7 @@ const heatSpec = (chart, key) => {
 };
 
 const stepsSpec = () => {
-  const spec = structuredClone(data.specs.steps);
+  const spec = baseOf("steps");
   const chosen = data.steps.filter((steps) => data.trials[steps.trial].key === find("#steps-trial").value);
   const points = chosen.flatMap((steps) =>
     steps.ms.map((ms, at) => ({

@@ -1,5 +1,5 @@
-"""Turns what the page says into one HTML file, and into the data that a page which is open takes in
-place of what it shows.
+"""Turns what the page says into one HTML file, and into the data that an open page takes in place of
+what it shows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from analysis.pivot import Rank
-from analysis.results import over
-from plots.looks import numbered
+from analysis.results import Result, over
+from plots.looks import NUM_COLORS, numbered
 from plots.parts import Failed, attempted, in_words, stop
-from plots.report import ideal, interactive, libraries
+from plots.report import libraries
 from plots.report.content import Page, PlaceSection, Section, Trial, compose
 from plots.source import Source
 from plots.tables.layout import SYMBOLS, Shown
@@ -44,6 +44,17 @@ _PARTS = (
 `part-NAME`.
 """
 
+_PATHS = {  # as Vega draws these shapes, for the buttons that show and hide lines
+    "circle": "M4 0a4 4 0 1 1-8 0a4 4 0 1 1 8 0Z",
+    "square": "M-4-4h8v8h-8Z",
+    "triangle-up": "M0-4.5 4.5 4h-9Z",
+    "diamond": "M0-5 5 0 0 5-5 0Z",
+    "cross": "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3Z",
+    "triangle-down": "M0 4.5 4.5-4h-9Z",
+}
+_SHAPES = tuple(_PATHS)
+_DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2))
+
 
 def render(
     source: Source,
@@ -53,183 +64,202 @@ def render(
     scripts: Sequence[str] = (),
     failed: Failed = stop,
 ) -> str:
-    """The whole page, but for parts that fail: the page says so, and `failed` is told. Raises
-    StoreError when nothing is found.
+    """Return the whole page; the page names parts that fail, and `failed` is called for each.
+    Raises StoreError when nothing is found.
 
     A live page may ask the server that it came from, and no other; `scripts` run in it after its
-    own, and see
-    `window.scalemark.update(data)`, which takes `data` as the function of this name gives it.
+    own, and see `window.scalemark.update(data)`, which takes what `data` below returns.
     """
     page = compose(source, now, failed)
-    styles = _styles(page)
-    parts, page = _parts(page, styles, failed)
+    parts, page = _parts(page, failed)
     own = [libraries.safe(text) for text in (_file("page.js"), *scripts)]
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            page=page,
-            parts=parts,
-            live=live,
-            island=_island(_facts(page)),
-            policy=policy([libraries.vega(), *own], live=live),
-            css=Markup(_file("page.css")),
-            vega=Markup(libraries.vega()),
-            scripts=[Markup(text) for text in own],
-        )
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        parts=parts,
+        live=live,
+        island=_island(_facts(page)),
+        policy=policy([libraries.vega(), *own], live=live),
+        css=Markup(_file("page.css")),
+        vega=Markup(libraries.vega()),
+        scripts=[Markup(text) for text in own],
     )
 
 
 def data(source: Source, now: datetime, failed: Failed = stop) -> dict[str, Any]:
-    """For `window.scalemark.update`: what the page's own data island has, and the HTML of the parts
-    that change.
+    """Return for `window.scalemark.update` what the page's own data island has, and the HTML of the
+    parts that change.
     """
-    page = compose(source, now, failed)
-    parts, page = _parts(page, _styles(page), failed)
+    parts, page = _parts(compose(source, now, failed), failed)
     return _facts(page) | {"html": parts}
 
 
-def _parts(page: Page, styles: Mapping[str, Any], failed: Failed) -> tuple[dict[str, Markup], Page]:
-    """HTML of each part, and the page that knows which are missing: the heading, made last, tells
-    of them.
+def _parts(page: Page, failed: Failed) -> tuple[dict[str, Markup], Page]:
+    """Return the HTML of each part, and the page that knows which are missing: the heading, made
+    last, names them.
     """
     found: dict[str, Markup] = {}
     missing: list[str] = []
+    styles = _styles(page)
 
     def lack(part: str, error: Exception) -> None:
         failed(part, error)
         missing.append(f"{part}: {in_words(error)}")
 
     def made(name: str, of: Page) -> Markup:
-        return Markup(
-            _environment().get_template(f"parts/{name}.html.j2").render(page=of, styles=styles)
-        )
+        template = _environment().get_template(f"parts/{name}.html.j2")
+        return Markup(template.render(page=of, styles=styles, paths=_PATHS))
 
+    lacking = Markup("<p>This part could not be made; the top of the page says why.</p>")
     for name in _PARTS[1:]:
         html = attempted(name.replace("_", " "), partial(made, name, page), lack)
-        found[name] = (
-            Markup("<p>This part could not be made; the top of the page says why.</p>")
-            if html is None
-            else html
-        )
+        found[name] = lacking if html is None else html
     page = replace(page, missing=(*page.missing, *missing))
     return {_PARTS[0]: made(_PARTS[0], page), **found}, page
 
 
 def _facts(page: Page) -> dict[str, Any]:
-    """What the script draws from: plain JSON."""
-    told: dict[str, Any] = finite(
-        {
-            "made_at": page.made_at.isoformat(timespec="seconds"),
-            "trials": _packed(page.trials),
-            "places": [place.place.machine for place in page.places],
-            "devices": page.devices,
-            "charts": {
-                key: chart
-                for place in page.places
-                for key, chart in _charts(place, _styles(page)).items()
-            },
-            "steps": [asdict(steps) for steps in page.steps],
-            "num_without_steps": page.num_without_steps,
-            "styles": _styles(page),
-            "specs": interactive.specs(),
-            "symbols": SYMBOLS,
-        }
-    )
-    return told
+    """Return what the script draws from, as plain JSON."""
+    charts: dict[str, Any] = {}
+    for place in page.places:
+        charts |= _line_charts(place) | _heat_map(place)
+    facts = {
+        "made_at": page.made_at.isoformat(timespec="seconds"),
+        "trials": _packed(page.trials),
+        "places": [place.place.machine for place in page.places],
+        "devices": page.devices,
+        "unit": page.unit,
+        "charts": charts,
+        "steps": [asdict(steps) for steps in page.steps],
+        "num_without_steps": page.num_without_steps,
+        "styles": _styles(page),
+        "specs": json.loads(_file("charts.json")),
+        "symbols": SYMBOLS,
+    }
+    plain: dict[str, Any] = finite(facts)
+    return plain
 
 
 def _packed(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Names of fields once, and of commands the words once: they are most of a large page."""
+    """Name each field once, and each word of the commands: they are most of a large page."""
     words: dict[str, int] = {}
     names = [field.name for field in fields(Trial)]
-
-    def packed(trial: Trial, name: str) -> object:
-        value = getattr(trial, name)
-        return (
-            [words.setdefault(word, len(words)) for word in value.split(" ")]
-            if name == "command"
-            else value
-        )
-
-    rows = [[packed(trial, name) for name in names] for trial in trials]
+    rows = []
+    for trial in trials:
+        row = {name: getattr(trial, name) for name in names}
+        row["command"] = [words.setdefault(word, len(words)) for word in trial.command.split(" ")]
+        rows.append(list(row.values()))
     return {"fields": names, "rows": rows, "words": list(words)}
 
 
 def _styles(page: Page) -> dict[str, Any]:
-    """By name of a line: it looks the same in all charts."""
+    """Return the style of each line by its name, so that it looks the same in all charts."""
     sections = [section for place in page.places for section in place.sections]
-    names = dict.fromkeys(name for section in sections for name in section.series)
-    results = sorted(
-        (one for section in sections for one in section.table.results), key=lambda one: one.hosts
-    )
-    over_hosts = {one.line: one.strategy for one in results if one.hosts > 1 and one.line in names}
+    names = {name for section in sections for name in section.series}
+    results = [result for section in sections for result in section.table.results]
+    over_hosts = {}
+    for result in sorted(results, key=lambda result: result.hosts):
+        if result.hosts > 1 and result.line in names:
+            over_hosts[result.line] = result.strategy
+    looks = numbered(names, over_hosts)
+    return {name: style(number) for name, number in looks.items() if name in names}
+
+
+def style(number: int) -> dict[str, Any]:
+    """Distinguish the line of this number by color, in grey by shape, and beyond the number of
+    colors by dashes. Colors are CSS variables, so that charts follow the page from light to dark.
+    """
     return {
-        name: interactive.style(number)
-        for name, number in numbered(names, over_hosts).items()
-        if name in names
+        "color": f"var(--s{number % NUM_COLORS})",
+        "shape": _SHAPES[number % len(_SHAPES)],
+        "dash": list(_DASHES[number // NUM_COLORS % len(_DASHES)]),
     }
 
 
-_KINDS = {
-    "scaling": ("images/s", ideal.of_images),
-    "speed_up": ("speed-up", ideal.of_speed_up),
-    "efficiency": ("efficiency", ideal.of_efficiency),
-}
-
-
-def _charts(place: PlaceSection, styles: Mapping[str, Any]) -> dict[str, Any]:
+def _line_charts(place: PlaceSection) -> dict[str, Any]:
+    """Return throughput, speed-up and efficiency of each section that is about GPUs."""
     found: dict[str, Any] = {}
     for section in place.sections:
         if not section.series:
             continue
-        told = ["simulated"] if place.place.is_simulated else []
-        told += [f"{section.scaling} scaling"] if section.scaling else []
-        scaling = f" ({', '.join(told)})" if told else ""
-        for kind, (quantity, of) in _KINDS.items():
-            line = (
-                of(section.table.results) if kind != "scaling" or section.is_of_strategies else []
-            )  # models do not compete
+        words = ["simulated"] if place.place.is_simulated else []
+        if section.scaling:
+            words.append(f"{section.scaling} scaling")
+        scaling = f" ({', '.join(words)})" if words else ""
+        kinds = {
+            "scaling": section.table.unit,
+            "speed_up": "speed-up",
+            "efficiency": "efficiency",
+        }
+        for kind, quantity in kinds.items():
             found[f"{section.key}-{kind}"] = {
                 "kind": kind,
                 "section": section.key,
                 "x": f"number of {place.place.devices}",
                 "y": f"{quantity}{scaling}",
-                "ideal": [{"num_gpus": num_gpus, "ideal": value} for num_gpus, value in line],
+                "ideal": _ideal(kind, section),
                 "trials": section.trials,
                 "series": section.series,
             }
-    rows = [
-        (trial, f"{section.shortly}{over(result.hosts)}", result.strategy)
-        for section in place.sections
-        if section.is_of_strategies
-        for trial, result in zip(section.trials, section.table.results, strict=True)
-    ]
-    if rows:
-        found[f"{place.key}-heat_map"] = {
-            "kind": "heat_map",
-            "section": None,
-            "trials": [trial for trial, _, _ in rows],
-            "rows": [row for _, row, _ in rows],
-            "series": [name for _, _, name in rows],
-        }
     return found
 
 
-def _island(told: Mapping[str, Any]) -> Markup:
-    """JSON that no HTML parser finds anything in."""
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+def _ideal(kind: str, section: Section) -> list[dict[str, float]]:
+    """Return what perfect scaling from the fewest GPUs on would bring; nothing of one count, or
+    where models are the lines, which do not compete.
+    """
+    results = section.table.results
+    if kind == "scaling":
+        able = [one for one in results if one.throughput is not None]
+        if not able or not section.is_of_strategies:
+            return []
+        best = min(able, key=lambda one: (one.num_gpus, -(one.throughput or 0.0)))
+        fewest, at_fewest = best.num_gpus, best.throughput or 0.0
+    else:
+        # `--baseline fewest` need not begin at 1 GPU
+        baselines = [one.baseline.num_gpus for one in results if one.baseline]
+        if not baselines:
+            return []
+        fewest, at_fewest = min(baselines), 1.0
+    counts = sorted({one.num_gpus for one in results if one.num_gpus >= fewest})
+    if len(counts) < 2:
+        return []
+    found = []
+    for count in counts:
+        value = 1.0 if kind == "efficiency" else at_fewest * count / fewest
+        found.append({"num_gpus": count, "ideal": value})
+    return found
+
+
+def _heat_map(place: PlaceSection) -> dict[str, Any]:
+    """Return the chart of all strategies: a row per table and number of hosts."""
+    trials: list[int] = []
+    rows: list[str] = []
+    results: list[Result] = []
+    for section in place.sections:
+        if section.is_of_strategies:
+            trials += section.trials
+            results += section.table.results
+            rows += [f"{section.shortly}{over(one.hosts)}" for one in section.table.results]
+    if not rows:
+        return {}
+    series = [result.strategy for result in results]
+    chart = {"kind": "heat_map", "section": None, "trials": trials, "rows": rows, "series": series}
+    return {f"{place.key}-heat_map": chart}
+
+
+def _island(facts: Mapping[str, Any]) -> Markup:
+    """Return JSON that no HTML parser finds anything in."""
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def policy(scripts: Sequence[str], *, live: bool) -> str:
-    """Content-Security-Policy: nothing is loaded, and no script runs but those that the page was
-    made with.
+    """Return a Content-Security-Policy: nothing is loaded, and no script runs but those that the
+    page was made with.
     """
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in scripts
-    )
+    digests = [hashlib.sha256(text.encode()).digest() for text in scripts]
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     asks = "connect-src 'self'; " if live else ""
     return (
         f"default-src 'none'; {asks}script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
@@ -257,27 +287,23 @@ def _environment() -> Environment:
         "value_of": _value_of,
         "mark_of": _mark_of,
         "row_trials": _row_trials,
-        "line_style": _line_style,
     }
     return environment
 
 
 def _shown(value: object) -> object:
-    """Texts of others stand on the page as they are, but for controls and what turns the direction
-    of reading.
-    """
+    """Keep text as it is, but for controls and what turns the direction of reading."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(map(visible, value.split("\n")))
     return value
 
 
 def moment(value: datetime | None) -> str:
-    """In UTC."""
     return f"{value:%Y-%m-%d %H:%M:%S} UTC" if value else ""
 
 
 def _value_of(shown: Shown) -> float | None:
-    """What a column is sorted by; what may not be quoted comes last, as if it were missing."""
+    """Return what a column is sorted by; cells without a number come last."""
     return shown.result.throughput if shown.result else None
 
 
@@ -285,7 +311,7 @@ _MARKS = {Rank.BEST: "best", Rank.TIE: "tie", Rank.UNKNOWN: "unknown"}
 
 
 def _mark_of(shown: Shown) -> str:
-    """CSS class."""
+    """Return the CSS class of a cell."""
     if shown.result is None:
         return "missing"
     return "failed" if _value_of(shown) is None else _MARKS.get(shown.rank, "")
@@ -293,12 +319,7 @@ def _mark_of(shown: Shown) -> str:
 
 @pass_context
 def _row_trials(context: Context, section: Section, cells: Sequence[Shown]) -> str:
-    """Numbers of the trials in a row, for filters."""
+    """Return the numbers of the trials in a row, for filters."""
     page: Page = context["page"]
     by_id = {page.trials[number].trial_id: number for number in section.trials}
     return " ".join(str(by_id[shown.result.trial_id]) for shown in cells if shown.result)
-
-
-def _line_style(style: dict[str, Any]) -> dict[str, Any]:
-    """With the path of its shape, for buttons."""
-    return style | {"path": interactive.PATHS[style["shape"]]}

@@ -1,4 +1,4 @@
-"""Several tables to be read together: what they all have in common is told once."""
+"""Several tables to be read together: what they all have in common stands there once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from store.errors import StoreError
 class Document:
     """Tables whose titles and notes say only what is not said for all of them."""
 
-    heading: str  # what all tables have in common; empty where there is nothing, or one table only
+    heading: str  # the setting that all share; empty for a single table
     tables: tuple[Layout, ...]
-    notes: tuple[str, ...]  # of all tables; last the legend
+    notes: tuple[str, ...]  # of all tables, the legend last
 
 
 def document(
@@ -30,8 +30,8 @@ def document(
     quantities: Sequence[str] | None = None,
     failed: Failed = stop,
 ) -> Document:
-    """Lay out tables of this selection. Those for which that fails are left out, and `failed` is
-    told. Raises StoreError when no other is left.
+    """Lay out tables of this selection. One that fails is left out, and `failed` is called. Raises
+    StoreError when no other is left.
     """
     layouts = []
     for one in tables:
@@ -41,66 +41,53 @@ def document(
             failed(f"table {table_title(one.place, one.setting)}", error)
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
-    tables = [layout.table for layout in layouts]
     if len(layouts) == 1:
         return Document(heading="", tables=tuple(layouts), notes=())
-    common = _common([table.setting for table in tables])
+    common = _common([layout.table.setting for layout in layouts])
+    places = _places([layout.table.place for layout in layouts])
     legend = list(dict.fromkeys(line for layout in layouts for line in layout.legend))
-    everywhere = (
-        set(layouts[0].notes).intersection(*(layout.notes for layout in layouts)).difference(legend)
-    )
-    notes = [line for line in layouts[0].notes if line in everywhere]
-    places = _places([table.place for table in tables])
-    told = everywhere.union(legend)
-    return Document(
-        heading=title(common),
-        tables=tuple(
-            replace(
-                layout,
-                title=_title(layout.table, common, places),
-                notes=tuple(line for line in layout.notes if line not in told),
-                legend=(),
-            )
-            for layout in layouts
-        ),
-        notes=(*notes, *legend),
-    )
+    shared = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
+    once = [line for line in layouts[0].notes if line in shared and line not in legend]
+    once += legend
+    shown = []
+    for layout in layouts:
+        notes = tuple(line for line in layout.notes if line not in once)
+        title_text = _title(layout.table, common, places)
+        shown.append(replace(layout, title=title_text, notes=notes, legend=()))
+    return Document(heading=title(common), tables=tuple(shown), notes=tuple(once))
 
 
 def _common(settings: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Not the model: every table is called by it."""
-    return {
-        axis: value
-        for axis, value in settings[0].items()
-        if axis != "model"
-        and all(axis in setting and setting[axis] == value for setting in settings)
-    }
+    """Return what all settings share, but for the model, which every title names."""
+    common = dict(settings[0])
+    common.pop("model", None)
+    for setting in settings:
+        for axis in list(common):
+            if axis not in setting or setting[axis] != common[axis]:
+                del common[axis]
+    return common
 
 
 def _title(table: Table, common: Mapping[str, object], places: Mapping[str, str]) -> str:
-    own = table_title(
-        table.place, {axis: value for axis, value in table.setting.items() if axis not in common}
-    )
-    return ", ".join(filter(None, (own, places[table.place.key])))
+    own = {axis: value for axis, value in table.setting.items() if axis not in common}
+    parts = table_title(table.place, own), places[table.place.key]
+    return ", ".join(part for part in parts if part)
 
 
 def _places(places: Sequence[Place]) -> dict[str, str]:
-    """What tells them from each other; empty where there is one only."""
+    """Return what distinguishes each environment: its host, its versions, or at last its key."""
     different = {place.key: place for place in places}
+    hosts = {place.host for place in different.values()}
+    texts = {}
+    for key, place in different.items():
+        text = f"on {place.host}" if len(hosts) > 1 else ""
+        if len(hosts) < len(different):
+            text += f" ({place.versions})" if text else f"with {place.versions}"
+        texts[key] = text
     if len(different) == 1:
         return dict.fromkeys(different, "")
-    hosts = {place.host for place in different.values()}
-    same_host = len(hosts) < len(different)
-    told = {}
-    for key, place in different.items():
-        versions = (
-            (f"({place.versions})" if len(hosts) > 1 else f"with {place.versions}")
-            if same_host
-            else ""
-        )
-        told[key] = " ".join(filter(None, (f"on {place.host}" if len(hosts) > 1 else "", versions)))
-    num_like = Counter((text, different[key].shares_host) for key, text in told.items())
-    return {
-        key: f"{text}, place {key}" if num_like[text, different[key].shares_host] > 1 else text
-        for key, text in told.items()
-    }
+    num_like = Counter((text, different[key].shares_host) for key, text in texts.items())
+    for key, text in texts.items():
+        if num_like[text, different[key].shares_host] > 1:
+            texts[key] = f"{text}, place {key}"
+    return texts

@@ -1,18 +1,16 @@
-"""Tables as text, before they are written in any format: what stands in each cell, and the notes
-below.
-"""
+"""Tables as text, before any format writes them: what each cell holds, and the notes below."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.pivot import Cell, Rank, Table
+from analysis.pivot import Cell, Label, Rank, Table
 from analysis.results import BaselineRule, Origin, Result
 from analysis.selection import Selection
+from analysis.text.numbers import number
 from analysis.text.titles import model_notes, short_title, table_notes, table_title
-from plots.tables.baselines import baseline_notes
-from plots.tables.quantities import QUANTITIES, usual
+from plots.tables.quantities import QUANTITIES, THROUGHPUT, usual
 from scalemark.records.outcomes import Outcome
 
 NOT_RUN = "–"
@@ -30,7 +28,7 @@ SYMBOLS = {
     Outcome.INTERRUPTED: "STOP",
     Outcome.INVALID: "INVALID",
 }
-"""What stands where a number would."""
+"""A word for each outcome that has no number."""
 
 MEANINGS = {
     "OOM": "out of memory",
@@ -43,14 +41,11 @@ MEANINGS = {
     NOT_RUN: "not run",
     NOT_PUBLISHED: "not published",
     TIE: "not told apart from the fastest: the 95 % interval of their ratio reaches 1",
-    OUT: (
-        "put out of a race, too far behind to lead after all repeats; its few repeats alone do "
-        "not tell it from the fastest"
-    ),
+    OUT: "stopped early by a race: too far behind, but its few repeats do not exclude a tie",
 }
 _MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}
-_MOST_NAMED = 3  # attempts in a note
-_OF_TRIAL = 12  # characters of its id: enough to find it by
+_MOST_NAMED = 3  # strategies or attempts in a note
+_ID_LENGTH = 12  # characters of a trial's id that the command `show` surely finds it by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +58,7 @@ class Shown:
 
     @property
     def is_bold(self) -> bool:
-        """The fastest, and who is as fast."""
+        """Return whether it is the fastest, or tied with the fastest."""
         return self.rank in (Rank.BEST, Rank.TIE)
 
 
@@ -81,152 +76,182 @@ class Layout:
 
 
 def lay_out(table: Table, selection: Selection, quantities: Sequence[str] | None = None) -> Layout:
-    """Write a table of this selection with these quantities in each cell; without any with those
-    of `plots.tables.quantities.usual`.
-    """
-    wanted = tuple(quantities) if quantities is not None else usual(table.results)
-    cells = {
-        (row, column): _shown(table.cells.get((row, column)), wanted, table.place.origin)
-        for row in table.rows
-        for column in table.columns
-    }
-    above = (*model_notes(table), *table_notes(table), *selection.notes)
-    legend = tuple(_legend(list(cells.values())))
+    """Write a table of this selection; each cell holds these quantities, or the usual ones."""
+    wanted = quantities or usual(table.results)
+    rows = []
+    for row in table.rows:
+        cells = tuple(_shown(table, (row, column), wanted) for column in table.columns)
+        rows.append((short_title(table, table.rows_by, row), cells))
+    legend = tuple(_legend([cell for _, cells in rows for cell in cells]))
+    notes = [*model_notes(table), *table_notes(table), *selection.notes]
+    notes += _how_to_read(table, wanted, selection.baseline)
+    notes += _doubts(table, selection)
     return Layout(
         title=table_title(table.place, table.setting),
         corner=" ".join(table.rows_by),
         columns=tuple(short_title(table, table.columns_by, column) for column in table.columns),
-        rows=tuple(
-            (
-                short_title(table, table.rows_by, row),
-                tuple(cells[row, column] for column in table.columns),
-            )
-            for row in table.rows
-        ),
-        notes=(
-            *above,
-            *_reading(table, wanted, selection.baseline),
-            *_doubts(table, selection),
-            *legend,
-        ),
+        rows=tuple(rows),
+        notes=(*notes, *legend),
         legend=legend,
         table=table,
     )
 
 
-def in_words(quantities: Sequence[str], unit: str) -> str:
-    """What the cells hold, as `images/s (speed-up)`."""
-    if "images/s" not in quantities:
-        return ", ".join(quantities)
-    others = ", ".join(name for name in quantities if name not in ("images/s", "interval"))
-    interval = " [95 % interval]" if "interval" in quantities else ""
-    return f"{unit}{interval}" + (f" ({others})" if others else "")
-
-
-def _shown(cell: Cell | None, quantities: Sequence[str], origin: Origin) -> Shown:
-    if cell is None:
-        return Shown(
-            text=NOT_PUBLISHED if origin is Origin.PUBLISHED else NOT_RUN,
-            rank=Rank.ALONE,
-            result=None,
-        )
-    return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
+def _shown(table: Table, where: tuple[Label, Label], quantities: Sequence[str]) -> Shown:
+    cell = table.cells.get(where)
+    if cell is not None:
+        return Shown(text=_text(cell, quantities), rank=cell.rank, result=cell.result)
+    text = NOT_PUBLISHED if table.place.origin is Origin.PUBLISHED else NOT_RUN
+    return Shown(text=text, rank=Rank.ALONE, result=None)
 
 
 def _text(cell: Cell, quantities: Sequence[str]) -> str:
     result = cell.result
     if result.throughput is None:
         return SYMBOLS[Outcome(result.outcome)]
-    told = {name: QUANTITIES[name].text(result) for name in quantities}
-    doubts = f"{'' if result.is_valid else SUSPECT}{PARTLY_FAILED if result.failed else ''}"
-    marks = doubts + (f" {_MARKS[cell.rank]}" if cell.rank in _MARKS else "")
-    if "images/s" not in told:
-        return f"{', '.join(filter(None, told.values())) or NOT_RUN}{marks}"
-    first = " ".join(filter(None, (told.pop("images/s") + marks, told.pop("interval", ""))))
-    others = ", ".join(filter(None, told.values()))
-    return f"{first} ({others})" if others else first
+    marks = "" if result.is_valid else SUSPECT
+    if result.failed:
+        marks += PARTLY_FAILED
+    if cell.rank in _MARKS:
+        marks += f" {_MARKS[cell.rank]}"
+    texts = {name: QUANTITIES[name].text(result) for name in quantities}
+    texts = {name: text for name, text in texts.items() if text}
+    if THROUGHPUT not in texts:
+        return f"{', '.join(texts.values()) or NOT_RUN}{marks}"
+    text = texts.pop(THROUGHPUT) + marks
+    if "interval" in texts:
+        text += f" {texts.pop('interval')}"
+    return f"{text} ({', '.join(texts.values())})" if texts else text
 
 
-def _reading(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
-    """How the cells are to be read."""
+def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
     if not any(result.throughput for result in table.results):
         return
-    yield f"cells: {in_words(quantities, table.unit)}"
-    repeated = any(len(result.repeats) > 1 for result in table.results)
-    told = {name: QUANTITIES[name].about for name in quantities if name != "images/s" or repeated}
-    yield from (f"{name}: {about}" for name, about in told.items() if about)
+    yield f"cells: {_cells_in_words(quantities, table.unit)}"
+    is_repeated = any(len(result.repeats) > 1 for result in table.results)
+    for name in quantities:
+        if name != THROUGHPUT:
+            yield from _about(name, name)
+        elif is_repeated:
+            yield from _about(name, table.unit)
     if {"speed-up", "efficiency"}.intersection(quantities):
-        yield from baseline_notes(table, rule)
-    if "ratio" in quantities and any(result.against for result in table.results):
-        if any(result.against and result.against.is_tie for result in table.results):
-            yield f"{TIE} before a ratio: its 95 % interval contains 1"
-        if any(result.against and result.against.low is None for result in table.results):
-            yield (
-                "ratio without an interval where a side has one process only: what another "
-                "would bring is not known"
-            )
+        yield from _baseline_notes(table, rule)
+    ratios = [result.against for result in table.results if result.against]
+    if "ratio" in quantities and any(ratio.is_tie for ratio in ratios):
+        yield f"{TIE} before a ratio: its 95 % interval contains 1"
+
+
+def _about(name: str, shown_as: str) -> Iterator[str]:
+    about = QUANTITIES[name].about
+    if about:
+        yield f"{shown_as}: {about}"
+
+
+def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
+    """Return the content of a cell, as `images/s [95 % interval] (speed-up)`."""
+    if THROUGHPUT not in quantities:
+        return ", ".join(quantities)
+    others = [name for name in quantities if name not in (THROUGHPUT, "interval")]
+    text = f"{unit} [95 % interval]" if "interval" in quantities else unit
+    return f"{text} ({', '.join(others)})" if others else text
+
+
+def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
+    """Name what speed-ups are against, and the options that find a baseline where there is none."""
+    able = [result for result in table.results if result.throughput is not None]
+    with_one = [result for result in able if result.baseline]
+    if with_one:
+        yield f"speed-up: against {_baseline_in_words(table, with_one, rule)}"
+    without = [result for result in able if not result.baseline]
+    if not without:
+        return
+    which = ""
+    if rule is BaselineRule.SAME:
+        strategies = list(dict.fromkeys(result.strategy for result in without))
+        which = f" of {', '.join(strategies[:_MOST_NAMED])}"
+        if strategies[_MOST_NAMED:]:
+            which += f" and {len(strategies) - _MOST_NAMED} more"
+    ways = []
+    if rule is not BaselineRule.BEST and any(result.num_gpus == 1 for result in able):
+        ways.append("--baseline best compares with the fastest on 1")
+    if rule is not BaselineRule.FEWEST:
+        ways.append("--baseline fewest compares with the fewest it ran on")
+    yield "; ".join([f"no speed-up: no number{which} on {table.place.counted(1)}", *ways])
+
+
+def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRule) -> str:
+    one = table.place.counted(1)
+    if rule is BaselineRule.SAME:
+        on_one_host = " of one host" if any(result.hosts > 1 for result in results) else ""
+        return f"the same strategy on {one}{on_one_host}"
+    baselines = {result.baseline for result in results if result.baseline}
+    if rule is BaselineRule.FEWEST:
+        counts = sorted({(baseline.num_gpus, baseline.hosts) for baseline in baselines})
+        fewest = " or ".join(table.place.counted(*count) for count in counts)
+        return f"the same strategy on the fewest it ran on: {fewest}"
+    if len(baselines) > 1:
+        return f"the fastest on {one} of the same model and setting"
+    (baseline,) = baselines
+    return f"the fastest on {one}: {baseline.strategy}, {number(baseline.throughput)} {table.unit}"
 
 
 def _doubts(table: Table, selection: Selection) -> Iterator[str]:
-    ranks = {cell.rank for cell in table.cells.values()}
-    if Rank.UNKNOWN in ranks and table.place.origin.is_ours:
+    if table.place.origin is Origin.PUBLISHED:
+        if not all(result.is_valid for result in table.results):
+            yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
+        return
+    if any(cell.rank is Rank.UNKNOWN for cell in table.cells.values()):
         yield (
             "the fastest is not certain where a trial ran in one process only; sweep.repeats=3 "
             "would tell"
         )
-    if table.place.origin is Origin.PUBLISHED:
-        if not all(result.is_valid for result in table.results):
-            yield f"{SUSPECT} the source leaves something of it in doubt, marked with ?"
-    else:
-        yield from _attempts_to_see(table.results, selection)
+    yield from _attempts_to_see(table.results, selection)
 
 
 def _attempts_to_see(results: Sequence[Result], selection: Selection) -> Iterator[str]:
     """Yield a note for each kind of doubt, with the command that shows the attempts behind it."""
-    told = [result for result in results if result.throughput is not None]
-    suspect = [result for result in told if not result.is_valid]
-    partly = [result for result in told if result.failed]
+    numbers = [result for result in results if result.throughput is not None]
+    suspect = [result for result in numbers if not result.is_valid]
+    partly = [result for result in numbers if result.failed]
     invalid = [result for result in results if result.outcome == Outcome.INVALID]
-    failed = [result.attempt_ids[-1] for result in results if result.throughput is None]
-    if not (suspect or partly or invalid or failed):
+    failed = [result for result in results if result.throughput is None]
+    if not (suspect or partly or failed):
         return
     show = selection.show_command
     for what, which in (("* suspect", suspect), ("INVALID", invalid)):
         if which:
-            numbers = [attempt for result in which for attempt in result.attempt_ids]
-            yield f"{what}: {show} {_first_of(numbers)} says why"
+            attempts = [attempt for result in which for attempt in result.attempt_ids]
+            yield f"{what}: {show} {_first_of(attempts)} says why"
     if partly:
         symbols = ", ".join(_symbols_of_repeats(partly))
-        there = " there" if partly[1:] else ""
-        which_trial = f"{show} {partly[0].trial_id[:_OF_TRIAL]}"
+        trial = partly[0].trial_id[:_ID_LENGTH]
         yield (
             f"{PARTLY_FAILED} some repeats brought no number: {symbols} "
-            f"({which_trial} says what happened{there})"
+            f"({show} {trial} says what happened)"
         )
     if failed:
-        there = " there" if failed[1:] else ""
-        yield f"no number: {show} {failed[0]} says what happened{there}"
+        yield f"no number: {show} {failed[0].attempt_ids[-1]} says what happened"
 
 
 def _first_of(attempts: Sequence[int]) -> str:
     """Return the first attempt and the next ones, as `3 (or 4, 5, ...)`."""
-    others = ", ".join(map(str, attempts[1:_MOST_NAMED]))
-    more = ", ..." if attempts[_MOST_NAMED:] else ""
-    return f"{attempts[0]} (or {others}{more})" if others else str(attempts[0])
+    others = [str(attempt) for attempt in attempts[1:_MOST_NAMED]]
+    if attempts[_MOST_NAMED:]:
+        others.append("...")
+    return f"{attempts[0]} (or {', '.join(others)})" if others else str(attempts[0])
 
 
 def _symbols_of_repeats(results: Sequence[Result]) -> list[str]:
-    """Of those that brought no number."""
-    return list(
-        dict.fromkeys(SYMBOLS[Outcome(outcome)] for result in results for outcome in result.failed)
-    )
+    """Return the symbols of repeats that brought no number, each once."""
+    outcomes = [outcome for result in results for outcome in result.failed]
+    return list(dict.fromkeys(SYMBOLS[Outcome(outcome)] for outcome in outcomes))
 
 
 def _legend(cells: Sequence[Shown]) -> Iterator[str]:
-    """Of the symbols that occur."""
-    partly = [cell.result for cell in cells if cell.result and cell.result.throughput is not None]
-    texts = {*(cell.text for cell in cells), *_symbols_of_repeats(partly)}
-    marks = {_MARKS.get(cell.rank) for cell in cells}
+    """Explain the marks and symbols that occur."""
+    numbers = [cell.result for cell in cells if cell.result and cell.result.throughput is not None]
+    found = {*(cell.text for cell in cells), *_symbols_of_repeats(numbers)}
+    found.update(_MARKS.get(cell.rank, "") for cell in cells)
     for symbol, meaning in MEANINGS.items():
-        if symbol in texts or symbol in marks:
+        if symbol in found:
             yield f"{symbol}: {meaning}"

@@ -1,4 +1,4 @@
-"""What can stand in a cell: each quantity with its unit, and how it is written."""
+"""Quantities that a cell can hold, and how each is written."""
 
 from __future__ import annotations
 
@@ -10,46 +10,43 @@ from analysis.text.numbers import number, span
 from store.errors import StoreError
 from store.filters.selection import nearest
 
+THROUGHPUT = "throughput"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """Of a result that has images/s."""
+    """A figure of a result that has a throughput."""
 
-    name: str  # as `--show` takes it
     # with its unit, so that cells can be read alone; empty where it is not known
     text: Callable[[Result], str]
     about: str = ""  # for readers of a table, where the name does not say it all
 
 
 def chosen(names: str) -> tuple[str, ...]:
-    """Of a list with commas. Raises StoreError for a name that is none."""
+    """Split a list with commas. Raises StoreError for an unknown name."""
     found = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
-    check(found)
+    for name in found:
+        if name not in QUANTITIES:
+            near = nearest(name[:100], list(QUANTITIES))
+            raise StoreError(f"{name[:100] or 'an empty name'}: no such quantity; {near}")
     return found
 
 
-def check(names: Sequence[str]) -> None:
-    """Raises StoreError for a name that is none."""
-    for name in names:
-        if name not in QUANTITIES:
-            known = list(QUANTITIES)
-            near = nearest(name[:100], known)
-            raise StoreError(f"{name[:100] or 'an empty name'}: no such quantity; {near}")
-
-
 def usual(results: Sequence[Result]) -> tuple[str, ...]:
-    """Images/s and speed-up; between them the interval where one over processes is known, and with
-    another side the ratio.
+    """Return throughput and speed-up; the interval too where trials were repeated, and the ratio
+    instead of the speed-up where there is another side.
     """
-    found = ["images/s"]
+    found = [THROUGHPUT]
     if any(len(result.repeats) > 1 for result in results):
         found.append("interval")
     found.append("ratio" if any(result.against for result in results) else "speed-up")
     return tuple(found)
 
 
-def _images(result: Result) -> str:
-    return _of(result, result.throughput)
+def _throughput(result: Result) -> str:
+    if result.throughput is None:
+        return ""
+    return number(result.throughput, exactly=result.place.origin is Origin.PUBLISHED)
 
 
 def _interval(result: Result) -> str:
@@ -77,52 +74,40 @@ def _step_ms(result: Result) -> str:
     return f"{number(1000 * batch_size * result.num_gpus / result.throughput)} ms"
 
 
-def _images_per_gpu(result: Result) -> str:
-    per_gpu = None if result.throughput is None else result.throughput / result.num_gpus
-    return (
-        "" if per_gpu is None else f"{number(per_gpu)}/{result.place.counted(1).removeprefix('1 ')}"
-    )
+def _per_device(result: Result) -> str:
+    if result.throughput is None:
+        return ""
+    return f"{number(result.throughput / result.num_gpus)}/{result.place.device_kind.singular}"
 
 
 def _ratio(result: Result) -> str:
     if result.against is None:
         return ""
     tie = "≈" if result.against.is_tie else ""
-    return (
-        f"{tie}{number(result.against.ratio)} of "
-        f"{_of(result.against.other, result.against.other.throughput)}"
-    )
-
-
-def _of(result: Result, value: float | None) -> str:
-    return "" if value is None else number(value, exactly=result.place.origin is Origin.PUBLISHED)
+    return f"{tie}{number(result.against.ratio)} of {_throughput(result.against.other)}"
 
 
 _INTERVAL = (
-    "95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it"
+    "95 %, by Student's t on logarithms of the processes' throughputs; of a single process: within "
+    "it"
+)
+_RATIO = (
+    "throughput here, divided by that of the other side, which follows; it has an interval where "
+    "both sides ran in two processes or more"
 )
 
 QUANTITIES: Mapping[str, Quantity] = {
-    quantity.name: quantity
-    for quantity in (
-        Quantity(
-            name="images/s", text=_images, about="median of the repeats, each a process of its own"
-        ),
-        Quantity(name="interval", text=_interval, about=_INTERVAL),
-        Quantity(name="speed-up", text=_speed_up),
-        Quantity(
-            name="efficiency",
-            text=_efficiency,
-            about="speed-up, times the devices of the baseline, per device",
-        ),
-        Quantity(name="repeats", text=_repeats, about="processes that completed"),
-        Quantity(name="ms/step", text=_step_ms, about="milliseconds per step, as images/s say"),
-        Quantity(name="images/s/gpu", text=_images_per_gpu, about="images/s per device"),
-        Quantity(
-            name="ratio",
-            text=_ratio,
-            about="images/s here, times those of the other side, which stand behind it",
-        ),
-    )
+    THROUGHPUT: Quantity(
+        text=_throughput, about="median of the repeats, each a process of its own"
+    ),
+    "interval": Quantity(text=_interval, about=_INTERVAL),
+    "speed-up": Quantity(text=_speed_up),
+    "efficiency": Quantity(
+        text=_efficiency, about="speed-up, times the devices of the baseline, per device"
+    ),
+    "repeats": Quantity(text=_repeats, about="processes that completed"),
+    "ms/step": Quantity(text=_step_ms, about="milliseconds per step, from the throughput"),
+    "per-device": Quantity(text=_per_device, about="throughput divided by the number of devices"),
+    "ratio": Quantity(text=_ratio, about=_RATIO),
 }
-"""Name -> quantity, in the order in which they are listed."""
+"""Quantities by the names that `--show` takes, in the order in which they are listed."""

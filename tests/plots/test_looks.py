@@ -7,9 +7,8 @@ import pytest
 from analysis.selection import Selection
 from plots.looks import NUM_COLORS, numbered
 from plots.pictures.theme import PALETTES, Theme
-from plots.report import interactive
 from plots.report.content import compose
-from plots.report.page import _styles
+from plots.report.page import _styles, style
 from plots.source import Source
 from scalemark.records.strategies import STRATEGY_COLUMNS
 from tests.filled import fill
@@ -34,7 +33,7 @@ def test_lines_over_several_hosts_change_no_strategys_look_and_have_its_color():
     assert (
         len({style["marker"] for style in ring}) == len({style["linestyle"] for style in ring}) == 3
     )
-    on_pages = [interactive.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
+    on_pages = [style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in on_pages}) == 1
     assert (
         len({style["shape"] for style in on_pages})
@@ -74,5 +73,5 @@ def test_the_report_has_the_same_numbers():
     source = Source(selection=Selection(db="results.db"), command="python -m plots report")
     styles = _styles(compose(source, datetime.now(UTC)))
     assert styles == {
-        name: interactive.style(source.looks[name]) for name in ("replicated_none", "independent")
+        name: style(source.looks[name]) for name in ("replicated_none", "independent")
     }

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from analysis.results import Origin
 from analysis.selection import Selection
-from plots.commands.charts import told_of
+from plots.commands.charts import with_progress
 from plots.parts import in_words
 from plots.pictures.choices import PictureFormat, Theme
 from plots.pictures.drawing import NothingToShow, Picture, chart, draw, finish, names
@@ -432,7 +432,8 @@ def test_an_empty_database_is_told():
 def test_long_work_tells_how_far_it_is(capsys):
     times = iter([0.0, 0.5, 3.0, 3.1, 3.2])
     assert (
-        len(list(told_of([Path("a.png"), Path("b.png"), Path("c.png")], lambda: next(times)))) == 3
+        len(list(with_progress([Path("a.png"), Path("b.png"), Path("c.png")], lambda: next(times))))
+        == 3
     )
     assert capsys.readouterr().err == "plots: 2 files so far, b.png the last\n"
 

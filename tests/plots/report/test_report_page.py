@@ -187,7 +187,7 @@ def test_a_number_that_is_none_is_called_so(make):
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE measurements SET throughput = 0")
     (trial,) = parsed(make("results.db")).trials
-    assert (trial["outcome"], trial["reasons"]) == ("invalid", ["its images/s are stored as 0.0"])
+    assert (trial["outcome"], trial["reasons"]) == ("invalid", ["its throughput is stored as 0.0"])
 
 
 def test_verdicts_are_told_with_their_reasons(everything, make):

@@ -94,7 +94,7 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
     assert texts(layout)["ps_cpu"][0].startswith("1020 ↓ [")
     assert not layout.rows[0][1][0].is_bold
     assert layout.legend == (
-        "↓: put out of a race, too far behind to lead after all repeats; its few repeats alone do not tell it from the fastest",
+        "↓: stopped early by a race: too far behind, but its few repeats do not exclude a tie",
     )
     fill("r.db", [(small(**PS), 1090.0)], name="later")
     assert texts(laid_out_from_file())["ps_cpu"][0].startswith("1050 ≈ [")
@@ -121,16 +121,16 @@ def test_one_process_each_is_said_to_be_too_few():
 @pytest.mark.parametrize(
     ("show", "text"),
     [
-        (("images/s",), "200"),
+        (("throughput",), "200"),
         (
             (
-                "images/s",
+                "throughput",
                 "interval",
                 "speed-up",
                 "efficiency",
                 "repeats",
                 "ms/step",
-                "images/s/gpu",
+                "per-device",
             ),
             "200 [190..210] (1.60x, 80.0 %, n=1, 20.0 ms, 100/CPU stand-in)",
         ),
@@ -179,7 +179,7 @@ def test_a_suspect_number_is_marked_with_the_command_that_says_why():
         connection.exec_driver_sql(
             "UPDATE measurements SET verdict = 'suspect' WHERE attempt_id < 3"
         )
-    layout = laid_out(show=("images/s",))
+    layout = laid_out(show=("throughput",))
     assert texts(layout) == {"replicated_none": ["100*", "150"]}
     assert f"* suspect: {SHOW} 1 (or 2) says why" in layout.notes
 
@@ -202,7 +202,7 @@ def test_what_the_number_and_its_interval_are_is_said_where_there_are_repeats():
     layout = laid_out([(small(), 100.0), (small(), 101.0)])
     assert "images/s: median of the repeats, each a process of its own" in layout.notes
     assert (
-        "interval: 95 %, by Student's t on logarithms of the processes' images/s; of one process alone: within it"
+        "interval: 95 %, by Student's t on logarithms of the processes' throughputs; of a single process: within it"
         in layout.notes
     )
 
@@ -217,20 +217,37 @@ def test_an_invalid_number_is_not_shown():
     assert layout.legend == ("INVALID: completed, but not as its axes say: no number to quote",)
 
 
-def test_a_missing_baseline_is_said_with_every_way_out():
+def test_a_missing_baseline_names_the_rules_that_find_one():
     layout = laid_out([(small(), 100.0), (small(num_gpus=2, **PS), 150.0)])
     assert texts(layout)["ps_cpu"] == ["–", "150"]
-    (said,) = [note for note in layout.notes if note.startswith("no speed-up")]
-    assert said.startswith("no speed-up: no number of ps_cpu on 1 CPU stand-in; ")
-    assert "--baseline best compares with the fastest on 1 (replicated_none, 100 images/s)" in said
-    assert "--baseline fewest compares with the fewest it ran on (2 CPU stand-ins)" in said
-    assert "python sweep.py model=trivial num_gpus=1 strategy=ps_cpu hardware=cpu " in said
+    assert (
+        "no speed-up: no number of ps_cpu on 1 CPU stand-in; --baseline best compares with the "
+        "fastest on 1; --baseline fewest compares with the fewest it ran on" in layout.notes
+    )
 
 
-def test_a_missing_baseline_of_strong_scaling_would_run_with_the_whole_batch():
-    layout = laid_out([(small(num_gpus=2, batch_size=4, scaling="strong"), 150.0)])
-    assert "model=trivial num_gpus=1 " in notes(layout)
-    assert "batch_size=8 scaling=strong " in notes(layout)
+def test_the_unit_is_that_of_what_the_records_count():
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens'")
+    layout = laid_out(rule=BaselineRule.BEST)
+    assert "cells: tokens/s (speed-up)" in layout.notes
+    assert "images" not in notes(layout)
+    assert notes(layout).count("replicated_none, 100 tokens/s") == 1
+
+
+def test_different_items_never_share_a_table_or_a_baseline():
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0), (small(**PS), None)])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id = 2")
+    tables = pivot(measured(queries.measured(open_for_reading("r.db"))))
+    assert {table.unit for table in tables} == {"images/s", "tokens/s"}
+    assert all(
+        result.baseline is None
+        for table in tables
+        for result in table.results
+        if result.item == "tokens"
+    )
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_0_throughput_divide_nothing(plots, form):
             "pdf: no such format; there are csv, html, json, latex, markdown, terminal",
         ),
         (("--show", "speedup"), "speedup: no such quantity; did you mean speed-up?"),
-        (("--show", ""), "an empty name: no such quantity; there are images/s, interval"),
+        (("--show", ""), "an empty name: no such quantity; there are throughput, interval"),
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
         (
             ("model=resnet50",),
@@ -311,11 +311,11 @@ def test_a_table_of_a_copied_database_names_it_in_its_commands(plots, filled):
 
 def test_against_another_side_the_ratio_is_always_among_what_is_shown(plots, filled):
     fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
-    text = plots("tables", "--against", "host=other", "--show", "images/s,speed-up").stdout
+    text = plots("tables", "--against", "host=other", "--show", "throughput,speed-up").stdout
     assert re.search(r"replicated_none +100 \(1\.00x, 2\.00 of 50\.0\)", text)
 
 
-@pytest.mark.parametrize("shown", [("--show", "images/s"), ("--against", "host=other")])
+@pytest.mark.parametrize("shown", [("--show", "throughput"), ("--against", "host=other")])
 def test_a_baseline_that_nothing_is_told_against_is_refused(plots, filled, shown):
     fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
     ended = plots("tables", "--baseline", "best", *shown)
