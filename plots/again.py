@@ -1,4 +1,4 @@
-"""The commands that show a sweep's results again, for messages."""
+"""Commands that show a sweep's results again, for messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.database import default_url
 def command(
     name: str, url: str, sweep: str, *, is_simulated: bool = False, room: str = "plots"
 ) -> str:
-    """To be pasted; a password is masked in it."""
+    """Return a command to paste; a password is masked in it."""
     database = [] if url == default_url() else ["--db", masked(url)]
     origin = ["--origin", "simulated"] if is_simulated else []
     return f"{typed(room)} {shlex.join([name, *database, '--sweep', sweep, *origin])}"

@@ -1,4 +1,4 @@
-"""Which look a line has: by its name, the same in every chart of a selection and in the report."""
+"""The look of each line, by its name: the same in every chart of a selection and in the report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ARTICLE = tuple(STRATEGY_COLUMNS.values())
 
 
 def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) -> Looks:
-    """The strategies of the article always have the first numbers; others follow by name.
-    `over_hosts`: lines of strategies over several hosts, each with its strategy, whose color it
-    has, with another marker and other dashes.
+    """Number the strategies of the article first, always alike; others follow by name. `over_hosts`
+    are lines of strategies over several hosts: each has the color of its strategy, with another
+    marker and other dashes.
     """
     lines = over_hosts or {}
     others = sorted({*names, *lines.values()} - set(_ARTICLE) - set(lines))

@@ -1,6 +1,4 @@
-"""What charts and reports are made from: results, the details behind them, and how each strategy
-looks.
-"""
+"""The results that charts and reports are made from, and how each strategy looks."""
 
 from __future__ import annotations
 
@@ -13,14 +11,14 @@ from plots.looks import Looks, numbered
 
 @dataclass(frozen=True, kw_only=True)
 class Source(source.Source):
-    """Of pictures and pages, which say how they were made."""
+    """A source of pictures and pages, which say how they were made."""
 
     command: str  # which makes the same again; stands in footers
 
     @cached_property
     def looks(self) -> Looks:
-        """Number of the look of each strategy, and of each line of it over several hosts; see
-        `plots.looks`.
+        """Return the number of the look of each strategy, and of each line of it over several
+        hosts; see `plots.looks`.
         """
         over_hosts = {
             result.line: result.strategy

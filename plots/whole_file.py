@@ -1,6 +1,4 @@
-"""Files that appear whole or not at all: who reads sees the old one or the new, never half of
-one.
-"""
+"""Writes files whole or not at all: a reader sees the old one or the new, never half of one."""
 
 from __future__ import annotations
 
@@ -14,10 +12,8 @@ from pathlib import Path
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """A file to write, of the same ending, which then takes the place of `path`; of what a link
-    leads to, where it is one.
-
-    A device or a pipe is written to as it is: nothing takes its place. Raises OSError.
+    """Yield a file to write, of the same ending, which then replaces `path`, or what a link leads
+    to. A device or a pipe is written to directly. Raises OSError.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -1,16 +1,13 @@
-"""Images/s and peak memory against the batch size, a line per strategy, and which sizes did not
-fit.
-"""
+"""Throughput and peak memory against the batch size, and which sizes did not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.pivot import Label, Table, pivot
-from analysis.results import Origin, Result
+from analysis.results import Result
 from analysis.text.titles import headings, notes, row_title
-from plots.looks import Looks
 from plots.pictures.curves import Curve, Values, draw_curves
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.file_names import file_names
@@ -20,20 +17,17 @@ from plots.pictures.theme import Palette
 from plots.pictures.typical import completed
 from plots.source import Source
 
-ABOUT = "images/s and peak memory against the batch size, with those that did not fit"
+ABOUT = "throughput and peak memory against the batch size, with those that did not fit"
 
 _GIB = 2.0**30
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per model, setting, machine and number of GPUs that ran with two batch sizes or
-    more.
+    """Yield a picture per model, setting, machine and number of GPUs that ran with two batch sizes
+    or more.
     """
-    tables = [
-        table
-        for table in pivot(source.results, ("strategy",), ("batch_size",))
-        if _has_sizes(table)
-    ]
+    tables = pivot(source.results, ("strategy",), ("batch_size",))
+    tables = [table for table in tables if _has_sizes(table)]
     if not tables:
         raise NothingToShow("no model ran with two batch sizes on as many devices")
     for table, name in zip(tables, file_names(tables), strict=True):
@@ -42,96 +36,74 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 
 def _has_sizes(table: Table) -> bool:
     sizes = {result.axes["batch_size"] for result in table.results}
-    return len(sizes - {None}) > 1 and any(
-        result.throughput is not None for result in table.results
-    )
+    is_known = any(result.throughput is not None for result in table.results)
+    return is_known and len(sizes - {None}) > 1
 
 
 def _picture(source: Source, table: Table, name: str, palette: Palette) -> Picture:
     num_gpus = table.results[0].num_gpus
-    told = replace(
-        table,
-        setting={
-            axis: value
-            for axis, value in table.setting.items()
-            if axis not in ("num_gpus", "hosts")
-        },
+    setting = dict(table.setting)
+    for axis in ("num_gpus", "hosts"):  # the headline has them
+        setting.pop(axis, None)
+    headings_of = headings(
+        replace(table, setting=setting), f"batch sizes on {table.counted(num_gpus)}"
     )
-    x_label = "batch size: images per device and step"
-    speeds, (where, peaks) = (
-        [_speed(table, row, source.looks) for row in table.rows],
-        _peaks(source, table),
-    )
+    x_label = f"batch size: {table.results[0].item} per device and step"
+    where, peaks = _peaks(source, table)
+    speeds, memory = [], []
+    for row in table.rows:
+        results = _of_row(table, row)
+        curve = Curve(
+            name=row_title(table, row),
+            points=points(results, "batch_size"),
+            failures=failures(results, "batch_size"),
+            look=source.looks[results[0].line],
+        )
+        speeds.append(curve)
+        memory.append(replace(curve, points=_memory(results, peaks), failures=()))
     sheet = Sheet(palette)
-    sheet.heading(*headings(told, f"batch sizes on {table.counted(num_gpus)}"))
-    sheet.text("images/s", color=palette.faint)
+    sheet.heading(*headings_of)
+    sheet.text(table.unit, color=palette.faint)
     beyond = draw_curves(sheet, speeds, None, Values.AMOUNT, x_label, with_legend=not peaks)
+    about = [*notes(table), *beyond, *partly_failed(table.results, "ringed")]
     if peaks:
         sheet.text(f"peak {where} memory, GiB", color=palette.faint)
-        draw_curves(
-            sheet,
-            [_memory(table, row, peaks, source.looks) for row in table.rows],
-            None,
-            Values.AMOUNT,
-            x_label,
-        )
-    about = [*notes(table), *beyond, *partly_failed(table.results, "ringed")]
-    about += [f"peak {where} memory: of the repeats the largest"] if peaks else []
+        draw_curves(sheet, memory, None, Values.AMOUNT, x_label)
+        about.append(f"peak {where} memory: of the repeats the largest")
     return Picture(name=name, figure=sheet.finished(), about=about)
 
 
 def _of_row(table: Table, row: Label) -> list[Result]:
-    """By batch size, where it is known."""
-    results = [cell.result for (of, _), cell in table.cells.items() if of == row]
-    return sorted(
-        (of for of in results if of.axes["batch_size"]), key=lambda of: int(of.axes["batch_size"])
-    )
+    """Return the results of a row by batch size, where it is known."""
+    results = [cell.result for (label, _), cell in table.cells.items() if label == row]
+    known = [result for result in results if result.axes["batch_size"]]
+    return sorted(known, key=lambda result: int(result.axes["batch_size"]))
 
 
-def _speed(table: Table, row: Label, looks: Looks) -> Curve:
-    results = _of_row(table, row)
-    along = "batch_size"
-    return Curve(
-        name=row_title(table, row),
-        points=points(results, along),
-        failures=failures(results, along),
-        look=looks[results[0].line],
-    )
-
-
-def _memory(table: Table, row: Label, peaks: Mapping[str, float], looks: Looks) -> Curve:
-    results = _of_row(table, row)
-    return Curve(
-        name=row_title(table, row),
-        points=tuple(
-            Point(
-                at=of.axes["batch_size"],
-                value=peaks[of.trial_id],
-                low=None,
-                high=None,
-                is_valid=of.is_valid,
-                is_whole=not of.failed,
-            )
-            for of in results
-            if of.trial_id in peaks
-        ),
-        failures=(),
-        look=looks[results[0].line],
+def _memory(results: Sequence[Result], peaks: Mapping[str, float]) -> tuple[Point, ...]:
+    return tuple(
+        Point(
+            at=result.axes["batch_size"],
+            value=peaks[result.trial_id],
+            is_valid=result.is_valid,
+            is_whole=not result.failed,
+        )
+        for result in results
+        if result.trial_id in peaks
     )
 
 
 def _peaks(source: Source, table: Table) -> tuple[str, dict[str, float]]:
-    """Device memory where any device told it, else that of the host: GiB by trial, the largest of
-    its processes.
+    """Return device memory where any device reported it, else that of the host: GiB by trial, the
+    largest of its processes.
     """
-    if table.place.origin is Origin.PUBLISHED:
-        return "host", {}
     for where in ("device", "host"):
-        told = {
-            of.trial_id: [row[f"peak_{where}_memory_bytes"] for row in completed(source, of)]
-            for of in table.results
-        }
-        peaks = {trial_id: max(filter(None, of)) / _GIB for trial_id, of in told.items() if any(of)}
+        peaks = {}
+        for result in table.results:
+            found = [row[f"peak_{where}_memory_bytes"] for row in completed(source, result)]
+            known = [num_bytes for num_bytes in found if num_bytes]
+            if known:
+                peaks[result.trial_id] = max(known) / _GIB
         if peaks:
             return where, peaks
     return "host", {}

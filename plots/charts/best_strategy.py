@@ -1,10 +1,9 @@
-"""The best strategy of each model on each GPU count, and from how many GPUs on another one
-leads.
-"""
+"""The best strategy of each model on each GPU count, and from how many GPUs on another one leads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -27,67 +26,60 @@ ABOUT = "the best strategy of each model on each GPU count, with ties and crosso
 
 _NAMES_IN, _CELL_IN = 0.85, 0.72  # for the names of models; a cell at least
 _UNKNOWN = "?"
-_DOUBTS = {_UNKNOWN: Rank.UNKNOWN, OUT: Rank.OUT}
+_DOUBTS = {Rank.UNKNOWN: _UNKNOWN, Rank.OUT: OUT}
+_CENTERED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": FOOTER_PT}
+
+Leads = Mapping[str, Sequence[Lead]]
+"""Who leads, by model, in the order of GPU counts."""
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per setting and machine where strategies compete."""
-    found = [
-        (of, {model: leads(of.of(model)) for model in of.models}) for of in by_model(source.results)
-    ]
-    found = [
-        (of, led)
-        for of, led in found
-        if any(lead.ahead for found_leads in led.values() for lead in found_leads)
-    ]
+    """Yield a picture per setting and machine where strategies compete."""
+    found: list[tuple[Models, Leads]] = []
+    for models in by_model(source.results):
+        led = {model: leads(models.of(model)) for model in models.models}
+        if any(lead.ahead for of_model in led.values() for lead in of_model):
+            found.append((models, led))
     if not found:
         raise NothingToShow("no two strategies completed on the same number of GPUs")
-    for (models, led), name in zip(found, file_names([of.table for of, _ in found]), strict=True):
-        yield _picture(models, led, name, source.looks, palette)
+    names = file_names([models.table for models, _ in found])
+    for (models, led_by), name in zip(found, names, strict=True):
+        yield _picture(models, led_by, name, source.looks, palette)
 
 
-def _picture(
-    models: Models, led: Mapping[str, Sequence[Lead]], name: str, looks: Looks, palette: Palette
-) -> Picture:
+def _picture(models: Models, led: Leads, name: str, looks: Looks, palette: Palette) -> Picture:
     devices = models.table.place.devices
     cell_in = max(_CELL_IN, (WIDTH_IN - _NAMES_IN - 2 * MARGIN_IN) / max(3, len(models.gpus)))
     sheet = Sheet(palette, max(WIDTH_IN, _NAMES_IN + cell_in * len(models.gpus) + 2 * MARGIN_IN))
     sheet.heading(f"best strategy ({scaling(models.table)})", models.setting())
     _map(sheet, models, led, looks, cell_in)
-    every = [lead for of in led.values() for lead in of]
-    for told in _legend(every):
-        sheet.text(told, FOOTER_PT)
+    every = [lead for of_model in led.values() for lead in of_model]
+    for line in _legend(every):
+        sheet.text(line, FOOTER_PT)
     sheet.gap(0.06)
     sheet.text(f"Crossovers, by number of {devices}", bold=True)
     for model in models.models:
         sheet.text(crossing(model, led[model], devices))
-    return Picture(
-        name=name,
-        figure=sheet.finished(),
-        about=[
-            *table_notes(models.table),
-            *partly_failed([lead.best.result for lead in every], PARTLY),
-        ],
-    )
+    about = table_notes(models.table) + partly_failed([lead.best.result for lead in every], PARTLY)
+    return Picture(name=name, figure=sheet.finished(), about=about)
 
 
 def crossing(model: str, found: Sequence[Lead], devices: str) -> str:
-    """In words, as `vgg16: ps_cpu; from 4 GPUs on replicated_nccl`."""
+    """Return in words who leads, as `vgg16: ps_cpu; from 4 GPUs on replicated_nccl`."""
     if not found:
         return f"{model}: nothing completed"
     changes = crossovers(found)
-    parts = ["a tie" if changes and not changes[0].before else found[0].strategy]
+    first = found[0].strategy
+    if not changes:
+        return f"{model}: {first}, no crossover"
+    parts = [first if changes[0].before else "a tie"]
     for change in changes:
-        told = f"{change.span(lambda num_gpus: f'{num_gpus} {devices}')} {change.after}"
-        parts.append(told if change.is_certain else f"perhaps {told} ({change.doubt})")
-    return (
-        f"{model}: {'; '.join(parts)}" if len(parts) > 1 else f"{model}: {parts[0]}, no crossover"
-    )
+        text = f"{change.span(lambda num_gpus: f'{num_gpus} {devices}')} {change.after}"
+        parts.append(text if change.is_certain else f"perhaps {text} ({change.doubt})")
+    return f"{model}: {'; '.join(parts)}"
 
 
-def _map(
-    sheet: Sheet, models: Models, led: Mapping[str, Sequence[Lead]], looks: Looks, cell_in: float
-) -> None:
+def _map(sheet: Sheet, models: Models, led: Leads, looks: Looks, cell_in: float) -> None:
     texts = {
         (model, lead.num_gpus): _text(lead, cell_in - 0.06)
         for model in models.models
@@ -97,124 +89,88 @@ def _map(
     row_in = 0.12 + max(height_in(text, FOOTER_PT) for text in texts.values())
     row_in = max(row_in, *(0.06 + height_in(label, SMALL_PT) for label in labels))
     right_in = sheet.width_in - _NAMES_IN - MARGIN_IN - cell_in * len(models.gpus)
-    axes = sheet.axes(row_in * len(models.models), _NAMES_IN + MARGIN_IN, right_in)
-    bare(axes, len(models.gpus), len(models.models))
-    axes.set_xticks(
-        [index + 0.5 for index in range(len(models.gpus))],
-        [str(num_gpus) for num_gpus in models.gpus],
-    )
-    axes.set_yticks([index + 0.5 for index in range(len(models.models))], labels)
+    axes = sheet.axes(row_in * len(labels), _NAMES_IN + MARGIN_IN, right_in)
+    bare(axes, len(models.gpus), len(labels))
+    axes.set_xticks([index + 0.5 for index in range(len(models.gpus))], list(map(str, models.gpus)))
+    axes.set_yticks([index + 0.5 for index in range(len(labels))], labels)
     axes.set_xlabel(f"number of {models.table.place.devices}")
-    colors = {strategy: sheet.palette.color(look) for strategy, look in looks.items()}
+    border: dict[str, Any] = {"lw": 3, "solid_capstyle": "butt", "zorder": 4}
     for down, model in enumerate(models.models):
         by_gpus = {lead.num_gpus: lead for lead in led[model]}
         changes = {change.num_gpus for change in crossovers(led[model])}
         for across, num_gpus in enumerate(models.gpus):
-            _cell(
-                axes,
-                (across, down),
-                by_gpus.get(num_gpus),
-                texts.get((model, num_gpus)),
-                colors,
-                sheet.palette,
-            )
+            corner = across, down
+            if num_gpus in by_gpus:
+                lead, text = by_gpus[num_gpus], texts[model, num_gpus]
+                _cell(axes, corner, lead, text, sheet.palette, looks)
+            else:
+                _empty_cell(axes, corner, _failures(models, model, num_gpus), sheet.palette)
             if num_gpus in changes:
-                axes.plot(
-                    [across, across],
-                    [down + 0.04, down + 0.96],
-                    color=sheet.palette.ink,
-                    lw=3,
-                    solid_capstyle="butt",
-                    zorder=4,
-                )
-            if (model, num_gpus) not in texts:
-                axes.text(
-                    across + 0.5,
-                    down + 0.5,
-                    _failures(models, model, num_gpus),
-                    ha="center",
-                    va="center",
-                    fontsize=FOOTER_PT,
-                )
+                ends = [down + 0.04, down + 0.96]
+                axes.plot([across, across], ends, color=sheet.palette.ink, **border)
     sheet.gap(0.5)
 
 
+def _empty_cell(axes: Axes, corner: tuple[int, int], text: str, palette: Palette) -> None:
+    look: dict[str, Any] = {"facecolor": palette.ground, "edgecolor": palette.faint, "lw": 0.5}
+    axes.add_patch(Rectangle(corner, 1, 1, **look))
+    axes.text(corner[0] + 0.5, corner[1] + 0.5, text, **_CENTERED)
+
+
 def _cell(
-    axes: Axes,
-    corner: tuple[int, int],
-    lead: Lead | None,
-    text: str | None,
-    colors: Mapping[str, str],
-    palette: Palette,
+    axes: Axes, corner: tuple[int, int], lead: Lead, text: str, palette: Palette, looks: Looks
 ) -> None:
-    if lead is None or text is None:
-        axes.add_patch(
-            Rectangle(corner, 1, 1, facecolor=palette.ground, edgecolor=palette.faint, lw=0.5)
-        )
-        return
-    face = palette.tint(colors[lead.strategy], 0.4)
+    face = palette.tint(palette.color(looks[lead.strategy]), 0.4)
     axes.add_patch(Rectangle(corner, 1, 1, facecolor=face, edgecolor=palette.ground, lw=1.5))
+    box = None
     if lead.tied:
-        hatch = palette.tint(colors[lead.tied[0]], 0.75)
-        axes.add_patch(
-            Rectangle(corner, 1, 1, facecolor="none", edgecolor=hatch, hatch="///", lw=0)
-        )
-    box = {"facecolor": face, "edgecolor": "none", "pad": 1} if lead.tied else None
-    axes.text(
-        corner[0] + 0.5,
-        corner[1] + 0.5,
-        text,
-        ha="center",
-        va="center",
-        fontsize=FOOTER_PT,
-        bbox=box,
-        linespacing=1.15,
-    )
+        hatch: dict[str, Any] = {"facecolor": "none", "hatch": "///", "lw": 0}
+        edge = palette.tint(palette.color(looks[lead.tied[0]]), 0.75)
+        axes.add_patch(Rectangle(corner, 1, 1, edgecolor=edge, **hatch))
+        box = {"facecolor": face, "edgecolor": "none", "pad": 1}
+    center = corner[0] + 0.5, corner[1] + 0.5
+    axes.text(*center, text, bbox=box, linespacing=1.15, **_CENTERED)
 
 
 def _text(lead: Lead, within_in: float) -> str:
-    told = [
-        f"{lead.strategy}{PARTLY if lead.best.result.failed else ''}",
-        *(f"{TIE} {other}" for other in lead.tied[:2]),
-    ]
+    lines = [f"{lead.strategy}{PARTLY if lead.best.result.failed else ''}"]
+    lines += [f"{TIE} {other}" for other in lead.tied[:2]]
     if len(lead.tied) > 2:
-        told.append(f"{TIE} {len(lead.tied) - 2} more")
+        lines.append(f"{TIE} {len(lead.tied) - 2} more")
     if not lead.tied and lead.ahead is None:
-        told.append("alone")
+        lines.append("alone")
     elif not lead.tied:
-        told.append(
-            f"{lead.ahead:.2f}x "
-            f"next{''.join(f' {mark}' for mark, rank in _DOUBTS.items() if _next_is(lead, rank))}"
-        )
-    return "\n".join(wrapped(text, FOOTER_PT, within_in) for text in told)
+        doubt = _DOUBTS.get(_rank_of_next(lead), "")
+        lines.append(f"{lead.ahead:.2f}x next {doubt}".rstrip())
+    return "\n".join(wrapped(line, FOOTER_PT, within_in) for line in lines)
 
 
-def _next_is(lead: Lead, rank: Rank) -> bool:
-    """Whether the next is not told to be slower, for the reason that `rank` gives."""
+def _rank_of_next(lead: Lead) -> Rank:
+    """Return whether, and why not, the second best is known to be slower."""
     able = [cell for cell in lead.others if cell.result.throughput is not None]
-    following = max(able, key=lambda cell: cell.result.throughput or 0.0, default=None)
-    return not lead.tied and following is not None and following.rank is rank
+    if lead.tied or not able:
+        return Rank.ALONE
+    return max(able, key=lambda cell: cell.result.throughput or 0.0).rank
 
 
 def _failures(models: Models, model: str, num_gpus: int) -> str:
-    """Of a cell in which nothing completed."""
-    found = [of for of in models.of(model).results if of.num_gpus == num_gpus]
+    """Return what a cell says in which nothing completed."""
+    found = [one for one in models.of(model).results if one.num_gpus == num_gpus]
     return "\n".join(dict.fromkeys(map(symbol, found))) or NOT_RUN
 
 
 def _legend(every: Sequence[Lead]) -> list[str]:
-    """How to read the marks that occur."""
-    found = (
-        ["1.10x next: images/s over those of the second best"]
-        if any(lead.ahead and not lead.tied for lead in every)
-        else []
-    )
-    if any(lead.tied for lead in every):
-        found.append(f"hatched, {TIE}: a tie, the 95 % interval of the ratio contains 1")
-    if any(_next_is(lead, Rank.UNKNOWN) for lead in every):
-        found.append(f"{_UNKNOWN}: single processes; another run could turn it")
-    if any(_next_is(lead, Rank.OUT) for lead in every):
-        found.append(f"{OUT}: put out of a race; its few repeats cannot tell")
-    if any(lead.ahead is None for lead in every):
-        found.append("alone: no other strategy completed there")
-    return found
+    """Explain the marks that occur."""
+    ranks = {_rank_of_next(lead) for lead in every}
+    lines = {
+        "1.10x next: throughput over that of the second best": any(
+            lead.ahead and not lead.tied for lead in every
+        ),
+        f"hatched, {TIE}: a tie, the 95 % interval of the ratio contains 1": any(
+            lead.tied for lead in every
+        ),
+        f"{_UNKNOWN}: single processes; another run could turn it": Rank.UNKNOWN in ranks,
+        f"{OUT}: stopped early by a race; its few repeats are not conclusive": Rank.OUT in ranks,
+        "alone: no other strategy completed there": any(lead.ahead is None for lead in every),
+    }
+    return [line for line, occurs in lines.items() if occurs]

@@ -1,10 +1,11 @@
-"""What precision and XLA gain: images/s of each against fp32 without XLA, all else equal."""
+"""What precision and XLA gain: throughput of each against fp32 without XLA, all else equal."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ from plots.pictures.theme import FOOTER_PT, Palette
 from plots.source import Source
 from scalemark.stats.welch import known_ratio_interval
 
-ABOUT = "gains of precision and XLA: images/s against fp32 without XLA, all else equal"
+ABOUT = "gains of precision and XLA: throughput against fp32 without XLA, all else equal"
 
 # published figures have the first alone, and name XLA in it: `mixed+XLA`
 _VARIED_BY = ("precision", "xla", "loss_scale")
@@ -41,7 +42,7 @@ class Gain:
     result: Result
     # of geometric means over processes, as store compare has it; None where it has no number
     ratio: float | None
-    low: float | None  # 95 % interval; None where a side is one process alone
+    low: float | None  # 95 % CI; None where a side ran in a single process
     high: float | None
 
 
@@ -54,43 +55,38 @@ class Pair:
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per model, setting and machine that has such pairs."""
+    """Yield a picture per model, setting and machine that has such pairs."""
     varied_by = [axis for axis in _VARIED_BY if axis in source.results[0].axes]
     tables = pivot(source.results, varied_by, ("strategy", "num_gpus"))
-    found = [(table, pairs) for table in tables if (pairs := _pairs(table))]
-    if not found:
+    tables = [table for table in tables if _pairs(table)]
+    if not tables:
         raise NothingToShow("no trial ran both with fp32 without XLA and otherwise, all else equal")
-    for (table, pairs), name in zip(found, file_names([table for table, _ in found]), strict=True):
-        yield _picture(table, name, pairs, palette)
-
-
-def _pairs(table: Table) -> list[Pair]:
-    """By strategy and number of GPUs, those with a base and anything to hold against it."""
-    found = []
-    variants = _variants(table)
-    for column in table.columns:
-        base = table.cells.get((_base(table), column))
-        others = [
-            (row, table.cells[row, column].result)
-            for row in variants
-            if (row, column) in table.cells
-        ]
-        if base is not None and others and base.result.throughput is not None:
-            gains = tuple((row, gain(other, base.result)) for row, other in others)
-            found.append(Pair(base=base.result, gains=gains))
-    return found
-
-
-def _base(table: Table) -> Label:
-    return _BASE[: len(table.rows_by)]
+    for table, name in zip(tables, file_names(tables), strict=True):
+        yield _picture(table, name, _pairs(table), palette)
 
 
 def _variants(table: Table) -> list[Label]:
-    return [row for row in table.rows if row != _base(table)]
+    return [row for row in table.rows if row != _BASE[: len(row)]]
+
+
+def _pairs(table: Table) -> list[Pair]:
+    """Return by strategy and number of GPUs those with a base and anything to compare with it."""
+    found = []
+    for column in table.columns:
+        base = table.cells.get((_BASE[: len(table.rows_by)], column))
+        if base is None or base.result.throughput is None:
+            continue
+        gains = []
+        for row in _variants(table):
+            if (row, column) in table.cells:
+                gains.append((row, gain(table.cells[row, column].result, base.result)))
+        if gains:
+            found.append(Pair(base=base.result, gains=tuple(gains)))
+    return found
 
 
 def gain(result: Result, base: Result) -> Gain:
-    """The base has numbers above 0."""
+    """Compare with a base that has numbers above 0."""
     if not result.repeats:
         return Gain(result=result, ratio=None, low=None, high=None)
     ratio = statistics.geometric_mean(result.repeats) / statistics.geometric_mean(base.repeats)
@@ -101,8 +97,9 @@ def gain(result: Result, base: Result) -> Gain:
 def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -> Picture:
     variants = _variants(table)
     names = [row_name(pair.base) for pair in pairs]
-    failed = [symbol(one.result) for pair in pairs for _, one in pair.gains if one.ratio is None]
-    right_in = MARGIN_IN + max((width_in(told, FOOTER_PT) for told in failed), default=0.1) + 0.15
+    gains = [one for pair in pairs for _, one in pair.gains]
+    symbols = [symbol(one.result) for one in gains if one.ratio is None]
+    right_in = MARGIN_IN + max((width_in(text, FOOTER_PT) for text in symbols), default=0.1) + 0.15
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "gains of precision and XLA"))
     sheet.text(f"strategy x number of {table.place.devices}", color=palette.faint)
@@ -111,125 +108,83 @@ def _picture(table: Table, name: str, pairs: Sequence[Pair], palette: Palette) -
     name_rows(axes, names, row_in)
     axes.axvline(1, color=palette.ink, linewidth=1, zorder=1.5)
     handles = [_gains(axes, variant, pairs, variants, palette) for variant in variants]
-    _tell_failures(axes, pairs, variants, palette)
-    _x_axis(
-        axes,
-        [
-            value
-            for pair in pairs
-            for _, one in pair.gains
-            for value in (one.ratio, one.low, one.high)
-            if value
-        ],
-    )
+    values = [value for one in gains for value in (one.ratio, one.low, one.high) if value]
+    _x_axis(axes, values)
     sheet.gap(0.42)
-    sheet.legend(handles, [_variant(variant, variants) for variant in variants])
-    bars = (
-        "bars: 95 % intervals of the ratio, over processes; none where a side is one process alone"
-    )
-    return Picture(
-        name=name,
-        figure=sheet.finished(),
-        about=[*table_notes(table), bars, *_suspects(pairs), *partly_failed(table.results)],
-    )
-
-
-def _suspects(pairs: Sequence[Pair]) -> list[str]:
-    are_valid = [
-        of.is_valid for pair in pairs for of in (pair.base, *(one.result for _, one in pair.gains))
+    sheet.legend(handles, [_in_words(variant, variants) for variant in variants])
+    about = [
+        *table_notes(table),
+        "bars: 95 % intervals of the ratio, where both sides ran in two processes or more",
     ]
-    return [] if all(are_valid) else [f"hollow: a side is {in_doubt(pairs[0].base.place)}"]
+    sides = [*(pair.base for pair in pairs), *(one.result for one in gains)]
+    if not all(result.is_valid for result in sides):
+        about.append(f"hollow: a side is {in_doubt(table.place)}")
+    about += partly_failed(table.results)
+    return Picture(name=name, figure=sheet.finished(), about=about)
 
 
-def _variant(variant: Label, variants: Sequence[Label]) -> str:
-    """As `fp16`, `fp32, XLA`, `fp16, XLA auto, loss_scale 128`: the loss scale where it tells two
-    apart. As its source tells it where it was published.
+def _in_words(variant: Label, variants: Sequence[Label]) -> str:
+    """Return as `fp16`, `fp32, XLA`, `fp16, XLA auto, loss_scale 128`, the loss scale only where it
+    distinguishes two; a published one as its source names it.
     """
     if len(variant) == 1:
         return str(variant[0])
     precision, xla, loss_scale = variant
-    told = [str(precision), *({"off": [], "on": ["XLA"]}.get(xla, [f"XLA {xla}"]))]
-    if len([other for other in variants if other[:2] == variant[:2]]) > 1:
-        told.append(f"loss_scale {loss_scale}")
-    return ", ".join(told)
+    words = [str(precision)]
+    if xla != "off":
+        words.append("XLA" if xla == "on" else f"XLA {xla}")
+    if sum(other[:2] == variant[:2] for other in variants) > 1:
+        words.append(f"loss_scale {loss_scale}")
+    return ", ".join(words)
 
 
 def _gains(
     axes: Axes, variant: Label, pairs: Sequence[Pair], variants: Sequence[Label], palette: Palette
 ) -> Artist:
-    """All of one variant, each in its own line of its row."""
-    style = {**palette.style(variants.index(variant)), "linestyle": ""}
-    rows = zip(axes.get_yticks(), pairs, strict=True)
-    found = [
-        (at + _offset_in(variant, variants), one, pair)
-        for at, pair in rows
-        for of, one in pair.gains
-        if of == variant
-    ]
-    for at, one, _ in found:
-        if one.low is not None and one.high is not None:
-            axes.plot(
-                [one.low, one.high], [at, at], color=style["color"], linewidth=1.2, gid="interval"
-            )
-    points = [
-        (one.ratio, at, one.result.is_valid and pair.base.is_valid)
-        for at, one, pair in found
-        if one.ratio is not None
-    ]
-    (line,) = axes.plot(
-        [ratio for ratio, _, _ in points],
-        [at for _, at, _ in points],
-        **style,
-        zorder=2.5,
-        gid=str(variant),
-    )
-    suspect = [(ratio, at) for ratio, at, is_valid in points if not is_valid]
+    """Draw all of one variant, each in its own line of its row. Return its entry in the legend."""
+    number = variants.index(variant)
+    style = {**palette.style(number), "linestyle": ""}
     hollow = {"markerfacecolor": palette.ground, "markeredgecolor": style["color"]}
-    axes.plot(
-        [ratio for ratio, _ in suspect],
-        [at for _, at in suspect],
-        **style,
-        **hollow,
-        zorder=3,
-        gid="suspect",
-    )
+    offset_in = (number - (len(variants) - 1) / 2) * _MARK_IN
+    points: list[tuple[float, float]] = []
+    suspect: list[tuple[float, float]] = []
+    for center_in, pair in zip(axes.get_yticks(), pairs, strict=True):
+        found = dict(pair.gains).get(variant)
+        if found is None:
+            continue
+        at = center_in + offset_in
+        if found.ratio is None:
+            _failure(axes, at, found.result, style, palette)
+            continue
+        if found.low is not None and found.high is not None:
+            bar: dict[str, Any] = {"color": style["color"], "linewidth": 1.2, "gid": "interval"}
+            axes.plot([found.low, found.high], [at, at], **bar)
+        points.append((found.ratio, at))
+        if not (found.result.is_valid and pair.base.is_valid):
+            suspect.append((found.ratio, at))
+    (line,) = axes.plot(*_coordinates(points), **style, zorder=2.5, gid=str(variant))
+    axes.plot(*_coordinates(suspect), **style, **hollow, zorder=3, gid="suspect")
     return line
 
 
-def _offset_in(variant: Label, variants: Sequence[Label]) -> float:
-    return (variants.index(variant) - (len(variants) - 1) / 2) * _MARK_IN
+def _coordinates(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
 
 
-def _tell_failures(
-    axes: Axes, pairs: Sequence[Pair], variants: Sequence[Label], palette: Palette
+def _failure(
+    axes: Axes, at: float, result: Result, style: dict[str, Any], palette: Palette
 ) -> None:
-    """At the right of its line, behind the marker of its variant."""
-    beyond = axes.get_yaxis_transform() + ScaledTranslation(0.05, 0, axes.figure.dpi_scale_trans)
-    behind = beyond + ScaledTranslation(0.06, 0, axes.figure.dpi_scale_trans)
-    for center_in, pair in zip(axes.get_yticks(), pairs, strict=True):
-        for variant, one in pair.gains:
-            if one.ratio is None:
-                at = center_in + _offset_in(variant, variants)
-                style = palette.style(variants.index(variant)) | {
-                    "linestyle": "",
-                    "clip_on": False,
-                    "gid": "failed",
-                }
-                axes.plot([1], [at], transform=beyond, **style)
-                told = symbol(one.result)
-                axes.text(
-                    1,
-                    at,
-                    told,
-                    transform=behind,
-                    va="center_baseline",
-                    fontsize=FOOTER_PT,
-                    color=palette.ink,
-                )
+    """Write the symbol at the right of its line, behind the marker of its variant."""
+    inch = axes.figure.dpi_scale_trans
+    beyond = axes.get_yaxis_transform() + ScaledTranslation(0.05, 0, inch)
+    behind = beyond + ScaledTranslation(0.06, 0, inch)
+    axes.plot([1], [at], transform=beyond, **style, clip_on=False, gid="failed")
+    text: dict[str, Any] = {"va": "center_baseline", "fontsize": FOOTER_PT, "color": palette.ink}
+    axes.text(1, at, symbol(result), transform=behind, **text)
 
 
 def _x_axis(axes: Axes, ratios: Sequence[float]) -> None:
-    """Logarithmic: half as fast and twice as fast are as far from 1."""
+    """Make it logarithmic: half as fast and twice as fast are as far from 1."""
     low, high = min([1 / _SMALLEST_REACH, *ratios]), max([_SMALLEST_REACH, *ratios])
     reach = (high / low) ** 0.06
     ticks = log_ticks(low / reach, high * reach)

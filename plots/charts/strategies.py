@@ -1,16 +1,14 @@
-"""Every strategy on every model: images/s, and shaded by how near each comes to the model's best; a
-panel per GPU count.
-"""
+"""Every strategy on every model, shaded by its share of the model's best; a panel per GPU count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from analysis.pivot import Cell, Label, Rank, Table
-from analysis.results import Result
 from analysis.text.titles import in_doubt, row_title, scaling, table_notes
 from plots.pictures.by_model import Models, by_model
 from plots.pictures.drawing import NothingToShow, Picture
@@ -30,130 +28,111 @@ _ROW_IN, _PAD_IN = 0.3, 0.03
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per setting and machine where two strategies or models can be compared."""
-    found = [
-        of
-        for of in by_model(source.results)
-        if any(result.throughput is not None for result in of.table.results)
-    ]
+    """Yield a picture per setting and machine where two strategies can be compared."""
+    found = []
+    for models in by_model(source.results):
+        if any(result.throughput is not None for result in models.table.results):
+            found.append(models)
     if not found:
         raise NothingToShow("no trial completed")
-    found = [of for of in found if len(of.strategies) > 1]
+    found = [models for models in found if len(models.strategies) > 1]
     if not found:
         raise NothingToShow("there is one strategy alone")
-    for models, name in zip(found, file_names([of.table for of in found]), strict=True):
+    for models, name in zip(found, file_names([one.table for one in found]), strict=True):
         yield _picture(models, name, palette)
 
 
 def _picture(models: Models, name: str, palette: Palette) -> Picture:
     is_one = len(models.models) == 1
-    labels = {model: models.label(model, _WIDEST_IN) for model in models.models}
-    words_in = [width_in(word, SMALL_PT) for label in labels.values() for word in parts(label)]
     num_across = len(models.gpus) if is_one else len(models.models)
+    least_in = _CELL_IN
+    if not is_one:
+        labels = [models.label(model, _WIDEST_IN) for model in models.models]
+        widest_in = max(width_in(word, SMALL_PT) for label in labels for word in parts(label))
+        least_in = max(_CELL_IN, widest_in + 2 * _PAD_IN)
     room_in = (WIDTH_IN - _NAMES_IN - 2 * MARGIN_IN) / num_across
-    cell_in = min(max(_CELL_IN, room_in, 0 if is_one else max(words_in) + 2 * _PAD_IN), _WIDEST_IN)
+    cell_in = min(max(least_in, room_in), _WIDEST_IN)
     sheet = Sheet(palette, max(WIDTH_IN, _NAMES_IN + cell_in * num_across + 2 * MARGIN_IN))
-    devices = models.table.place.devices
-    what = f"images/s of each strategy ({scaling(models.table)})"
+    what = f"{models.table.unit} of each strategy ({scaling(models.table)})"
     if is_one:
         (model,) = models.models
         sheet.heading(f"{model}: {what}", models.setting())
-        sheet.text(f"number of {devices}", bold=True)
+        sheet.text(f"number of {models.table.place.devices}", bold=True)
         _panel(sheet, models.of(model), {(count,): str(count) for count in models.gpus}, cell_in)
     else:
         sheet.heading(what, models.setting())
+        across = {(model,): models.label(model, cell_in - 2 * _PAD_IN) for model in models.models}
         for count in models.gpus:
             sheet.text(f"on {models.table.counted(count)}", bold=True)
-            of_models = {
-                (model,): models.label(model, cell_in - 2 * _PAD_IN) for model in models.models
-            }
-            _panel(sheet, models.on(count), of_models, cell_in)
+            _panel(sheet, models.on(count), across, cell_in)
     sheet.text("Bold: the best of its column. Shade and percent: part of that best.")
     if not all(result.is_valid for result in models.table.results):
         sheet.text(f"{SUSPECT} {in_doubt(models.table.place)}")
-    return Picture(
-        name=name,
-        figure=sheet.finished(),
-        about=[*table_notes(models.table), *partly_failed(models.table.results, PARTLY)],
-    )
+    about = table_notes(models.table) + partly_failed(models.table.results, PARTLY)
+    return Picture(name=name, figure=sheet.finished(), about=about)
 
 
 def _panel(sheet: Sheet, table: Table, labels: Mapping[Label, str], cell_in: float) -> None:
-    """The columns with these labels; those that the table lacks were not run."""
-    names = [row_title(table, row) for row in table.rows]
+    """Draw the columns with these labels; those that the table lacks were not run."""
     sheet.gap(0.04 + max(height_in(label, SMALL_PT) for label in labels.values()))
     right_in = sheet.width_in - _NAMES_IN - MARGIN_IN - cell_in * len(labels)
-    lines = [wrapped(name, FOOTER_PT, _NAMES_IN - 0.1) for name in names]
-    row_in = max(_ROW_IN, *(height_in(line, FOOTER_PT) + _PAD_IN for line in lines))
+    names = [wrapped(row_title(table, row), FOOTER_PT, _NAMES_IN - 0.1) for row in table.rows]
+    row_in = max(_ROW_IN, *(height_in(name, FOOTER_PT) + _PAD_IN for name in names))
     axes = sheet.axes(row_in * len(names), _NAMES_IN + MARGIN_IN, right_in)
     bare(axes, len(labels), len(names))
     axes.xaxis.tick_top()
     axes.set_xticks([index + 0.5 for index in range(len(labels))], list(labels.values()))
-    axes.set_yticks([index + 0.5 for index in range(len(names))], lines, fontsize=FOOTER_PT)
+    axes.set_yticks([index + 0.5 for index in range(len(names))], names, fontsize=FOOTER_PT)
     for across, column in enumerate(labels):
-        best = _best(
-            [table.cells[row, column].result for row in table.rows if (row, column) in table.cells]
-        )
-        for down, row in enumerate(table.rows):
-            _cell(axes, (across, down), table.cells.get((row, column)), best, sheet.palette)
+        cells = [table.cells.get((row, column)) for row in table.rows]
+        best = max((_throughput(cell) for cell in cells), default=0.0)
+        for down, cell in enumerate(cells):
+            if cell is not None and _throughput(cell):
+                _cell(axes, (across, down), cell, best, sheet.palette)
+            else:
+                _empty_cell(axes, (across, down), cell, sheet.palette)
     sheet.gap(0.14)
 
 
-def _best(results: Sequence[Result]) -> float:
-    """Images/s; 0 where there is none."""
-    able = [of.throughput for of in results]
-    return max((value for value in able if value is not None), default=0.0)
+def _throughput(cell: Cell | None) -> float:
+    """Return 0 where there is none."""
+    return (cell.result.throughput or 0.0) if cell else 0.0
+
+
+_CENTERED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": FOOTER_PT}
+
+
+def _empty_cell(
+    axes: Axes, corner: tuple[float, float], cell: Cell | None, palette: Palette
+) -> None:
+    look: dict[str, Any] = {"facecolor": palette.ground, "edgecolor": palette.faint, "lw": 0.5}
+    text, box = NOT_RUN, None
+    if cell is not None:
+        text = symbol(cell.result)
+        look["hatch"] = "////"
+        box = {"facecolor": palette.ground, "edgecolor": "none", "pad": 1.5}
+    axes.add_patch(Rectangle(corner, 1, 1, **look))
+    axes.text(corner[0] + 0.5, corner[1] + 0.5, text, bbox=box, **_CENTERED)
 
 
 def _cell(
-    axes: Axes, corner: tuple[float, float], cell: Cell | None, best: float, palette: Palette
+    axes: Axes, corner: tuple[float, float], cell: Cell, best: float, palette: Palette
 ) -> None:
-    center = corner[0] + 0.5, corner[1] + 0.5
-    throughput = cell.result.throughput if cell is not None else None
-    if cell is None or throughput is None or best == 0:
-        failed = cell is not None
-        axes.add_patch(
-            Rectangle(
-                corner,
-                1,
-                1,
-                facecolor=palette.ground,
-                edgecolor=palette.faint,
-                lw=0.5,
-                hatch="////" if failed else None,
-            )
-        )
-        told = symbol(cell.result) if cell is not None else NOT_RUN
-        box = {"facecolor": palette.ground, "edgecolor": "none", "pad": 1.5}
-        axes.text(
-            *center,
-            told,
-            ha="center",
-            va="center",
-            fontsize=FOOTER_PT,
-            bbox=box if failed else None,
-        )
-        return
-    share = throughput / best
+    share = _throughput(cell) / best
     shade = palette.shade(share)
     axes.add_patch(Rectangle(corner, 1, 1, facecolor=shade, edgecolor=palette.ground, lw=1))
-    mark = f"{'' if cell.result.is_valid else SUSPECT}{PARTLY if cell.result.failed else ''}"
-    weight = "bold" if cell.rank is Rank.BEST else "normal"
-    told = f"{short_number(throughput)}{mark}\n{100 * share:.0f} %"
-    axes.text(
-        *center,
-        told,
-        ha="center",
-        va="center",
-        fontsize=FOOTER_PT,
-        color=palette.on(shade),
-        fontweight=weight,
-        linespacing=1.1,
-    )
+    mark = "" if cell.result.is_valid else SUSPECT
+    if cell.result.failed:
+        mark += PARTLY
+    look: dict[str, Any] = {"color": palette.on(shade), "linespacing": 1.1, **_CENTERED}
+    if cell.rank is Rank.BEST:
+        look["fontweight"] = "bold"
+    text = f"{short_number(_throughput(cell))}{mark}\n{100 * share:.0f} %"
+    axes.text(corner[0] + 0.5, corner[1] + 0.5, text, **look)
 
 
 def short_number(value: float) -> str:
-    """At most five characters, as `1131`, `12.3k`, `0.52`."""
+    """Return at most five characters, as `1131`, `12.3k`, `0.52`."""
     for limit, divisor, unit in ((1e4, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M")):
         if value < limit:
             return f"{value / divisor:.3g}{unit}" if value / divisor < 1000 else f"{value:.0f}"

@@ -1,6 +1,4 @@
-"""Where the time goes: of each attempt from its start to its end, of each step, and of the ops in a
-profile.
-"""
+"""Where the time of each attempt goes, from its start to its end, and that of its steps and ops."""
 
 from __future__ import annotations
 
@@ -36,84 +34,89 @@ ABOUT = (
 
 MOST_TRIALS = 24
 MOST_CLASSES = 6  # of ops; more become "the rest"
-_START, _TRACE, _FIRST_CALL, _WARM_UP, _WINDOW, _REST = (
-    *("start", "tracing", "first call (compiling)", "warm-up", "measured window", "the rest"),
+_ATTEMPT_PARTS = (
+    "start",
+    "tracing",
+    "first call (compiling)",
+    "warm-up",
+    "measured window",
+    "the rest",
 )
-_ATTEMPT_PARTS = (_START, _TRACE, _FIRST_CALL, _WARM_UP, _WINDOW, _REST)
+_START, _TRACE, _FIRST_CALL, _WARM_UP, _WINDOW, _REST = _ATTEMPT_PARTS
 _WAITING, _COMPUTING = "waiting for data", "computing"
 _OTHER_OPS = "the rest of the ops"
-_NOT_TOLD = "not told apart"
-_ORDER = (*_ATTEMPT_PARTS, _NOT_TOLD, _WAITING, _COMPUTING)
+_UNKNOWN = "not known"
+_ORDER = (*_ATTEMPT_PARTS, _UNKNOWN, _WAITING, _COMPUTING)
+
+Shares = Mapping[str, float]
+"""Lengths of the parts of one bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """One attempt that stands for its trial."""
+    """One attempt that is typical of its trial."""
 
     result: Result
     attempt: Row
-    parts_s: dict[str, float]  # of the attempt, those that are known
-    untold_s: float | None  # what else it took; None when nobody saw it end
+    parts_s: Shares  # what it measured; no part that is not known
+    rest_s: float | None  # what else it took; None when nobody saw it end
+
+    @property
+    def symbol(self) -> str:
+        outcome = Outcome(self.attempt["outcome"])
+        return "" if outcome is Outcome.COMPLETED else SYMBOLS[outcome]
+
+    @property
+    def bar_s(self) -> Shares:
+        """Return its parts and the rest, which is a part of its own where all others are known."""
+        if not self.rest_s:
+            return self.parts_s
+        is_known = len(self.parts_s) == len(_ATTEMPT_PARTS) - 1
+        return {**self.parts_s, (_REST if is_known else _UNKNOWN): self.rest_s}
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per model, setting and machine, and one more where there are profiles."""
-    tables = [
-        table
-        for table in pivot(source.results)
-        if any(result.attempt_ids for result in table.results)
-    ]
+    """Yield a picture per model, setting and machine, and one more where there are profiles."""
+    tables = pivot(source.results)
+    tables = [table for table in tables if any(result.attempt_ids for result in table.results)]
     if not tables:
         raise NothingToShow("published figures have no attempts")
     for table, name in zip(tables, file_names(tables), strict=True):
-        kept, left_out = at_most(
-            [result for result in table.results if result.attempt_ids], MOST_TRIALS
-        )
-        found, notes = _spent(source, kept), [*table_notes(table), *left_out]
+        able = [result for result in table.results if result.attempt_ids]
+        kept, left_out = at_most(able, MOST_TRIALS)
+        found = _spent(source, kept)
+        notes = [*table_notes(table), *left_out]
         yield _of_attempts(table, name, found, notes, palette)
-        if profiled := [one for one in found if op_shares(one.attempt)]:
+        profiled = [one for one in found if op_shares(one.attempt)]
+        if profiled:
             yield _of_profiles(table, f"{name}-ops", profiled, notes, palette)
 
 
 def _spent(source: Source, results: Sequence[Result]) -> list[Spent]:
     attempts = [typical(source, result) for result in results]
     samples = source.steps([attempt["attempt"] for attempt in attempts])
-    return [
-        _of_trial(result, attempt, samples.get(attempt["attempt"], []))
-        for result, attempt in zip(results, attempts, strict=True)
-    ]
-
-
-def _of_trial(result: Result, attempt: Row, samples: Sequence[StepSample]) -> Spent:
-    """What is left of its time is the rest, where all parts are known, and else is not told
-    apart.
-    """
-    parts_s = attempt_parts_s(attempt, samples)
-    whole_s = attempt["duration_s"]
-    untold_s = None if whole_s is None else max(whole_s - sum(parts_s.values()), 0.0)
-    if untold_s is not None and len(parts_s) == len(_ATTEMPT_PARTS) - 1:
-        return Spent(
-            result=result, attempt=attempt, parts_s=parts_s | {_REST: untold_s}, untold_s=0.0
-        )
-    return Spent(result=result, attempt=attempt, parts_s=parts_s, untold_s=untold_s)
+    found = []
+    for result, attempt in zip(results, attempts, strict=True):
+        parts_s = attempt_parts_s(attempt, samples.get(attempt["attempt"], []))
+        rest_s = None
+        if attempt["duration_s"] is not None:
+            rest_s = max(attempt["duration_s"] - sum(parts_s.values()), 0.0)
+        found.append(Spent(result=result, attempt=attempt, parts_s=parts_s, rest_s=rest_s))
+    return found
 
 
 def attempt_parts_s(attempt: Row, samples: Sequence[StepSample]) -> dict[str, float]:
-    """The parts that are stored, in their order; none of them without a measurement."""
+    """Return the parts that are stored, in their order; none of them without a measurement."""
     first_s, trace_s, call_s = (
         attempt[name] for name in ("time_to_first_step_s", "trace_s", "first_step_s")
     )
+    found = {_TRACE: trace_s, _FIRST_CALL: call_s, _WINDOW: attempt["window_s"]}
+    if None not in (first_s, trace_s, call_s):
+        found[_START] = max(first_s - trace_s - call_s, 0.0)
     window = [sample.start_s for sample in samples if sample.phase == Phase.MEASURE]
-    known = {
-        _START: None
-        if None in (first_s, trace_s, call_s)
-        else max(first_s - trace_s - call_s, 0.0),
-        _TRACE: trace_s,
-        _FIRST_CALL: call_s,
-        _WARM_UP: max(window[0] - samples[0].start_s, 0.0) if window else None,
-        _WINDOW: attempt["window_s"],
-    }
-    return {name: seconds for name, seconds in known.items() if seconds is not None}
+    if window:
+        found[_WARM_UP] = max(window[0] - samples[0].start_s, 0.0)
+    return {name: found[name] for name in _ATTEMPT_PARTS if found.get(name) is not None}
 
 
 def _of_attempts(
@@ -122,23 +125,31 @@ def _of_attempts(
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "where the time goes"))
     attempts, steps = _two_axes(sheet, table, found)
-    bars = [one.parts_s | ({_NOT_TOLD: one.untold_s} if one.untold_s else {}) for one in found]
+    bars = [one.bar_s for one in found]
     _stack_bars(attempts, bars, _ORDER, palette)
-    _tell_failures(attempts, found, palette)
-    attempts.set_xlim(0, 1.03 * max(sum(of.values()) for of in bars) or 1)
+    _mark_failures(attempts, found, palette)
+    attempts.set_xlim(0, 1.03 * max(sum(bar.values()) for bar in bars) or 1)
     attempts.set_xlabel("s of an attempt")
-    shares = [_step_shares(one.attempt) for one in found]
+    shares: list[Shares] = []
+    for one in found:
+        share = one.attempt["data_wait_share"]
+        if share is None:
+            shares.append({})
+        else:
+            shares.append({_WAITING: 100 * share, _COMPUTING: 100 - 100 * share})
     _stack_bars(steps, shares, _ORDER, palette)
     steps.set_xlabel("% of the window")
     sheet.gap(0.42)
     _legend(sheet, _ORDER, [*bars, *shares])
-    return Picture(name=name, figure=sheet.finished(), about=[*notes, *_missing(found)])
+    return Picture(name=name, figure=sheet.finished(), about=[*notes, *_remarks(found)])
 
 
 def _two_axes(sheet: Sheet, table: Table, found: Sequence[Spent]) -> tuple[Axes, Axes]:
-    """Rows with their names, twice; between them is space for symbols of failures."""
+    """Return two axes with a row per trial and space for symbols between them; the right one is in
+    percent.
+    """
     names = [row_name(one.result) for one in found]
-    between_in = 0.2 + max(width_in(_symbol(one), FOOTER_PT) for one in found)
+    between_in = 0.2 + max(width_in(one.symbol, FOOTER_PT) for one in found)
     sheet.text(f"strategy x number of {table.place.devices}", color=sheet.palette.faint)
     left, right = beside(sheet, rows_in(names), left_in(names), between_in, (5, 3))
     name_rows(left, names)
@@ -150,58 +161,31 @@ def _two_axes(sheet: Sheet, table: Table, found: Sequence[Spent]) -> tuple[Axes,
     return left, right
 
 
-def _missing(found: Sequence[Spent]) -> list[str]:
-    unseen = sum(one.untold_s is None for one in found)
-    unmeasured = sum(not one.parts_s for one in found)
-    told = (
-        ["of the repeats of a trial the one with the median images/s is drawn"]
-        if any(len(one.result.repeats) > 1 for one in found)
-        else []
-    )
-    if unmeasured:
-        told.append(
-            f"{unmeasured} of {len(found)} left no measurement: how they spent their time is "
-            "not told apart"
-        )
-    if unseen:
-        told.append(
-            f"{unseen} of {len(found)} have a bar without its end, or none: nobody saw them end"
-        )
-    return told
+def _remarks(found: Sequence[Spent]) -> list[str]:
+    num_unseen = sum(one.rest_s is None for one in found)
+    num_unmeasured = sum(not one.parts_s for one in found)
+    remarks = []
+    if any(len(one.result.repeats) > 1 for one in found):
+        remarks.append("of the repeats of a trial the one with the median throughput is drawn")
+    if num_unmeasured:
+        remarks.append(f"without a measurement: {num_unmeasured} of {len(found)}")
+    if num_unseen:
+        remarks.append(f"nobody saw the end of {num_unseen} of {len(found)}: no bar, or a part")
+    return remarks
 
 
-def _step_shares(attempt: Row) -> dict[str, float]:
-    share = attempt["data_wait_share"]
-    return {} if share is None else {_WAITING: 100 * share, _COMPUTING: 100 - 100 * share}
-
-
-def _tell_failures(axes: Axes, found: Sequence[Spent], palette: Palette) -> None:
-    """At the end of its row, outside the axes."""
+def _mark_failures(axes: Axes, found: Sequence[Spent], palette: Palette) -> None:
+    """Write the outcome at the end of its row, outside the axes."""
     beyond = axes.get_yaxis_transform() + ScaledTranslation(0.04, 0, axes.figure.dpi_scale_trans)
+    style: dict[str, Any] = {"va": "center_baseline", "fontsize": FOOTER_PT, "color": palette.ink}
     for center_in, one in zip(axes.get_yticks(), found, strict=True):
-        axes.text(
-            1,
-            center_in,
-            _symbol(one),
-            transform=beyond,
-            va="center_baseline",
-            fontsize=FOOTER_PT,
-            color=palette.ink,
-        )
-
-
-def _symbol(one: Spent) -> str:
-    return (
-        ""
-        if one.attempt["outcome"] == Outcome.COMPLETED
-        else SYMBOLS[Outcome(one.attempt["outcome"])]
-    )
+        axes.text(1, center_in, one.symbol, transform=beyond, **style)
 
 
 def _of_profiles(
     table: Table, name: str, found: Sequence[Spent], notes: Sequence[str], palette: Palette
 ) -> Picture:
-    """Shares travel, seconds do not: profiling costs time itself."""
+    """Draw shares, not seconds: profiling costs time itself."""
     classes, shares = _largest([op_shares(one.attempt) for one in found])
     sheet = Sheet(palette)
     sheet.heading(*headings(table, "time in ops"))
@@ -214,84 +198,79 @@ def _of_profiles(
     of_step.set_xlabel("% of step with\nreduction alone")
     sheet.gap(0.55)
     _legend(sheet, classes, shares)
-    told = (
+    remark = (
         "of profiled steps; the time in ops is summed over devices, and TensorFlow records all "
         "but its cheapest ops"
     )
-    return Picture(name=name, figure=sheet.finished(), about=[*notes, told])
+    return Picture(name=name, figure=sheet.finished(), about=[*notes, remark])
 
 
 def op_shares(attempt: Row) -> dict[str, float]:
-    """Percent of the time in ops by class; nothing without a profile."""
-    seconds: Mapping[str, float] = (attempt["recorded_profile"] or {}).get("op_class_s", {})
+    """Return percent of the time in ops by class; nothing without a profile."""
+    seconds: Shares = (attempt["recorded_profile"] or {}).get("op_class_s", {})
     whole_s = sum(seconds.values())
-    return {op_class: 100 * of / whole_s for op_class, of in seconds.items()} if whole_s else {}
+    if not whole_s:
+        return {}
+    return {op_class: 100 * of_class_s / whole_s for op_class, of_class_s in seconds.items()}
 
 
 def exposed_share(attempt: Row) -> float:
-    """Percent of the profiled step in which nothing but a reduction ran: the most that another
-    strategy could win.
+    """Return percent of the profiled step in which nothing but a reduction ran: the most that
+    another strategy could win.
     """
     profile = attempt["recorded_profile"]
     return 100 * profile["exposed_reduction_s"] / profile["step_s"] if profile["step_s"] else 0.0
 
 
-def _largest(shares: Sequence[Mapping[str, float]]) -> tuple[list[str], list[dict[str, float]]]:
-    """The classes with the largest shares, and what each row has of them; all others are one."""
-    totals = {name: sum(of.get(name, 0.0) for of in shares) for of in shares for name in of}
-    shown = sorted(totals, key=lambda name: -totals[name])[:MOST_CLASSES]
-    rest = [sum(share for name, share in of.items() if name not in shown) for of in shares]
-    found = [
-        {name: of[name] for name in shown if name in of} | {_OTHER_OPS: other}
-        for of, other in zip(shares, rest, strict=True)
-    ]
-    return [*shown, *([_OTHER_OPS] if any(rest) else [])], found
+def _largest(rows: Sequence[Shares]) -> tuple[list[str], list[Shares]]:
+    """Return the classes with the largest shares, and what each row has of them; all others are
+    one.
+    """
+    totals: dict[str, float] = {}
+    for row in rows:
+        for name, share in row.items():
+            totals[name] = totals.get(name, 0.0) + share
+    classes = sorted(totals, key=lambda name: -totals[name])[:MOST_CLASSES]
+    found: list[Shares] = []
+    for row in rows:
+        kept = {name: row[name] for name in classes if name in row}
+        rest = sum(share for name, share in row.items() if name not in classes)
+        found.append(kept | {_OTHER_OPS: rest} if rest else kept)
+    if len(totals) > len(classes):
+        classes.append(_OTHER_OPS)
+    return classes, found
 
 
-def _stack_bars(
-    axes: Axes, rows: Sequence[Mapping[str, float]], order: Sequence[str], palette: Palette
-) -> None:
-    """A bar per row; its parts in this order."""
+def _stack_bars(axes: Axes, rows: Sequence[Shares], order: Sequence[str], palette: Palette) -> None:
+    """Draw a bar per row; its parts in this order."""
     left = [0.0] * len(rows)
     for part in order:
-        lengths = [of.get(part, 0.0) for of in rows]
+        lengths = [row.get(part, 0.0) for row in rows]
         if any(lengths):
-            axes.barh(
-                axes.get_yticks(),
-                lengths,
-                left=left,
-                height=BAR_IN,
-                label=part,
-                **_look(part, order, palette),
-            )
+            look = _look(part, order, palette)
+            axes.barh(axes.get_yticks(), lengths, left=left, height=BAR_IN, label=part, **look)
         left = [start + length for start, length in zip(left, lengths, strict=True)]
 
 
 def _look(part: str, order: Sequence[str], palette: Palette) -> dict[str, Any]:
-    """Neighbors differ in color and in hatch, so that they differ in grey."""
-    if part == _NOT_TOLD:
-        return {
-            "facecolor": palette.ground,
-            "edgecolor": palette.faint,
-            "linewidth": 0.8,
-            "linestyle": ":",
-        }
-    if part in (_WAITING, _COMPUTING):
-        return {
-            "facecolor": palette.ink if part == _WAITING else palette.tint(palette.faint, 0.4),
-            "linewidth": 0,
-        }
+    """Let neighbors differ in color and in hatch, so that they differ in grey."""
+    edge = {"edgecolor": palette.faint, "linewidth": 0.8, "linestyle": ":"}
+    plain = {
+        _UNKNOWN: {"facecolor": palette.ground, **edge},
+        _WAITING: {"facecolor": palette.ink, "linewidth": 0},
+        _COMPUTING: {"facecolor": palette.tint(palette.faint, 0.4), "linewidth": 0},
+    }
+    if part in plain:
+        return plain[part]
     index = order.index(part)
-    color = palette.series[index % len(palette.series)]
     return {
-        "facecolor": color,
+        "facecolor": palette.color(index),
         "edgecolor": palette.ground,
         "linewidth": 0.5,
         "hatch": HATCHES[index % len(HATCHES)],
     }
 
 
-def _legend(sheet: Sheet, order: Sequence[str], rows: Sequence[Mapping[str, float]]) -> None:
-    """Of the parts that occur."""
-    shown = [part for part in order if any(of.get(part) for of in rows)]
+def _legend(sheet: Sheet, order: Sequence[str], rows: Sequence[Shares]) -> None:
+    shown = [part for part in order if any(row.get(part) for row in rows)]
     sheet.legend([Patch(**_look(part, order, sheet.palette)) for part in shown], shown)

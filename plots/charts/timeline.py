@@ -1,11 +1,9 @@
-"""A sweep on its devices: every attempt as a bar on the slots it held, with failures, second tries
-and idle time.
-"""
+"""A sweep on its devices: every attempt as a bar on the slots it held."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from analysis.results import Place, Result
+from analysis.results import Result
 from analysis.text.titles import host_notes, place_notes
 from plots.pictures.drawing import NothingToShow, Picture
 from plots.pictures.rows import HATCHES, left_in, name_rows
@@ -30,10 +28,29 @@ from store.reading.queries import Row
 ABOUT = "a sweep on its devices: attempts, failures, second tries and idle time"
 
 MOST_SWEEPS = 5
-_ROW_IN = 0.3  # of a slot
 MOST_MODELS = 8  # with a color each; others share one
-# from so many seconds on: divided by, name
+_ROW_IN = 0.3  # of a slot
+# the least duration in seconds, what it is divided by, and the unit
 _UNITS = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
+
+MARKERS = {
+    Outcome.OUT_OF_MEMORY: "^",
+    Outcome.HUNG: "s",
+    Outcome.TIMED_OUT: "D",
+    Outcome.UNSUPPORTED: "_",
+    Outcome.FAILED: "x",
+    Outcome.INTERRUPTED: "|",
+    Outcome.INVALID: "*",
+}
+"""Markers of what did not complete: bars are too short for words."""
+_STROKES = "x_|"  # markers without a face
+_RETRY: dict[str, Any] = {"marker": ">", "linestyle": "none", "label": "tried again"}
+_UNSEEN: dict[str, Any] = {
+    "marker": "o",
+    "markerfacecolor": "none",
+    "linestyle": "none",
+    "label": "end not seen",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,186 +58,173 @@ class Bar:
     """An attempt as it is drawn."""
 
     attempt: Row
-    slots: tuple[int, ...]  # none when they were not stored
+    rows: tuple[int, ...]  # of its slots; the last row of all where they were not stored
     start_s: float  # since the first of the sweep on that machine
-    duration_s: float | None  # None when nobody saw it end
     is_retry: bool
+
+    @property
+    def duration_s(self) -> float | None:
+        """Return None when nobody saw it end."""
+        duration_s: float | None = self.attempt["duration_s"]
+        return duration_s
+
+    @property
+    def is_completed(self) -> bool:
+        return bool(self.attempt["outcome"] == Outcome.COMPLETED)
 
 
 def draw(source: Source, palette: Palette) -> Iterator[Picture]:
-    """A picture per sweep and machine, of the newest sweeps only; with `--sweep` of that one."""
-    grouped: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    """Yield a picture per sweep and machine, of the newest sweeps only; with `--sweep` of that."""
+    attempts: dict[tuple[str, str], list[Row]] = defaultdict(list)
     results: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in source.results:
-        for attempt in (source.attempts[attempt_id] for attempt_id in result.attempt_ids):
+        for attempt_id in result.attempt_ids:
+            attempt = source.attempts[attempt_id]
             if source.selection.sweep in (None, attempt["sweep"]):
-                grouped[attempt["sweep"], attempt["machine"]].append(attempt)
-                results[attempt["sweep"], attempt["machine"]].append(result)
-    if not grouped:
+                where = attempt["sweep"], attempt["machine"]
+                attempts[where].append(attempt)
+                results[where].append(result)
+    if not attempts:
         raise NothingToShow("there is no attempt of such a sweep")
-    newest = sorted(
-        grouped, key=lambda where: max(attempt["started_at"] for attempt in grouped[where])
-    )[-MOST_SWEEPS:]
-    older = len(grouped) - len(newest)
-    told = (
-        [
-            (
-                f"{older} older sweep{'s are' if older > 1 else ' is'} not drawn; see one with "
-                "--sweep NAME"
-            )
-        ]
-        if older
-        else []
-    )
+    by_start = {where: _by_start(found) for where, found in attempts.items()}
+    newest = sorted(by_start, key=lambda where: by_start[where][-1]["started_at"])
+    num_older = max(len(newest) - MOST_SWEEPS, 0)
+    newest = newest[-MOST_SWEEPS:]
     for sweep, machine in newest:
-        of = results[sweep, machine]
-        about = dict.fromkeys(
-            [*(note for result in of for note in place_notes(result.place)), *host_notes(of)]
-        )
-        where = [machine[:6]] if len([of for of, _ in grouped if of == sweep]) > 1 else []
-        name = "-".join([sweep, *where])
+        places = dict.fromkeys(result.place for result in results[sweep, machine])
+        notes = [note for place in places for note in place_notes(place)]
+        notes += host_notes(results[sweep, machine])
+        if num_older:
+            notes.append(f"older sweeps are not drawn: {num_older}; see one with --sweep NAME")
+        kinds = {place.device_kind for place in places}
+        is_of_several = sum(name == sweep for name, _ in attempts) > 1
         yield _picture(
             sweep,
-            name,
-            _bars(grouped[sweep, machine]),
-            _devices(result.place for result in of),
-            [*about, *told],
+            f"{sweep}-{machine[:6]}" if is_of_several else sweep,
+            by_start[sweep, machine],
+            kinds.pop().singular if len(kinds) == 1 else "slot",
+            list(dict.fromkeys(notes)),
             palette,
         )
 
 
-def _devices(places: Iterable[Place]) -> str:
-    kinds = {place.device_kind for place in places}
-    return kinds.pop().singular if len(kinds) == 1 else "slot"
+def _by_start(attempts: Sequence[Row]) -> list[Row]:
+    return sorted(attempts, key=lambda attempt: (attempt["started_at"], attempt["attempt"]))
 
 
-def _bars(attempts: Sequence[Row]) -> list[Bar]:
-    """By their starts."""
-    ordered = sorted(attempts, key=lambda attempt: (attempt["started_at"], attempt["attempt"]))
+def _slots(attempt: Row) -> list[int]:
+    return [int(slot) for slot in attempt["devices"].split(",") if slot]
+
+
+def _bars(attempts: Sequence[Row], slots: Sequence[int]) -> list[Bar]:
+    """`attempts` and `slots` are in their order."""
     tried: set[tuple[str, int]] = set()
     found = []
-    for attempt in ordered:
+    for attempt in attempts:
         repeat = (attempt["trial_id"], attempt["repeat"])
-        found.append(
-            Bar(
-                attempt=attempt,
-                slots=tuple(int(slot) for slot in attempt["devices"].split(",") if slot),
-                start_s=(attempt["started_at"] - ordered[0]["started_at"]).total_seconds(),
-                duration_s=attempt["duration_s"],
-                is_retry=repeat in tried,
-            )
+        rows = tuple(slots.index(slot) for slot in _slots(attempt))
+        since_first = attempt["started_at"] - attempts[0]["started_at"]
+        bar = Bar(
+            attempt=attempt,
+            rows=rows or (len(slots),),
+            start_s=since_first.total_seconds(),
+            is_retry=repeat in tried,
         )
+        found.append(bar)
         tried.add(repeat)
     return found
 
 
 def _picture(
-    sweep: str, name: str, bars: Sequence[Bar], devices: str, about: Sequence[str], palette: Palette
+    sweep: str,
+    name: str,
+    attempts: Sequence[Row],
+    devices: str,
+    about: Sequence[str],
+    palette: Palette,
 ) -> Picture:
-    looks, rows = _looks(bars, palette), _rows(bars)
-    names = [_row_name(slot, devices) for slot in rows]
+    slots = sorted({slot for attempt in attempts for slot in _slots(attempt)})
+    names = [f"{devices} {slot}" for slot in slots]
+    if not all(_slots(attempt) for attempt in attempts):
+        names.append("not stored")
+    bars = _bars(attempts, slots)
+    looks = _looks(bars, palette)
     end_s = max(bar.start_s + (bar.duration_s or 0.0) for bar in bars) or 1.0
     divisor, unit = next((divisor, unit) for least, divisor, unit in _UNITS if end_s >= least)
     sheet = Sheet(palette)
     simulated = "simulated " if devices == DeviceKind.SIMULATED_GPU.singular else ""
-    sheet.heading(f"{simulated}sweep {sweep}", _told(bars, len(rows), end_s))
+    sheet.heading(f"{simulated}sweep {sweep}", _in_words(bars, len(names), end_s))
     axes = sheet.axes(_ROW_IN * len(names), left_in(names), 0.2)
     name_rows(axes, names, _ROW_IN)
     for model, look in looks.items():
         _draw_bars(
-            axes, [bar for bar in bars if _model(bar, looks) == model], rows, divisor, look, palette
+            axes, [one for one in bars if _model(one, looks) == model], divisor, look, palette
         )
-    _draw_marks(axes, bars, rows, divisor, palette)
+    _draw_marks(axes, bars, divisor, palette)
     axes.set_xlim(-0.015 * end_s / divisor, 1.02 * end_s / divisor)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.set_xlabel(f"{unit} since {bars[0].attempt['started_at']:%Y-%m-%d %H:%M:%S} UTC")
+    axes.set_xlabel(f"{unit} since {attempts[0]['started_at']:%Y-%m-%d %H:%M:%S} UTC")
     sheet.gap(0.42)
     legend = _legend(bars, looks, palette)
     sheet.legend(legend, [str(handle.get_label()) for handle in legend])
     return Picture(name=name, figure=sheet.finished(), about=about)
 
 
-def _told(bars: Sequence[Bar], num_slots: int, end_s: float) -> str:
-    """Of its attempts, and how well the slots were used, where they were held by one attempt at a
-    time.
+def _in_words(bars: Sequence[Bar], num_rows: int, end_s: float) -> str:
+    """Count the attempts, and say how well the slots were used, where one attempt at a time held
+    them.
     """
-    failed = sum(bar.attempt["outcome"] != Outcome.COMPLETED for bar in bars)
-    told = f"{len(bars)} attempts, {failed} of them not completed" if len(bars) > 1 else "1 attempt"
-    held = sum((bar.duration_s or 0.0) * max(len(bar.slots), 1) for bar in bars) / (
-        end_s * num_slots
-    )
-    return (
-        told if held > 1 else f"{told}; the slots it used were held {100 * held:.0f} % of the time"
-    )
-
-
-def _rows(bars: Sequence[Bar]) -> dict[int | None, int]:
-    """Slot to row; None is for attempts whose slots were not stored."""
-    slots = sorted({slot for bar in bars for slot in bar.slots})
-    unknown: list[int | None] = [None] if any(not bar.slots for bar in bars) else []
-    return {slot: row for row, slot in enumerate([*slots, *unknown])}
-
-
-def _row_name(slot: int | None, devices: str) -> str:
-    return "not stored" if slot is None else f"{devices} {slot}"
+    num_failed = sum(not bar.is_completed for bar in bars)
+    text = f"{len(bars)} attempts, {num_failed} of them not completed" if bars[1:] else "1 attempt"
+    held_s = sum((bar.duration_s or 0.0) * len(bar.rows) for bar in bars)
+    share = held_s / (end_s * num_rows)
+    if share > 1:
+        return text
+    return f"{text}; the slots it used were held {100 * share:.0f} % of the time"
 
 
 def _looks(bars: Sequence[Bar], palette: Palette) -> dict[str, dict[str, str]]:
-    """Of each model: color and hatch, so that they differ in grey."""
+    """Return color and hatch of each model: the hatch tells them apart in grey."""
     models = list(dict.fromkeys(bar.attempt["model"] for bar in bars))
-    named = (
-        models
-        if len(models) <= MOST_MODELS
-        else [*models[: MOST_MODELS - 1], f"{len(models) - MOST_MODELS + 1} other models"]
-    )
+    if len(models) > MOST_MODELS:
+        num_others = len(models) - MOST_MODELS + 1
+        models = [*models[: MOST_MODELS - 1], f"{num_others} other models"]
     return {
-        model: {
-            "facecolor": palette.series[index % len(palette.series)],
-            "hatch": HATCHES[index % len(HATCHES)],
-        }
-        for index, model in enumerate(named)
+        model: {"facecolor": palette.color(index), "hatch": HATCHES[index % len(HATCHES)]}
+        for index, model in enumerate(models)
     }
 
 
 def _model(bar: Bar, looks: Mapping[str, object]) -> str:
-    """By which it is colored: the last stands for all that have no color of their own."""
+    """Return the model whose look it has: the last stands for all without a look of their own."""
     model = str(bar.attempt["model"])
     return model if model in looks else list(looks)[-1]
 
 
 def _draw_bars(
-    axes: Axes,
-    bars: Sequence[Bar],
-    rows: Mapping[int | None, int],
-    divisor: float,
-    look: Mapping[str, str],
-    palette: Palette,
+    axes: Axes, bars: Sequence[Bar], divisor: float, look: Mapping[str, str], palette: Palette
 ) -> None:
-    """Filled where they completed, else hollow; neighboring slots in one."""
-    for done in (True, False):
-        boxes = [
-            box
-            for bar in bars
-            if bar.duration_s is not None and (bar.attempt["outcome"] == Outcome.COMPLETED) is done
-            for box in _boxes(
-                bar.start_s / divisor,
-                bar.duration_s / divisor,
-                [rows[slot] for slot in bar.slots or (None,)],
+    """Fill those that completed, and leave the others hollow."""
+    color = look["facecolor"]
+    for is_completed in (True, False):
+        boxes: list[list[tuple[float, float]]] = []
+        for bar in bars:
+            if bar.duration_s is not None and bar.is_completed is is_completed:
+                boxes += _boxes(bar.start_s / divisor, bar.duration_s / divisor, bar.rows)
+        axes.add_collection(
+            PolyCollection(
+                boxes,
+                facecolor=color if is_completed else "none",
+                edgecolor=palette.ground if is_completed else color,
+                linewidth=0.6 if is_completed else 1.2,
+                hatch=look["hatch"],
+                gid="done" if is_completed else "failed",
             )
-        ]
-        color = look["facecolor"]
-        bars_of_it = PolyCollection(
-            boxes,
-            facecolor=color if done else "none",
-            edgecolor=palette.ground if done else color,
-            linewidth=0.6 if done else 1.2,
-            hatch=look["hatch"],
-            gid="done" if done else "failed",
         )
-        axes.add_collection(bars_of_it)
 
 
 def _boxes(start: float, length: float, rows: Sequence[int]) -> Iterator[list[tuple[float, float]]]:
+    """Yield a box for each run of neighboring rows."""
     runs: list[list[int]] = []
     for row in sorted(rows):
         if runs and runs[-1][-1] == row - 1:
@@ -232,52 +236,28 @@ def _boxes(start: float, length: float, rows: Sequence[int]) -> Iterator[list[tu
         yield [(start, top), (end, top), (end, bottom), (start, bottom)]
 
 
-def _draw_marks(
-    axes: Axes,
-    bars: Sequence[Bar],
-    rows: Mapping[int | None, int],
-    divisor: float,
-    palette: Palette,
-) -> None:
-    """Failures in the middle of their first slot, second tries at its beginning."""
+def _draw_marks(axes: Axes, bars: Sequence[Bar], divisor: float, palette: Palette) -> None:
+    """Mark failures in the middle of their first slot, second tries at its beginning."""
+    small: dict[str, Any] = {"markersize": 4, "color": palette.ink}
     for bar in bars:
-        middle_in = _ROW_IN * (min(rows[slot] for slot in bar.slots or (None,)) + 0.5)
+        start, middle_in = bar.start_s / divisor, _ROW_IN * (min(bar.rows) + 0.5)
         if bar.is_retry:
-            axes.plot(
-                bar.start_s / divisor, middle_in - 0.08, **_RETRY, markersize=4, color=palette.ink
-            )
-        if bar.attempt["outcome"] != Outcome.COMPLETED:
-            middle = (bar.start_s + (bar.duration_s or 0.0) / 2) / divisor
-            axes.add_line(_mark(bar.attempt["outcome"], palette, at=(middle, middle_in)))
+            axes.plot(start, middle_in - 0.08, **_RETRY, **small)
+        if not bar.is_completed:
+            mark = _mark(bar.attempt["outcome"], palette, label="_failure")
+            mark.set_data([start + (bar.duration_s or 0.0) / 2 / divisor], [middle_in])
+            axes.add_line(mark)
         if bar.duration_s is None:
-            axes.plot(
-                bar.start_s / divisor, middle_in + 0.08, **_UNSEEN, markersize=4, color=palette.ink
-            )
+            axes.plot(start, middle_in + 0.08, **_UNSEEN, **small)
 
 
-MARKERS = {
-    Outcome.OUT_OF_MEMORY: "^",
-    Outcome.HUNG: "s",
-    Outcome.TIMED_OUT: "D",
-    Outcome.UNSUPPORTED: "_",
-    Outcome.FAILED: "x",
-    Outcome.INTERRUPTED: "|",
-    Outcome.INVALID: "*",
-}
-"""Of what did not complete: bars are too short for words."""
-_STROKES = "x_|"  # markers without a face
-
-
-def _mark(
-    outcome: str, palette: Palette, label: str = "_failure", at: tuple[float, float] | None = None
-) -> Line2D:
-    """With a rim where it has a face, so that it is seen on any bar."""
+def _mark(outcome: str, palette: Palette, label: str) -> Line2D:
+    """Return a marker, with a rim where it has a face, so that it is seen on any bar."""
     marker = MARKERS[Outcome(outcome)]
     has_face = marker not in _STROKES
-    xs, ys = ([], []) if at is None else ([at[0]], [at[1]])
     return Line2D(
-        xs,
-        ys,
+        [],
+        [],
         label=label,
         marker=marker,
         markersize=6,
@@ -288,28 +268,17 @@ def _mark(
     )
 
 
-_RETRY: dict[str, Any] = {"marker": ">", "linestyle": "none", "label": "tried again"}
-_UNSEEN: dict[str, Any] = {
-    "marker": "o",
-    "markerfacecolor": "none",
-    "linestyle": "none",
-    "label": "end not seen",
-}
-
-
 def _legend(
     bars: Sequence[Bar], looks: Mapping[str, Mapping[str, str]], palette: Palette
 ) -> list[Artist]:
-    failed = {bar.attempt["outcome"] for bar in bars} - {Outcome.COMPLETED}
     found: list[Artist] = [
         Patch(label=model, edgecolor=palette.ground, **look)  # type: ignore[arg-type]
         for model, look in looks.items()
     ]
-    found += [
-        _mark(outcome, palette, label=outcome.replace("_", " "))
-        for outcome in MARKERS
-        if outcome in failed
-    ]
+    outcomes = {bar.attempt["outcome"] for bar in bars}
+    for outcome in MARKERS:
+        if outcome in outcomes:
+            found.append(_mark(outcome, palette, label=outcome.replace("_", " ")))
     if any(bar.is_retry for bar in bars):
         found.append(Line2D([], [], **_RETRY, markersize=4, color=palette.ink))
     if any(bar.duration_s is None for bar in bars):

@@ -64,7 +64,7 @@ def report(
 
 
 def write(out: Path, text: str) -> None:
-    """Whole or not at all. Raises StoreError when it cannot."""
+    """Write the file whole or not at all. Raises StoreError when it cannot."""
     try:
         with draft_of(out) as draft:
             draft.write_text(text, encoding="utf-8")

@@ -57,8 +57,8 @@ def serve(
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell of each request.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The report as a page that takes in results as they land. Prints its address. It only reads;
-    Ctrl-C or SIGTERM ends it.
+    """Serve the report as a page that takes in results as they land, and print its address. It only
+    reads; Ctrl-C or SIGTERM ends it.
     """
     from plots.serve import page  # here, because other commands need no server
     from plots.serve.current import Current, Makers
@@ -99,7 +99,7 @@ def serve(
 
 
 def answers(current: Current, every_s: float) -> Answers:
-    """What the server has, by path."""
+    """Return what the server answers, by path."""
     from plots.serve.current import What
     from plots.serve.page import POLICY, waiting_page
     from plots.serve.server import Answer

@@ -1,1 +1,1 @@
-"""What charts are drawn with: figures, curves, rows, text, colors, files."""
+"""Parts that charts are drawn with: figures, curves, rows, text, colors, files."""

@@ -11,10 +11,12 @@ from analysis.text.titles import title
 from plots.pictures.lettering import wrapped
 from plots.pictures.theme import SMALL_PT
 
+_NAMED = ("batch_size", "image_px")  # axes that models have their own of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """All models in one setting of one place."""
+    """All models in one setting of one environment."""
 
     table: Table  # strategies and GPU counts down, models across
 
@@ -31,58 +33,50 @@ class Models:
         return sorted({str(strategy) for strategy, _ in self.table.rows})
 
     def on(self, num_gpus: int) -> Table:
-        """Strategies down, models across: who competes is in one column."""
-        return self._part([of for of in self.table.results if of.num_gpus == num_gpus], ("model",))
+        """Return strategies down, models across: a column has those that compete."""
+        return self._part([one for one in self.table.results if one.num_gpus == num_gpus], "model")
 
     def of(self, model: str) -> Table:
-        """Strategies down, GPU counts across."""
-        return self._part(
-            [of for of in self.table.results if of.axes["model"] == model], ("num_gpus",)
-        )
+        """Return strategies down, GPU counts across."""
+        own = [one for one in self.table.results if one.axes["model"] == model]
+        return self._part(own, "num_gpus")
+
+    def _part(self, results: Sequence[Result], across: str) -> Table:
+        return table(results, ("strategy",), (across,), self.table.setting, tuple(self._own_axes))
 
     def label(self, model: str, within_in: float) -> str:
-        """The model, and what it has its own of where models differ in it: in lines that are no
-        wider.
+        """Return the model, and in which of its own axes it differs from others, in lines that are
+        no wider.
         """
         own = {
-            axis: value
-            for axis, value in self.table.of_models[model].items()
-            if axis in self._differing()
+            axis: self.table.of_models[model][axis]
+            for axis, values in self._own_axes.items()
+            if len(values) > 1
         }
-        told = [str(model), *([title(own)] if own else [])]
-        return "\n".join(wrapped(text, SMALL_PT, within_in) for text in told)
+        texts = [model, title(own)] if own else [model]
+        return "\n".join(wrapped(text, SMALL_PT, within_in) for text in texts)
 
     def setting(self) -> str:
-        """What all models have in common."""
-        common = {
-            axis: value for axis, value in self._shared().items() if axis not in self._differing()
-        }
-        return title(
-            {
-                axis: value
-                for axis, value in {**self.table.setting, **common}.items()
-                if axis != "scaling"
-            }
-        )
-
-    def _part(self, results: Sequence[Result], columns_by: tuple[str, ...]) -> Table:
-        return table(results, ("strategy",), columns_by, self.table.setting, tuple(self._shared()))
-
-    def _shared(self) -> dict[str, object]:
-        """Of the axes worth naming that models have their own of, the values of the first model."""
+        """Return what all models have in common."""
+        common: dict[str, object] = dict(self.table.setting)
         first = next(iter(self.table.of_models.values()), {})
-        return {axis: value for axis, value in first.items() if axis in _NAMED}
+        for axis, values in self._own_axes.items():
+            if len(values) == 1:
+                common[axis] = first[axis]
+        common.pop("scaling", None)
+        return title(common)
 
-    def _differing(self) -> set[str]:
-        of_models = self.table.of_models.values()
+    @property
+    def _own_axes(self) -> dict[str, set[str]]:
+        """Return the different values of each axis worth naming that models have their own of."""
+        models = list(self.table.of_models.values())
+        if not models:
+            return {}
         return {
-            axis for axis in self._shared() if len({str(own.get(axis)) for own in of_models}) > 1
+            axis: {str(own.get(axis)) for own in models} for axis in models[0] if axis in _NAMED
         }
-
-
-_NAMED = ("batch_size", "image_px")
 
 
 def by_model(results: Sequence[Result]) -> list[Models]:
-    """One for each setting and place."""
+    """Return one for each setting and environment."""
     return [Models(table=found) for found in pivot(results, ("strategy", "num_gpus"), ("model",))]

@@ -1,4 +1,4 @@
-"""What a user may choose of a picture."""
+"""Choices that a user has about pictures."""
 
 from enum import StrEnum
 

@@ -1,6 +1,4 @@
-"""Values against GPU counts: a curve per strategy with its intervals, and what failed at the foot,
-where it failed.
-"""
+"""Values against GPU counts: a curve per strategy with its intervals, and failures at the foot."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class Curve:
 
     name: str
     points: tuple[Point, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[Failure, ...] = ()
     look: int  # its number, see plots.looks
 
 
@@ -60,7 +58,7 @@ class Values(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Range:
-    """Of the y axis, without the foot."""
+    """The y axis, without the foot."""
 
     is_log: bool
     bottom: float
@@ -71,17 +69,16 @@ class _Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scale:
-    """Of the x axis."""
+    """The x axis."""
 
     is_log: bool
     first: int
     pitch_in: float  # of a doubling, or of one GPU
 
     def at(self, count: int) -> float:
-        """Inches from the first count."""
-        return self.pitch_in * (
-            math.log2(count / self.first) if self.is_log else count - self.first
-        )
+        """Return the distance from the first count, in inches."""
+        steps = math.log2(count / self.first) if self.is_log else count - self.first
+        return self.pitch_in * steps
 
 
 def draw_curves(
@@ -93,173 +90,128 @@ def draw_curves(
     *,
     with_legend: bool = True,
 ) -> list[str]:
-    """On the sheet: axes, and the legend below them. What the footer must say of the bars."""
-    counts = sorted(
-        {point.at for of in curves for point in of.points}
-        | {one.at for of in curves for one in of.failures}
-    )
-    values = [*_reach(curves), *(value for _, value in (ideal.values if ideal else ()))]
-    is_log = y is not Values.SHARE and _x(counts, sheet.inner_in - _LEFT_IN).is_log
+    """Draw axes, and the legend below them. Return lines that the footer must have."""
+    points = [point for curve in curves for point in curve.points]
+    counts = {point.at for point in points}
+    counts.update(failure.at for curve in curves for failure in curve.failures)
+    gpus = sorted(counts)
+    values = list(_reach(points))
+    if ideal is not None:
+        values += [value for _, value in ideal.values]
+    is_log = y is not Values.SHARE and _x(gpus, sheet.inner_in - _LEFT_IN).is_log
     shown = _range(y, values, is_log=is_log)
-    left_in = max(
-        _LEFT_IN, MARGIN_IN + max(width_in(name, SMALL_PT) for name in shown.names) + 0.08
-    )
-    x = _x(counts, sheet.width_in - left_in - MARGIN_IN)
-    failing = [of for of in curves if of.failures]
-    is_narrow = any(_is_narrow(x, of.failures) for of in curves)
-    row_in = _ROW_IN if not is_narrow else max(_symbol_in(of.failures) for of in curves) + 0.08
-    foot_in = len(failing) * row_in
+    names_in = max(width_in(name, SMALL_PT) for name in shown.names)
+    left_in = max(_LEFT_IN, MARGIN_IN + names_in + 0.08)
+    x = _x(gpus, sheet.width_in - left_in - MARGIN_IN)
+    failing = [curve for curve in curves if curve.failures]
+    foot_in = len(failing) * _ROW_IN
     axes = sheet.axes(HEIGHT_IN + foot_in, left_in)
-    _x_axis(axes, counts, x, x_label)
+    _x_axis(axes, gpus, x, x_label)
     _y_axis(axes, shown, foot_in)
     handles: list[Artist] = [_curve(axes, curve, shown, sheet.palette) for curve in curves]
+    names = [curve.name for curve in curves]
     if ideal is not None:
-        xs, ys = zip(*ideal.values, strict=True)
-        handles += axes.plot(
-            xs, ys, linestyle=(0, (1, 1.5)), color=sheet.palette.faint, zorder=1.5, label=ideal.name
-        )
+        style: dict[str, Any] = {
+            "linestyle": (0, (1, 1.5)),
+            "color": sheet.palette.faint,
+            "zorder": 1.5,
+        }
+        handles += axes.plot(*zip(*ideal.values, strict=True), label=ideal.name, **style)
+        names.append(ideal.name)
     for row, curve in enumerate(failing):
-        marker = sheet.palette.style(curve.look)
-        _failures(axes, curve, marker, foot_in - (row + 0.5) * row_in, x, is_narrow=is_narrow)
+        look = sheet.palette.style(curve.look)
+        _failures(axes, curve, look, foot_in - (row + 0.5) * _ROW_IN, x)
     if failing:
-        band = Rectangle(
-            (0, 0), 1, foot_in / (HEIGHT_IN + foot_in), transform=axes.transAxes, zorder=0.6
-        )
+        height = foot_in / (HEIGHT_IN + foot_in)
+        band = Rectangle((0, 0), 1, height, transform=axes.transAxes, zorder=0.6)
         band.set_facecolor(sheet.palette.tint(sheet.palette.faint, 0.12))
         axes.add_patch(band)
     sheet.gap(0.45)
     if with_legend:
-        sheet.legend(handles, [*(of.name for of in curves), *([ideal.name] if ideal else [])])
-    is_clipped = any(_is_beyond(point, shown) for of in curves for point in of.points)
-    return ["arrowheads: the interval reaches beyond the picture"] if is_clipped else []
+        sheet.legend(handles, names)
+    for point in points:
+        if point.low is None or point.high is None:
+            continue
+        if point.low < shown.bottom or point.high > shown.top:
+            return ["arrowheads: the interval reaches beyond the picture"]
+    return []
 
 
 def _curve(axes: Axes, curve: Curve, shown: _Range, palette: Palette) -> Artist:
-    """The line, its error bars, hollow markers over what is not to be quoted, and rings around what
-    lacks repeats.
+    """Draw the line, its error bars, hollow markers over what is not to be quoted, and rings around
+    what lacks repeats.
     """
     points, style = sorted(curve.points, key=lambda point: point.at), palette.style(curve.look)
-    (line,) = axes.plot(
-        [point.at for point in points], [point.value for point in points], label=curve.name, **style
-    )
+    (line,) = axes.plot(*_places(points), label=curve.name, **style)
     _bars(axes, points, shown, style["color"])
+    hollow = {
+        "marker": style["marker"],
+        "markeredgecolor": style["color"],
+        "markerfacecolor": palette.ground,
+        "label": "_suspect",
+    }
+    ring = {
+        "marker": "o",
+        "markersize": 9,
+        "markerfacecolor": "none",
+        "markeredgecolor": palette.ink,
+        "markeredgewidth": 0.8,
+        "label": "_partly",
+    }
     suspect = [point for point in points if not point.is_valid]
-    if suspect:
-        hollow = {
-            "marker": style["marker"],
-            "linestyle": "",
-            "markeredgecolor": style["color"],
-            "markerfacecolor": palette.ground,
-        }
-        axes.plot(
-            [point.at for point in suspect],
-            [point.value for point in suspect],
-            label="_suspect",
-            zorder=3,
-            **hollow,
-        )
     partly = [point for point in points if not point.is_whole]
-    if partly:
-        ring: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 9,
-            "markerfacecolor": "none",
-            "markeredgecolor": palette.ink,
-            "markeredgewidth": 0.8,
-        }
-        at = [point.at for point in partly], [point.value for point in partly]
-        axes.plot(*at, linestyle="", label="_partly", zorder=3, color=palette.ink, **ring)
+    for marked, look in ((suspect, hollow), (partly, ring)):
+        if marked:
+            axes.plot(*_places(marked), linestyle="", zorder=3, **look)
     return line
 
 
+def _places(points: Sequence[Point]) -> tuple[list[int], list[float]]:
+    return [point.at for point in points], [point.value for point in points]
+
+
 def _bars(axes: Axes, points: Sequence[Point], shown: _Range, color: str) -> None:
-    """As far as the picture reaches; an arrowhead where they reach further."""
-    known = [
-        (point, point.low, point.high)
-        for point in points
-        if point.low is not None and point.high is not None
-    ]
-    if not known:
-        return
-    below = [max(0.0, point.value - max(low, shown.bottom)) for point, low, _ in known]
-    above = [max(0.0, min(high, shown.top) - point.value) for point, _, high in known]
-    at = [point.at for point, *_ in known], [point.value for point, *_ in known]
-    axes.errorbar(
-        *at, yerr=[below, above], fmt="none", ecolor=color, elinewidth=1, capsize=2, label="_bars"
-    )
-    down = [point.at for point, low, _ in known if low < shown.bottom]
-    up = [point.at for point, _, high in known if high > shown.top]
-    for clipped, edge, arrow in ((down, shown.bottom, CARETDOWN), (up, shown.top, CARETUP)):
-        if clipped:
-            style: dict[str, Any] = {
-                "marker": arrow,
-                "markersize": 5,
-                "color": color,
-                "linestyle": "",
-                "clip_on": False,
-            }
-            axes.plot(clipped, [edge] * len(clipped), label="_beyond", **style)
-
-
-def _is_beyond(point: Point, shown: _Range) -> bool:
-    return (
-        point.low is not None
-        and point.high is not None
-        and (point.low < shown.bottom or point.high > shown.top)
-    )
+    """Draw intervals as far as the picture reaches, with an arrowhead where they reach further."""
+    for point in points:
+        if point.low is None or point.high is None:
+            continue
+        below = max(0.0, point.value - max(point.low, shown.bottom))
+        above = max(0.0, min(point.high, shown.top) - point.value)
+        bar: dict[str, Any] = {"ecolor": color, "elinewidth": 1, "capsize": 2, "label": "_bars"}
+        axes.errorbar([point.at], [point.value], yerr=[[below], [above]], fmt="none", **bar)
+        arrow: dict[str, Any] = {"markersize": 5, "color": color, "clip_on": False}
+        if point.low < shown.bottom:
+            axes.plot([point.at], [shown.bottom], marker=CARETDOWN, label="_beyond", **arrow)
+        if point.high > shown.top:
+            axes.plot([point.at], [shown.top], marker=CARETUP, label="_beyond", **arrow)
 
 
 def _failures(
-    axes: Axes,
-    curve: Curve,
-    style: dict[str, Any],
-    above_bottom_in: float,
-    x: _Scale,
-    *,
-    is_narrow: bool,
+    axes: Axes, curve: Curve, style: dict[str, Any], above_bottom_in: float, x: _Scale
 ) -> None:
-    """A row of the foot: the strategy's marker at its left, and each symbol at its GPU count."""
+    """Draw a row of the foot: the strategy's marker at its left, and each symbol at its GPU count,
+    or a cross where symbols would touch.
+    """
     figure = cast(Figure, axes.figure)
     left = offset_copy(axes.transAxes, figure, 0.1, above_bottom_in)
-    axes.plot(
-        [0],
-        [0],
-        marker=style["marker"],
-        color=style["color"],
-        linestyle="",
-        transform=left,
-        label="_failing",
-    )
+    own = {"marker": style["marker"], "color": style["color"], "linestyle": ""}
+    axes.plot([0], [0], transform=left, label="_failing", **own)
     where = offset_copy(axes.get_xaxis_transform(), figure, 0, above_bottom_in)
-    every = {one.at: 0.12 for one in curve.failures}
-    named = _with_room(every, x) if is_narrow else set(every)
+    named = _with_room(
+        {one.at: width_in(one.symbol, FOOTER_PT) + 0.04 for one in curve.failures}, x
+    )
+    centered: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": FOOTER_PT}
     for one in curve.failures:
         if one.at in named:
-            va, rotation = ("center", 90) if is_narrow else ("center_baseline", 0)
-            axes.text(
-                one.at,
-                0,
-                one.symbol,
-                transform=where,
-                ha="center",
-                va=va,
-                rotation=rotation,
-                fontsize=FOOTER_PT,
-            )
+            axes.text(one.at, 0, one.symbol, transform=where, **centered)
         else:
-            axes.plot(
-                [one.at],
-                [0],
-                "x",
-                transform=where,
-                color=matplotlib.rcParams["text.color"],
-                markersize=3,
-            )
+            ink = matplotlib.rcParams["text.color"]
+            axes.plot([one.at], [0], "x", transform=where, color=ink, markersize=3)
 
 
 def _x(gpus: Sequence[int], width_in: float) -> _Scale:
-    """Logarithmic, where 1, 2, 4, 8 stand evenly and 64 has its place; true distances where that
-    parts the counts better.
+    """Return a logarithmic axis, where 1, 2, 4, 8 stand evenly and 64 has its place, or one of true
+    distances where that parts the counts better.
     """
     if len(gpus) == 1:
         return _Scale(is_log=True, first=gpus[0], pitch_in=width_in)
@@ -290,35 +242,23 @@ def _x_axis(axes: Axes, gpus: Sequence[int], x: _Scale, label: str) -> None:
 
 
 def _with_room(widths_in: dict[int, float], x: _Scale) -> set[int]:
-    """The counts whose labels, of these widths, fit side by side: powers of two first."""
+    """Return the counts whose labels, of these widths, fit side by side: powers of two first."""
     placed: list[tuple[float, float]] = []
     shown = set()
     for count in sorted(widths_in, key=lambda count: (count & (count - 1) != 0, -count)):
-        left, right = x.at(count) - widths_in[count] / 2, x.at(count) + widths_in[count] / 2
+        half_in = widths_in[count] / 2
+        left, right = x.at(count) - half_in, x.at(count) + half_in
         if all(right <= other_left or left >= other_right for other_left, other_right in placed):
             placed.append((left, right))
             shown.add(count)
     return shown
 
 
-def _is_narrow(x: _Scale, failures: Sequence[Failure]) -> bool:
-    """Whether two neighboring symbols of a row would touch."""
-    ends = [
-        (x.at(one.at), width_in(one.symbol, FOOTER_PT) / 2 + 0.02)
-        for one in sorted(failures, key=lambda one: one.at)
-    ]
-    return any(left + half > right - other for (left, half), (right, other) in pairwise(ends))
-
-
-def _symbol_in(failures: Sequence[Failure]) -> float:
-    return max((width_in(one.symbol, FOOTER_PT) for one in failures), default=0.0)
-
-
-def _reach(curves: Sequence[Curve]) -> Iterator[float]:
-    """Of points and of narrow bars: the interval of two processes may reach to twenty times the
-    value, and would press the curves together.
+def _reach(points: Sequence[Point]) -> Iterator[float]:
+    """Yield what the axis must reach: points and narrow bars. The interval of two processes may
+    reach to twenty times the value, and would press the curves together.
     """
-    for point in (point for of in curves for point in of.points):
+    for point in points:
         yield point.value
         if point.low is not None and point.high is not None:
             yield max(point.low, point.value / _BAR_ROOM)
@@ -326,21 +266,25 @@ def _reach(curves: Sequence[Curve]) -> Iterator[float]:
 
 
 def _range(y: Values, values: Sequence[float], *, is_log: bool) -> _Range:
-    """Logarithmic where the x axis is: perfect scaling is a straight line then, too."""
+    """Make it logarithmic where the x axis is, so that perfect scaling is a straight line."""
     if is_log:
         low, high = math.log(min(values)), math.log(max(values))
         reach = 0.56 * max(high - low, math.log(2))
         bottom, top = math.exp((low + high) / 2 - reach), math.exp((low + high) / 2 + reach)
         ticks = log_ticks(bottom, top, octaves=y is Values.RATIO)
     else:
-        bottom, top = 0.0, 1.08 * max([*values, *([1.0] if y is Values.SHARE else [])])
+        least_top = 1.0 if y is Values.SHARE else 0.0
+        bottom, top = 0.0, 1.08 * max(least_top, *values)
         ticks = even_ticks(top)
-    names = [f"{100 * tick:.0f} %" if y is Values.SHARE else _number(tick) for tick in ticks]
+    if y is Values.SHARE:
+        names = [f"{100 * tick:.0f} %" for tick in ticks]
+    else:
+        names = [f"{tick:,.0f}" if tick >= 100 else f"{tick:.3g}" for tick in ticks]
     return _Range(is_log=is_log, bottom=bottom, top=top, ticks=ticks, names=names)
 
 
 def _y_axis(axes: Axes, shown: _Range, foot_in: float) -> None:
-    """The values fill what the foot leaves."""
+    """Leave room for the foot below the values."""
     share = foot_in / HEIGHT_IN  # of what the values have
     if shown.is_log:
         axes.set_yscale("log")
@@ -353,14 +297,14 @@ def _y_axis(axes: Axes, shown: _Range, foot_in: float) -> None:
 
 
 def even_ticks(end: float) -> list[float]:
-    """Round numbers from 0 to the end, four to nine of them."""
+    """Return four to nine round numbers from 0 to the end."""
     decade = 10.0 ** math.floor(math.log10(end))
     step = next(step * decade for step in (0.1, 0.2, 0.5, 1.0, 2.0) if end / (step * decade) < 8.5)
     return [index * step for index in range(int(end / step) + 1)]
 
 
 def log_ticks(low: float, high: float, *, octaves: bool = False) -> list[float]:
-    """Round numbers between, four to nine of them; `octaves`: preferably powers of two."""
+    """Return four to nine round numbers in between; `octaves`: preferably powers of two."""
     doubled = [
         2.0**power for power in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     ]
@@ -382,8 +326,3 @@ def log_ticks(low: float, high: float, *, octaves: bool = False) -> list[float]:
         if len(ticks) >= 4:
             return ticks[:: math.ceil(len(ticks) / 9)]
     return ticks
-
-
-def _number(value: float) -> str:
-    """Of a tick, which is a round number."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -27,7 +27,7 @@ def file_names(tables: Sequence[Table]) -> list[str]:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The same, numbered from the second of each."""
+    """Number names from the second of each on."""
     seen: Counter[str] = Counter()
     found = []
     for name in names:

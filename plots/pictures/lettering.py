@@ -1,4 +1,4 @@
-"""How wide text is when it is drawn, and where it is broken so that it fits."""
+"""Measures text as it is drawn, and breaks lines so that they fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = re.compile(r"[^\s_/,=-]*[\s_/,=-]*")
 
 
 def width_in(text: str, size_pt: float, *, bold: bool = False) -> float:
-    """Inches, of the longest line."""
+    """Return the width of the longest line, in inches."""
     font = _font(bold)
     font.set_size(size_pt, _POINTS_PER_INCH)
     widest = 0
@@ -29,14 +29,14 @@ def width_in(text: str, size_pt: float, *, bold: bool = False) -> float:
 
 
 def height_in(text: str, size_pt: float) -> float:
-    """Inches, of all lines."""
+    """Return the height of all lines, in inches."""
     return (text.count("\n") + 1) * size_pt * _LINE / _POINTS_PER_INCH
 
 
 @lru_cache(maxsize=10_000)
 def wrapped(text: str, size_pt: float, within_in: float, *, bold: bool = False) -> str:
-    """The text in lines that are no wider; characters that no font can draw are shown as Python
-    writes them.
+    """Break the text into lines that are no wider. Characters that no font can draw are shown as
+    Python writes them.
     """
     lines = [""]
     for part in parts(drawable(text)):
@@ -55,12 +55,12 @@ def wrapped(text: str, size_pt: float, within_in: float, *, bold: bool = False) 
 
 
 def parts(text: str) -> list[str]:
-    """What stays on one line where it can."""
+    """Split a text into parts that stay on one line where they can."""
     return [part for part in _PARTS.findall(text) if part]
 
 
 def drawable(text: str) -> str:
-    """Without controls, and without characters that the font lacks."""
+    """Escape controls, and characters that the font lacks."""
     known = _font(bold=False).get_charmap()
     return "".join(
         one if ord(one) in known else one.encode("unicode_escape").decode("ascii")

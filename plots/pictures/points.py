@@ -1,6 +1,4 @@
-"""Results as points of a curve, what stands where there is no number, and what is said where only
-some repeats brought one.
-"""
+"""Results as points of a curve, and the words for those without a number."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ class Point:
 
     at: int  # GPU count, or whatever lies along the x axis
     value: float
-    low: float | None  # 95 % interval
-    high: float | None
+    low: float | None = None  # 95 % CI
+    high: float | None = None
     is_valid: bool
     is_whole: bool  # every repeat brought a number
 
@@ -39,51 +37,51 @@ class Failure:
 
 
 def points(results: Iterable[Result], along: str = "num_gpus") -> tuple[Point, ...]:
-    """Images/s of those that have a number, at their value of this axis."""
-    return tuple(
-        Point(
-            at=of.axes[along],
-            value=of.throughput,
-            low=of.low,
-            high=of.high,
-            is_valid=of.is_valid,
-            is_whole=not of.failed,
-        )
-        for of in results
-        if of.throughput is not None
-    )
+    """Return the throughputs of those that have one, at their value of this axis."""
+    found = []
+    for result in results:
+        if result.throughput is not None:
+            point = Point(
+                at=result.axes[along],
+                value=result.throughput,
+                low=result.low,
+                high=result.high,
+                is_valid=result.is_valid,
+                is_whole=not result.failed,
+            )
+            found.append(point)
+    return tuple(found)
 
 
 def failures(results: Iterable[Result], along: str = "num_gpus") -> tuple[Failure, ...]:
-    """Those that have none."""
-    return tuple(
-        Failure(at=of.axes[along], symbol=symbol(of)) for of in results if of.throughput is None
-    )
+    """Return those that have no throughput."""
+    failed = [result for result in results if result.throughput is None]
+    return tuple(Failure(at=result.axes[along], symbol=symbol(result)) for result in failed)
 
 
 def symbol(result: Result) -> str:
-    """What stands for a result without a number."""
+    """Return the word for a result without a number."""
     return SYMBOLS[Outcome(result.outcome)]
 
 
 def partly_failed(results: Iterable[Result], mark: str = "") -> list[str]:
-    """For the footer, as `ringed: some repeats brought no number: ps_cpu x 4 (1 of 3: OOM)`; none
-    where all brought one.
+    """Return a line for the footer where some repeats brought no number, as `ringed: some repeats
+    brought no number: ps_cpu x 4 (1 of 3: OOM)`.
     """
-    found = [of for of in results if of.failed and of.throughput is not None]
+    found = [result for result in results if result.failed and result.throughput is not None]
     if not found:
         return []
-    told = [_missing(of) for of in found[:_MOST_NAMED]]
-    more = [f"and {len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
-    return [
-        f"{f'{mark}: ' if mark else ''}some repeats brought no number: {', '.join([*told, *more])}"
-    ]
+    trials = [_missing(result) for result in found[:_MOST_NAMED]]
+    if found[_MOST_NAMED:]:
+        trials.append(f"and {len(found) - _MOST_NAMED} more")
+    line = f"some repeats brought no number: {', '.join(trials)}"
+    return [f"{mark}: {line}" if mark else line]
 
 
 def _missing(result: Result) -> str:
-    symbols = Counter(SYMBOLS[Outcome(outcome)] for outcome in result.failed)
-    told = ", ".join(name if num == 1 else f"{num} {name}" for name, num in symbols.items())
-    return (
-        f"{result.strategy} x {result.width} ({len(result.failed)} of "
-        f"{len(result.repeats) + len(result.failed)}: {told})"
-    )
+    words = []
+    for outcome, num in Counter(result.failed).items():
+        name = SYMBOLS[Outcome(outcome)]
+        words.append(name if num == 1 else f"{num} {name}")
+    num_failed, num_repeats = len(result.failed), len(result.repeats) + len(result.failed)
+    return f"{result.strategy} x {result.width} ({num_failed} of {num_repeats}: {', '.join(words)})"

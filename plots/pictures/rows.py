@@ -25,25 +25,25 @@ _PRESSED = 8  # the largest value, so many times the smallest, would press the o
 
 
 def row_name(result: Result) -> str:
-    """As `ps_cpu x 4`, `distributed_ring x 8 over 2 hosts`."""
+    """Return as `ps_cpu x 4`, `distributed_ring x 8 over 2 hosts`."""
     return wrapped(f"{result.strategy} x {result.width}", SMALL_PT, _NAME_IN)
 
 
 def left_in(names: Sequence[str]) -> float:
-    """What names need at the left of their axes."""
+    """Return the room that names need at the left of their axes."""
     return MARGIN_IN + max(width_in(name, SMALL_PT) for name in names) + _BETWEEN_IN
 
 
 def centers_in(names: Sequence[str], least_in: float = 0.2) -> list[float]:
-    """Of their rows, from the top of the axes down: y is in inches, and a row is as high as its
-    name needs.
+    """Return the centers of the rows, from the top of the axes down: y is in inches, and a row is
+    as high as its name needs.
     """
     heights = _heights_in(names, least_in)
     return [sum(heights[:index]) + height / 2 for index, height in enumerate(heights)]
 
 
 def rows_in(names: Sequence[str], least_in: float = 0.2) -> float:
-    """Height of axes with a row for each."""
+    """Return the height of axes with a row for each."""
     return sum(_heights_in(names, least_in))
 
 
@@ -52,7 +52,7 @@ def _heights_in(names: Sequence[str], least_in: float) -> list[float]:
 
 
 def name_rows(axes: Axes, names: Sequence[str], least_in: float = 0.2) -> None:
-    """At the left of their rows."""
+    """Write the names at the left of their rows."""
     axes.yaxis.set_major_locator(FixedLocator(centers_in(names, least_in)))
     axes.yaxis.set_major_formatter(FixedFormatter(names))
     axes.set_ylim(rows_in(names, least_in), 0)
@@ -63,7 +63,7 @@ def name_rows(axes: Axes, names: Sequence[str], least_in: float = 0.2) -> None:
 def beside(
     sheet: Sheet, height_in: float, left_in: float, between_in: float, shares: Sequence[float]
 ) -> list[Axes]:
-    """Axes side by side, which share the width that labels leave; `between_in` is for labels,
+    """Add axes side by side, which share the width that labels leave; `between_in` is for labels,
     too.
     """
     free_in = sheet.width_in - left_in - _RIGHT_IN - between_in * (len(shares) - 1)
@@ -78,7 +78,7 @@ def beside(
 
 
 def scale_x(axes: Axes, values: Sequence[float]) -> None:
-    """From 0 on, or logarithmic where the largest would press the others together."""
+    """Begin at 0, or make it logarithmic where the largest would press the others together."""
     low, high = min(values), max(values)
     if low > 0 and high > _PRESSED * low:
         ticks = log_ticks(low / 1.15, high * 1.15)

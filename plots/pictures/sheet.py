@@ -35,11 +35,11 @@ class Sheet:
 
     @property
     def inner_in(self) -> float:
-        """Width between the margins."""
+        """Return the width between the margins."""
         return self.width_in - 2 * MARGIN_IN
 
     def heading(self, headline: str, setting: str = "") -> None:
-        """What is shown, and below it in small letters the setting it was made with."""
+        """Write what is shown, and below it in small letters the setting it was made with."""
         self.text(headline, TITLE_PT, bold=True)
         if setting:
             self.text(setting)
@@ -48,7 +48,7 @@ class Sheet:
     def text(
         self, text: str, size_pt: float = SMALL_PT, *, bold: bool = False, color: str | None = None
     ) -> None:
-        """A paragraph over the whole width."""
+        """Write a paragraph over the whole width."""
         lines = wrapped(text, size_pt, self.inner_in, bold=bold)
         self.figure.text(
             0,
@@ -67,8 +67,8 @@ class Sheet:
         self._depth_in += height_in
 
     def axes(self, height_in: float, left_in: float, right_in: float = MARGIN_IN) -> Axes:
-        """Axes over the width, but for what their labels need at the sides; leave a gap below for
-        those of the x axis.
+        """Add axes over the width, but for what their labels need at the sides; leave a gap below
+        for those of the x axis.
         """
         axes = self.figure.add_axes((0, 0, 1, 1))
         # told here: ticks are made late, perhaps under other settings
@@ -81,7 +81,7 @@ class Sheet:
         return axes
 
     def legend(self, handles: Sequence[Artist], names: Sequence[str]) -> None:
-        """Below what is there, in as many columns as the names allow."""
+        """Add a legend below what is there, in as many columns as the names allow."""
         if not handles:
             return
         labels = [wrapped(name, SMALL_PT, self.inner_in - _HANDLE_IN) for name in names]
@@ -115,13 +115,13 @@ class Sheet:
         )
 
     def _here(self) -> Transform:
-        """From the figure's upper left corner to the margin, as deep as the sheet is: also when the
-        figure grows below.
+        """Return the way from the figure's upper left corner to the margin, as deep as the sheet
+        is; it holds when the figure grows below.
         """
         return offset_copy(self.figure.transFigure, self.figure, MARGIN_IN, -self._depth_in)
 
     def _num_columns(self, widths_in: Sequence[float]) -> int:
-        """As many as fit side by side, filled downwards."""
+        """Return how many fit side by side, filled downwards."""
         for num_rows in range(1, len(widths_in)):
             columns = [
                 widths_in[start : start + num_rows] for start in range(0, len(widths_in), num_rows)
@@ -131,7 +131,7 @@ class Sheet:
         return 1
 
     def finished(self) -> Figure:
-        """The figure in its size, everything in its place."""
+        """Return the figure in its size, with everything in its place."""
         self.figure.set_size_inches(self.width_in, self._depth_in)
         for axes, top_in, tall_in, left_in, right_in in self._axes:
             bottom = 1 - (top_in + tall_in) / self._depth_in
@@ -147,7 +147,7 @@ class Sheet:
 
 
 def bare(axes: Axes, num_columns: int, num_rows: int) -> None:
-    """For a map: a unit per cell, the first row on top, and neither frame nor grid."""
+    """Prepare axes for a map: a unit per cell, the first row on top, and neither frame nor grid."""
     axes.set_xlim(0, num_columns)
     axes.set_ylim(num_rows, 0)
     axes.grid(visible=False)
@@ -156,7 +156,7 @@ def bare(axes: Axes, num_columns: int, num_rows: int) -> None:
 
 
 def add_footer(figure: Figure, lines: Sequence[str], palette: Palette) -> None:
-    """Below whatever the figure has; it grows by what the lines need, and none is cut off."""
+    """Add lines below whatever the figure has; it grows by what they need, and none is cut off."""
     width_in = float(figure.get_figwidth())
     text = "\n".join(wrapped(line, FOOTER_PT, width_in - 2 * MARGIN_IN) for line in lines)
     below_in = height_in(text, FOOTER_PT) + 2 * MARGIN_IN

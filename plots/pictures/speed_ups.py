@@ -1,6 +1,4 @@
-"""Curves of what is told against a baseline: which baseline, what has none, and the interval of the
-ratio.
-"""
+"""Curves against a baseline: speed-up and efficiency, with the interval of the ratio."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.pivot import Label, Table, lines, pivot
-from analysis.results import Baseline, BaselineRule, Place, Result, with_baselines
+from analysis.results import BaselineRule, Result, with_baselines
 from analysis.text.numbers import number
 from analysis.text.titles import headings, notes, row_title
 from plots.looks import Looks
@@ -28,11 +26,7 @@ AGAINST = {
 }
 """Baselines, as axes name them."""
 
-
 _BARS = "bars: 95 % intervals of the ratio, where both sides ran in two processes or more"
-
-Where = tuple[Label, Label]
-"""Row and column of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,123 +36,130 @@ class Ratio:
     name: str  # as "speed-up"
     label: str  # of the y axis, with {baseline} and {devices}
     of: Callable[[Result], float | None]
-    ideal: Callable[[int], float]  # of a GPU count, against 1
+    ideal: Callable[[int], float]  # at a GPU count, against 1
     values: Values
 
 
+Compared = Mapping[tuple[Label, Label], Result]
+"""The results of a table by row and column, each with its baseline."""
+
+
 def draw_ratio(source: Source, palette: Palette, ratio: Ratio) -> Iterator[Picture]:
-    """A picture per model, setting and machine where something can be told against something
-    else.
-    """
-    tables = pivot(source.results, lines(source.results))
-    shown = [(table, *_with_baselines(table, source.selection.baseline)) for table in tables]
-    shown = [
-        (table, of, rule)
-        for table, of, rule in shown
-        if any(_is_compared(result) for result in of.values())
-    ]
-    if not shown:
+    """Yield a picture per model, setting and machine in which anything has a baseline but itself."""
+    asked = source.selection.baseline
+    tables, compared, rules = [], [], []
+    for table in pivot(source.results, lines(source.results)):
+        results, rule = _with_baselines(table, asked)
+        if any(_is_compared(result) for result in results.values()):
+            tables.append(table)
+            compared.append(results)
+            rules.append(rule)
+    if not tables:
         raise NothingToShow(
             "no strategy completed on two GPU counts, so there is nothing to compare with"
         )
-    for (table, results, rule), name in zip(
-        shown, file_names([table for table, *_ in shown]), strict=True
-    ):
-        yield _picture(table, results, rule, ratio, name, palette, source)
+    for table, results, rule, name in zip(tables, compared, rules, file_names(tables), strict=True):
+        sheet = Sheet(palette)
+        about = _draw(sheet, table, results, ratio, rule, source.looks)
+        one = table.place.counted(1)
+        without = _without_baseline(table, results)
+        if rule is not asked:
+            sheet.text(
+                f"No number on {one} to compare with: against the fewest that each strategy "
+                "completed on."
+            )
+        elif without:
+            sheet.text(
+                f"Not drawn, for want of a number on {one} to compare with: "
+                f"{', '.join(without)}. The alternative: --baseline fewest."
+            )
+        yield Picture(name=name, figure=sheet.finished(), about=about)
 
 
-def _with_baselines(table: Table, rule: BaselineRule) -> tuple[dict[Where, Result], BaselineRule]:
-    """The results of its cells, against their baselines; where none has its baseline, against the
-    fewest GPUs each ran on.
+def _with_baselines(table: Table, rule: BaselineRule) -> tuple[Compared, BaselineRule]:
+    """Return the results of the cells with their baselines; where none has one, with the fewest
+    GPUs that each ran on.
     """
     results = {where: cell.result for where, cell in table.cells.items()}
     if rule is BaselineRule.FEWEST or any(result.baseline for result in results.values()):
         return results, rule
-    return dict(
-        zip(results, with_baselines(results.values(), BaselineRule.FEWEST), strict=True)
-    ), BaselineRule.FEWEST
+    fewest = with_baselines(results.values(), BaselineRule.FEWEST)
+    return dict(zip(results, fewest, strict=True)), BaselineRule.FEWEST
 
 
 def _is_compared(result: Result) -> bool:
-    return (
-        result.baseline is not None
-        and result.speed_up is not None
-        and result.baseline.trial_id != result.trial_id
-    )
+    if result.baseline is None or result.speed_up is None:
+        return False
+    return result.baseline.trial_id != result.trial_id
 
 
-def _picture(
+def _draw(
+    sheet: Sheet,
     table: Table,
-    results: Mapping[Where, Result],
-    rule: BaselineRule,
+    results: Compared,
     ratio: Ratio,
-    name: str,
-    palette: Palette,
-    source: Source,
-) -> Picture:
-    one = table.place.counted(1)
-    curves, without = _curves(table, results, ratio, source.looks)
-    sheet = Sheet(palette)
+    rule: BaselineRule,
+    looks: Looks,
+) -> list[str]:
+    """Draw the picture but for its remarks. Return the lines of its footer."""
+    devices = table.place.devices
     sheet.heading(*headings(table, ratio.name))
-    sheet.text(
-        ratio.label.format(
-            devices=table.place.devices, baseline=_named_baseline(results, rule, table.place)
-        )
-    )
+    baseline = _baseline_in_words(table, results, rule)
+    sheet.text(ratio.label.format(devices=devices, baseline=baseline))
     sheet.gap(0.05)
+    curves = _curves(table, results, ratio, looks)
     ideal = _ideal(table, results, ratio)
-    beyond = draw_curves(sheet, curves, ideal, ratio.values, f"number of {table.place.devices}")
-    if rule is not source.selection.baseline:
-        sheet.text(
-            f"No number on {one} to compare with: told against the fewest that each strategy "
-            "completed on."
-        )
-    elif without:
-        sheet.text(
-            f"Not drawn, for want of a number on {one} to compare with: "
-            f"{', '.join(without)}. The alternative: --baseline fewest."
-        )
-    about = [*notes(table, bars=_BARS), *beyond, *partly_failed(results.values(), "ringed")]
-    return Picture(name=name, figure=sheet.finished(), about=about)
+    beyond = draw_curves(sheet, curves, ideal, ratio.values, f"number of {devices}")
+    return [*notes(table, bars=_BARS), *beyond, *partly_failed(results.values(), "ringed")]
 
 
-def _curves(
-    table: Table, results: Mapping[Where, Result], ratio: Ratio, looks: Looks
-) -> tuple[list[Curve], list[str]]:
-    """Curves, and names of strategies that have numbers but nothing to compare them with."""
-    found, without = [], []
+def _of_row(table: Table, results: Compared, row: Label) -> list[Result]:
+    return [results[row, column] for column in table.columns if (row, column) in results]
+
+
+def _curves(table: Table, results: Compared, ratio: Ratio, looks: Looks) -> list[Curve]:
+    found = []
     for row in table.rows:
-        of_row = [results[row, column] for column in table.columns if (row, column) in results]
-        name = row_title(table, row)
-        points = tuple(point for result in of_row if (point := _point(result, ratio)) is not None)
-        if not points and any(result.throughput is not None for result in of_row):
-            without.append(name)
-        found.append(
-            Curve(
-                name=f"{name}{_own_baseline(of_row)}",
-                points=points,
-                failures=failures(of_row),
-                look=looks[of_row[0].line],
-            )
+        of_row = _of_row(table, results, row)
+        points = [_point(result, ratio) for result in of_row]
+        curve = Curve(
+            name=row_title(table, row) + _own_baseline(of_row),
+            points=tuple(point for point in points if point is not None),
+            failures=failures(of_row),
+            look=looks[of_row[0].line],
         )
-    return [curve for curve in found if curve.points or curve.failures], without
+        if curve.points or curve.failures:
+            found.append(curve)
+    return found
+
+
+def _without_baseline(table: Table, results: Compared) -> list[str]:
+    """Return the strategies that have numbers, and nothing to compare them with."""
+    found = []
+    for row in table.rows:
+        able = [one for one in _of_row(table, results, row) if one.throughput is not None]
+        if able and not any(result.baseline for result in able):
+            found.append(row_title(table, row))
+    return found
 
 
 def _own_baseline(results: Sequence[Result]) -> str:
-    """As ` (1 = its 2)`, of a curve that does not begin at 1."""
-    fewest = min(
-        (result.baseline for result in results if result.baseline and result.baseline.num_gpus > 1),
-        key=lambda baseline: baseline.num_gpus,
-        default=None,
-    )
-    return f" (over its {fewest.width})" if fewest else ""
+    """Return as ` (over its 2)` what a curve that does not begin at 1 begins at."""
+    baselines = [result.baseline for result in results if result.baseline]
+    wider = [baseline for baseline in baselines if baseline.num_gpus > 1]
+    if not wider:
+        return ""
+    return f" (over its {min(wider, key=lambda baseline: baseline.num_gpus).width})"
 
 
 def _point(result: Result, ratio: Ratio) -> Point | None:
-    value = ratio.of(result)
-    if value is None or result.baseline is None or result.speed_up is None:
+    value, baseline = ratio.of(result), result.baseline
+    if value is None or baseline is None or result.speed_up is None:
         return None
-    low, high = _interval(result, result.baseline)
+    low = high = None
+    if baseline.trial_id != result.trial_id:
+        # none where a side ran in a single process: what another would bring is not known
+        low, high = known_ratio_interval(result.repeats, baseline.repeats)
     per = value / result.speed_up
     return Point(
         at=result.num_gpus,
@@ -170,34 +171,21 @@ def _point(result: Result, ratio: Ratio) -> Point | None:
     )
 
 
-def _interval(result: Result, baseline: Baseline) -> tuple[float | None, float | None]:
-    """Of the ratio of two trials that ran in two processes or more each: what one process would
-    bring again, nobody knows.
-    """
-    if baseline.trial_id == result.trial_id:
-        return None, None
-    return known_ratio_interval(result.repeats, baseline.repeats)
-
-
-def _ideal(table: Table, results: Mapping[Where, Result], ratio: Ratio) -> Ideal:
+def _ideal(table: Table, results: Compared, ratio: Ratio) -> Ideal:
     base = min(result.baseline.num_gpus for result in results.values() if result.baseline)
-    values = [
-        (num_gpus, ratio.ideal(num_gpus) / ratio.ideal(base))
-        for (num_gpus,) in table.columns
-        if num_gpus >= base
-    ]
-    return Ideal(name="ideal" if base == 1 else f"ideal, over {base}", values=tuple(values))
+    counts = [num_gpus for (num_gpus,) in table.columns if num_gpus >= base]
+    values = tuple((count, ratio.ideal(count) / ratio.ideal(base)) for count in counts)
+    return Ideal(name="ideal" if base == 1 else f"ideal, over {base}", values=values)
 
 
-def _named_baseline(results: Mapping[Where, Result], rule: BaselineRule, place: Place) -> str:
-    """As `the best strategy on 1 GPU`; where all have the same one `ps_cpu on 1 GPU (113
-    images/s)`.
+def _baseline_in_words(table: Table, results: Compared, rule: BaselineRule) -> str:
+    """Return as `the best strategy on 1 GPU`, or where all have the same baseline `ps_cpu on 1 GPU
+    (113 images/s)`.
     """
-    found = {
-        result.baseline.trial_id: result.baseline for result in results.values() if result.baseline
-    }
-    if len(found) != 1:
+    place = table.place
+    baselines = [result.baseline for result in results.values() if result.baseline]
+    if len({baseline.trial_id for baseline in baselines}) != 1:
         return AGAINST[rule].format(one=place.counted(1), devices=place.devices)
-    (baseline,) = found.values()
+    baseline = baselines[0]
     where = place.counted(baseline.num_gpus, baseline.hosts)
-    return f"{baseline.strategy} on {where} ({number(baseline.throughput)} images/s)"
+    return f"{baseline.strategy} on {where} ({number(baseline.throughput)} {table.unit})"

@@ -1,5 +1,5 @@
-"""How charts look: colors that the color-blind tell apart, markers that tell them apart in grey, on
-light or dark ground.
+"""Colors that the color-blind can distinguish, and markers that differ in grey, on light or dark
+ground.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Palette:
     series: tuple[str, ...]
 
     def tint(self, color: str, share: float) -> str:
-        """This share of the color on the ground, opaque."""
+        """Return this share of the color on the ground, opaque."""
         red, green, blue = (
             share * of + (1 - share) * under
             for of, under in zip(to_rgb(color), to_rgb(self.ground), strict=True)
@@ -41,21 +41,21 @@ class Palette:
         return to_hex((red, green, blue))
 
     def shade(self, share: float) -> str:
-        """Of a part of the best, from 0 to 1: one hue, ever stronger against the ground, so that
-        grey tells it, too.
+        """Return the color of a share of the best, from 0 to 1: one hue, ever stronger against the
+        ground, so that it shows in grey, too.
         """
         return self.tint(self.series[0], 0.05 + 0.95 * min(1.0, max(0.0, share)) ** 2)
 
     def on(self, color: str) -> str:
-        """Ink or ground, whichever can be read on this color."""
+        """Return ink or ground, whichever can be read on this color."""
         return max((self.ink, self.ground), key=lambda text: contrast(text, color))
 
     def color(self, index: int) -> str:
         return self.series[index % len(self.series)]
 
     def style(self, index: int) -> dict[str, Any]:
-        """Of the series of this number, for `Axes.plot`: told apart also in grey and beyond the
-        number of colors.
+        """Return the style of the series of this number for `Axes.plot`; styles differ also in grey
+        and beyond the number of colors.
         """
         return {
             "color": self.color(index),
@@ -65,7 +65,7 @@ class Palette:
 
 
 def contrast(one: str, other: str) -> float:
-    """From 1 to 21, as the Web Content Accessibility Guidelines 2.1 define it."""
+    """Return the contrast from 1 to 21, as the Web Content Accessibility Guidelines 2.1 define it."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -89,7 +89,7 @@ PALETTES: Mapping[Theme, Palette] = {
 
 
 def settings(theme: Theme) -> RcParams:
-    """For `matplotlib.rc_context`."""
+    """Return the settings for `matplotlib.rc_context`."""
     palette = PALETTES[theme]
     inks = (
         "text.color",

@@ -1,6 +1,4 @@
-"""The attempts behind a result, and the one that stands for it: nothing is averaged over
-processes.
-"""
+"""The attempts behind a result, and a typical one: nothing is averaged over processes."""
 
 from __future__ import annotations
 
@@ -13,22 +11,22 @@ from store.reading.queries import Row
 
 
 def completed(source: Source, result: Result) -> list[Row]:
-    """Its completed attempts, oldest first; details as `Source.attempts` has them."""
+    """Return its completed attempts, oldest first; details as `Source.attempts` has them."""
     found = (source.attempts[attempt_id] for attempt_id in result.attempt_ids)
     return [attempt for attempt in found if attempt["outcome"] == Outcome.COMPLETED]
 
 
 def typical(source: Source, result: Result) -> Row:
-    """Of the completed the one with the median images/s (of an even number the slower of both);
-    else the newest attempt.
+    """Return the completed attempt with the median throughput (of an even number the slower of
+    both), else the newest attempt.
     """
     able = sorted(completed(source, result), key=lambda attempt: float(attempt["throughput"] or 0))
     return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
 
 
 def at_most(results: Sequence[Result], most: int) -> tuple[list[Result], list[str]]:
-    """By number of GPUs and strategy; of more than `most` those on the most GPUs, and a note on how
-    to see the others.
+    """Sort by number of GPUs and strategy, and keep at most `most`, those on the most GPUs; return
+    them and a note on how to see the others.
     """
     ordered = sorted(results, key=lambda result: (result.num_gpus, result.strategy))
     kept, others = ordered[max(len(ordered) - most, 0) :], ordered[: max(len(ordered) - most, 0)]

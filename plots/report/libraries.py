@@ -1,6 +1,4 @@
-"""The JavaScript of others that the page brings along: Vega, Vega-Lite and vega-embed in one
-module.
-"""
+"""JavaScript that the page brings along: Vega, Vega-Lite and vega-embed in one module."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ _VEGA = Path(__file__).with_name("vega.js")  # scripts/bundle-vega makes it
 
 @cache
 def vega() -> str:
-    """Safe within a script element."""
+    """Return it, safe within a script element."""
     return safe(_VEGA.read_text(encoding="utf-8"))
 
 
 def safe(script: str) -> str:
-    """The same script, with nothing in it that would end its element: within strings and patterns a
-    backslash changes nothing.
+    """Escape what would end the element of a script: within strings and patterns a backslash
+    changes nothing.
     """
     return re.sub(
         r"<(?=/script|script)|<!(?=--)",

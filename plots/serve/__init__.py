@@ -1,3 +1,3 @@
-"""The report's page, live: kept up to date as results land, and handed to browsers by a server that
-can do nothing else.
+"""The report's page, kept up to date as results land, and a server that can do nothing but hand it
+out.
 """

@@ -1,5 +1,5 @@
-"""What is to be seen now: made anew when somebody asks and results have changed, by one thread for
-all who ask.
+"""The newest page and report: made again when somebody asks and results have changed, by one thread
+for all who ask.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from store.sweeps.sweep_status import SweepState, SweepStatus, sweep_status
 
 
 class What(Enum):
-    """What can be asked for."""
+    """Things to ask for."""
 
     PAGE = auto()
     REPORT = auto()
@@ -38,7 +38,7 @@ _PATIENCE_S = {What.PAGE: 10.0, What.REPORT: 2.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Makers:
-    """How things are made of the results."""
+    """Functions that make things of the results."""
 
     source: Callable[[], Source]  # each time from the database as it is then
     page: Callable[[Source, str], str]  # and their mark
@@ -47,7 +47,7 @@ class Makers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What there is at one moment."""
+    """Everything there is at one moment."""
 
     problem: str | None = None  # why results cannot be read, or may be old
     sweeps: tuple[str, ...] = ()  # a line for each that runs
@@ -58,7 +58,7 @@ class Now:
     page_mark: str | None = None
 
     def to_json(self) -> str:
-        """What browsers poll: `problem`, `sweeps`, `report` and the `mark` of its results."""
+        """Return what browsers poll: `problem`, `sweeps`, `report` and the `mark` of its results."""
         told = json.dumps(
             {"problem": self.problem, "sweeps": self.sweeps, "mark": self.report_mark}
         )
@@ -66,9 +66,7 @@ class Now:
 
 
 class Current:
-    """May be asked by any number of threads; the database is read by one, and only when somebody
-    asks.
-    """
+    """Answers any number of threads; one thread reads the database, and only when somebody asks."""
 
     def __init__(
         self, db: str, make: Makers, every_s: float, clock: Callable[[], float] = time.monotonic
@@ -84,7 +82,7 @@ class Current:
         threading.Thread(target=self._keep, daemon=True).start()
 
     def ask(self, what: What) -> Now:
-        """With the newest results, or the problem why they are older or none."""
+        """Return the newest results, or the problem why they are older or missing."""
         with self._condition:
             if self._is_recent() and self._is_made(what):
                 return self._now
@@ -108,7 +106,7 @@ class Current:
         return self._looked_s is not None and self._clock() - self._looked_s < self._every_s
 
     def _is_made(self, what: What) -> bool:
-        """Of the newest results, if there are any."""
+        """Return whether it is made of the newest results, if there are any."""
         return (
             self._now.problem is not None
             or what is What.REPORT

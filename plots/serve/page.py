@@ -1,6 +1,4 @@
-"""The report's page with what keeps it live, and a page that waits until there is something to
-report.
-"""
+"""The live report's page, and a page that waits until there is something to report."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ their digests.
 
 
 def prepare() -> None:
-    """What takes seconds in which nothing else can run: before anybody is waiting."""
+    """Do what takes seconds in which nothing else can run, before anybody is waiting."""
     libraries.vega()
 
 
@@ -38,12 +36,12 @@ def live_page(source: Source, mark: str, every_s: float) -> str:
 
 
 def report(source: Source) -> dict[str, Any]:
-    """What a live page shows next. Raises StoreError as above."""
+    """Return what a live page shows next. Raises StoreError as above."""
     return page.data(source, datetime.now(UTC), failed=_tell)
 
 
 def _tell(part: str, error: Exception) -> None:
-    """To who started the server; the page says it to its readers."""
+    """Print to whoever started the server; the page says it to its readers."""
     print(f"plots: not on the page: {part}: {in_words(error)}", file=sys.stderr, flush=True)
 
 

@@ -44,7 +44,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is sent."""
+    """An HTTP answer."""
 
     body: str
     kind: str = "text/plain"  # a MIME type; always UTF-8
@@ -94,7 +94,7 @@ class Server(ThreadingHTTPServer):
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
     def server_bind(self) -> None:
-        """As HTTPServer's, which asks a name server for our name first."""
+        """Bind without asking a name server for our name, as HTTPServer would."""
         if self.address_family is socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,18 +104,18 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """To be typed into a browser."""
+        """Return the address to open in a browser."""
         address = ipaddress.ip_address(str(self.server_address[0]))
         host = socket.gethostname() if address.is_unspecified else self._host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
 
     @property
     def is_loopback(self) -> bool:
-        """Nobody but this machine reaches it."""
+        """Return whether only this machine reaches it."""
         return ipaddress.ip_address(str(self.server_address[0])).is_loopback
 
     def is_our_name(self, host: str) -> bool:
-        """Of a request's Host header: a page of another site that resolves its name to us (DNS
+        """Check a request's Host header: a page of another site that resolves its name to us (DNS
         rebinding) is not answered.
         """
         found = _HOST.fullmatch(host.strip().lower())
@@ -132,8 +132,8 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def _make_room(self) -> bool:
-        """For one more, by hanging up on one that has not asked yet, whose thread therefore ends at
-        once.
+        """Make room for one more by hanging up on one that has not asked yet, whose thread
+        therefore ends at once.
         """
         if len(self._due_s) < MOST_OPEN:
             return True
@@ -151,14 +151,16 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called twice a second: ends what takes too long."""
+        """End what takes too long; http.server calls this twice a second."""
         with self._lock:
             for request, due_s in self._due_s.items():
                 if due_s < time.monotonic():
                     _hang_up(request)
 
     def allow_answer(self, request: socket.socket) -> None:
-        """It has asked in time. Raises ConnectionAbortedError when it was hung up on meanwhile."""
+        """Note that it has asked in time. Raises ConnectionAbortedError when it was hung up on
+        meanwhile.
+        """
         with self._lock:
             if request not in self._due_s:
                 raise ConnectionAbortedError
@@ -166,7 +168,7 @@ class Server(ThreadingHTTPServer):
             self._due_s[request] = time.monotonic() + ANSWER_S
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients may go whenever they like."""
+        """Ignore clients that go, which they may whenever they like."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -178,7 +180,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]*\]|[^:]*)(?::\d*)?")
 
 
 def _is_address(host: str) -> bool:
-    """Which no name server can turn to us."""
+    """Return whether it is an address, which no name server can point to us."""
     try:
         ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -187,7 +189,7 @@ def _is_address(host: str) -> bool:
 
 
 def _hang_up(request: socket.socket) -> None:
-    """Whoever reads from it or writes to it is woken."""
+    """Wake whoever reads from it or writes to it."""
     try:
         request.shutdown(socket.SHUT_RDWR)
     except OSError:  # the other end was quicker
@@ -219,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  # the name that http.server wants
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """As http.server calls it for what is no request, or none that it knows."""
+        """Answer what is no request, or none that http.server knows."""
         status = (
             HTTPStatus.METHOD_NOT_ALLOWED
             if code == HTTPStatus.NOT_IMPLEMENTED
@@ -279,8 +281,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _drain(self) -> None:
-        """What was sent to us unread would make the system tell the other end of an error before
-        our answer.
+        """Read what was sent to us, or the system would report an error to the other end before our
+        answer.
         """
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_LINGER_S)

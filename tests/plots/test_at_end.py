@@ -48,9 +48,7 @@ def test_tables_charts_and_a_report_are_made_and_named(results, told, capsys):
     assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
 
 
-def test_only_the_sweeps_own_trials_are_shown_and_a_name_that_is_there_is_replaced(
-    results, told, capsys
-):
+def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, told, capsys):
     Path("figures").mkdir()
     Path("figures/scaling-trivial.png").write_text("old")
     Path("figures/other.png").write_text("old")
@@ -61,9 +59,7 @@ def test_only_the_sweeps_own_trials_are_shown_and_a_name_that_is_there_is_replac
     assert Path("figures/other.png").read_text() == "old"
 
 
-def test_more_tables_and_pictures_than_people_look_at_are_left_out_and_told(
-    told, capsys, monkeypatch
-):
+def test_too_many_tables_and_pictures_are_left_out_and_counted(told, capsys, monkeypatch):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
     monkeypatch.setattr(drawing, "names", lambda: ["scaling"])
@@ -94,9 +90,7 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, told, monke
     ]
 
 
-def test_a_table_and_a_part_of_the_report_that_fail_are_named_and_the_rest_is_shown(
-    results, told, monkeypatch, capsys
-):
+def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, told, monkeypatch, capsys):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 7.0)], name="second")
     usual = layout.table_notes
 

@@ -15,13 +15,13 @@ from tests.filled import fill
 from tests.plots.charts.charting import picture, resnet
 
 
-def test_the_strategies_of_the_article_come_first_whether_they_are_there_or_not():
+def test_the_strategies_of_the_article_always_come_first():
     looks = numbered(["zebra", "replicated_none", "independent"])
     assert [looks[name] for name in STRATEGY_COLUMNS.values()] == [0, 1, 2, 3, 4]
     assert (looks["independent"], looks["zebra"]) == (5, 6)
 
 
-def test_lines_over_several_hosts_change_no_strategys_look_and_have_its_color():
+def test_lines_over_several_hosts_have_the_color_of_their_strategy():
     names = ["replicated_none", "distributed_ring"]
     over_hosts = {f"distributed_ring over {hosts} hosts": "distributed_ring" for hosts in (2, 4)}
     looks = numbered(names, over_hosts)

@@ -29,7 +29,7 @@ def test_a_password_with_a_space_in_it_stands_in_no_footer(monkeypatch, argument
     assert command().startswith("python -m plots report ")
 
 
-def test_the_command_that_shows_an_attempt_names_the_database_without_its_password():
+def test_the_command_that_shows_an_attempt_has_no_password():
     assert Selection(db="results.db").show_command == "python -m store show"
     assert Selection(db="a b.db").show_command == "python -m store show --db 'a b.db'"
     assert (

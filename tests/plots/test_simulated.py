@@ -232,7 +232,7 @@ def test_measured_and_simulated_numbers_are_no_two_sides_of_a_ratio(both, plots)
     )
 
 
-def test_simulated_numbers_are_set_against_published_ones_where_both_are_named():
+def test_simulated_numbers_are_compared_with_published_ones_on_request():
     spec = resnet(
         1, device_kind=DeviceKind.SIMULATED_GPU, image_px=224, batch_size=64, all_reduce="none"
     )

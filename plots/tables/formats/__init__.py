@@ -1,4 +1,4 @@
-"""How tables are written: each file is one format, named like it, with `write`."""
+"""Formats of tables: each file is one, named like it, with `write`."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _SHORT_NAMES = {"md": "markdown", "tex": "latex", "htm": "html", "txt": "termina
 
 
 class Format(Protocol):
-    """What a file of this folder has."""
+    """A file of this folder."""
 
     def write(self, documents: Sequence[Document], out: TextIO) -> None:
-        """All of them, one below the other."""
+        """Write all of them, one below the other."""
 
 
 Write = Callable[[Sequence[Document], TextIO], None]
 
 
 def names() -> list[str]:
-    """Of all formats."""
+    """Return the names of all formats."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def of_file(path: Path) -> str | None:
-    """The format that the ending of its name tells; None when it tells none."""
+    """Return the format for the ending of a file's name; None where it is the ending of none."""
     ending = path.suffix.removeprefix(".").lower()
     return ending if ending in names() or ending in _SHORT_NAMES else None
 
 
 def chosen(name: str | None, as_json: bool = False) -> Write:
-    """The format of this name, else the one for terminals. Raises StoreError for a name that is
-    none.
+    """Return the format of this name, else the one for terminals. Raises StoreError for an unknown
+    name.
     """
     if as_json and name not in (None, "json"):
         raise StoreError(f"--json with --format {name}: give either")

@@ -1,4 +1,4 @@
-"""For spreadsheets and data frames: a line per result, with unrounded numbers."""
+"""CSV for spreadsheets and data frames: a line per result, with unrounded numbers."""
 
 from __future__ import annotations
 

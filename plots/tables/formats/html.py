@@ -1,4 +1,4 @@
-"""For browsers and mails: one page with tables that screen readers can read."""
+"""HTML for browsers and mails: one page with tables that screen readers can read."""
 
 from __future__ import annotations
 

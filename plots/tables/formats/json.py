@@ -1,4 +1,4 @@
-"""For scripts: the records of `csv`, with their types."""
+"""JSON for scripts: the records of `csv`, with their types."""
 
 from __future__ import annotations
 

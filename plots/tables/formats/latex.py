@@ -1,4 +1,4 @@
-"""For papers: needs the package booktabs, and a LaTeX that reads UTF-8."""
+"""LaTeX for papers: needs the package booktabs, and a LaTeX that reads UTF-8."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(documents: Sequence[Document], out: TextIO) -> None:
 
 
 def _table(layout: Layout, notes: Sequence[str]) -> Iterator[str]:
-    """Stands alone, because papers take single tables: what is told of all stands below each."""
+    """Make a table that can be taken alone: notes about all tables are below each."""
     yield "\\begin{table}"
     yield "\\centering"
     if layout.title:

@@ -1,4 +1,4 @@
-"""For READMEs, issues and chats."""
+"""Markdown for READMEs, issues and chats."""
 
 from __future__ import annotations
 
@@ -49,7 +49,5 @@ def _notes(notes: Sequence[str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Names may hold what Markdown and HTML obey; underscores within words are left alone by
-    both.
-    """
+    """Escape what Markdown and HTML obey; both leave underscores within words alone."""
     return re.sub(r"[\\`*|<>\[\]#~&]|(?<!\w)_|_(?!\w)", r"\\\g<0>", visible(text))

@@ -1,4 +1,4 @@
-"""For people: bold and folded on a terminal, plain text where a pipe or a file reads it."""
+"""Text for people: bold and folded on a terminal, plain where a pipe or a file reads it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _lines(document: Document) -> Iterator[str]:
 
 
 def _grid(layout: Layout) -> Iterator[str]:
-    """Padded with spaces, except at the ends of lines."""
+    """Pad with spaces, except at the ends of lines."""
     rows = [
         [layout.corner, *layout.columns],
         *([name, *(cell.text for cell in cells)] for name, cells in layout.rows),

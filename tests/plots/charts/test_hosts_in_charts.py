@@ -53,7 +53,7 @@ def test_a_line_is_a_strategy_over_one_number_of_hosts(chart):
     assert lines == {name: pytest.approx(of) for name, of in values.items()}
 
 
-def test_lines_of_one_strategy_have_one_color_and_differ_in_marker_and_dashes():
+def test_lines_of_one_strategy_have_one_color_and_differ_in_marker():
     fill("results.db", mixed())
     lines = [
         line
@@ -92,9 +92,7 @@ def test_a_curve_that_begins_over_several_hosts_says_over_how_many():
 @pytest.mark.parametrize(
     ("hosts", "host"), [(1, "NVIDIA DGX-1"), (2, "AWS p2.8xlarge x n/8 nodes K80")]
 )
-def test_of_published_curves_as_close_those_of_several_hosts_stand_beside_ours_of_several(
-    hosts, host
-):
+def test_published_curves_of_several_hosts_are_beside_ours_of_several(hosts, host):
     fill(
         "results.db",
         [

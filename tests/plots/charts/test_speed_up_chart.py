@@ -103,7 +103,7 @@ def test_where_nothing_ran_on_1_the_fewest_stand_in_and_the_chart_says_so():
     assert curves(figure)["replicated_none (over its 2)"] == ([2, 4], [1, 1.5])
     assert curves(figure)["ideal, over 2"] == ([2, 4], [1, 2])
     assert (
-        "No number on 1 CPU stand-in to compare with: told against the fewest that each strategy completed on."
+        "No number on 1 CPU stand-in to compare with: against the fewest that each strategy completed on."
         in words(figure)
     )
     assert curves(picture("efficiency"))["replicated_none (over its 2)"] == ([2, 4], [1, 0.75])

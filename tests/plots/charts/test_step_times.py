@@ -63,7 +63,7 @@ def of(figure, gid, axes=0):
     return [line for line in figure.axes[axes].get_lines() if line.get_gid() == gid]
 
 
-def test_distributions_are_of_the_measured_steps_but_the_first_of_each_process():
+def test_distributions_leave_out_the_first_step_of_each_process():
     times = [steps(0.02), steps(0.03)]
     fill(
         "results.db",
@@ -123,7 +123,7 @@ def test_measuring_before_the_steady_state_is_said():
     assert "warm-up, not steady at its end" in words(picture("step_times"))
 
 
-def test_the_footer_names_machine_database_and_command_and_speaks_of_no_gpu():
+def test_the_footer_names_machine_database_and_command():
     fill("results.db", [(resnet(num_gpus=2), 100.0)])
     told = words(picture("step_times"))
     for part in (
@@ -138,7 +138,7 @@ def test_the_footer_names_machine_database_and_command_and_speaks_of_no_gpu():
     assert STAND_INS_NOTE.split(":")[0] in told
 
 
-def test_of_many_trials_those_on_the_most_devices_are_drawn_and_the_others_named():
+def test_of_many_trials_those_on_the_most_devices_are_drawn():
     fill(
         "results.db",
         [(resnet(index, num_gpus), 10.0) for index in range(12) for num_gpus in (1, 2, 4)],

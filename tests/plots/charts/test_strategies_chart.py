@@ -59,7 +59,7 @@ def test_the_picture_of_a_model_alone_has_gpu_counts_across() -> Figure:
     return checked(picture("strategies"))
 
 
-def test_a_panel_per_gpu_count_tells_throughput_and_their_part_of_the_models_best():
+def test_a_panel_per_gpu_count_has_throughput_and_share_of_the_best():
     fill(
         "results.db",
         [

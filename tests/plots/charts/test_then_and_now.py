@@ -52,7 +52,7 @@ def lines(figure):
     }
 
 
-def test_ours_come_first_then_the_closest_published_curves_with_their_figures():
+def test_ours_come_first_then_the_closest_published_curves():
     fill(
         "results.db", [(resnet(1, num_gpus, batch_size=64), 50.0 * num_gpus) for num_gpus in (1, 2)]
     )

@@ -132,34 +132,34 @@ def test_an_attempt_stands_for_its_trial_that_had_the_median_throughput():
     )
     (found,) = pictures("time_spent")
     assert lengths(found.figure.axes[0])["tracing"] == [3.0]
-    assert "of the repeats of a trial the one with the median images/s is drawn" in found.about
+    assert "of the repeats of a trial the one with the median throughput is drawn" in found.about
 
 
-def test_what_left_no_measurement_is_not_told_apart_and_has_its_symbol():
+def test_time_without_a_measurement_is_not_known_and_has_its_symbol():
     fill(
         "results.db",
         [(resnet(), 100.0), (resnet(1), None)],
         details=[{}, {"outcome": Outcome.HUNG, "duration_s": 60.0}],
     )
     (found,) = pictures("time_spent")
-    assert lengths(found.figure.axes[0])["not told apart"] == [60.0, 0.0]
+    assert lengths(found.figure.axes[0])["not known"] == [60.0, 0.0]
     assert [text.get_text() for text in found.figure.axes[0].texts] == ["HANG", ""]
-    assert "1 of 2 left no measurement: how they spent their time is not told apart" in found.about
+    assert "without a measurement: 1 of 2" in found.about
 
 
 def test_an_attempt_whose_end_nobody_saw_is_told():
     fill("results.db", [(resnet(), None)], details=[{"duration_s": None}])
     (found,) = pictures("time_spent")
     assert lengths(found.figure.axes[0]) == {}
-    assert "1 of 1 have a bar without its end, or none: nobody saw them end" in found.about
+    assert "nobody saw the end of 1 of 1: no bar, or a part" in found.about
     assert overlaps(found.figure) == []
 
 
-def test_without_steps_warm_up_is_not_told_apart():
+def test_without_steps_warm_up_is_not_known():
     fill("results.db", [(resnet(), 100.0)], details=[{"steps": []}])
     found = lengths(picture("time_spent").axes[0])
     assert "warm-up" not in found
-    assert found["not told apart"] == [pytest.approx(9.5 - 6.0 - 0.2)]
+    assert found["not known"] == [pytest.approx(9.5 - 6.0 - 0.2)]
 
 
 def test_clocks_that_disagree_give_no_bar_of_less_than_nothing():

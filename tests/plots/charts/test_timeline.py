@@ -224,7 +224,7 @@ def test_the_newest_sweeps_are_drawn_and_the_others_told():
         )
     found = pictures("timeline")
     assert [one.name for one in found] == ["day2", "day3", "day4", "day5", "day6"]
-    assert "2 older sweeps are not drawn; see one with --sweep NAME" in found[0].about
+    assert "older sweeps are not drawn: 2; see one with --sweep NAME" in found[0].about
     assert [one.name for one in pictures("timeline", sweep="day1")] == ["day1"]
 
 

@@ -447,7 +447,7 @@ def test_an_address_with_a_trial_opens_it(everything, make, open_page):
     assert visit.page.locator("#trial-list details[open]").count() == 1
 
 
-def test_the_list_tells_of_repeats_that_brought_no_number_and_completed_is_not_in_the_color_of_failures(
+def test_the_list_names_failed_repeats_of_completed_trials(
     show,
 ):
     ends = [
@@ -516,7 +516,7 @@ def test_on_paper_there_are_no_controls_but_tables_and_charts_in_ink(everything,
     assert len(page.pdf()) > 10_000
 
 
-def test_many_charts_are_drawn_as_they_come_into_sight_and_all_when_asked_for(show):
+def test_many_charts_are_drawn_as_they_come_into_sight(show):
     ends = [
         end
         for seed in range(31)
@@ -603,9 +603,7 @@ def test_published_figures_make_no_complaint(show):
 MORE = [*times(small(**VGG, num_gpus=4), 60.0), *times(small(**VGG, **PS, num_gpus=4), 55.0)]
 
 
-def test_newer_data_take_the_place_of_what_is_shown_and_the_reader_keeps_the_place(
-    everything, show
-):
+def test_newer_data_replace_what_is_shown_and_the_reader_stays(everything, show):
     visit = show(live=True)
     page = visit.page
     heading(page, "images/s").click()
@@ -642,9 +640,7 @@ def test_data_that_are_the_same_redraw_nothing(everything, show):
     assert page.locator(".needs-script[hidden]").count() == 0
 
 
-def test_without_scripts_summary_tables_and_failures_are_there_and_controls_are_not(
-    everything, make, chromium
-):
+def test_without_scripts_tables_are_there_and_controls_are_not(everything, make, chromium):
     with chromium.new_context(java_script_enabled=False) as context:
         context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()

@@ -60,7 +60,7 @@ def test_every_trial_is_on_the_page_with_its_numbers(everything, make):
         assert trial["repeats"] == list(result.repeats)
 
 
-def test_a_line_of_the_charts_is_over_one_number_of_hosts_and_so_is_a_row_of_the_heat_map(make):
+def test_a_line_and_a_row_of_the_heat_map_have_one_number_of_hosts(make):
     fill("hosts.db", mixed())
     told = data(source("hosts.db"), NOON)
     lines = {chart["kind"]: chart for chart in told["charts"].values()}
@@ -151,7 +151,7 @@ PARTLY = [
 ]
 
 
-def test_repeats_that_brought_no_number_are_told_beside_the_number_of_others(make):
+def test_failed_repeats_are_beside_the_number_of_the_others(make):
     write("results.db", PARTLY)
     page = parsed(make("results.db"))
     (trial,) = page.trials
@@ -166,7 +166,7 @@ def test_repeats_that_brought_no_number_are_told_beside_the_number_of_others(mak
     assert "this repeat completed in another attempt" not in page.text
 
 
-def test_a_repeat_that_completed_at_its_second_attempt_is_told_from_one_that_never_did(make):
+def test_a_second_attempt_that_completed_makes_up_for_the_first(make):
     writer = Writer("results.db")
     ledger = begin(writer, {small(): 2}, rerun=True)
     for images, again in ((None, "once more"), (100.0, None), (None, None)):

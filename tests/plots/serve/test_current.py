@@ -93,7 +93,7 @@ def test_between_two_looks_nothing_is_read():
     assert results(shown.ask(What.REPORT)) == [100.0, 190.0]
 
 
-def test_a_database_that_is_not_there_empty_gone_or_new_is_said_and_recovered_from():
+def test_a_missing_empty_or_new_database_is_said_and_recovered_from():
     made = Made("r.db")
     shown = Current("r.db", made.makers, every_s=0)
     told = shown.ask(What.PAGE)

@@ -128,7 +128,7 @@ def test_what_cannot_be_served_is_refused_before_anything_listens(arguments, mes
         assert process.wait() == 2
 
 
-def test_results_appear_on_the_open_page_as_they_land_and_it_stays_as_its_reader_left_it(open_page):
+def test_results_appear_on_the_open_page_as_they_land(open_page):
     fill("results.db", [(small(), 100.0), (small(num_gpus=2), 120.0)])
     with serving() as (_, url):
         assert health(url) == (
@@ -155,7 +155,7 @@ def test_results_appear_on_the_open_page_as_they_land_and_it_stays_as_its_reader
         assert {urlsplit(asked).path for asked in visit.requests} == {"/data.json"}
 
 
-def test_a_page_waits_for_results_and_says_when_they_have_gone_or_nobody_answers(open_page):
+def test_a_page_waits_for_results_and_says_when_they_have_gone(open_page):
     with serving() as (process, url):
         visit = open_page(url)
         page = visit.page

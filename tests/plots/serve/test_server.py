@@ -66,7 +66,7 @@ def rest(client: socket.socket) -> bytes:
     return found
 
 
-def test_what_there_is_is_handed_out_with_headers_that_keep_it_where_it_is(served):
+def test_answers_have_headers_that_keep_them_where_they_are(served):
     response, body = ask(served, "/")
     assert (response.status, body) == (200, "<p>hello")
     headers = dict(response.getheaders())
@@ -161,7 +161,7 @@ def test_on_loopback_another_sites_name_is_not(served, host):
     assert body == f"this is not that host; open http://127.0.0.1:{served.server_port}/\n"
 
 
-def test_where_all_may_read_addresses_and_names_of_this_machine_are_answered_and_names_of_others_are_not():
+def test_open_to_all_only_names_of_this_machine_are_answered():
     with Server("0.0.0.0", 0, answers(), allow_hosts=["Bench.example"]) as opened:
         assert not opened.is_loopback
         assert opened.url == f"http://{socket.gethostname()}:{opened.server_port}/"
@@ -279,7 +279,7 @@ def test_many_who_say_nothing_keep_nobody_out(served, monkeypatch):
         assert len(served._due_s) <= 5
 
 
-def test_more_than_there_is_room_for_are_refused_while_all_wait_for_their_answers(monkeypatch):
+def test_too_many_connections_are_refused_while_all_wait(monkeypatch):
     monkeypatch.setattr(server, "MOST_OPEN", 5)
     begun, let_go = threading.Semaphore(0), threading.Event()
 
@@ -346,7 +346,7 @@ def test_many_are_answered_at_once():
     assert found == [200] * 10
 
 
-def test_requests_are_told_only_when_asked_for_and_nothing_in_them_moves_the_cursor(served, capfd):
+def test_requests_are_logged_when_asked_for_without_control_characters(served, capfd):
     ask(served, "/")
     assert capfd.readouterr().err == ""
     with running(verbose=True) as telling:

@@ -149,9 +149,7 @@ def test_other_quantities_can_stand_in_cells(show, text):
     ("outcome", "symbol"),
     [(outcome, symbol) for outcome, symbol in SYMBOLS.items() if outcome is not Outcome.INVALID],
 )
-def test_failures_are_symbols_with_a_legend_and_the_command_that_says_what_happened(
-    outcome, symbol
-):
+def test_failures_are_symbols_with_a_legend_and_a_command(outcome, symbol):
     from store.writer import Writer
 
     writer = Writer("r.db")
@@ -184,7 +182,7 @@ def test_a_suspect_number_is_marked_with_the_command_that_says_why():
     assert f"* suspect: {SHOW} 1 (or 2) says why" in layout.notes
 
 
-def test_a_number_of_which_some_repeats_failed_is_marked_with_what_became_of_them():
+def test_a_number_of_which_some_repeats_failed_is_marked():
     out_of_memory = {"outcome": Outcome.OUT_OF_MEMORY}
     layout = laid_out(
         [(small(), 100.0), (small(), None), (small(num_gpus=2), 150.0)],
@@ -198,7 +196,7 @@ def test_a_number_of_which_some_repeats_failed_is_marked_with_what_became_of_the
     assert layout.legend == ("OOM: out of memory",)
 
 
-def test_what_the_number_and_its_interval_are_is_said_where_there_are_repeats():
+def test_number_and_interval_are_explained_where_there_are_repeats():
     layout = laid_out([(small(), 100.0), (small(), 101.0)])
     assert "images/s: median of the repeats, each a process of its own" in layout.notes
     assert (
@@ -351,7 +349,7 @@ def test_a_variable_that_only_one_place_had_tells_it_apart():
     ]
 
 
-def test_machines_of_one_name_that_read_alike_are_told_apart_by_their_keys():
+def test_machines_that_read_alike_are_distinguished_by_their_keys():
     fill("r.db", [(small(), 10.0)])
     found = told([(small(), 99.0)], name="second", machine=replace(MACHINE, memory_bytes=2**40))
     first, second = found.tables

@@ -64,7 +64,7 @@ def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, m
     assert ended.stderr.endswith(": ZeroDivisionError: a mistake of ours\n")
 
 
-def test_only_the_trials_of_the_sweep_are_shown_also_those_it_found_finished(plots, filled):
+def test_trials_that_the_sweep_found_finished_are_shown(plots, filled):
     fill("results.db", [(small(seed=5), 7.0)], name="second")
     assert len(rows(plots("tables", "--format", "csv").stdout)) == 5
     (only,) = rows(plots("tables", "--sweep", "second", "--format", "csv").stdout)
